@@ -1,0 +1,67 @@
+# Everything runs in .venv, which scripts/bootstrap.sh makes and keeps up to date.
+#   make test PYTEST_ARGS="-k loader"          arguments for pytest
+#   make test LANE=legacy-py310 VENV=.venv-legacy    another lane of requirements/, in an environment of its own
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+VENV ?= .venv
+export VENV LANE
+# Where it is set, every import of TensorFlow takes about three times as long.
+unexport PYTHONDONTWRITEBYTECODE
+
+PYTHON := $(VENV)/bin/python
+PYTEST_ARGS ?=
+
+# The Chicago taxi trips that come inside the tfx wheel.
+DEMO_DATA := $(VENV)/lib/python3.*/site-packages/tfx/examples/chicago_taxi_pipeline/data/simple
+DEMO_ROOT ?= build/demo
+DEMO_ARGS ?=
+DEMO := run --data $(DEMO_DATA) --module-file module_files/taxi_keras.py --label big_tip --pipeline-root $(DEMO_ROOT)
+
+# mypy and import-linter need a real package folder, which an editable install in strict mode makes out of links. They
+# get it here, apart from .venv, because a strict install does not see files that are added after it.
+LINKED := build/linked
+
+.PHONY: help setup demo test test-fast lint style types lock wheel clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+setup: ## Make .venv from the lock, or bring it up to date
+	@scripts/bootstrap.sh
+
+demo: setup ## Run the whole pipeline on the Chicago taxi data
+	$(VENV)/bin/generic-trainer $(DEMO) $(DEMO_ARGS)
+
+test: setup ## Run the tests
+	$(PYTHON) -m pytest $(PYTEST_ARGS)
+
+test-fast: setup ## Run the tests that take seconds
+	$(PYTHON) -m pytest -m "not slow" $(PYTEST_ARGS)
+
+lint: style types ## Check style, types and the layers of the package
+
+style: setup
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+types: setup
+	@rm -rf $(LINKED) build/__editable__.*
+	@$$(scripts/find-uv.sh) pip install --quiet --no-deps --no-build-isolation --python $(PYTHON) \
+		--target $(LINKED) --editable . --config-setting editable_mode=strict
+	MYPYPATH=$$(echo build/__editable__.*) $(VENV)/bin/mypy -p generic_trainer
+	PYTHONPATH=$$(echo build/__editable__.*) $(VENV)/bin/lint-imports
+
+lock: ## Write the locks in requirements/ again (LOCK_ARGS=--upgrade for newer versions)
+	@scripts/lock.sh $(LOCK_ARGS)
+
+wheel: setup ## Build the sdist and the wheel into dist/
+	@rm -rf dist build/lib build/bdist.*
+	$(PYTHON) -m build --no-isolation
+
+clean: ## Remove what was built, but not .venv
+	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find . -name '.?*' -prune -o -name __pycache__ -print0 | xargs -0 rm -rf

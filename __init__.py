@@ -1,0 +1,65 @@
+"""Generic Trainer: one TFX-style trainer step for every TensorFlow training module.
+
+The names here are the public face. They are imported when first touched, so `import generic_trainer`
+costs nothing and imports neither TensorFlow nor TFX.
+
+    from generic_trainer import Trainer            # drop-in for tfx.components.Trainer
+    from generic_trainer import FnArgs, train      # a run without a pipeline
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .version import __version__
+
+if TYPE_CHECKING:
+    from .components.trainer import Trainer
+    from .executors.errors import InputError, ModelCheckError, ModuleError, TrainerError, TrainingProcessError
+    from .executors.fn_args import FnArgs
+    from .executors.generic_executor import GenericExecutor
+    from .executors.options import TrainingOptions
+    from .executors.saved_model import check_saved_model
+    from .executors.training_run import train
+
+_HOMES = {
+    "FnArgs": "executors.fn_args",
+    "GenericExecutor": "executors.generic_executor",
+    "InputError": "executors.errors",
+    "ModelCheckError": "executors.errors",
+    "ModuleError": "executors.errors",
+    "Trainer": "components.trainer",
+    "TrainerError": "executors.errors",
+    "TrainingOptions": "executors.options",
+    "TrainingProcessError": "executors.errors",
+    "check_saved_model": "executors.saved_model",
+    "train": "executors.training_run",
+}
+
+__all__ = [
+    "FnArgs",
+    "GenericExecutor",
+    "InputError",
+    "ModelCheckError",
+    "ModuleError",
+    "Trainer",
+    "TrainerError",
+    "TrainingOptions",
+    "TrainingProcessError",
+    "__version__",
+    "check_saved_model",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

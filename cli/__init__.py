@@ -1,0 +1,1 @@
+"""The command `generic-trainer`, one file a sub-command."""

@@ -1,0 +1,85 @@
+"""The command `generic-trainer`: its sub-commands, and what becomes of an exception.
+
+Exit codes: 0 done, 1 the user's module (or its process) failed, 2 wrong usage or input, 3 the model did
+not pass the check.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+import click
+from absl import logging
+
+from ..executors.errors import TrainerError
+from ..executors.raised_errors import RemoteTraceback, traceback_of
+from ..version import __version__
+from .run import run
+from .train import train
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="generic-trainer")
+def cli() -> None:
+    """Trains any TensorFlow training module, in a pipeline or by itself."""
+
+
+cli.add_command(train)
+cli.add_command(run)
+
+
+def main() -> None:
+    """Runs the command and ends the process with its exit code."""
+    logging.use_absl_handler()
+    logging.set_verbosity(logging.INFO)
+    logging.set_stderrthreshold(logging.INFO)
+    signal.signal(signal.SIGTERM, _terminate)
+    code = _exit_code()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Not sys.exit(): a process that ran Transform's analysis can crash in TensorFlow's destructors after all
+    # its work is done, and its exit code would then say that the run had failed.
+    os._exit(code)
+
+
+def _exit_code() -> int:
+    try:
+        return int(cli.main(prog_name="generic-trainer", standalone_mode=False) or 0)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("generic-trainer: interrupted; no model was published.", err=True)
+        return 130
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 1
+    except TrainerError as error:
+        if isinstance(error.__cause__, RemoteTraceback) and error.exit_code == 1:
+            click.echo(str(error.__cause__).strip(), err=True)
+        click.echo(f"generic-trainer: {error}", err=True)
+        return error.exit_code
+    except Exception as error:
+        _show(error)
+        return 1
+
+
+def _show(error: Exception) -> None:
+    """Prints the user's traceback once, then what failed in one line."""
+    remote = error.__cause__
+    text = remote.text if isinstance(remote, RemoteTraceback) else traceback_of(error)
+    click.echo(text.rstrip(), err=True)
+    click.echo(f"generic-trainer: the training module failed: {type(error).__qualname__}: {error}", err=True)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    del frame
+    raise SystemExit(128 + number)  # unwinds: child processes are ended, staging folders removed
+
+
+if __name__ == "__main__":
+    main()

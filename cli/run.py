@@ -1,0 +1,4 @@
+"""stub"""
+import click
+@click.command()
+def run(): pass

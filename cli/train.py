@@ -1,0 +1,90 @@
+"""`generic-trainer train MODULE`: the trainer step by itself, with no pipeline and no metadata store."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from ..executors import file_io, run_record
+from ..executors.errors import InputError
+from ..executors.fn_args import FnArgs
+from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
+from ..executors.layouts import EVAL_DIR, SERVING_DIRS, base_model_path, read_json_object
+from ..executors.training_run import train as train_module
+from .summary import print_summary
+from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
+
+
+@click.command()
+@click.argument("module")
+@click.option("--train-files", multiple=True, required=True, metavar="GLOB", help="Training examples; may be repeated.")
+@click.option("--eval-files", multiple=True, metavar="GLOB", help="Evaluation examples; may be repeated.")
+@click.option("--output", required=True, metavar="DIR", help="Where model/ and model_run/ are written.")
+@click.option("--train-steps", type=click.IntRange(0), help="fn_args.train_steps (default: the module decides).")
+@click.option("--eval-steps", type=click.IntRange(0), help="fn_args.eval_steps (default: the module decides).")
+@click.option("--schema", metavar="FILE", help="The examples' Schema, in protobuf's text format.")
+@click.option("--transform-graph", metavar="DIR", help="Output of the Transform component.")
+@click.option("--base-model", metavar="DIR", help="A model to start from: a SavedModel, or an --output of before.")
+@click.option("--hyperparameters", metavar="FILE", help="KerasTuner's configuration, as JSON.")
+@click.option("--payload-format", type=click.Choice(PAYLOAD_FORMATS), help="How the examples are encoded.")
+@click.option("--data-view", metavar="DIR", help="The DataView that decodes FORMAT_PROTO examples.")
+@click.option("--function", help="The function to run, if it is not called run_fn.")
+@custom_config_flag
+@training_flags
+def train(module: str, output: str, function: str | None, custom_config: str | None, **flags: Any) -> None:
+    """Trains MODULE and checks the model that it writes.
+
+    MODULE is a file, package.module, package.module.function, or name@archive.zip.
+
+    \b
+    Example:
+      generic-trainer train iris_keras.py --train-files 'iris/train*' --eval-files 'iris/eval*' \\
+          --train-steps 300 --output out
+
+    The model is written to DIR/model/Format-Serving, logs and the run's record to DIR/model_run.
+    """
+    sys.path.insert(0, os.getcwd())  # as `python -m package.module` does
+    options = options_from(flags)
+    base, hyperparameters = flags["base_model"], flags["hyperparameters"]
+    fn_args = FnArgs(
+        train_files=list(flags["train_files"]),
+        eval_files=list(flags["eval_files"]),
+        train_steps=flags["train_steps"] or None,
+        eval_steps=flags["eval_steps"] or None,
+        schema_path=flags["schema"],
+        transform_graph_path=flags["transform_graph"],
+        serving_model_dir=os.path.join(output, "model", SERVING_DIRS[0]),
+        eval_model_dir=os.path.join(output, "model", EVAL_DIR),
+        model_run_dir=os.path.join(output, "model_run"),
+        base_model=base_model_path(base) if base else None,
+        hyperparameters=read_json_object(hyperparameters, "--hyperparameters") if hyperparameters else None,
+        custom_config=parse_custom_config(custom_config),
+        examples_format=_examples_format(flags["payload_format"], flags["data_view"], flags["train_files"]),
+        seed=options.seed,
+    )
+    _keep_finished_run(str(fn_args.model_run_dir))
+    record = train_module(module, fn_args, options, function=function)
+    print_summary({"Model": fn_args.serving_model_dir, "TensorBoard": fn_args.model_run_dir}, record.metrics)
+
+
+def _examples_format(payload: str | None, data_view: str | None, patterns: tuple[str, ...]) -> ExamplesFormat:
+    if payload is None:
+        parquet = all(pattern.endswith(".parquet") for pattern in patterns)
+        payload = PARQUET if parquet else TF_EXAMPLE
+    if data_view and not file_io.isdir(data_view):
+        raise InputError(f"--data-view {data_view}: there is no such folder.")
+    return ExamplesFormat(payload, data_view)
+
+
+def _keep_finished_run(model_run_dir: str) -> None:
+    """Moves an earlier, finished run's logs and checkpoints aside; an unfinished run's are resumed from."""
+    if run_record.status_of(model_run_dir) != run_record.SUCCEEDED:
+        return
+    number = 1
+    while file_io.exists(f"{model_run_dir}.{number}"):
+        number += 1
+    file_io.move(model_run_dir, f"{model_run_dir}.{number}")
+    click.echo(f"The logs of the run before are in {model_run_dir}.{number}.", err=True)

@@ -1,0 +1,18 @@
+"""What a pipeline's author imports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
+
+__all__ = ["Trainer"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Trainer":
+        from .trainer import Trainer
+
+        return Trainer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,200 @@
+"""`Trainer`: the component to put into a TFX pipeline, a drop-in for `tfx.components.Trainer`.
+
+    from generic_trainer import Trainer          # instead of: from tfx.components import Trainer
+
+    trainer = Trainer(
+        module_file="taxi_keras.py",
+        examples=transform.outputs["transformed_examples"],
+        transform_graph=transform.outputs["transform_graph"],
+        schema=schema_gen.outputs["schema"],
+        train_args=trainer_pb2.TrainArgs(num_steps=1000),
+        eval_args=trainer_pb2.EvalArgs(num_steps=100),
+    )
+
+It is defined on `tfx.types` and `tfx.dsl` alone: importing it brings in neither `tfx.components` nor
+TFMA nor Beam.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from absl import logging
+from tfx import types
+from tfx.dsl.components.base import base_component, executor_spec
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.proto import trainer_pb2
+from tfx.types import standard_artifacts
+from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
+from tfx.types.system_executions import Train
+from tfx.utils import json_utils
+
+from ..executors.errors import InputError
+from ..executors.generic_executor import GenericExecutor
+from ..executors.module_source import find_source
+from ..executors.options import TrainingOptions
+
+_STORED_AS = {"isolate": int, "timeout": float, "seed": int}  # the others are strings
+
+
+class TrainerSpec(ComponentSpec):
+    """TFX's TrainerSpec, key for key, and an execution parameter for each training option."""
+
+    PARAMETERS = {
+        "train_args": ExecutionParameter(type=trainer_pb2.TrainArgs),
+        "eval_args": ExecutionParameter(type=trainer_pb2.EvalArgs),
+        "module_file": ExecutionParameter(type=str, optional=True),
+        "module_path": ExecutionParameter(type=str, optional=True),
+        "run_fn": ExecutionParameter(type=str, optional=True),
+        "custom_config": ExecutionParameter(type=str, optional=True),
+        "module_fingerprint": ExecutionParameter(type=str, optional=True),
+        **{
+            field.name: ExecutionParameter(type=_STORED_AS.get(field.name, str), optional=True)
+            for field in dataclasses.fields(TrainingOptions)
+        },
+    }
+    INPUTS = {
+        "examples": ChannelParameter(type=standard_artifacts.Examples),
+        "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph, optional=True),
+        "schema": ChannelParameter(type=standard_artifacts.Schema, optional=True),
+        "base_model": ChannelParameter(type=standard_artifacts.Model, optional=True),
+        "hyperparameters": ChannelParameter(type=standard_artifacts.HyperParameters, optional=True),
+        "statistics": ChannelParameter(type=standard_artifacts.ExampleStatistics, optional=True),
+    }
+    OUTPUTS = {
+        "model": ChannelParameter(type=standard_artifacts.Model),
+        "model_run": ChannelParameter(type=standard_artifacts.ModelRun),
+    }
+    TYPE_ANNOTATION = Train
+
+
+class Trainer(base_component.BaseComponent):
+    """Trains a TensorFlow model with a training module of any dialect.
+
+    Outputs:
+      model: `standard_artifacts.Model`; its `Format-Serving` is a SavedModel that was loaded again and answered.
+      model_run: `standard_artifacts.ModelRun`; TensorBoard logs, checkpoints and `run.json`.
+    """
+
+    SPEC_CLASS = TrainerSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(GenericExecutor)
+
+    def __init__(
+        self,
+        statistics: types.BaseChannel | None = None,
+        examples: types.BaseChannel | None = None,
+        transformed_examples: types.BaseChannel | None = None,
+        transform_graph: types.BaseChannel | None = None,
+        schema: types.BaseChannel | None = None,
+        base_model: types.BaseChannel | None = None,
+        hyperparameters: types.BaseChannel | None = None,
+        module_file: str | RuntimeParameter | None = None,
+        run_fn: str | RuntimeParameter | None = None,
+        train_args: trainer_pb2.TrainArgs | RuntimeParameter | None = None,
+        eval_args: trainer_pb2.EvalArgs | RuntimeParameter | None = None,
+        custom_config: dict[str, Any] | RuntimeParameter | None = None,
+        custom_executor_spec: executor_spec.ExecutorSpec | None = None,
+        *,
+        dialect: str = "auto",
+        engine: str = "local",
+        isolate: bool = True,
+        keras: str = "auto",
+        required_signatures: Sequence[str] = (),
+        skip_checks: Sequence[str] = (),
+        timeout: float | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """Constructs the component; the first thirteen arguments are those of `tfx.components.Trainer`.
+
+        Args:
+          statistics: Channel of ExampleStatistics; fills `fn_args.num_examples`.
+          examples: Channel of Examples, raw or transformed (required).
+          transformed_examples: Deprecated in TFX; the same as `examples`.
+          transform_graph: Channel of TransformGraph.
+          schema: Channel of Schema.
+          base_model: Channel of Model to start from.
+          hyperparameters: Channel of HyperParameters, such as a Tuner's best ones.
+          module_file: The training module: a file, `package.module`, or `name@archive.zip`.
+          run_fn: `package.module.function`; or, beside `module_file`, the function's name in it.
+          train_args: Splits (default "train") and number of steps (0: the module decides).
+          eval_args: Splits (default "eval") and number of steps.
+          custom_config: JSON object passed on as `fn_args.custom_config`.
+          custom_executor_spec: Deprecated in TFX; replaces the executor.
+          dialect: How the module is written; "auto" decides by what it defines.
+          engine: Where `run_fn` is executed.
+          isolate: Train in a process of its own.
+          keras: "auto", "2" or "3".
+          required_signatures: Signatures that the model must have.
+          skip_checks: Checks of the model to leave out.
+          timeout: Seconds after which training fails.
+          seed: Seed of Python, NumPy and TensorFlow.
+
+        Raises:
+          ValueError: When there is no module, no examples, or both of two that exclude each other.
+          InputError: When an option's value is not allowed.
+          ModuleError: When the module is a path or a name that does not exist.
+        """
+        if not module_file and not run_fn:
+            raise ValueError("Exactly one of 'module_file' or 'run_fn' must be supplied; got neither.")
+        if module_file and run_fn and "." in str(run_fn):
+            raise ValueError(f"'module_file' and run_fn={run_fn!r} both name a module; supply one of them.")
+        if bool(examples) == bool(transformed_examples):
+            raise ValueError("Exactly one of 'examples' or 'transformed_examples' must be supplied.")
+        if transformed_examples and not transform_graph:
+            raise ValueError("If 'transformed_examples' is supplied, 'transform_graph' must be supplied too.")
+        for name, value in {
+            "custom_executor_spec": custom_executor_spec,
+            "transformed_examples": transformed_examples,
+        }.items():
+            if value:
+                logging.warning("Trainer's argument %r is deprecated.", name)
+        options = TrainingOptions(
+            dialect=dialect,
+            engine=engine,
+            isolate=isolate,
+            keras=keras,
+            required_signatures=tuple(required_signatures),
+            skip_checks=tuple(skip_checks),
+            timeout=timeout,
+            seed=seed,
+        )
+        spec = TrainerSpec(
+            statistics=statistics,
+            examples=examples or transformed_examples,
+            transform_graph=transform_graph,
+            schema=schema,
+            base_model=base_model,
+            hyperparameters=hyperparameters,
+            train_args=train_args or trainer_pb2.TrainArgs(),
+            eval_args=eval_args or trainer_pb2.EvalArgs(),
+            module_file=module_file,
+            run_fn=run_fn,
+            custom_config=_serialized(custom_config),
+            module_fingerprint=_fingerprint(module_file or run_fn),
+            model=types.Channel(type=standard_artifacts.Model),
+            model_run=types.Channel(type=standard_artifacts.ModelRun),
+            **options.to_exec_properties(),
+        )
+        super().__init__(spec=spec, custom_executor_spec=custom_executor_spec)
+
+
+def _serialized(custom_config: dict[str, Any] | RuntimeParameter | None) -> Any:
+    if isinstance(custom_config, RuntimeParameter):
+        return custom_config
+    if custom_config is not None and not isinstance(custom_config, dict):
+        raise InputError(f"custom_config must be a dict; got {type(custom_config).__name__}: {custom_config!r}.")
+    return json_utils.dumps(custom_config)
+
+
+def _fingerprint(module: str | RuntimeParameter | None) -> str | None:
+    """Returns the fingerprint of the module and what it imports: it is what makes TFX's cache notice an edit.
+
+    A module that is only known at run time (a RuntimeParameter) has none.
+    """
+    if not isinstance(module, str):
+        return None
+    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+        return find_source(module, scratch).fingerprint

@@ -1,0 +1,202 @@
+"""Fills `FnArgs` from TFX artifacts, with the rules of TFX's own trainer and the layouts of its history.
+
+Nothing in here needs TensorFlow beyond what TFX's artifact types import.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import logging
+from google.protobuf import json_format
+from tensorflow_metadata.proto.v0 import statistics_pb2
+from tfx import types
+from tfx.proto import trainer_pb2
+from tfx.types import artifact_utils
+
+from . import file_io
+from .errors import InputError, did_you_mean
+from .fn_args import FnArgs
+from .inputs.data_accessor import PROTO, ExamplesFormat
+from .layouts import EVAL_DIR, SERVING_DIRS, base_model_path, read_json_object
+
+Artifacts = Mapping[str, Sequence[types.Artifact]]
+
+
+def fn_args_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapping[str, Any]) -> FnArgs:
+    """Returns what TFX's trainer would hand to `run_fn` for the same artifacts.
+
+    Args:
+      inputs: By key: examples (one or more), and where wired transform_graph, schema, base_model,
+        hyperparameters, statistics.
+      outputs: By key: model, model_run.
+      properties: Execution properties: train_args, eval_args, custom_config.
+
+    Raises:
+      InputError: When an artifact lacks the split, the file or the property that is asked of it.
+    """
+    examples = inputs.get("examples") or ()
+    if not examples:
+        raise InputError("input 'examples' is missing: the trainer needs at least one Examples artifact.")
+    train_args = _steps_and_splits(properties, "train_args", trainer_pb2.TrainArgs())
+    eval_args = _steps_and_splits(properties, "eval_args", trainer_pb2.EvalArgs())
+    model_run_dir = _only(outputs, "model_run").uri
+    model_dir = _only(outputs, "model").uri
+    fn_args = FnArgs(
+        train_files=_patterns(examples, train_args.splits or ["train"]),
+        eval_files=_patterns(examples, eval_args.splits or ["eval"]),
+        train_steps=train_args.num_steps or None,
+        eval_steps=eval_args.num_steps or None,
+        schema_path=_only_file(inputs, "schema"),
+        transform_graph_path=_only(inputs, "transform_graph").uri if inputs.get("transform_graph") else None,
+        serving_model_dir=os.path.join(model_dir, SERVING_DIRS[0]),
+        eval_model_dir=os.path.join(model_dir, EVAL_DIR),
+        model_run_dir=model_run_dir,
+        base_model=base_model_path(_only(inputs, "base_model").uri) if inputs.get("base_model") else None,
+        hyperparameters=_hyperparameters(inputs),
+        custom_config=parse_custom_config(properties.get("custom_config")),
+        examples_format=_examples_format(examples),
+    )
+    if inputs.get("statistics"):
+        fn_args.num_examples = _num_examples(_only(inputs, "statistics"))
+    return fn_args
+
+
+def parse_custom_config(value: Any) -> dict[str, Any] | None:
+    """Reads the execution property `custom_config`, which TFX passes as JSON ("null" for none).
+
+    Raises:
+      InputError: When it is not a JSON object.
+    """
+    if value is None or value == "" or isinstance(value, dict):
+        return value or None
+    try:
+        if "__tfx_object_type__" in value or "__class__" in value:
+            from tfx.utils import json_utils  # protos and other TFX objects inside of the config
+
+            config = json_utils.loads(value)
+        else:
+            config = json.loads(value)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"custom_config={value!r} is not JSON: {error}") from error
+    if config is not None and not isinstance(config, dict):
+        raise InputError(
+            f"custom_config needs to be a JSON object; got {type(config).__name__}: {value!r}. "
+            'Pass a dict, as in custom_config={"learning_rate": 0.01}.'
+        )
+    return config
+
+
+def _steps_and_splits(properties: Mapping[str, Any], key: str, message: Any) -> Any:
+    value = properties.get(key)
+    try:
+        return json_format.Parse(value, message) if value else message
+    except json_format.ParseError as error:
+        raise InputError(f'{key}={value!r} is not a JSON {type(message).__name__}, as {{"num_steps": 100}} is: {error}')
+
+
+def _patterns(examples: Sequence[types.Artifact], splits: Sequence[str]) -> list[str]:
+    """Returns one glob pattern for each split and Examples artifact."""
+    patterns = []
+    for split in splits:
+        holders = [artifact for artifact in examples if split in _splits(artifact)]
+        if not holders:
+            known = sorted({name for artifact in examples for name in _splits(artifact)})
+            uris = ", ".join(artifact.uri for artifact in examples)
+            raise InputError(
+                f"split {split!r} does not exist in the examples at {uris}; "
+                f"there are {', '.join(known) or 'none'}.{did_you_mean(split, known)}"
+            )
+        if len(holders) < len(examples):
+            missing = ", ".join(artifact.uri for artifact in examples if artifact not in holders)
+            raise InputError(f"split {split!r} does not exist in every Examples artifact; it is missing in {missing}.")
+        patterns += [_pattern(artifact, split) for artifact in holders]
+    return patterns
+
+
+def _splits(artifact: types.Artifact) -> list[str]:
+    custom = _custom_patterns(artifact)
+    if custom:
+        return list(custom)
+    if artifact.split_names:
+        return list(artifact_utils.decode_split_names(artifact.split_names))
+    # Kubeflow's metadata may lack the property: what lies on disk says the same.
+    names = file_io.listdir(artifact.uri) if file_io.isdir(artifact.uri) else []
+    return [name.removeprefix("Split-") for name in names if name.startswith("Split-")]
+
+
+def _pattern(artifact: types.Artifact, split: str) -> str:
+    custom = _custom_patterns(artifact).get(split)
+    if custom:
+        return os.path.join(artifact.uri, custom)
+    folder = os.path.join(artifact.uri, f"Split-{split}")
+    if not file_io.exists(folder) and file_io.exists(os.path.join(artifact.uri, split)):
+        folder = os.path.join(artifact.uri, split)  # as TFX wrote them before 0.29
+    return os.path.join(folder, "*")
+
+
+def _custom_patterns(artifact: types.Artifact) -> dict[str, str]:
+    text = _custom_property(artifact, "custom_split_pattern")
+    patterns: dict[str, str] = json.loads(text) if text else {}
+    return patterns
+
+
+def _examples_format(examples: Sequence[types.Artifact]) -> ExamplesFormat:
+    payloads = {artifact.uri: _custom_property(artifact, "payload_format") or "FORMAT_TF_EXAMPLE" for artifact in examples}
+    if len(set(payloads.values())) > 1:
+        raise InputError(f"the Examples artifacts differ in payload_format: {payloads}.")
+    payload = next(iter(payloads.values()))
+    views = [
+        (int(_custom_property(artifact, "data_view_create_time") or 0), uri)
+        for artifact in examples
+        if (uri := _custom_property(artifact, "data_view_uri"))
+    ]
+    if payload != PROTO or not views:
+        return ExamplesFormat(payload)
+    if len(views) != len(examples):
+        raise InputError("some of the Examples artifacts have a DataView attached and some have none.")
+    return ExamplesFormat(payload, max(views)[1])  # the newest reads what older ones wrote
+
+
+def _custom_property(artifact: types.Artifact, name: str) -> str:
+    return artifact.get_string_custom_property(name) if artifact.has_custom_property(name) else ""
+
+
+def _only(artifacts: Artifacts, key: str) -> types.Artifact:
+    found = artifacts.get(key) or ()
+    if len(found) != 1:
+        uris = ", ".join(artifact.uri for artifact in found) or "none"
+        raise InputError(f"{key}: expected one artifact, got {len(found)} ({uris}).")
+    return found[0]
+
+
+def _only_file(artifacts: Artifacts, key: str) -> str | None:
+    if not artifacts.get(key):
+        return None
+    uri = _only(artifacts, key).uri
+    names = file_io.listdir(uri) if file_io.isdir(uri) else []
+    if len(names) != 1:
+        raise InputError(f"{key} artifact {uri}: expected one file in it, found {', '.join(names) or 'none'}.")
+    return os.path.join(uri, names[0])
+
+
+def _hyperparameters(inputs: Artifacts) -> dict[str, Any] | None:
+    path = _only_file(inputs, "hyperparameters")
+    return read_json_object(path, "hyperparameters") if path else None
+
+
+def _num_examples(statistics: types.Artifact) -> dict[str, int]:
+    """Counts examples by split, from StatisticsGen's output."""
+    counts = {}
+    for split in _splits(statistics):
+        folder = os.path.join(statistics.uri, f"Split-{split}")
+        path = os.path.join(folder, "FeatureStats.pb")
+        if not file_io.exists(path):
+            logging.warning("No FeatureStats.pb in %s; num_examples has no count for it.", folder)
+            continue
+        found = statistics_pb2.DatasetFeatureStatisticsList.FromString(file_io.read_bytes(path))
+        counts[split] = int(found.datasets[0].num_examples)
+    return counts

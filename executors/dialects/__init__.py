@@ -1,0 +1,106 @@
+"""Training-module dialects: how a module was written decides how it becomes `run_fn(fn_args)`.
+
+A dialect is a Python module (or any object) with two functions and a sentence:
+
+    NEEDS = "a function run_fn(fn_args)"          # shown when no dialect fits
+    def matches(module, function) -> str: ...     # the evidence, or "" for none
+    def run_fn(module, function, options) -> Callable[[FnArgs], object]: ...
+
+It registers under the entry-point group `generic_trainer.dialects`, as the ones in here do, so a third
+party adds one without touching this package:
+
+    [options.entry_points]
+    generic_trainer.dialects =
+        my_dialect = my_package.my_dialect
+
+`function` is the name that the user asked for (`module.function`, or the `run_fn` parameter), or None.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Protocol
+
+from ..errors import InputError, ModuleError, did_you_mean
+from ..fn_args import FnArgs
+from ..options import TrainingOptions
+
+GROUP = "generic_trainer.dialects"
+RunFn = Callable[[FnArgs], object]
+
+
+class Dialect(Protocol):
+    """What an entry point of the group `generic_trainer.dialects` resolves to."""
+
+    NEEDS: str
+
+    def matches(self, module: ModuleType, function: str | None) -> str:
+        """Returns what in the module speaks for this dialect, or "" when nothing does."""
+
+    def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
+        """Returns the function that trains and writes the model."""
+
+
+def installed() -> dict[str, Dialect]:
+    """Returns the dialects of all installed packages by name."""
+    return {entry.name: entry.load() for entry in importlib.metadata.entry_points(group=GROUP)}
+
+
+def choose(
+    module: ModuleType, function: str | None, options: TrainingOptions, dialects: Mapping[str, Dialect]
+) -> tuple[str, str, RunFn]:
+    """Finds the dialect that a module speaks.
+
+    Returns:
+      The dialect's name, why it was chosen, and the module as a `run_fn`.
+
+    Raises:
+      InputError: When `options.dialect` names no installed dialect.
+      ModuleError: When no dialect fits, or more than one.
+    """
+    if options.dialect != "auto":
+        if options.dialect not in dialects:
+            known = ", ".join(sorted(dialects))
+            near = did_you_mean(options.dialect, dialects)
+            raise InputError(f"dialect={options.dialect!r} is not installed; there are auto, {known}.{near}")
+        evidence = {options.dialect: f"dialect={options.dialect!r} was asked for"}
+    else:
+        found = {name: dialect.matches(module, function) for name, dialect in dialects.items()}
+        evidence = {name: reason for name, reason in found.items() if reason}
+    if len(evidence) != 1:
+        raise ModuleError(_explain(module, function, evidence, dialects))
+    [(name, reason)] = evidence.items()
+    return name, reason, dialects[name].run_fn(module, function, options)
+
+
+def _explain(
+    module: ModuleType, function: str | None, evidence: Mapping[str, str], dialects: Mapping[str, Dialect]
+) -> str:
+    where = f"Training module {module.__file__}"
+    if evidence:
+        reasons = "; ".join(f"{name} ({reason})" for name, reason in sorted(evidence.items()))
+        return f"{where} fits more than one dialect: {reasons}. Choose with the option dialect."
+    own = sorted(
+        name for name, value in vars(module).items() if callable(value) and not name.startswith("__")
+    )
+    entry_points = function or "run_fn"
+    near = did_you_mean(entry_points, own) or next(
+        (
+            f" Did you mean {name!r} to be {match[0]!r}?"
+            for name in own
+            if (match := difflib.get_close_matches(name, _entry_points(dialects), n=1))
+        ),
+        "",
+    )
+    needs = "; ".join(f"{name} needs {dialect.NEEDS}" for name, dialect in sorted(dialects.items()))
+    asked = f"no function {function!r}" if function else "no entry point of a known dialect"
+    return f"{where} has {asked}.{near} It defines {', '.join(own) or 'nothing callable'}. {needs}."
+
+
+def _entry_points(dialects: Mapping[str, Dialect]) -> list[str]:
+    """Returns the function names that the dialects' NEEDS sentences mention."""
+    words = " ".join(dialect.NEEDS for dialect in dialects.values()).replace("(", " ").replace(",", " ")
+    return [word for word in words.split() if word.endswith("_fn")]

@@ -1,0 +1,7 @@
+"""Where a worker is executed: in this process, or in a fresh one.
+
+A worker is a module with `execute(request) -> result`, both JSON values. Every engine runs it the same way:
+
+    result = in_process.run("generic_trainer.executors.training_worker", request)
+    result = child_process.run("generic_trainer.executors.training_worker", request, environment={...})
+"""

@@ -1,0 +1,46 @@
+"""The main module of a child process: see `child_process.py`, which starts it.
+
+    python -m generic_trainer.executors.engines.child_main WORKER REQUEST.json RESULT.json PARENT_PID
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import signal
+import sys
+
+from ..raised_errors import describe
+
+_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+
+
+def main(worker: str, request_file: str, result_file: str, parent: str) -> int:
+    """Runs the worker, and writes its result or its exception as JSON. Returns the exit code."""
+    _die_with_parent(int(parent))
+    with open(request_file, encoding="utf-8") as file:
+        request = json.load(file)
+    sys.path[:] = [*dict.fromkeys(request.pop("sys_path"))]
+    try:
+        answer = {"result": importlib.import_module(worker).execute(request)}
+    except BaseException as error:  # SystemExit too: a module that exits has not trained a model
+        answer = {"error": describe(error)}
+    part = f"{result_file}.part"
+    with open(part, "w", encoding="utf-8") as file:
+        json.dump(answer, file)
+    os.replace(part, result_file)
+    return int("error" in answer)
+
+
+def _die_with_parent(parent: int) -> None:
+    """Has the kernel kill this process when its parent dies, so that a killed run leaves nothing running."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(1)  # it died before the line above
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,160 @@
+"""Runs a worker in a process of its own, and brings back its result, its log lines and its exception.
+
+The process gets an argument list, its environment before anything is imported, and two files: the
+request to read and the result to write. The result file decides, not the exit code: TensorFlow can crash
+while a finished process exits. When the process must go (time out, an interrupt, this process's own
+death), its whole process group goes with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
+
+from absl import logging
+
+from ..errors import TrainingProcessError
+from ..raised_errors import rebuild
+
+_GRACE_SECONDS = 10.0  # from SIGTERM to SIGKILL: enough to write a checkpoint, short for who waits
+
+
+def run(
+    worker: str,
+    request: dict[str, Any],
+    *,
+    environment: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Starts a fresh Python, has it call `execute(request)` of the module `worker`, and waits.
+
+    Args:
+      worker: Dotted name of a module with `execute(request) -> result`.
+      request: What to hand over; JSON values.
+      environment: Variables to add to this process's environment.
+      timeout: Seconds to wait before the process and its children are ended; None for no limit.
+      quiet: Show what the process prints only if it ends without a result.
+
+    Returns:
+      The worker's result.
+
+    Raises:
+      TrainingProcessError: When the process ended without a result, or ran out of time.
+      Exception: What the worker raised: its type where that can be named in this process, the
+        nearest base class otherwise, with the worker's traceback as its cause.
+    """
+    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as folder:
+        files = [os.path.join(folder, name) for name in ("request.json", "result.json")]
+        with open(files[0], "w", encoding="utf-8") as file:
+            json.dump({**request, "sys_path": sys.path}, file)
+        command = [sys.executable, "-m", f"{__package__}.child_main", worker, *files, str(os.getpid())]
+        hidden = io.StringIO()
+        targets = (hidden, hidden) if quiet else (sys.stdout, sys.stderr)
+        try:
+            status = _wait(command, {**os.environ, **(environment or {})}, timeout, targets)
+        except subprocess.TimeoutExpired:
+            name = worker.rpartition(".")[2]
+            raise TrainingProcessError(
+                f"The {name} process did not end within timeout={timeout:g} s and was stopped. No model was published."
+            ) from None
+        try:
+            with open(files[1], encoding="utf-8") as file:
+                answer = json.load(file)
+        except FileNotFoundError:
+            _write(sys.stderr, hidden.getvalue().encode())
+            raise TrainingProcessError(_ended_without_answer(worker, status)) from None
+    if status != 0 and "result" in answer:
+        logging.warning("The %s process finished, then ended with status %s.", worker.rpartition(".")[2], status)
+    if "error" in answer:
+        raise rebuild(answer["error"])
+    result: dict[str, Any] = answer["result"]
+    return result
+
+
+def _wait(
+    command: list[str], environment: Mapping[str, str], timeout: float | None, targets: tuple[IO[str], IO[str]]
+) -> int:
+    process = subprocess.Popen(
+        command,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with _forwarded(process, targets):
+        try:
+            return process.wait(timeout)
+        finally:
+            _end_group(process)
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """Ends what is left of the process and of everything that it started."""
+    for number, patience in ((signal.SIGTERM, _GRACE_SECONDS), (signal.SIGKILL, None)):
+        if process.poll() is not None:
+            break
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(patience)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _forwarded(process: subprocess.Popen[bytes], targets: tuple[IO[str], IO[str]]) -> Iterator[None]:
+    """Passes the process's standard output and error on to two text files as it comes."""
+    threads = [
+        threading.Thread(target=_forward, args=(pipe, target), daemon=True)
+        for pipe, target in zip((process.stdout, process.stderr), targets, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        for thread in threads:
+            thread.join(_GRACE_SECONDS)
+
+
+def _forward(pipe: IO[bytes] | None, target: IO[str]) -> None:
+    assert pipe is not None
+    with pipe:
+        rest = b""
+        while chunk := pipe.read1(65536):  # type: ignore[attr-defined]
+            # Whole lines only, so that two writers never share one; \r ends a progress bar's line.
+            text, end = rest + chunk, max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
+            cut = len(rest) + end if end else 0
+            rest = text[cut:]
+            _write(target, text[:cut])
+        _write(target, rest)
+
+
+def _write(target: IO[str], data: bytes) -> None:
+    with contextlib.suppress(OSError, ValueError):  # a closed terminal must not stop the training
+        target.write(data.decode("utf-8", "replace"))
+        target.flush()
+
+
+def _ended_without_answer(worker: str, status: int) -> str:
+    name = worker.rpartition(".")[2]
+    if status >= 0:
+        return f"The {name} process ended with status {status} before it had finished. Its last log lines say why."
+    number = -status
+    try:
+        cause = signal.Signals(number).name
+    except ValueError:
+        cause = f"signal {number}"
+    hint = " The machine may have run out of memory." if number == signal.SIGKILL else ""
+    return f"The {name} process was ended by {cause} before it had finished.{hint} No model was published."

@@ -1,0 +1,46 @@
+"""The errors of Generic Trainer: one family, each member with the command's exit code.
+
+The user's own exceptions are not in here: they keep their type and traceback (see `raised_errors`).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class TrainerError(Exception):
+    """Anything that Generic Trainer itself has to say against a run.
+
+    Attributes:
+      exit_code: What `generic-trainer` exits with: 1 the module failed, 2 wrong usage or input,
+        3 the model did not pass the check.
+    """
+
+    exit_code = 2
+
+
+class InputError(TrainerError):
+    """An option, a path or a file that the run was given is not usable."""
+
+
+class ModuleError(TrainerError):
+    """The training module cannot be found, or holds nothing that a dialect knows how to run."""
+
+
+class TrainingProcessError(TrainerError):
+    """The training process ended without an answer: killed, out of memory, or out of time."""
+
+    exit_code = 1
+
+
+class ModelCheckError(TrainerError):
+    """What `run_fn` left behind is not a SavedModel that loads and answers."""
+
+    exit_code = 3
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Returns " Did you mean 'run_fn'?" for the nearest known name, or "" when nothing is near."""
+    nearest = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {nearest[0]!r}?" if nearest else ""

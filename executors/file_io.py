@@ -1,0 +1,110 @@
+"""The one file-system layer: TFX's `fileio`, without paying for TensorFlow on local paths.
+
+`tfx.dsl.io.fileio` imports TensorFlow to learn about `gs://` and its like. A local path needs none of
+that, so it goes to TFX's own local plug-in, which is plain Python.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterator
+from typing import Any
+
+
+def is_remote(path: str) -> bool:
+    """Returns whether the path names a file system by scheme, such as `gs://bucket/file`."""
+    return "://" in path
+
+
+def file_system(path: str) -> Any:
+    """Returns TFX's file-system class for a path (see `tfx.dsl.io.filesystem.Filesystem`)."""
+    if is_remote(path):
+        from tfx.dsl.io import filesystem_registry
+        from tfx.dsl.io.plugins import tensorflow_gfile  # noqa: F401  (registers itself)
+
+        return filesystem_registry.DEFAULT_FILESYSTEM_REGISTRY.get_filesystem_for_path(path)
+    from tfx.dsl.io.plugins.local import LocalFilesystem
+
+    return LocalFilesystem
+
+
+def exists(path: str) -> bool:
+    return bool(file_system(path).exists(path))
+
+
+def isdir(path: str) -> bool:
+    return bool(file_system(path).isdir(path))
+
+
+def listdir(path: str) -> list[str]:
+    """Returns the names in a folder, sorted, without the slash that object stores append."""
+    return sorted(name.rstrip("/") for name in file_system(path).listdir(path))
+
+
+def glob(pattern: str) -> list[str]:
+    return sorted(file_system(pattern).glob(pattern))
+
+
+def read_bytes(path: str) -> bytes:
+    with file_system(path).open(path, mode="rb") as file:
+        data: bytes = file.read()
+        return data
+
+
+def read_text(path: str) -> str:
+    return read_bytes(path).decode("utf-8")
+
+
+def write_text(path: str, text: str) -> None:
+    """Writes a file so that a reader sees all of the text or none of it (on local disks)."""
+    makedirs(parent(path))
+    part = f"{path}.part-{os.getpid()}"
+    with file_system(path).open(part, mode="wb") as file:
+        file.write(text.encode("utf-8"))
+    file_system(path).rename(part, path, overwrite=True)
+
+
+def makedirs(path: str) -> None:
+    if path:
+        file_system(path).makedirs(path)
+
+
+def rmtree(path: str) -> None:
+    if exists(path):
+        file_system(path).rmtree(path)
+
+
+def parent(path: str) -> str:
+    return posixpath.dirname(path.rstrip("/")) if is_remote(path) else os.path.dirname(path.rstrip(os.sep))
+
+
+def files_below(folder: str) -> Iterator[str]:
+    """Yields the path of every file below a folder, in a stable order, relative to the folder."""
+    for base, _, names in sorted(file_system(folder).walk(folder)):
+        for name in sorted(names):
+            yield os.path.relpath(os.path.join(base, name), folder)
+
+
+def move(source: str, target: str) -> None:
+    """Moves a folder so that nothing at `target` looks complete before it is.
+
+    On a local disk that is one rename. On an object store a rename is a copy of file after file, so
+    `saved_model.pb`, the file that readers look for, is copied last.
+    """
+    makedirs(parent(target))
+    if not is_remote(target):
+        os.rename(source, target)
+        return
+    last = "saved_model.pb"
+    for name in sorted(files_below(source), key=lambda name: (os.path.basename(name) == last, name)):
+        destination = posixpath.join(target, name)
+        makedirs(parent(destination))
+        file_system(target).copy(posixpath.join(source, name), destination, overwrite=True)
+    rmtree(source)
+
+
+def size_of(path: str) -> int:
+    """Returns a file's size in bytes."""
+    status = file_system(path).stat(path)
+    return int(getattr(status, "st_size", None) or getattr(status, "length", 0))

@@ -1,0 +1,122 @@
+"""`FnArgs`: what a training module is given.
+
+Every attribute of TFX's `FnArgs` is here under the same name and with the same meaning, so a module that
+was written for TFX runs unchanged. Items work as attributes do, as modules for TFX 0.21 to 0.25 have it:
+
+    fn_args.train_files
+    fn_args["train_files"]
+    fn_args.get("custom_config")
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from .inputs.data_accessor import DataAccessor, ExamplesFormat
+
+
+@dataclasses.dataclass
+class FnArgs:
+    """Arguments for `run_fn`. Any attribute may be assigned, new ones too.
+
+    Attributes:
+      working_dir: Working folder; None in the trainer (TFX's Tuner sets it).
+      train_files: Glob patterns of the training examples.
+      eval_files: Glob patterns of the evaluation examples.
+      train_steps: Training steps to run; None when not limited.
+      eval_steps: Evaluation steps to run; None when not limited.
+      schema_path: File with the examples' `Schema` (text proto), or None.
+      schema_file: Deprecated copy of `schema_path`.
+      transform_graph_path: Folder of the Transform component's graph, or None.
+      transform_output: Deprecated copy of `transform_graph_path`.
+      serving_model_dir: Folder to write the SavedModel to. It is published under its final name
+        after `run_fn` has returned and the model has passed the check.
+      eval_model_dir: Folder for an evaluation SavedModel (Estimators only).
+      model_run_dir: Folder for all else that is to be kept, such as TensorBoard logs.
+      base_model: Folder of a SavedModel to start from, or None.
+      hyperparameters: KerasTuner's configuration as a dict, or None.
+      custom_config: What the pipeline's author passed along, or None.
+      examples_format: How the example files are encoded; `data_accessor` reads by it.
+      checkpoint_dir: Folder for checkpoints, inside `model_run_dir`.
+      seed: Seed that was asked for; Python, NumPy and TensorFlow are seeded with it. None if not.
+      is_chief: Whether this process exports the model. True on one machine.
+      worker_index: This worker's number, from 0.
+      num_workers: Number of workers, at least 1.
+      num_examples: Examples per split, from `statistics`. As in TFX the attribute is only
+        there when statistics were given; otherwise an AttributeError says so.
+    """
+
+    working_dir: str | None = None
+    train_files: list[str] | None = None
+    eval_files: list[str] | None = None
+    train_steps: int | None = None
+    eval_steps: int | None = None
+    schema_path: str | None = None
+    schema_file: str | None = None
+    transform_graph_path: str | None = None
+    transform_output: str | None = None
+    serving_model_dir: str | None = None
+    eval_model_dir: str | None = None
+    model_run_dir: str | None = None
+    base_model: str | None = None
+    hyperparameters: dict[str, Any] | None = None
+    custom_config: dict[str, Any] | None = None
+    examples_format: ExamplesFormat = dataclasses.field(default_factory=ExamplesFormat)
+    checkpoint_dir: str | None = None
+    seed: int | None = None
+    is_chief: bool = True
+    worker_index: int = 0
+    num_workers: int = 1
+    num_examples: dict[str, int] = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.schema_file = self.schema_file or self.schema_path
+        self.transform_output = self.transform_output or self.transform_graph_path
+
+    @property
+    def data_accessor(self) -> DataAccessor:
+        """Factories that read the examples as `tf.data` or Arrow; built when first touched."""
+        accessor = self.__dict__.get("_data_accessor")
+        if accessor is None:
+            accessor = self.__dict__["_data_accessor"] = DataAccessor.for_format(self.examples_format)
+        return accessor
+
+    @data_accessor.setter
+    def data_accessor(self, accessor: DataAccessor) -> None:
+        self.__dict__["_data_accessor"] = accessor
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "num_examples":
+            raise AttributeError("fn_args.num_examples is only set when the trainer is given `statistics`.")
+        raise AttributeError(f"fn_args has no attribute {name!r}; it has {', '.join(self.__dict__)}.")
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self, name)
+        except AttributeError as error:
+            raise KeyError(name) from error
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self, name, value)
+
+    def __contains__(self, name: str) -> bool:
+        return hasattr(self, name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Returns the attribute, or the default where it is missing or None."""
+        value = getattr(self, name, None)
+        return default if value is None else value
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the arguments as JSON values, for another process to rebuild with `from_json`."""
+        state = {name: value for name, value in self.__dict__.items() if name != "_data_accessor"}
+        return {**state, "examples_format": dataclasses.asdict(self.examples_format)}
+
+    @classmethod
+    def from_json(cls, state: dict[str, Any]) -> FnArgs:
+        """Rebuilds the arguments from what `to_json` returned."""
+        fn_args = cls()
+        fn_args.__dict__.update(state)
+        fn_args.examples_format = ExamplesFormat(**state["examples_format"])
+        return fn_args

@@ -1,0 +1,1 @@
+"""Examples on disk as `tf.data` and Arrow."""

@@ -1,0 +1,116 @@
+"""Parquet examples as `tf.data` datasets and Arrow record batches.
+
+TFX's ExampleGen writes Parquet, but tfx_bsl reads it only inside Beam. Here the same files give what the
+other formats give: one list-valued Arrow column a feature, and tensors as the schema represents them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import tensorflow as tf
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tfx_bsl.tfxio import parquet_tfxio
+
+_ROWS_READ_AT_ONCE = 4096
+
+
+def tf_dataset(file_pattern: list[str], options: Any, schema: schema_pb2.Schema | None) -> tf.data.Dataset:
+    """Reads Parquet files as batches of tensors.
+
+    Args:
+      file_pattern: Glob patterns.
+      options: A tfx_bsl `TensorFlowDatasetOptions`; batch_size, drop_final_batch, num_epochs, shuffle,
+        shuffle_buffer_size, shuffle_seed, prefetch_buffer_size and label_key are honoured.
+      schema: The examples' schema; it says which columns there are and how they become tensors.
+
+    Returns:
+      A dataset of dicts of tensors, or of (dict, label) pairs when `options.label_key` is given.
+
+    Raises:
+      ValueError: When there is no schema, no file, or no column called `options.label_key`.
+    """
+    if schema is None:
+        raise ValueError(f"{file_pattern}: Parquet needs a schema to become tensors.")
+    adapter = parquet_tfxio.ParquetTFXIO(file_pattern, schema=schema).TensorAdapter()
+    specs = adapter.TypeSpecs()
+    if options.label_key is not None and options.label_key not in specs:
+        raise ValueError(f"label_key {options.label_key!r} is not in the schema; it has {', '.join(specs)}.")
+
+    def batches() -> Iterator[dict[str, Any]]:
+        for batch in record_batches(file_pattern, options, schema):
+            yield adapter.ToBatchTensors(batch, produce_eager_tensors=True)
+
+    dataset = tf.data.Dataset.from_generator(batches, output_signature=specs)
+    if options.label_key is not None:
+        dataset = dataset.map(lambda features: (features, features.pop(options.label_key)))
+    return dataset.prefetch(options.prefetch_buffer_size)
+
+
+def record_batches(
+    file_pattern: list[str], options: Any, schema: schema_pb2.Schema | None
+) -> Iterator[pa.RecordBatch]:
+    """Yields record batches of `options.batch_size` rows; see `tf_dataset` for the options.
+
+    The last batch of each pass over the data may be smaller, unless `drop_final_batch` is set or the
+    data is repeated without end.
+    """
+    arrow_schema = None
+    if schema is not None:
+        arrow_schema = parquet_tfxio.ParquetTFXIO(file_pattern, schema=schema).ArrowSchema()
+    files = sorted(itertools.chain.from_iterable(tf.io.gfile.glob(pattern) for pattern in file_pattern))
+    if not files:
+        raise ValueError(f"no Parquet file matches {file_pattern}.")
+    random = np.random.default_rng(options.shuffle_seed)
+    epochs = itertools.count() if options.num_epochs is None else range(options.num_epochs)
+    rows = itertools.chain.from_iterable(_one_epoch(files, options, arrow_schema, random) for _ in epochs)
+    waiting = pa.table({})
+    for table in rows:
+        waiting = table if waiting.num_rows == 0 else pa.concat_tables([waiting, table])
+        while waiting.num_rows >= options.batch_size:
+            yield _record_batch(waiting.slice(0, options.batch_size), arrow_schema)
+            waiting = waiting.slice(options.batch_size)
+    if waiting.num_rows and not options.drop_final_batch:
+        yield _record_batch(waiting, arrow_schema)
+
+
+def _one_epoch(
+    files: list[str], options: Any, arrow_schema: pa.Schema | None, random: np.random.Generator
+) -> Iterator[pa.Table]:
+    """Yields the rows of all files once, shuffled within a buffer if asked for."""
+    columns = arrow_schema.names if arrow_schema is not None else None
+    size = max(options.shuffle_buffer_size, 1) if options.shuffle else _ROWS_READ_AT_ONCE
+    buffer: list[pa.Table] = []
+    order = random.permutation(len(files)) if options.shuffle else range(len(files))
+    for index in order:
+        with tf.io.gfile.GFile(files[index], "rb") as file:
+            for batch in pq.ParquetFile(file).iter_batches(_ROWS_READ_AT_ONCE, columns=columns):
+                buffer.append(pa.Table.from_batches([batch]))
+                if sum(table.num_rows for table in buffer) >= size:
+                    yield _take_all(buffer, options.shuffle, random)
+    if buffer:
+        yield _take_all(buffer, options.shuffle, random)
+
+
+def _take_all(buffer: list[pa.Table], shuffle: bool, random: np.random.Generator) -> pa.Table:
+    table = pa.concat_tables(buffer)
+    buffer.clear()
+    return table.take(random.permutation(table.num_rows)) if shuffle else table
+
+
+def _record_batch(table: pa.Table, arrow_schema: pa.Schema | None) -> pa.RecordBatch:
+    """Returns the rows as one batch whose columns are lists of values, empty where a value is missing."""
+    names, columns = [], []
+    for name in arrow_schema.names if arrow_schema is not None else table.column_names:
+        column = table.column(name).combine_chunks()
+        if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+            offsets = np.concatenate([[0], np.cumsum(np.asarray(column.is_valid()))])
+            column = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), column.drop_null())
+        names.append(name)
+        columns.append(column.cast(arrow_schema.field(name).type) if arrow_schema is not None else column)
+    return pa.RecordBatch.from_arrays(columns, names)

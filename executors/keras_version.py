@@ -1,0 +1,184 @@
+"""Which Keras `tf.keras` is for a training module: Keras 2 (the package tf-keras) or Keras 3.
+
+TensorFlow 2.16 made Keras 3 the `tf.keras` of everyone; modules written before that break on it. The
+choice is an environment variable that TensorFlow reads when `tf.keras` is first touched, so it has to be
+made before the module runs: by what stands in the module's source.
+
+Usage:
+
+    choice = choose("auto", source.files)   # KerasChoice("2", "taxi.py, line 8: import tensorflow_transform")
+    environment = choice.environment()      # {"TF_USE_LEGACY_KERAS": "1"}
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib.metadata
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+
+from . import file_io
+from .errors import InputError
+
+VARIABLE = "TF_USE_LEGACY_KERAS"
+
+# Modules that are Keras 2 themselves, or whose Keras layers are.
+_KERAS_2_IMPORTS = ("tf_keras", "tensorflow_transform", "tensorflow_estimator", "tensorflow_hub", "tensorflow_ranking")
+_KERAS_3_IMPORTS = ("keras",)
+# Attributes below `tf` that Keras 3 has no counterpart for, and names that only Keras 3 has.
+_KERAS_2_NAMES = re.compile(
+    r"^tf\.(feature_column|estimator|compat\.v1\.(estimator|feature_column|keras|layers)|layers)\b"
+    r"|^(tf\.)?keras\.(layers\.(experimental|DenseFeatures|LocallyConnected\dD|ThresholdedReLU)"
+    r"|optimizers\.(legacy|experimental)|experimental|wrappers|estimator|backend\.(placeholder|get_session)"
+    r"|preprocessing\.(text|image\.ImageDataGenerator))\b"
+)
+_KERAS_3_NAMES = re.compile(r"^(tf\.)?keras\.(ops|random|saving\.save_model|tree|distribution|Variable|KerasTensor)\b")
+_SAVE_METHODS = ("save", "save_model", "save_weights")
+
+# What Keras 3 says when it is given Keras 2 code, and the other way round.
+_SMELLS = {
+    "3": re.compile(
+        r"Invalid filepath extension for saving|save_format|`h5` format|KerasTensor cannot be used as input"
+        r"|Only instances of `keras\.|A KerasTensor is symbolic|File format not supported: filepath="
+        r"|has no attribute '(DenseFeatures|legacy|experimental|wrappers|estimator|get_session|sess"
+        r"|ImageDataGenerator|set_learning_phase|_keras_history)'|No module named 'keras\.(engine|src\.engine)"
+        r"|Unrecognized keyword arguments passed to \w+: \{'(input_shape|weights|lr|decay)|batch_input_shape"
+    ),
+    "2": re.compile(
+        r"has no attribute '(ops|saving|random|Variable|KerasTensor|tree|distribution)'"
+        r"|No module named 'tf_keras|Inputs to a layer should be tensors\. Got '<KerasTensor"
+        r"|Keras 3|keras\.src\.\w+.* object.*is not"
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class KerasChoice:
+    """A Keras version and the reason for it.
+
+    Attributes:
+      version: "2" or "3".
+      reason: The option, or the line of source, that decided.
+    """
+
+    version: str
+    reason: str
+
+    def environment(self) -> dict[str, str]:
+        """Returns the variables to set before TensorFlow is imported."""
+        if _tensorflow_release() < (2, 16):
+            return {}  # tf.keras is Keras 2 there, and the variable only confuses it
+        return {VARIABLE: "1" if self.version == "2" else "0"}
+
+    def check_this_process(self) -> None:
+        """Makes sure that `tf.keras` is, or can still become, the chosen version in this process.
+
+        Raises:
+          InputError: When `tf.keras` is in use as the other version already.
+        """
+        tensorflow = sys.modules.get("tensorflow")
+        resolved = vars(tensorflow).get("keras") if tensorflow is not None else None
+        # vars(), since any other look at TensorFlow's lazy loader would resolve it.
+        name = vars(resolved).get("__name__") if resolved is not None else None
+        version = {"tf_keras.api._v2.keras": "2", "keras._tf_keras.keras": "3"}.get(str(name))
+        if version not in (None, self.version):
+            raise InputError(
+                f"keras={self.version!r} ({self.reason}) cannot be had in this process: tf.keras is Keras {version} "
+                f"here already. Train in a process of its own (isolate=True), or set {VARIABLE}="
+                f"{self.environment().get(VARIABLE)} before anything imports tf.keras."
+            )
+
+    def hint(self, error: BaseException) -> str:
+        """Returns advice when an exception reads like one of the wrong Keras version, else ""."""
+        text = f"{type(error).__module__}.{type(error).__name__}: {error}"
+        if not _SMELLS[self.version].search(text):
+            return ""
+        other = "2" if self.version == "3" else "3"
+        return (
+            f"tf.keras was Keras {self.version} here ({self.reason}). If the module was written for "
+            f"Keras {other}, set the option keras={other}."
+        )
+
+
+def choose(option: str, files: Sequence[str]) -> KerasChoice:
+    """Decides the Keras version.
+
+    Args:
+      option: "2", "3", or "auto" to go by the evidence in the source.
+      files: The module's source files. Evidence for Keras 2 counts before evidence for Keras 3,
+        since `import keras` still gives Keras 3 while `tf.keras` is Keras 2.
+
+    Raises:
+      InputError: When Keras 3 is asked for on a TensorFlow that has none.
+    """
+    native = _tensorflow_release() >= (2, 16)
+    if not native:
+        if option == "3":
+            release = ".".join(map(str, _tensorflow_release()))
+            raise InputError(f"keras='3' needs TensorFlow 2.16 or later; this is {release}.")
+        return KerasChoice("2", "tf.keras is Keras 2 before TensorFlow 2.16")
+    if option != "auto":
+        return KerasChoice(option, f"keras={option!r} was asked for")
+    found: dict[str, str] = {}
+    for file in files:
+        for line, version, what in _evidence(file):
+            found.setdefault(version, f"{os.path.basename(file)}, line {line}: {what}")
+    for version in ("2", "3"):
+        if version in found:
+            return KerasChoice(version, found[version])
+    if os.environ.get(VARIABLE, "").lower() in ("1", "true"):
+        return KerasChoice("2", f"{VARIABLE} is set, and nothing in the source speaks for either")
+    return KerasChoice("3", "TensorFlow's default, since nothing in the source speaks for either")
+
+
+def _evidence(path: str) -> Iterator[tuple[int, str, str]]:
+    """Yields (line, version, what was seen) for each thing in a file that only one version has."""
+    try:
+        tree = ast.parse(file_io.read_bytes(path))
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from _imports(node)
+        elif isinstance(node, ast.Attribute):
+            name = ast.unparse(node).replace("tensorflow.", "tf.")
+            for version, pattern in (("2", _KERAS_2_NAMES), ("3", _KERAS_3_NAMES)):
+                if pattern.search(name):
+                    yield node.lineno, version, name
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            yield from _calls(node, node.func)
+
+
+def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[int, str, str]]:
+    if isinstance(node, ast.ImportFrom) and node.level:
+        return
+    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+    for name in names:
+        for version, known in (("2", _KERAS_2_IMPORTS), ("3", _KERAS_3_IMPORTS)):
+            if name.partition(".")[0] in known:
+                yield node.lineno, version, f"import {name}"
+
+
+def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[tuple[int, str, str]]:
+    """Looks at `model.save(…)`: Keras 2 saves a folder, Keras 3 only `.keras` and `.h5` files."""
+    if method.attr not in _SAVE_METHODS or not ast.unparse(method.value).lower().endswith("model"):
+        return
+    if any(keyword.arg in ("save_format", "signatures", "save_traces") for keyword in node.keywords):
+        yield node.lineno, "2", f"{ast.unparse(method)}(…) with arguments that Keras 3 dropped"
+    elif node.args and method.attr == "save" and "serving_model_dir" in ast.unparse(node.args[0]):
+        target = ast.unparse(node.args[0])
+        version = "3" if re.search(r"\.keras['\")]", target) else "2"
+        yield node.lineno, version, f"{ast.unparse(method)}({target})"
+
+
+def _tensorflow_release() -> tuple[int, int]:
+    for name in ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tf-nightly"):
+        try:
+            major, minor = importlib.metadata.version(name).split(".")[:2]
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        return int(major), int(minor)
+    raise InputError("TensorFlow is not installed in this environment.")

@@ -1,0 +1,47 @@
+"""Where things lie in a trainer's outputs, in this and in earlier releases of TFX."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from . import file_io
+from .errors import InputError
+from .saved_model import find_saved_model
+
+# Names of artifact folders; TFX's path_constants, and what releases before 0.29 used.
+SERVING_DIRS = ("Format-Serving", "serving_model_dir")
+EVAL_DIR = "Format-TFMA"
+
+
+def base_model_path(uri: str) -> str:
+    """Returns the SavedModel's folder in a Model artifact, in a layout of any TFX release.
+
+    These are `Format-Serving` or `serving_model_dir`, holding the SavedModel itself or, as Estimators
+    export, `export/NAME/TIMESTAMP`, of which the newest is taken; or the SavedModel right at the URI.
+
+    Raises:
+      InputError: When there is no SavedModel in any of these places.
+    """
+    for folder in [*(os.path.join(uri, name) for name in SERVING_DIRS), uri]:
+        if file_io.isdir(folder) and (found := find_saved_model(folder)):
+            return found
+    raise InputError(f"base_model {uri}: no SavedModel in {', '.join(SERVING_DIRS)}, or at the folder itself.")
+
+
+def read_json_object(path: str, what: str) -> dict[str, Any]:
+    """Reads a file that holds one JSON object.
+
+    Raises:
+      InputError: When it is missing, not JSON, or something else than an object.
+    """
+    if not file_io.exists(path):
+        raise InputError(f"{what} {path} does not exist.")
+    try:
+        value = json.loads(file_io.read_text(path))
+    except ValueError as error:
+        raise InputError(f"{what} {path} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{what} {path} must hold a JSON object, not a {type(value).__name__}.")
+    return value

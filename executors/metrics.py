@@ -1,0 +1,85 @@
+"""The metrics of a run: the last value of each scalar that the module logged, or what `run_fn` returned.
+
+Metrics are a mapping of "train" and "eval" to {name: value}. Keras' TensorBoard callback and
+`tf.summary` write them to event files below the model run's folder, one sub-folder for training and
+one for evaluation; whatever a module logs there is found.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import file_io
+
+_EVAL_FOLDERS = ("eval", "validation", "val", "test")
+_SKIPPED_ENDINGS = ("_vs_iterations", "/sec", "_per_second")
+
+Metrics = dict[str, dict[str, float]]
+
+
+def from_event_files(folder: str, newer_than: float = 0.0) -> Metrics:
+    """Reads the last value of every scalar in the TensorBoard logs below a folder.
+
+    Args:
+      folder: The model run's folder; may not exist.
+      newer_than: Values from before this moment (seconds since 1970) are left out: they are an
+        earlier run's.
+
+    Returns:
+      {"train": {"loss": 0.3}, "eval": {"auc": 0.93}}; a split without scalars is missing. A folder
+      named eval…, validation…, val… or test… holds eval metrics. Keras' prefix `epoch_` is dropped.
+    """
+    values: dict[tuple[str, str], tuple[float, float]] = {}
+    names = file_io.files_below(folder) if folder and file_io.isdir(folder) else iter(())
+    for name in names:
+        if "tfevents" not in os.path.basename(name):
+            continue
+        parts = os.path.dirname(name).split(os.sep)
+        split = "eval" if any(part.startswith(_EVAL_FOLDERS) for part in parts) else "train"
+        for moment, tag, value in _scalars(os.path.join(folder, name)):
+            tag = tag.removeprefix("epoch_")
+            key = (split, tag.removeprefix("evaluation_"))
+            if moment < newer_than or tag.endswith(_SKIPPED_ENDINGS) or values.get(key, (0.0,))[0] > moment:
+                continue
+            values[key] = (moment, value)
+    metrics: Metrics = {}
+    for (split, tag), (_, value) in sorted(values.items()):
+        metrics.setdefault(split, {})[tag] = value
+    return metrics
+
+
+def from_return_value(returned: Any) -> Metrics:
+    """Reads metrics off what `run_fn` returned: a dict of numbers, or a Keras `History`.
+
+    Names that begin with `val_` are eval metrics, as in Keras; of a list the last value counts. Anything
+    else that a run_fn may return is no metric and gives {}.
+    """
+    history = getattr(returned, "history", returned)
+    if not isinstance(history, Mapping):
+        return {}
+    metrics: Metrics = {}
+    for name, value in history.items():
+        last = value[-1] if isinstance(value, (list, tuple)) and value else value
+        try:
+            number = float(last)
+        except (TypeError, ValueError):
+            continue
+        split = "eval" if str(name).startswith(("val_", "eval_")) else "train"
+        metrics.setdefault(split, {})[str(name).removeprefix("val_").removeprefix("eval_")] = number
+    return metrics
+
+
+def _scalars(path: str) -> Iterator[tuple[float, str, float]]:
+    """Yields (wall time, tag, value) of the scalars in one event file, up to where it breaks off."""
+    from tensorboard.backend.event_processing import event_file_loader
+    from tensorboard.util import tensor_util
+
+    for event in event_file_loader.EventFileLoader(path).Load():
+        for value in event.summary.value:
+            if value.metadata.plugin_data.plugin_name == "scalars" and value.HasField("tensor"):
+                number = float(tensor_util.make_ndarray(value.tensor))
+                if math.isfinite(number):
+                    yield event.wall_time, value.tag, number

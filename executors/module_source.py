@@ -1,0 +1,292 @@
+"""Finds a training module's source without running any of it.
+
+`find_source` turns what a user names (a file, a dotted module, `module.function`, `module@archive.zip`,
+local or remote) into a `ModuleSource`: one local file, the folders that it imports from, every file of
+the user's that it imports in turn, and a fingerprint over all of them. What is known before the module
+runs is read off here: the cache key, the Keras version it was written for, the process to run it in.
+
+Usage:
+
+    with tempfile.TemporaryDirectory() as scratch:
+        source = find_source("trainers/taxi.py", scratch)
+        source.fingerprint  # changes when taxi.py or a helper that it imports changes
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
+import posixpath
+import shutil
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Iterator, Sequence
+
+from . import file_io
+from .errors import InputError, ModuleError, did_you_mean
+
+ARCHIVE_ENDINGS = (".zip", ".whl")
+MAX_ARCHIVE_BYTES = 1 << 30  # unpacked; user code is small, and a zip bomb is not
+
+
+@dataclasses.dataclass(frozen=True)
+class ModuleSource:
+    """A training module on this machine, found but not yet run.
+
+    Attributes:
+      reference: What the user wrote.
+      path: The module's file.
+      name: The name that it is imported under, `taxi` or `project.trainers.taxi`.
+      roots: Folders that go in front of `sys.path` while it runs, the module's own folder first.
+      function: The function named in the reference (`module.function`), if one was.
+      files: The module's file and every file of the user's that it imports, absolute, sorted.
+      relative_imports: Whether any of these files uses `from . import x`.
+      fingerprint: SHA-256 (hex) of the names and contents of `files`.
+    """
+
+    reference: str
+    path: str
+    name: str
+    roots: tuple[str, ...]
+    function: str | None
+    files: tuple[str, ...]
+    relative_imports: bool
+    fingerprint: str
+
+
+def find_source(reference: str, scratch: str) -> ModuleSource:
+    """Finds a training module by what the user calls it.
+
+    Args:
+      reference: `path/to/module.py`, `package.module`, `package.module.function`, or any of the
+        last two followed by `@archive.zip` or `@archive.whl`. Files and archives may lie on any
+        file system that TFX's fileio knows.
+      scratch: A folder of the caller's for what has to be copied here first; it must live as
+        long as the module is in use.
+
+    Raises:
+      ModuleError: When there is no such file, module or function; it names the nearest one.
+      InputError: When an archive is broken, or has members that point outside of it.
+    """
+    module, separator, archive = reference.rpartition("@")
+    if separator and archive.lower().endswith(ARCHIVE_ENDINGS):
+        folder = _unpack(archive, os.path.join(scratch, "archive"))
+        return _find_dotted(reference, module, [folder])
+    if reference.lower().endswith(ARCHIVE_ENDINGS):
+        raise ModuleError(f"{reference}: name the module in the archive, as in 'my_module@{reference}'.")
+    if reference.endswith(".py") or "/" in reference or os.sep in reference:
+        return _find_file(reference, scratch)
+    return _find_dotted(reference, reference, sys.path)
+
+
+def _find_file(reference: str, scratch: str) -> ModuleSource:
+    folder, name = posixpath.split(reference)
+    if not file_io.exists(reference) or file_io.isdir(reference):
+        beside = [entry for entry in _listdir(folder or ".") if entry.endswith(".py")]
+        kind = "is a folder" if file_io.exists(reference) else "does not exist"
+        raise ModuleError(f"Training module {reference} {kind}.{did_you_mean(name, beside)}")
+    if not name.endswith(".py"):
+        raise ModuleError(f"Training module {reference} is not a Python file: its name must end in .py.")
+    if file_io.is_remote(reference):
+        copy = os.path.join(scratch, "source")
+        _download_python_files(folder, copy)
+        path = os.path.join(copy, name)
+    else:
+        path = os.path.realpath(reference)
+    top, module_name = os.path.dirname(path), os.path.splitext(name)[0]
+    roots = [top]
+    files, relative_imports = _files_of_the_user(path, roots)
+    if relative_imports and os.path.exists(os.path.join(top, "__init__.py")):
+        # `from ..x import y` only works under the name that the package itself gives the module.
+        while os.path.exists(os.path.join(top, "__init__.py")):
+            top, package = os.path.split(top)
+            module_name = f"{package}.{module_name}"
+        roots.append(top)
+        files, _ = _files_of_the_user(path, roots)
+    return _source(reference, path, module_name, roots, None, files, relative_imports)
+
+
+def _find_dotted(reference: str, dotted: str, search: Sequence[str]) -> ModuleSource:
+    """Finds `package.module` or `package.module.function` on a list of folders."""
+    parts = dotted.split(".")
+    if not all(part.isidentifier() for part in parts):
+        raise ModuleError(f"{reference}: {dotted!r} is not a module's name. Give a .py file or package.module.")
+    importlib.invalidate_caches()
+    specs = list(_specs(parts, search))
+    spec = specs[-1] if len(specs) >= max(len(parts) - 1, 1) else None
+    if spec is None or not (spec.origin or "").endswith(".py"):
+        missing = parts[min(len(specs), len(parts) - 1)]
+        inside = specs[-1].submodule_search_locations if specs else None
+        found = [name.removesuffix(".py") for place in inside or search for name in _listdir(place or ".")]
+        raise ModuleError(
+            f"Training module {reference}: there is no {missing!r} in "
+            f"{'.'.join(parts[: len(specs)]) or 'the folders on sys.path'}.{did_you_mean(missing, found)}"
+        )
+    path = os.path.realpath(str(spec.origin))
+    top = path
+    for _ in range(len(specs) + (os.path.basename(path) == "__init__.py")):
+        top = os.path.dirname(top)
+    roots = list(dict.fromkeys([os.path.dirname(path), top]))
+    function = parts[-1] if len(specs) < len(parts) else None
+    files, relative_imports = _files_of_the_user(path, roots)
+    return _source(reference, path, ".".join(parts[: len(specs)]), roots, function, files, relative_imports)
+
+
+def _specs(parts: Sequence[str], search: Sequence[str]) -> Iterator[importlib.machinery.ModuleSpec]:
+    """Yields the specs of `a`, `a.b`, … without importing a parent, as far as they can be found."""
+    spec = importlib.machinery.PathFinder.find_spec(parts[0], list(search))
+    if spec is None and search is sys.path:
+        spec = importlib.util.find_spec(parts[0])  # editable installs have finders of their own
+    for depth in range(1, len(parts) + 1):
+        if spec is None:
+            return
+        yield spec
+        if depth == len(parts) or spec.submodule_search_locations is None:
+            return
+        locations = list(spec.submodule_search_locations)
+        spec = importlib.machinery.PathFinder.find_spec(".".join(parts[: depth + 1]), locations)
+
+
+def _source(
+    reference: str,
+    path: str,
+    name: str,
+    roots: Sequence[str],
+    function: str | None,
+    files: Sequence[str],
+    relative_imports: bool,
+) -> ModuleSource:
+    digest = hashlib.sha256()
+    base = roots[-1]
+    for file in files:
+        content = hashlib.sha256(file_io.read_bytes(file)).hexdigest()
+        digest.update(f"{os.path.relpath(file, base)}\0{content}\n".encode())
+    return ModuleSource(
+        reference, path, name, tuple(roots), function, tuple(files), relative_imports, digest.hexdigest()
+    )
+
+
+def own_folders(roots: Sequence[str]) -> list[str]:
+    """Returns the folders whose files are the user's: for an installed package, the module's own only."""
+    return [root for number, root in enumerate(roots) if number == 0 or not _installed(root)]
+
+
+def is_below(path: str, folders: Sequence[str]) -> bool:
+    """Returns whether a file lies below one of the folders, but not in an environment inside of it."""
+    path = os.path.realpath(path)
+    return any(
+        _below(path, folder) and not _installed(os.path.relpath(path, os.path.realpath(folder))) for folder in folders
+    )
+
+
+def _installed(path: str) -> bool:
+    return any(part in ("site-packages", "dist-packages") for part in path.split(os.sep))
+
+
+def _below(path: str, folder: str) -> bool:
+    return path.startswith(os.path.realpath(folder).rstrip(os.sep) + os.sep)
+
+
+def _files_of_the_user(path: str, roots: Sequence[str]) -> tuple[list[str], bool]:
+    """Follows imports from file to file. Returns the user's files, sorted, and whether any import is relative."""
+    importlib.invalidate_caches()
+    own = own_folders(roots)
+    library = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
+    search = [*roots, *(entry for entry in sys.path if not _installed(entry))]
+    found: set[str] = set()
+    relative = False
+    pending = [path]
+    while pending:
+        file = pending.pop()
+        if file in found:
+            continue
+        found.add(file)
+        for level, target in imports_in(file):
+            relative |= level > 0
+            places = search
+            if level:
+                base = os.path.dirname(file)
+                for _ in range(level - 1):
+                    base = os.path.dirname(base)
+                places = [base]
+                pending.extend(init for init in [os.path.join(base, "__init__.py")] if os.path.exists(init))
+            elif target.partition(".")[0] in sys.stdlib_module_names:
+                continue
+            for spec in _specs(target.split("."), places) if target else ():
+                origin = os.path.realpath(spec.origin or "")
+                if origin.endswith(".py") and (
+                    is_below(origin, own) or not (_installed(origin) or is_below(origin, library))
+                ):
+                    pending.append(origin)
+    return sorted(found), relative
+
+
+def imports_in(path: str) -> Iterator[tuple[int, str]]:
+    """Yields (level, dotted name) of every import statement in a file, those inside functions too.
+
+    `from a import b` yields `a` and `a.b`, since b may be a module. A file that does not parse
+    yields nothing: its SyntaxError is the user's to see when the module is loaded.
+    """
+    try:
+        tree = ast.parse(file_io.read_bytes(path))
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield 0, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            yield node.level, node.module or ""
+            for alias in node.names:
+                yield node.level, f"{node.module}.{alias.name}" if node.module else alias.name
+
+
+def _download_python_files(folder: str, target: str) -> None:
+    for name in file_io.files_below(folder):
+        if name.endswith(".py"):
+            copy = os.path.join(target, name)
+            os.makedirs(os.path.dirname(copy), exist_ok=True)
+            with open(copy, "wb") as file:
+                file.write(file_io.read_bytes(posixpath.join(folder, name)))
+
+
+def _unpack(archive: str, target: str) -> str:
+    """Unpacks a zip file or wheel of user code; refuses members that would land outside of the target."""
+    if not file_io.exists(archive):
+        raise ModuleError(f"Archive {archive} does not exist.")
+    local = archive
+    if file_io.is_remote(archive):
+        os.makedirs(target, exist_ok=True)
+        local = os.path.join(target, os.path.basename(archive))
+        with open(local, "wb") as file:
+            file.write(file_io.read_bytes(archive))
+    folder = os.path.join(os.path.realpath(target), "files")
+    try:
+        with zipfile.ZipFile(local) as members:
+            size = sum(member.file_size for member in members.infolist())
+            if size > MAX_ARCHIVE_BYTES:
+                raise InputError(f"Archive {archive} unpacks to {size:,} bytes; the limit is {MAX_ARCHIVE_BYTES:,}.")
+            for member in members.infolist():
+                place = os.path.realpath(os.path.join(folder, member.filename))
+                if not _below(place, folder) and place != folder:
+                    raise InputError(f"Archive {archive} has a member outside of itself: {member.filename!r}.")
+                if member.is_dir():
+                    continue
+                os.makedirs(os.path.dirname(place), exist_ok=True)
+                with members.open(member) as packed, open(place, "wb") as file:
+                    shutil.copyfileobj(packed, file)
+    except zipfile.BadZipFile as error:
+        raise InputError(f"Archive {archive} is not a readable zip file: {error}.") from error
+    return folder
+
+
+def _listdir(folder: str) -> list[str]:
+    try:
+        return file_io.listdir(folder)
+    except OSError:
+        return []

@@ -1,0 +1,122 @@
+"""How a training run is to be carried out: the options that exist in addition to TFX's.
+
+`TrainingOptions` is the only place where they are declared. The `Trainer` component's parameters, the
+execution properties that travel through TFX, and the flags of the command are all read off its fields.
+
+Usage:
+
+    options = TrainingOptions(keras="2", required_signatures=("serving_default",), timeout=3600)
+    TrainingOptions.from_exec_properties(options.to_exec_properties()) == options
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .errors import InputError, did_you_mean
+
+ENGINES = ("local",)
+KERAS_CHOICES = ("auto", "2", "3")
+CHECKS = ("parses", "signatures", "loads", "answers", "finite")
+
+
+def _option(default: Any, help_text: str, choices: Sequence[str] = ()) -> Any:
+    return dataclasses.field(default=default, metadata={"help": help_text, "choices": tuple(choices)})
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingOptions:
+    """Options of one training run; every field has a default, so `TrainingOptions()` is a plain run.
+
+    Raises:
+      InputError: From the constructor, when a value is not among the choices or out of range.
+    """
+
+    dialect: str = _option("auto", "How the module is written; 'auto' decides by what it defines.")
+    engine: str = _option("local", "Where run_fn is executed.", ENGINES)
+    isolate: bool = _option(True, "Train in a process of its own, which takes all its memory with it.")
+    keras: str = _option("auto", "What tf.keras is for the module: Keras 2 (tf-keras) or 3.", KERAS_CHOICES)
+    required_signatures: tuple[str, ...] = _option((), "A signature that the model must have; may be repeated.")
+    skip_checks: tuple[str, ...] = _option((), "A check of the model to leave out; may be repeated.", CHECKS)
+    timeout: float | None = _option(None, "Seconds after which training is ended as failed (default: none).")
+    seed: int | None = _option(None, "Seed of Python, NumPy and TensorFlow, and fn_args.seed.")
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            choices = field.metadata["choices"]
+            for one in value if isinstance(value, tuple) else (value,):
+                if choices and one not in choices:
+                    raise InputError(
+                        f"{field.name}={one!r}: choose from {', '.join(choices)}.{did_you_mean(str(one), choices)}"
+                    )
+        if self.timeout is not None and self.timeout <= 0:
+            raise InputError(f"timeout={self.timeout!r}: give a number of seconds above 0, or leave it out.")
+        if self.timeout is not None and not self.isolate:
+            raise InputError("timeout needs isolate=True: only a process of its own can be ended in time.")
+
+    def to_exec_properties(self) -> dict[str, str | int | float]:
+        """Returns the options that differ from their defaults, as TFX execution properties.
+
+        Tuples become JSON lists and booleans 0 or 1: the types that ML Metadata stores.
+        """
+        properties: dict[str, str | int | float] = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value == field.default:
+                continue
+            if isinstance(value, tuple):
+                properties[field.name] = json.dumps(value)
+            else:
+                properties[field.name] = int(value) if isinstance(value, bool) else value
+        return properties
+
+    @classmethod
+    def from_exec_properties(cls, properties: Mapping[str, Any]) -> TrainingOptions:
+        """Reads the options back; absent, None and empty values mean the default.
+
+        Args:
+          properties: Execution properties as an orchestrator hands them over. Kubeflow Pipelines
+            sends every one of them as a string, so numbers and lists are parsed here.
+
+        Raises:
+          InputError: When a value does not parse; it names the property.
+        """
+        values = {}
+        for field in dataclasses.fields(cls):
+            value = properties.get(field.name)
+            if value is None or value == "":
+                continue
+            try:
+                values[field.name] = _PARSERS.get(field.name, str)(value)
+            except (ValueError, TypeError) as error:
+                raise InputError(f"execution property {field.name}={value!r} is not usable: {error}") from error
+        return cls(**values)
+
+
+def _parse_flag(value: Any) -> bool:
+    text = str(value).strip().lower()
+    if text in ("1", "1.0", "true", "yes"):
+        return True
+    if text in ("0", "0.0", "false", "no"):
+        return False
+    raise ValueError("expected true or false")
+
+
+def _parse_names(value: Any) -> tuple[str, ...]:
+    names = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise ValueError('expected a JSON list of names such as ["serving_default"]')
+    return tuple(names)
+
+
+_PARSERS = {
+    "isolate": _parse_flag,
+    "required_signatures": _parse_names,
+    "skip_checks": _parse_names,
+    "timeout": float,
+    "seed": lambda value: int(float(value)),
+}

@@ -1,0 +1,116 @@
+"""The one record of a run, `run.json` in the model run: what ran, on what, how long, with what outcome.
+
+Progress, the printed summary, artifact properties and reports are views of it. It is written when the
+run begins and again when it ends, however that is, so that a killed run is told from a finished one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from . import file_io
+
+FILE_NAME = "run.json"
+RUNNING, SUCCEEDED, FAILED = "running", "succeeded", "failed"
+
+_STACK = ("generic-trainer", "tensorflow", "keras", "tf-keras", "tfx", "tensorflow-transform", "numpy")
+_SECRET = re.compile(r"(?i)(password|passwd|secret|token|api_?key|credential|private_?key|access_?key)")
+
+
+@dataclasses.dataclass
+class RunRecord:
+    """Everything that is known of one run. All times are UTC, all durations seconds.
+
+    Attributes:
+      status: "running", "succeeded" or "failed".
+      started: When, as ISO 8601.
+      arguments: fn_args and options; values whose name looks like a secret's are masked.
+      code: The module: reference, path, fingerprint, files.
+      stack: Versions by distribution, and Python's.
+      dialect: The dialect and why it was chosen.
+      keras: The Keras version and why it was chosen.
+      phases: Seconds by phase: inputs, training (of it load and run_fn), check, publish.
+      metrics: {"train": {...}, "eval": {...}}.
+      check: The SavedModel check's report.
+      error: Type and message of what ended the run, or None.
+    """
+
+    status: str = RUNNING
+    started: str = ""
+    arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
+    code: dict[str, Any] = dataclasses.field(default_factory=dict)
+    stack: dict[str, str] = dataclasses.field(default_factory=dict)
+    dialect: dict[str, str] = dataclasses.field(default_factory=dict)
+    keras: dict[str, str] = dataclasses.field(default_factory=dict)
+    phases: dict[str, float] = dataclasses.field(default_factory=dict)
+    metrics: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
+    check: dict[str, Any] = dataclasses.field(default_factory=dict)
+    error: dict[str, str] | None = None
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Times a block; a block that raises is timed, too."""
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.phases[name] = round(time.perf_counter() - begin, 3)
+
+    @contextlib.contextmanager
+    def written_to(self, folder: str) -> Iterator[None]:
+        """Keeps `run.json` in a folder while a block runs; the block's exception is recorded and passed on."""
+        path = os.path.join(folder, FILE_NAME)
+        self.started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
+        self.stack = _stack()
+        file_io.write_text(path, self.to_json())
+        try:
+            yield
+            self.status = SUCCEEDED
+        except BaseException as error:
+            self.status = FAILED
+            self.error = {"type": type(error).__qualname__, "message": str(error)}
+            raise
+        finally:
+            with contextlib.suppress(OSError):  # a full disk must not hide what went wrong before
+                file_io.write_text(path, self.to_json())
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), indent=2, default=str) + "\n"
+
+
+def status_of(folder: str) -> str | None:
+    """Returns the status of the run recorded in a folder, or None when no run is."""
+    path = os.path.join(folder, FILE_NAME)
+    if not file_io.exists(path):
+        return None
+    try:
+        return str(json.loads(file_io.read_text(path)).get("status"))
+    except ValueError:
+        return None
+
+
+def masked(value: Any, name: str = "") -> Any:
+    """Returns JSON values with those under a secret-looking name replaced by "***"."""
+    if isinstance(value, dict):
+        return {key: masked(item, str(key)) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [masked(item, name) for item in value]
+    return "***" if _SECRET.search(name) and value not in (None, "") else value
+
+
+def _stack() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for name in _STACK:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions

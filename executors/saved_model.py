@@ -1,0 +1,138 @@
+"""The check that a run's outcome is a model: it parses, has signatures, loads in a fresh process, answers.
+
+TFX asks whether a folder is there. A folder is there after a crash, too, and a SavedModel that no other
+process can load is found out in production. So a process that knows nothing of the training loads the
+model and puts one of the evaluation examples to it.
+
+Usage:
+
+    report = check_saved_model(folder, eval_patterns, options)   # raises ModelCheckError
+    report.answer                                               # {"probability": [[0.93]]}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from absl import logging
+
+from . import file_io
+from .engines import child_process
+from .errors import ModelCheckError
+from .inputs.data_accessor import ExamplesFormat
+from .options import CHECKS
+
+MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+_WORKER = f"{__package__}.saved_model_probe"
+_TARGET = "fn_args.serving_model_dir"
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckReport:
+    """What the check found.
+
+    Attributes:
+      checks: Each check's name and its outcome: "passed", "skipped", or why it could not be made.
+      signatures: {signature: {"inputs": {name: "float32 (?, 4)"}, "outputs": {…}}}.
+      size_bytes: Bytes of all files of the model.
+      example: Where the example came from that the model answered, or why there was none.
+      answer: {output: value as nested lists, shortened}, or {} when nothing was asked.
+    """
+
+    checks: dict[str, str]
+    signatures: dict[str, Any]
+    size_bytes: int
+    example: str
+    answer: dict[str, Any]
+
+
+def find_saved_model(folder: str) -> str | None:
+    """Returns the folder with the SavedModel: `folder`, or the newest in `folder/export/NAME/TIMESTAMP`.
+
+    The second is how Estimators export. Returns None when there is none.
+    """
+    if any(file_io.exists(os.path.join(folder, name)) for name in MODEL_FILES):
+        return folder
+    exports = os.path.join(folder, "export")
+    if not file_io.isdir(exports):
+        return None
+    found = [
+        (int(stamp), os.path.join(exports, exporter, stamp))
+        for exporter in file_io.listdir(exports)
+        if file_io.isdir(os.path.join(exports, exporter))
+        for stamp in file_io.listdir(os.path.join(exports, exporter))
+        if stamp.isdigit()
+        and any(file_io.exists(os.path.join(exports, exporter, stamp, name)) for name in MODEL_FILES)
+    ]
+    return max(found)[1] if found else None
+
+
+def check_saved_model(
+    folder: str,
+    eval_files: Sequence[str] = (),
+    *,
+    examples_format: ExamplesFormat | None = None,
+    schema_path: str | None = None,
+    transform_graph_path: str | None = None,
+    required_signatures: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    op_packages: Sequence[str] = (),
+    shown_as: str = "",
+    timeout: float | None = None,
+) -> CheckReport:
+    """Checks the SavedModel that a training module wrote.
+
+    Args:
+      folder: The `serving_model_dir` that the module was given.
+      eval_files: Patterns of evaluation examples; the first record of them is put to the model.
+      examples_format: How these are encoded.
+      schema_path: The examples' schema; with it a Parquet row becomes a tf.Example.
+      transform_graph_path: A Transform graph. Its raw schema makes up an example when the eval examples
+        are transformed ones and the model's signature takes raw ones.
+      required_signatures: Signatures that must be there; any one will do when empty.
+      skip: Names of checks to leave out, of `options.CHECKS`.
+      op_packages: Packages to import first because they register TensorFlow ops.
+      shown_as: The folder's name in messages, when the check is made on a copy of it.
+      timeout: Seconds that the fresh process may take.
+
+    Raises:
+      ModelCheckError: With the check's name, the folder, what was found and how to leave the check out.
+    """
+    shown = shown_as or folder
+    if not file_io.isdir(folder):
+        raise ModelCheckError(f"run_fn wrote no model: {shown} does not exist. It must save one to {_TARGET}.")
+    files = list(file_io.files_below(folder))
+    if not files:
+        raise ModelCheckError(f"run_fn wrote no model: {shown} is empty. It must save one to {_TARGET}.")
+    model = find_saved_model(folder)
+    if model is None and "parses" not in skip:
+        raise ModelCheckError(
+            f"{shown} holds no SavedModel, only {', '.join(sorted(files)[:5])}. Save one to {_TARGET}, "
+            f"or leave this check out with skip_checks=parses."
+        )
+    for name in skip:
+        logging.warning("The check %r of the model in %s was turned off.", name, shown)
+    size = sum(file_io.size_of(os.path.join(folder, name)) for name in files)
+    if "parses" in skip:
+        return CheckReport({name: "skipped" for name in CHECKS}, {}, size, "not asked", {})
+    found = child_process.run(
+        _WORKER,
+        {
+            "model": model,
+            "shown_as": shown,
+            "eval_files": list(eval_files),
+            "examples_format": dataclasses.asdict(examples_format or ExamplesFormat()),
+            "schema_path": schema_path,
+            "transform_graph_path": transform_graph_path,
+            "required_signatures": list(required_signatures),
+            "skip": list(skip),
+            "op_packages": list(op_packages),
+        },
+        environment={"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"},
+        timeout=timeout,
+        quiet=True,
+    )
+    return CheckReport(size_bytes=size, **found)

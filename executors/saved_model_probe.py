@@ -1,0 +1,212 @@
+"""The fresh process that loads a SavedModel and asks it something; see `saved_model.py`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import saved_model_pb2
+
+from . import probe_examples
+from .errors import ModelCheckError
+from .options import CHECKS
+from .probe_examples import Example
+
+_INTERNAL_SIGNATURES = ("__saved_model_init_op", "__saved_model_train_op")
+_VALUES_SHOWN = 10
+
+
+def execute(request: dict[str, Any]) -> dict[str, Any]:
+    """Makes the checks that `saved_model.check_saved_model` asks for; returns its report's fields."""
+    shown, skip = request["shown_as"], request["skip"]
+    for package in request["op_packages"]:
+        importlib.import_module(package)
+    checks = {name: "skipped" if name in skip else "passed" for name in CHECKS}
+    meta_graph = _parse(request["model"], shown)
+    signatures = _signatures(meta_graph)
+    if "signatures" not in skip:
+        _require_signatures(signatures, request["required_signatures"], shown)
+    report: dict[str, Any] = {"checks": checks, "signatures": signatures, "example": "not asked", "answer": {}}
+    if "loads" in skip:
+        checks["answers"] = checks["finite"] = "skipped"
+        return report
+    model = _load(request["model"], list(meta_graph.meta_info_def.tags), shown)
+    if "finite" not in skip:
+        _require_finite_variables(model, shown)
+    asked = _signature_to_ask(model.signatures, request["required_signatures"])
+    if "answers" in skip or asked is None:
+        checks["answers"] = "skipped"
+        return report
+    answer, example, problem = _ask(model.signatures[asked], asked, request)
+    report["example"] = example.source
+    if problem:
+        checks["answers"] = f"could not be made: {problem}"
+        return report
+    if "finite" not in skip and (odd := _not_finite(answer)):
+        what = f"{asked!r} answers {example.source} with {odd}"
+        if example.is_certain:
+            raise _failed("finite", shown, what)
+        checks["finite"] = f"could not be judged: {what}"
+    report["answer"] = {name: _shortened(value) for name, value in answer.items()}
+    return report
+
+
+def _parse(model: str, shown: str) -> Any:
+    """Returns the meta graph that is for serving."""
+    saved_model = saved_model_pb2.SavedModel()
+    path = os.path.join(model, "saved_model.pb")
+    if not tf.io.gfile.exists(path):
+        from tensorflow.python.saved_model.loader_impl import parse_saved_model  # reads the .pbtxt form
+
+        saved_model = parse_saved_model(model)
+    else:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            content = file.read()
+        try:
+            saved_model.ParseFromString(content)
+        except DecodeError as error:
+            raise _failed("parses", shown, f"saved_model.pb ({len(content):,} bytes) is cut off or damaged: {error}")
+    for meta_graph in saved_model.meta_graphs:
+        if "serve" in meta_graph.meta_info_def.tags:
+            return meta_graph
+    tags = [list(meta_graph.meta_info_def.tags) for meta_graph in saved_model.meta_graphs]
+    raise _failed("parses", shown, f"none of its graphs has the tag 'serve'; their tags are {tags}")
+
+
+def _signatures(meta_graph: Any) -> dict[str, Any]:
+    def described(tensors: Mapping[str, Any]) -> dict[str, str]:
+        return {name: _describe(info) for name, info in sorted(tensors.items())}
+
+    return {
+        name: {"inputs": described(definition.inputs), "outputs": described(definition.outputs)}
+        for name, definition in sorted(meta_graph.signature_def.items())
+        if name not in _INTERNAL_SIGNATURES
+    }
+
+
+def _describe(info: Any) -> str:
+    sizes = "?" if info.tensor_shape.unknown_rank else [d.size if d.size >= 0 else "?" for d in info.tensor_shape.dim]
+    shape = sizes if sizes == "?" else f"({', '.join(map(str, sizes))})"
+    return f"{tf.dtypes.as_dtype(info.dtype).name} {shape}"
+
+
+def _require_signatures(signatures: Mapping[str, Any], required: list[str], shown: str) -> None:
+    if not signatures:
+        raise _failed("signatures", shown, "it has no signatures. Pass signatures={...} when you save it")
+    missing = [name for name in required if name not in signatures]
+    if missing:
+        raise _failed("signatures", shown, f"it lacks {', '.join(missing)}; it has {', '.join(signatures)}")
+
+
+def _load(model: str, tags: list[str], shown: str) -> Any:
+    try:
+        return tf.saved_model.load(model, tags=tags)
+    except Exception as error:  # TensorFlow raises whatever the broken part of it raises
+        raise _failed("loads", shown, f"a fresh process cannot load it: {type(error).__name__}: {error}") from error
+
+
+def _require_finite_variables(model: Any, shown: str) -> None:
+    for variable in getattr(model, "variables", None) or ():
+        if isinstance(variable, tf.Variable) and variable.dtype.is_floating:
+            if not bool(tf.reduce_all(tf.math.is_finite(variable))):
+                raise _failed("finite", shown, f"its variable {variable.name} {variable.shape} holds NaN or infinity")
+
+
+def _signature_to_ask(signatures: Mapping[str, Any], required: list[str]) -> str | None:
+    wanted = ("serving_default", *required, "predict", *sorted(signatures))
+    return next((name for name in wanted if name in signatures), None)
+
+
+def _ask(function: Any, name: str, request: dict[str, Any]) -> tuple[dict[str, Any], Example, str]:
+    """Puts an example to a signature.
+
+    Returns:
+      The answer, the example, and "" or the reason why no fair question could be put.
+
+    Raises:
+      ModelCheckError: When the model fails on a real example that fits its signature.
+    """
+    specs = function.structured_input_signature[1]
+    problem = "there was no example to ask"
+    for example in _examples(request):
+        inputs = _inputs(specs, example)
+        if isinstance(inputs, str):
+            problem = inputs
+            continue
+        try:
+            return {key: value.numpy() for key, value in function(**inputs).items()}, example, ""
+        except (tf.errors.OpError, ValueError, TypeError) as error:
+            problem = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+            if example.is_certain:
+                text = f"its signature {name!r} fails on {example.source}: {type(error).__name__}: {error}"
+                raise _failed("answers", request["shown_as"], text) from error
+    return {}, example, problem
+
+
+def _examples(request: dict[str, Any]) -> Iterator[Example]:
+    """Yields examples to try: a real one first, then made-up ones that prove less."""
+    transformed = request["transform_graph_path"]
+    real = probe_examples.first_example(request["eval_files"], request["examples_format"]["payload"])
+    if real is not None:
+        # With a transform graph a record may be a transformed one, which a raw signature rightly refuses.
+        yield Example(real.source, real.serialized, real.features, is_certain=not transformed)
+    made_up = probe_examples.from_schema(request["schema_path"], transformed)
+    if made_up is not None:
+        yield made_up
+    yield Example("an input of zeros", b"", {}, is_certain=False)
+
+
+def _inputs(specs: Mapping[str, Any], example: Example) -> dict[str, Any] | str:
+    """Returns the tensors for a signature, or why the example does not provide them."""
+    [first, *others] = specs.values() if specs else [None]
+    if first is not None and not others and first.dtype == tf.string and (first.shape.rank or 0) <= 1:
+        if not example.serialized:
+            return "the signature takes serialized examples, and there is none"
+        name = next(iter(specs))
+        return {name: tf.constant(example.serialized if first.shape.rank == 0 else [example.serialized])}
+    inputs = {}
+    for name, spec in specs.items():
+        if example.features and name not in example.features:
+            return f"the example has no feature {name!r}; it has {', '.join(sorted(example.features))}"
+        values = example.features.get(name, [b"" if spec.dtype == tf.string else 0])
+        try:
+            inputs[name] = _fitted(values, spec)
+        except (TypeError, ValueError) as error:
+            return f"feature {name!r} does not fit the signature's {spec}: {error}"
+    return inputs
+
+
+def _fitted(values: list[Any], spec: Any) -> Any:
+    """Returns values as a tensor of the spec's shape, with 1 for sizes that it leaves open."""
+    if spec.shape.rank is None:
+        shape = [1, len(values)]
+    else:
+        shape = [size or 1 for size in spec.shape.as_list()]
+        if spec.shape.rank > 1 and spec.shape[-1] is None:
+            shape[-1] = max(len(values), 1)
+    flat = np.asarray(values, dtype=object if spec.dtype == tf.string else spec.dtype.as_numpy_dtype)
+    return tf.constant(np.resize(flat, shape), dtype=spec.dtype)
+
+
+def _not_finite(answer: Mapping[str, Any]) -> str:
+    """Returns "output=value" of the first output with NaN or infinity in it, or ""."""
+    for name, value in answer.items():
+        if np.issubdtype(value.dtype, np.floating) and not np.all(np.isfinite(value)):
+            return f"{name}={_shortened(value)}"
+    return ""
+
+
+def _shortened(value: Any) -> Any:
+    flat = np.ravel(value)[:_VALUES_SHOWN].tolist()
+    return [item.decode("utf-8", "replace") if isinstance(item, bytes) else item for item in flat]
+
+
+def _failed(check: str, shown: str, what: str) -> ModelCheckError:
+    return ModelCheckError(
+        f"The model in {shown} did not pass the check {check!r}: {what}. (skip_checks={check} leaves it out.)"
+    )

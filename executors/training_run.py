@@ -1,0 +1,211 @@
+"""One training run, from a module's name to a published, checked model; with or without a pipeline.
+
+`train` is the executor's contract in six steps: find the module, choose its Keras and its process, run
+it, check what it wrote, publish, record. `GenericExecutor.Do` and `generic-trainer train` both end here.
+
+Usage:
+
+    record = train("trainers/taxi.py", FnArgs(train_files=["data/*.gz"], serving_model_dir="out/model/Format-Serving",
+                                              model_run_dir="out/model_run"))
+    record.metrics["eval"]["auc"]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+
+from absl import logging
+
+from . import file_io, keras_version, run_record
+from .engines import child_process, in_process
+from .errors import InputError
+from .fn_args import FnArgs
+from .module_source import ModuleSource, find_source
+from .options import TrainingOptions
+from .run_record import RunRecord
+from .saved_model import check_saved_model
+from .training_worker import TrainingRequest
+
+_WORKER = f"{__package__}.training_worker"
+_STAGING = ".staging"
+
+
+def train(
+    module: str, fn_args: FnArgs, options: TrainingOptions | None = None, *, function: str | None = None
+) -> RunRecord:
+    """Trains one module and publishes its model.
+
+    Args:
+      module: What to train, in any form that `find_source` takes.
+      fn_args: What the module is given. `serving_model_dir` and `model_run_dir` must be set; the model
+        appears under the first only when it is complete and has passed the check.
+      options: How to run it.
+      function: The name of the function to run, when it is not to be found by the dialect.
+
+    Returns:
+      The run's record, as written to `model_run_dir/run.json`.
+
+    Raises:
+      InputError: When an input is missing or unreadable, or an output cannot be written.
+      ModuleError: When the module cannot be found or speaks no known dialect.
+      ModelCheckError: When the model does not pass the check.
+      Exception: What the module itself raises.
+    """
+    options = options or TrainingOptions()
+    record = RunRecord()
+    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+        _require_outputs(fn_args)
+        with record.written_to(str(fn_args.model_run_dir)):
+            with record.phase("inputs"):
+                source = find_source(module, scratch)
+                _require_inputs(fn_args)
+            _train(source, function or source.function, fn_args, options, record)
+    return record
+
+
+def _train(
+    source: ModuleSource, function: str | None, fn_args: FnArgs, options: TrainingOptions, record: RunRecord
+) -> None:
+    keras = keras_version.choose(options.keras, source.files)
+    logging.info("Keras %s: %s.", keras.version, keras.reason)
+    record.code = {name: value for name, value in dataclasses.asdict(source).items() if name != "roots"}
+    record.keras = dataclasses.asdict(keras)
+    record.arguments = run_record.masked({**fn_args.to_json(), "options": dataclasses.asdict(options)})
+    final = str(fn_args.serving_model_dir)
+    with _staging_folder(file_io.parent(final)) as staging:
+        theirs = _staged(fn_args, options, staging)
+        request = TrainingRequest(source, function, theirs, options, keras).to_json()
+        with record.phase("training"):
+            if options.isolate:
+                result = child_process.run(
+                    _WORKER, request, environment=keras.environment(), timeout=options.timeout
+                )
+            else:
+                result = in_process.run(_WORKER, request, environment=keras.environment())
+        record.dialect = {"name": result["dialect"], "reason": result["evidence"]}
+        record.metrics = result["metrics"]
+        record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
+        with record.phase("check"):
+            report = check_saved_model(
+                str(theirs.serving_model_dir),
+                fn_args.eval_files or (),
+                examples_format=fn_args.examples_format,
+                schema_path=fn_args.schema_path,
+                transform_graph_path=fn_args.transform_graph_path,
+                required_signatures=options.required_signatures,
+                skip=options.skip_checks,
+                op_packages=result["op_packages"],
+                shown_as=final,
+                timeout=options.timeout,
+            )
+        record.check = dataclasses.asdict(report)
+        with record.phase("publish"):
+            _publish(staging, final)
+
+
+def _require_outputs(fn_args: FnArgs) -> None:
+    for name in ("serving_model_dir", "model_run_dir"):
+        path = fn_args.get(name)
+        if not path:
+            raise InputError(f"fn_args.{name} is not set: the trainer has to know where to write.")
+        folder = path if name == "model_run_dir" else file_io.parent(path)
+        try:
+            file_io.makedirs(folder)
+            probe = os.path.join(folder, f".writable-{os.getpid()}")
+            file_io.write_text(probe, "")
+            file_io.file_system(probe).remove(probe)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise InputError(f"{name}={path}: cannot write there ({reason}). Choose another folder.") from error
+
+
+def _require_inputs(fn_args: FnArgs) -> None:
+    for name in ("train_files", "eval_files"):
+        for pattern in fn_args.get(name, ()):
+            if not file_io.glob(pattern):
+                raise InputError(f"{name}: no file matches {pattern!r}. Check the path, or the split's name.")
+    for name in ("transform_graph_path", "base_model"):
+        path = fn_args.get(name)
+        if path and not file_io.isdir(path):
+            raise InputError(f"{name}={path}: there is no such folder.")
+    if fn_args.schema_path:
+        _require_schema(fn_args.schema_path)
+
+
+def _require_schema(path: str) -> None:
+    from google.protobuf import text_format
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+    if not file_io.exists(path):
+        raise InputError(f"schema {path} does not exist.")
+    try:
+        text_format.Parse(file_io.read_text(path), schema_pb2.Schema())
+    except (text_format.ParseError, ValueError) as error:
+        raise InputError(f"schema {path} is not a Schema in protobuf's text format: {error}") from error
+
+
+def _staged(fn_args: FnArgs, options: TrainingOptions, staging: str) -> FnArgs:
+    """Returns a copy of the arguments whose model folders are staged ones, under the same last name."""
+    theirs = copy.copy(fn_args)
+    theirs.custom_config = copy.deepcopy(fn_args.custom_config)
+    theirs.seed = options.seed if options.seed is not None else fn_args.seed
+    theirs.serving_model_dir = os.path.join(staging, os.path.basename(str(fn_args.serving_model_dir).rstrip("/")))
+    if fn_args.eval_model_dir:
+        theirs.eval_model_dir = os.path.join(staging, os.path.basename(fn_args.eval_model_dir.rstrip("/")))
+    if not theirs.checkpoint_dir:
+        theirs.checkpoint_dir = os.path.join(str(fn_args.model_run_dir), "checkpoints")
+    return theirs
+
+
+@contextlib.contextmanager
+def _staging_folder(parent: str) -> Iterator[str]:
+    """Makes a folder beside the model's, and takes away what is left in it at the end.
+
+    Its name holds the host and process that made it. A process that was killed could not clean up; the
+    next one on that host does.
+    """
+    host = socket.gethostname()
+    for name in file_io.listdir(parent):
+        if name.startswith(f"{_STAGING}-{host}-") and not _is_running(name.rpartition("-")[2]):
+            logging.info("Removing %s, left by a run that was killed.", os.path.join(parent, name))
+            file_io.rmtree(os.path.join(parent, name))
+    staging = os.path.join(parent, f"{_STAGING}-{host}-{os.getpid()}")
+    file_io.rmtree(staging)
+    file_io.makedirs(staging)
+    try:
+        yield staging
+    finally:
+        file_io.rmtree(staging)
+
+
+def _is_running(process: str) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _publish(staging: str, final: str) -> None:
+    """Moves what was staged to where it belongs, the serving model last.
+
+    A model that is there already is replaced: it is moved into the staging folder first and deleted
+    with it, so that at every moment the folder holds a whole model or is missing.
+    """
+    parent, serving = file_io.parent(final), os.path.basename(final.rstrip("/"))
+    names = sorted(file_io.listdir(staging), key=lambda name: (name == serving, name))
+    for name in names:
+        target = os.path.join(parent, name)
+        if file_io.exists(target):
+            file_io.move(target, os.path.join(staging, f"replaced-{name}"))
+        file_io.move(os.path.join(staging, name), target)
+
+

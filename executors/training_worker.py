@@ -1,0 +1,133 @@
+"""The part of a run that happens where the module runs: load it, find its dialect, call `run_fn`.
+
+`execute` is called by an engine, in this process or another, with JSON values on both sides.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import sys
+import time
+from typing import Any
+
+from absl import logging
+
+from . import dialects, raised_errors
+from .errors import TrainerError
+from .fn_args import FnArgs
+from .keras_version import KerasChoice
+from .metrics import from_event_files, from_return_value
+from .module_loader import loaded
+from .module_source import ModuleSource
+from .options import TrainingOptions
+
+# Packages whose import registers TensorFlow ops: a model that uses them loads only where they are imported.
+_OP_PACKAGES = (
+    "tensorflow_text",
+    "tensorflow_decision_forests",
+    "tensorflow_recommenders_addons",
+    "tensorflow_addons",
+    "tensorflow_io",
+    "struct2tensor",
+    "tensorflow_ranking",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingRequest:
+    """What a worker is asked to do.
+
+    Attributes:
+      source: The module.
+      function: The name of the function to run, or None to go by the dialect.
+      fn_args: What `run_fn` is given.
+      options: How to run it.
+      keras: Which Keras `tf.keras` is to be.
+    """
+
+    source: ModuleSource
+    function: str | None
+    fn_args: FnArgs
+    options: TrainingOptions
+    keras: KerasChoice
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "source": dataclasses.asdict(self.source),
+            "function": self.function,
+            "fn_args": self.fn_args.to_json(),
+            "options": dataclasses.asdict(self.options),
+            "keras": dataclasses.asdict(self.keras),
+        }
+
+    @classmethod
+    def from_json(cls, state: dict[str, Any]) -> TrainingRequest:
+        """Rebuilds the request; JSON has no tuples, so they are made of lists again."""
+        source, options = (
+            {name: tuple(value) if isinstance(value, list) else value for name, value in state[part].items()}
+            for part in ("source", "options")
+        )
+        return cls(
+            ModuleSource(**source),
+            state["function"],
+            FnArgs.from_json(state["fn_args"]),
+            TrainingOptions(**options),
+            KerasChoice(**state["keras"]),
+        )
+
+
+def execute(state: dict[str, Any]) -> dict[str, Any]:
+    """Carries out a `TrainingRequest`.
+
+    Returns:
+      `dialect`, `evidence`, `metrics` (see `metrics.py`), `op_packages` and `phases` (seconds by name).
+
+    Raises:
+      ModuleError: When the module speaks no known dialect.
+      Exception: Whatever the module raises.
+    """
+    request = TrainingRequest.from_json(state)
+    request.keras.check_this_process()
+    logging.set_verbosity(logging.INFO)
+    clock = time.perf_counter
+    begin = clock()
+    try:
+        with loaded(request.source) as module:
+            known = dialects.installed()
+            name, evidence, run_fn = dialects.choose(module, request.function, request.options, known)
+            logging.info("Dialect %s: %s.", name, evidence)
+            if request.fn_args.seed is not None:
+                _seed(request.fn_args.seed)
+            in_run_fn = clock()
+            returned = run_fn(request.fn_args)
+            done = clock()
+    except Exception as error:
+        _explain(error, request)
+        raise
+    metrics = from_event_files(request.fn_args.model_run_dir or "", newer_than=time.time() - (clock() - begin))
+    return {
+        "dialect": name,
+        "evidence": evidence,
+        "metrics": from_return_value(returned) or metrics,
+        "op_packages": [package for package in _OP_PACKAGES if package in sys.modules],
+        "phases": {"load": in_run_fn - begin, "run_fn": done - in_run_fn},
+    }
+
+
+def _explain(error: Exception, request: TrainingRequest) -> None:
+    """Puts the module's path, and advice where there is some, on the user's own exception."""
+    if isinstance(error, TrainerError):
+        return
+    raised_errors.add_note(error, f"Raised by the training module {request.source.path}")
+    if hint := request.keras.hint(error):
+        raised_errors.add_note(error, hint)
+
+
+def _seed(seed: int) -> None:
+    import numpy as np
+    import tensorflow as tf
+
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    tf.random.set_seed(seed)

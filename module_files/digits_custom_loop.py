@@ -1,0 +1,186 @@
+"""Which digit is this? A training loop written out by hand: no Keras, no Estimator, and it resumes.
+
+The trainer asks nothing of the loop: `run_fn` may train in any way that ends with a SavedModel in
+`fn_args.serving_model_dir`. This one has the parts that a longer loop would have, too:
+
+* one compiled step (`tf.function`) that computes gradients with a `GradientTape` and applies them;
+* scalars for TensorBoard under `fn_args.model_run_dir`, in `train` and `validation`, which TensorBoard
+  draws as two curves of one chart;
+* a checkpoint of *everything* that changes (weights, momentum, step) in `fn_args.checkpoint_dir`. A run
+  that was stopped goes on from the last one, with the batch that comes next.
+
+An example has a feature `image` (64 floats from 0 to 16, the 8 x 8 pixels row by row) and an int64
+`label`. `custom_config` may set `learning_rate` and, for runs without `train_steps`, `epochs`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from absl import logging
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
+
+if TYPE_CHECKING:
+    from generic_trainer import FnArgs
+
+SCHEMA = """
+feature { name: "image" type: FLOAT presence { min_fraction: 1 } shape { dim { size: 64 } } }
+feature { name: "label" type: INT presence { min_fraction: 1 } shape { dim { size: 1 } } }
+"""
+PIXELS = 64
+WHITE = 16.0
+DIGITS = 10
+HIDDEN_UNITS = 128
+
+LEARNING_RATE = 0.05
+MOMENTUM = 0.9
+BATCH_SIZE = 32
+EPOCHS = 20
+STEPS_PER_CHECKPOINT = 100  # also how often the model is validated
+
+Weights = dict[str, tf.Variable]
+TrainStep = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+
+def make_state() -> tf.train.Checkpoint:
+    """Makes all that training changes: `weights` of one hidden layer, their `velocity`, and the `step`."""
+
+    def matrix(rows: int, columns: int) -> tf.Variable:
+        return tf.Variable(tf.random.normal([rows, columns], stddev=(2 / rows) ** 0.5))  # He et al., 2015
+
+    weights = {
+        "hidden": matrix(PIXELS, HIDDEN_UNITS),
+        "hidden_bias": tf.Variable(tf.zeros([HIDDEN_UNITS])),
+        "output": matrix(HIDDEN_UNITS, DIGITS),
+        "output_bias": tf.Variable(tf.zeros([DIGITS])),
+    }
+    velocity = {name: tf.Variable(tf.zeros_like(weight)) for name, weight in weights.items()}
+    return tf.train.Checkpoint(weights=weights, velocity=velocity, step=tf.Variable(0, dtype=tf.int64))
+
+
+def logits(weights: Weights, images: tf.Tensor) -> tf.Tensor:
+    """Computes a score for each digit, [batch, 10], from images of shape [batch, 64]."""
+    hidden = tf.nn.relu(images / WHITE @ weights["hidden"] + weights["hidden_bias"])
+    return hidden @ weights["output"] + weights["output_bias"]
+
+
+def mean_loss(weights: Weights, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Computes the mean cross entropy of a batch."""
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels[:, 0], logits(weights, images))
+    return tf.reduce_mean(losses)
+
+
+def make_train_step(state: tf.train.Checkpoint, learning_rate: float) -> TrainStep:
+    """Compiles one step of gradient descent with momentum; the step takes a batch and returns its loss."""
+    weights, velocity = state.weights, state.velocity
+
+    def train_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            loss = mean_loss(weights, images, labels)
+        for name, gradient in tape.gradient(loss, dict(weights)).items():
+            velocity[name].assign(MOMENTUM * velocity[name] - learning_rate * gradient)
+            weights[name].assign_add(velocity[name])
+        state.step.assign_add(1)
+        return loss
+
+    # A last batch that is smaller must not be compiled as a case of its own.
+    compiled: TrainStep = tf.function(train_step, reduce_retracing=True)
+    return compiled
+
+
+def validate(weights: Weights, dataset: tf.data.Dataset) -> dict[str, float]:
+    """Computes `loss` and `accuracy` over all examples of a dataset."""
+    count, loss, correct = 0, 0.0, 0
+    for features, labels in dataset:
+        guesses = tf.argmax(logits(weights, features["image"]), axis=1)
+        count += len(labels)
+        loss += len(labels) * float(mean_loss(weights, features["image"], labels))
+        correct += int(tf.math.count_nonzero(guesses == labels[:, 0]))
+    return {"loss": loss / count, "accuracy": correct / count}
+
+
+def train(
+    manager: tf.train.CheckpointManager,
+    train_step: TrainStep,
+    train_data: tf.data.Dataset,
+    validation_data: tf.data.Dataset,
+    log_dir: str,
+) -> None:
+    """Trains on what is left of `train_data`, with validation and a checkpoint every so many steps.
+
+    Args:
+        manager: Holds the state, which stands where the last checkpoint left it.
+        train_step: Made by `make_train_step`.
+        train_data: The batches from the very first on. Those up to the state's step are skipped.
+        validation_data: Read from start to end each time.
+        log_dir: Where TensorBoard's `train` and `validation` folders go.
+    """
+    state = manager.checkpoint
+    train_log = tf.summary.create_file_writer(os.path.join(log_dir, "train"))
+    validation_log = tf.summary.create_file_writer(os.path.join(log_dir, "validation"))
+
+    def validate_and_save() -> None:
+        metrics = validate(state.weights, validation_data)
+        logging.info("Step %d: validation %s", state.step.numpy(), metrics)
+        with validation_log.as_default(step=state.step):
+            for name, value in metrics.items():
+                tf.summary.scalar(name, value)
+        train_log.flush()
+        validation_log.flush()
+        manager.save(checkpoint_number=state.step)
+
+    for features, labels in train_data.skip(state.step.numpy()):
+        loss = train_step(features["image"], labels)
+        with train_log.as_default(step=state.step):
+            tf.summary.scalar("loss", loss)
+        if state.step.numpy() % STEPS_PER_CHECKPOINT == 0:
+            validate_and_save()
+    if state.step.numpy() % STEPS_PER_CHECKPOINT:
+        validate_and_save()
+
+
+def export(weights: Weights, serving_model_dir: str) -> None:
+    """Saves the network with `serving_default`: serialized examples in, `probabilities` [batch, 10] out."""
+    spec = {"image": tf.io.FixedLenFeature([PIXELS], tf.float32)}
+
+    def serve(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        images = tf.io.parse_example(examples, spec)["image"]
+        return {"probabilities": tf.nn.softmax(logits(weights, images))}
+
+    module = tf.Module()
+    module.weights = weights  # a SavedModel keeps the variables that can be reached from its root
+    signature = [tf.TensorSpec([None], tf.string, name="examples")]
+    tf.saved_model.save(module, serving_model_dir, tf.function(serve, input_signature=signature))
+
+
+def run_fn(fn_args: FnArgs) -> None:
+    """Trains from the last checkpoint, if there is one, to the end, and exports."""
+    config = fn_args.custom_config or {}
+    # A fixed order of the examples is what lets a resumed run find its place in them.
+    seed = fn_args.seed or 0
+    tf.random.set_seed(seed)
+    schema = text_format.Parse(SCHEMA, schema_pb2.Schema())
+
+    def read(patterns: list[str], **options: Any) -> tf.data.Dataset:
+        return fn_args.data_accessor.tf_dataset_factory(
+            patterns, TensorFlowDatasetOptions(BATCH_SIZE, label_key="label", **options), schema
+        )
+
+    # With a number of steps the examples repeat without end; otherwise they are read `epochs` times.
+    epochs = None if fn_args.train_steps else config.get("epochs", EPOCHS)
+    train_data = read(fn_args.train_files, num_epochs=epochs, shuffle_seed=seed)
+    train_data = train_data.take(fn_args.train_steps or -1)
+    validation_data = read(fn_args.eval_files, num_epochs=1, shuffle=False).take(fn_args.eval_steps or -1)
+
+    state = make_state()
+    manager = tf.train.CheckpointManager(state, fn_args.checkpoint_dir, max_to_keep=2)
+    if manager.restore_or_initialize():
+        logging.info("Going on from %s at step %d.", manager.latest_checkpoint, state.step.numpy())
+    train_step = make_train_step(state, config.get("learning_rate", LEARNING_RATE))
+    train(manager, train_step, train_data, validation_data, fn_args.model_run_dir)
+    export(state.weights, fn_args.serving_model_dir)

@@ -1,0 +1,106 @@
+"""Which iris is it? The smallest complete training module, in Keras 3 and without Transform.
+
+A training module is a Python file with a function `run_fn(fn_args)`. What it has to do is all here:
+
+1. read `fn_args.train_files` and `fn_args.eval_files` through `fn_args.data_accessor`, which knows how
+   the examples are stored;
+2. train, and log to `fn_args.model_run_dir`, where TensorBoard finds it;
+3. export a SavedModel to `fn_args.serving_model_dir`, with a signature that takes serialized
+   tf.Examples, the form in which every later step of a pipeline holds its data.
+
+An example has four float features, in cm, and the int64 label `variety` (0, 1 or 2). `custom_config`
+may set `learning_rate`, `batch_size` and, for runs without `train_steps`, `epochs`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
+
+if TYPE_CHECKING:
+    from generic_trainer import FnArgs
+
+FEATURES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
+LABEL = "variety"
+VARIETIES = 3
+
+LEARNING_RATE = 0.01
+BATCH_SIZE = 16
+EPOCHS = 30
+
+
+def make_schema() -> schema_pb2.Schema:
+    """Says what the model reads: exactly one value of each column.
+
+    A schema that SchemaGen inferred (`fn_args.schema_path`) may leave the number of values open, and
+    the columns would then arrive as sparse tensors. A model with fixed inputs states its own.
+    """
+    one_value = "presence { min_fraction: 1 } shape { dim { size: 1 } }"
+    columns = [f'feature {{ name: "{name}" type: FLOAT {one_value} }}' for name in FEATURES]
+    columns.append(f'feature {{ name: "{LABEL}" type: INT {one_value} }}')
+    return text_format.Parse("\n".join(columns), schema_pb2.Schema())
+
+
+def build_model(learning_rate: float) -> keras.Model:
+    """Builds and compiles the classifier; its output is a probability for each variety."""
+    inputs = {name: keras.Input((1,), name=name) for name in FEATURES}
+    hidden = keras.layers.Concatenate()(list(inputs.values()))
+    hidden = keras.layers.Dense(16, activation="relu")(hidden)
+    hidden = keras.layers.Dense(16, activation="relu")(hidden)
+    probabilities = keras.layers.Dense(VARIETIES, activation="softmax")(hidden)
+
+    model = keras.Model(inputs, probabilities)
+    model.compile(
+        optimizer=keras.optimizers.Adam(learning_rate),
+        loss=keras.losses.SparseCategoricalCrossentropy(),
+        metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
+    )
+    return model
+
+
+def export(model: keras.Model, serving_model_dir: str) -> None:
+    """Saves the model with `serving_default`: serialized examples in, `probabilities` [batch, 3] out."""
+    spec = {name: tf.io.FixedLenFeature([1], tf.float32) for name in FEATURES}
+
+    def serve(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"probabilities": model(tf.io.parse_example(examples, spec))}
+
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    signature = [tf.TensorSpec([None], tf.string, name="examples")]
+    archive.add_endpoint("serving_default", serve, input_signature=signature)
+    archive.write_out(serving_model_dir, verbose=False)
+
+
+def run_fn(fn_args: FnArgs) -> None:
+    """Trains the model, validates after every epoch, and exports it."""
+    config = fn_args.custom_config or {}
+    batch_size = config.get("batch_size", BATCH_SIZE)
+    if fn_args.seed is not None:
+        keras.utils.set_random_seed(fn_args.seed)
+
+    def read(patterns: list[str], **options: Any) -> tf.data.Dataset:
+        return fn_args.data_accessor.tf_dataset_factory(
+            patterns, TensorFlowDatasetOptions(batch_size, label_key=LABEL, **options), make_schema()
+        )
+
+    # With a number of steps the examples repeat without end; otherwise an epoch is one pass over them.
+    steps = fn_args.train_steps
+    train = read(fn_args.train_files, num_epochs=None if steps else 1, shuffle_seed=fn_args.seed)
+    validation = read(fn_args.eval_files, num_epochs=1, shuffle=False).take(fn_args.eval_steps or -1)
+
+    model = build_model(config.get("learning_rate", LEARNING_RATE))
+    model.fit(
+        train,
+        epochs=1 if steps else config.get("epochs", EPOCHS),
+        steps_per_epoch=steps,
+        validation_data=validation,
+        callbacks=[keras.callbacks.TensorBoard(fn_args.model_run_dir)],
+        verbose=2,
+    )
+    export(model, fn_args.serving_model_dir)

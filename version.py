@@ -1,0 +1,3 @@
+"""The release this source tree builds."""
+
+__version__ = "0.1.0"
