@@ -60,7 +60,8 @@ lock: ## Write the locks in requirements/ again (LOCK_ARGS=--upgrade for newer v
 
 wheel: setup ## Build the sdist and the wheel into dist/
 	@rm -rf dist build/lib build/bdist.*
-	$(PYTHON) -m build --no-isolation
+	$(PYTHON) -m build --quiet --no-isolation
+	@ls dist/*
 
 clean: ## Remove what was built, but not .venv
 	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

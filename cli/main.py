@@ -12,19 +12,21 @@ import sys
 from types import FrameType
 
 import click
-from absl import logging
 
 from ..executors.errors import TrainerError
 from ..executors.raised_errors import RemoteTraceback, traceback_of
 from ..version import __version__
+from .logs import show_logs
 from .run import run
 from .train import train
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="generic-trainer")
-def cli() -> None:
+@click.option("-v", "--verbose", is_flag=True, help="Show everything that TensorFlow, TFX and Beam log.")
+def cli(verbose: bool) -> None:
     """Trains any TensorFlow training module, in a pipeline or by itself."""
+    show_logs(verbose)
 
 
 cli.add_command(train)
@@ -33,9 +35,6 @@ cli.add_command(run)
 
 def main() -> None:
     """Runs the command and ends the process with its exit code."""
-    logging.use_absl_handler()
-    logging.set_verbosity(logging.INFO)
-    logging.set_stderrthreshold(logging.INFO)
     signal.signal(signal.SIGTERM, _terminate)
     code = _exit_code()
     sys.stdout.flush()
@@ -73,7 +72,7 @@ def _show(error: Exception) -> None:
     remote = error.__cause__
     text = remote.text if isinstance(remote, RemoteTraceback) else traceback_of(error)
     click.echo(text.rstrip(), err=True)
-    click.echo(f"generic-trainer: the training module failed: {type(error).__qualname__}: {error}", err=True)
+    click.echo(f"generic-trainer: failed: {type(error).__qualname__}: {error}", err=True)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

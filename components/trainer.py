@@ -173,7 +173,7 @@ class Trainer(base_component.BaseComponent):
             module_file=module_file,
             run_fn=run_fn,
             custom_config=_serialized(custom_config),
-            module_fingerprint=_fingerprint(module_file or run_fn),
+            module_fingerprint=_fingerprint(module_file),
             model=types.Channel(type=standard_artifacts.Model),
             model_run=types.Channel(type=standard_artifacts.ModelRun),
             **options.to_exec_properties(),
@@ -192,7 +192,8 @@ def _serialized(custom_config: dict[str, Any] | RuntimeParameter | None) -> Any:
 def _fingerprint(module: str | RuntimeParameter | None) -> str | None:
     """Returns the fingerprint of the module and what it imports: it is what makes TFX's cache notice an edit.
 
-    A module that is only known at run time (a RuntimeParameter) has none.
+    A module that is only known at run time (a RuntimeParameter, or a dotted path that is installed in the
+    image alone) has none.
     """
     if not isinstance(module, str):
         return None

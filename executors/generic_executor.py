@@ -9,7 +9,7 @@ one: LocalDagRunner, BeamDagRunner, and the container command that TFX compiles 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 from absl import logging
 from tfx import types
@@ -23,7 +23,14 @@ from .training_run import train
 
 
 class GenericExecutor(base_executor.BaseExecutor):
-    """Trains a module of any dialect and leaves a checked SavedModel in the Model artifact."""
+    """Trains a module of any dialect and leaves a checked SavedModel in the Model artifact.
+
+    Attributes:
+      last_failure: What the last `Do` in this process raised, or None. Beam hands an exception on as
+        text; who runs a pipeline in this process finds the real one here.
+    """
+
+    last_failure: ClassVar[Exception | None] = None
 
     def Do(
         self,
@@ -47,6 +54,19 @@ class GenericExecutor(base_executor.BaseExecutor):
           Exception: What the module raises, with its own type and traceback.
         """
         self._log_startup(input_dict, output_dict, exec_properties)
+        GenericExecutor.last_failure = None
+        try:
+            self._do(input_dict, output_dict, exec_properties)
+        except Exception as error:
+            GenericExecutor.last_failure = error
+            raise
+
+    def _do(
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
         options = TrainingOptions.from_exec_properties(exec_properties)
         fn_args = fn_args_from_artifacts(input_dict, output_dict, exec_properties)
         module, function = _module_of(exec_properties)

@@ -135,10 +135,11 @@ def _require_inputs(fn_args: FnArgs) -> None:
         if path and not file_io.isdir(path):
             raise InputError(f"{name}={path}: there is no such folder.")
     if fn_args.schema_path:
-        _require_schema(fn_args.schema_path)
+        require_schema(fn_args.schema_path)
 
 
-def _require_schema(path: str) -> None:
+def require_schema(path: str) -> None:
+    """Raises InputError unless the file is a Schema in protobuf's text format."""
     from google.protobuf import text_format
     from tensorflow_metadata.proto.v0 import schema_pb2
 

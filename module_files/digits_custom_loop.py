@@ -116,9 +116,9 @@ def train(
     Args:
         manager: Holds the state, which stands where the last checkpoint left it.
         train_step: Made by `make_train_step`.
-        train_data: The batches from the very first on. Those up to the state's step are skipped.
+        train_data: All batches, from the very first. Those before the state's step are skipped.
         validation_data: Read from start to end each time.
-        log_dir: Where TensorBoard's `train` and `validation` folders go.
+        log_dir: Where TensorBoard's folders `train` and `validation` go.
     """
     state = manager.checkpoint
     train_log = tf.summary.create_file_writer(os.path.join(log_dir, "train"))

@@ -12,7 +12,8 @@ trip went, and the tip. One file serves two pipeline steps:
 The transform graph is a layer of Keras 2. The trainer therefore has to run this module with
 `TF_USE_LEGACY_KERAS=1`, under which `tf.keras` is Keras 2 as well; the two can't be mixed in one model.
 
-`custom_config` may set `learning_rate`, `batch_size` and, for runs without `train_steps`, `epochs`.
+`custom_config` may set `learning_rate`, `batch_size` and `epochs`. Without `train_steps` an epoch is a
+pass over the training data; with them, the steps are cut into at most so many equal epochs.
 """
 
 from __future__ import annotations
@@ -114,7 +115,10 @@ def build_model(learning_rate: float) -> tf.keras.Model:
 
 
 def warm_start(model: tf.keras.Model, base_model: str) -> None:
-    """Begins from the weights of an earlier export, unless that had another architecture."""
+    """Begins from the weights of an earlier export, unless that had another architecture.
+
+    The ids may stand for other terms and quantiles by now; training corrects what has moved.
+    """
     weights = tf.keras.models.load_model(base_model, compile=False).get_weights()
     if [w.shape for w in weights] == [w.shape for w in model.get_weights()]:
         model.set_weights(weights)
@@ -171,16 +175,13 @@ def run_fn(fn_args: FnArgs) -> None:
             tft_output.transformed_metadata.schema,
         )
 
-    steps = fn_args.train_steps
+    steps, epochs = fn_args.train_steps, config.get("epochs", EPOCHS)
     if steps:
-        # As many equal parts as fit evenly, since TensorBoard gets one point, with validation, a part.
-        epochs = next(parts for parts in range(EPOCHS, 0, -1) if steps % parts == 0)
-        train = read(fn_args.train_files, shuffle_seed=fn_args.seed)
-    else:
-        epochs = config.get("epochs", EPOCHS)
-        train = read(fn_args.train_files, shuffle_seed=fn_args.seed, num_epochs=1)
+        # Each epoch ends with validation and a point on TensorBoard's curves; steps must come out even.
+        epochs = next(count for count in range(epochs, 0, -1) if steps % count == 0)
+    train = read(fn_args.train_files, num_epochs=None if steps else 1, shuffle_seed=fn_args.seed)
     # One pass in a fixed order, so that every validation sees the same examples.
-    validation = read(fn_args.eval_files, shuffle=False, num_epochs=1).take(fn_args.eval_steps or -1)
+    validation = read(fn_args.eval_files, num_epochs=1, shuffle=False).take(fn_args.eval_steps or -1)
 
     model = build_model(config.get("learning_rate", LEARNING_RATE))
     if fn_args.base_model:

@@ -1,1 +1,1 @@
-""""""
+"""Whole pipelines around the trainer, and where they run."""

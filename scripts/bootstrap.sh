@@ -94,7 +94,7 @@ choose_interpreter() {
             reason="$python has no headers to compile pyfarmhash with: apt-get install python$(version_of "$lane")-dev"
         done
     done
-    die "${reason:-"no Python for $LANES on this machine: apt-get install python3-dev, or pyenv install 3.11"}"
+    die "${reason:-"no Python $(for lane in $LANES; do version_of "$lane"; done | sort -V | paste -sd ' ') on this machine: apt-get install python3-dev, or pyenv install 3.11"}"
 }
 
 uv="$(scripts/find-uv.sh)"

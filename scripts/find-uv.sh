@@ -27,6 +27,7 @@ for python in $(type -aP python3 python3.1{1,2,3,0} || true) \
     else
         continue
     fi
+    export PIP_ROOT_USER_ACTION=ignore
     echo "No uv on this machine: installing it into .uv with $python" >&2
     if ! "${install[@]}" --quiet --disable-pip-version-check uv >&2; then
         echo "error: pip could not install uv (its message is above); install uv by hand and run this again" >&2

@@ -1,0 +1,67 @@
+"""TFX's Transform with this project's module loader in place of a wheel built and installed by pip.
+
+The same training module that holds `run_fn` may hold `preprocessing_fn`. Here it finds its sibling
+modules and sub-packages, and an edit to any of them runs the step again, exactly as in `Trainer`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+from tfx.components.transform import component, executor, executor_utils
+from tfx.dsl.components.base import executor_spec
+
+from ..executors.errors import ModuleError
+from ..executors.module_loader import loaded
+from ..executors.module_source import find_source
+
+
+class TransformExecutor(executor.Executor):
+    """TFX's executor, loading `preprocessing_fn` from a training module in any form that `Trainer` takes."""
+
+    def Do(self, input_dict: Any, output_dict: Any, exec_properties: dict[str, Any]) -> None:
+        """Runs Transform with the module importable until the last worker is done."""
+        with contextlib.ExitStack() as stack:
+            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="generic-trainer-"))
+            reference = exec_properties["preprocessing_fn"]
+            self._module = stack.enter_context(loaded(find_source(reference, scratch)))
+            super().Do(input_dict, output_dict, exec_properties)
+
+    _module: ModuleType | None = None
+
+    def _GetPreprocessingFn(self, inputs: Mapping[str, Any], unused_outputs: Mapping[str, Any]) -> Callable[..., Any]:
+        del unused_outputs
+        function = getattr(self._module, "preprocessing_fn", None)
+        if function is None:
+            raise ModuleError(f"{self._module} has no function preprocessing_fn(inputs), which Transform needs.")
+        bound: Callable[..., Any] = executor_utils.MaybeBindCustomConfig(inputs, function)
+        return bound
+
+    def _GetStatsOptionsUpdaterFn(self, inputs: Mapping[str, Any]) -> Callable[..., Any] | None:
+        function = getattr(self._module, "stats_options_updater_fn", None)
+        return executor_utils.MaybeBindCustomConfig(inputs, function) if function else None
+
+
+class Transform(component.Transform):
+    """`tfx.components.Transform` for a training module with a `preprocessing_fn`."""
+
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(TransformExecutor)
+
+    def __init__(self, module_file: str, **arguments: Any) -> None:
+        """Constructs the component.
+
+        Args:
+          module_file: The module: a file, `package.module`, or `name@archive.zip`.
+          **arguments: Those of `tfx.components.Transform`, but `preprocessing_fn`.
+
+        Raises:
+          ModuleError: When there is no such module.
+        """
+        # TFX packages what is called module_file; under the other name it leaves it alone.
+        super().__init__(preprocessing_fn=module_file, **arguments)
+        with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+            self.spec.exec_properties["module_fingerprint"] = find_source(module_file, scratch).fingerprint

@@ -1,0 +1,318 @@
+"""A whole pipeline on this machine: from a folder of data to a pushed, evaluated model.
+
+    outcome = run_pipeline(LocalPipeline(data="taxi/", module_file="taxi_keras.py", label="big_tip"))
+    outcome.pushed_model
+
+ExampleGen, StatisticsGen, SchemaGen, ExampleValidator, Transform (when the module has a
+`preprocessing_fn`), Trainer, Evaluator (when the label is known) and Pusher, run by Beam in this
+process, with training in a process of its own. A second run takes from the cache what has not changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import os
+import tempfile
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from ml_metadata.proto import metadata_store_pb2
+from tfx.components import (
+    CsvExampleGen,
+    Evaluator,
+    ExampleValidator,
+    ImportExampleGen,
+    Pusher,
+    SchemaGen,
+    StatisticsGen,
+)
+from tfx.components.schema_gen.import_schema_gen.component import ImportSchemaGen
+from tfx.dsl.components.base.base_node import BaseNode
+from tfx.dsl.components.common.resolver import Resolver
+from tfx.dsl.input_resolution.strategies.latest_blessed_model_strategy import LatestBlessedModelStrategy
+from tfx.orchestration import metadata, pipeline
+from tfx.proto import example_gen_pb2, pusher_pb2, trainer_pb2
+from tfx.types import Channel
+from tfx.types.standard_artifacts import Model, ModelBlessing
+
+from ..components.trainer import Trainer
+from ..components.transform import Transform
+from ..executors import file_io
+from ..executors.errors import InputError
+from ..executors.generic_executor import GenericExecutor
+from ..executors.module_source import ModuleSource, find_source
+from ..executors.options import TrainingOptions
+from . import evaluation
+from .outcome import Outcome, outcome_of
+
+RUNNERS = ("beam", "local")
+_MARKER = "generic_trainer_pipeline.json"
+_BEAM_ARGS = ("--direct_running_mode=in_memory", "--direct_num_workers=1")
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalPipeline:
+    """What to run, on what, and where.
+
+    Attributes:
+      data: Folder with CSV files, or with TFRecord files of tf.Examples (in `train/` and `eval/`
+        if they are split already, else a third of them becomes the eval split).
+      module_file: The training module: a file, `package.module`, or `name@archive.zip`.
+      pipeline_root: Folder for all outputs.
+      name: The pipeline's name (default: the module's). A root belongs to one pipeline.
+      runner: "beam" or "local".
+      train_steps: Steps to train; 0 leaves it to the module.
+      eval_steps: Steps to evaluate while training; 0 leaves it to the module.
+      label: The label's feature name, in the data or among the transformed features. Without it
+        there is no Evaluator, and every model that passes the trainer's check is pushed.
+      task: What kind of label it is; "auto" reads it off the loss that the module names.
+      eval_config: A JSON file with a tfma.EvalConfig, instead of label and task.
+      schema: A Schema file to use instead of an inferred one.
+      custom_config: For `fn_args.custom_config`.
+      metadata: `mysql://user:password@host:port/database`, or a SQLite file (default: in the root).
+      push_to: Where the model is pushed (default: `serving` in the root).
+      warm_start: Give the last blessed model to the module as `fn_args.base_model`.
+      cache: Take the outputs of unchanged steps from earlier runs.
+      beam_args: Further Beam arguments for the components.
+      training: Options of the training run.
+    """
+
+    data: str
+    module_file: str
+    pipeline_root: str = "pipeline"
+    name: str = ""
+    runner: str = "beam"
+    train_steps: int = 0
+    eval_steps: int = 0
+    label: str = ""
+    task: str = "auto"
+    eval_config: str = ""
+    schema: str = ""
+    custom_config: dict[str, Any] | None = None
+    metadata: str = ""
+    push_to: str = ""
+    warm_start: bool = False
+    cache: bool = True
+    beam_args: tuple[str, ...] = ()
+    training: TrainingOptions = dataclasses.field(default_factory=TrainingOptions)
+
+
+def run_pipeline(options: LocalPipeline) -> Outcome:
+    """Runs the pipeline and returns what came of it.
+
+    Raises:
+      InputError: When data, schema or root cannot be used, with nothing started.
+      ModuleError: When there is no such module.
+      TrainerError: From the Trainer step, as `executors.training_run.train` raises it.
+      Exception: What the module raises in the Trainer step, with its own type and traceback.
+    """
+    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+        source = find_source(options.module_file, scratch)
+        dag = create_pipeline(options, source)
+    if options.runner == "beam":
+        from tfx.orchestration.beam.beam_dag_runner import BeamDagRunner as Runner
+    else:
+        from tfx.orchestration.local.local_dag_runner import LocalDagRunner as Runner
+    GenericExecutor.last_failure = None
+    try:
+        Runner().run(dag)
+    except Exception as error:
+        # Beam turns an exception into a RuntimeError with its text: give the caller the real one.
+        if GenericExecutor.last_failure is not None:
+            raise GenericExecutor.last_failure from GenericExecutor.last_failure.__cause__
+        raise error
+    return outcome_of(dag.metadata_connection_config, dag.pipeline_info.pipeline_name, _connection_shown(options))
+
+
+def create_pipeline(options: LocalPipeline, source: ModuleSource) -> pipeline.Pipeline:
+    """Builds the pipeline without running it."""
+    name = options.name or source.name.rpartition(".")[2]
+    root = os.path.abspath(options.pipeline_root)
+    examples = _example_gen(options.data)
+    connection = connection_config(options.metadata or os.path.join(root, "metadata.sqlite"))
+    _claim_root(root, name)
+    nodes = _components(options, source, examples, options.push_to or os.path.join(root, "serving"))
+    return pipeline.Pipeline(
+        pipeline_name=name,
+        pipeline_root=root,
+        components=nodes,
+        enable_cache=options.cache,
+        metadata_connection_config=connection,
+        beam_pipeline_args=[*_BEAM_ARGS, *options.beam_args],
+    )
+
+
+def _components(
+    options: LocalPipeline, source: ModuleSource, example_gen: BaseNode, push_to: str
+) -> list[BaseNode]:
+    examples = example_gen.outputs["examples"]
+    statistics_gen = StatisticsGen(examples=examples)
+    statistics = statistics_gen.outputs["statistics"]
+    schema_gen = _schema_gen(options.schema, statistics)
+    schema = schema_gen.outputs["schema"]
+    nodes = [
+        example_gen,
+        statistics_gen,
+        schema_gen,
+        ExampleValidator(statistics=statistics, schema=schema),
+    ]
+    trainer_inputs: dict[str, Any] = {"examples": examples, "schema": schema, "statistics": statistics}
+    if defines(source.path, "preprocessing_fn"):
+        transform = Transform(
+            options.module_file, examples=examples, schema=schema, custom_config=options.custom_config
+        )
+        nodes.append(transform)
+        trainer_inputs["examples"] = transform.outputs["transformed_examples"]
+        trainer_inputs["transform_graph"] = transform.outputs["transform_graph"]
+    config = _eval_config(options, source)
+    blessed = None
+    if config is not None or options.warm_start:
+        resolver = Resolver(
+            strategy_class=LatestBlessedModelStrategy,
+            model=Channel(type=Model),
+            model_blessing=Channel(type=ModelBlessing),
+        ).with_id("latest_blessed_model_resolver")
+        nodes.append(resolver)
+        blessed = resolver.outputs["model"]
+    if options.warm_start:
+        trainer_inputs["base_model"] = blessed
+    trainer = Trainer(
+        module_file=options.module_file,
+        train_args=trainer_pb2.TrainArgs(num_steps=options.train_steps),
+        eval_args=trainer_pb2.EvalArgs(num_steps=options.eval_steps),
+        custom_config=options.custom_config,
+        **trainer_inputs,
+        **dataclasses.asdict(options.training),
+    )
+    nodes.append(trainer)
+    model, blessing = trainer.outputs["model"], None
+    if config is not None:
+        evaluator = Evaluator(examples=examples, model=model, baseline_model=blessed, eval_config=config)
+        nodes.append(evaluator)
+        blessing = evaluator.outputs["blessing"]
+    destination = pusher_pb2.PushDestination(
+        filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=os.path.abspath(push_to))
+    )
+    nodes.append(Pusher(model=model, model_blessing=blessing, push_destination=destination))
+    return nodes
+
+
+def _example_gen(data: str) -> BaseNode:
+    """Returns the ExampleGen for what lies in a folder (or for one file).
+
+    Raises:
+      InputError: When there is no such folder, or nothing in it that can be read.
+    """
+    data = os.path.abspath(data) if not file_io.is_remote(data) else data
+    if not file_io.exists(data):
+        raise InputError(f"--data {data} does not exist.")
+    folder, names = (data, file_io.listdir(data)) if file_io.isdir(data) else (
+        file_io.parent(data), [os.path.basename(data)]
+    )
+    files = [name for name in names if not name.startswith((".", "_"))]
+    csv = [name for name in files if name.endswith(".csv")]
+    if csv:
+        pattern = csv[0] if len(csv) == 1 else "*.csv"
+        return CsvExampleGen(input_base=folder, input_config=_splits({"single_split": pattern}))
+    if {"train", "eval"} <= set(files):
+        return ImportExampleGen(input_base=folder, input_config=_splits({"train": "train/*", "eval": "eval/*"}))
+    records = [name for name in files if not file_io.isdir(os.path.join(folder, name))]
+    if not records:
+        raise InputError(f"--data {data} holds no CSV file, no TFRecord file, and no folders train/ and eval/.")
+    pattern = records[0] if len(records) == 1 else "*"
+    return ImportExampleGen(input_base=folder, input_config=_splits({"single_split": pattern}))
+
+
+def _splits(patterns: dict[str, str]) -> Any:
+    splits = [example_gen_pb2.Input.Split(name=name, pattern=pattern) for name, pattern in patterns.items()]
+    return example_gen_pb2.Input(splits=splits)
+
+
+def _schema_gen(schema: str, statistics: Any) -> BaseNode:
+    if not schema:
+        return SchemaGen(statistics=statistics, infer_feature_shape=True)
+    from ..executors.training_run import require_schema
+
+    require_schema(schema)
+    return ImportSchemaGen(schema_file=os.path.abspath(schema))
+
+
+def _eval_config(options: LocalPipeline, source: ModuleSource) -> Any:
+    if options.eval_config:
+        return evaluation.read_eval_config(options.eval_config)
+    if not options.label:
+        return None
+    task = evaluation.task_of(source.files) if options.task == "auto" else options.task
+    return evaluation.eval_config(
+        options.label, task, transform_features=evaluation.exports_transform_signature(source.files)
+    )
+
+
+def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
+    """Returns ML Metadata's connection for a SQLite file or a `mysql://user:password@host:port/database`.
+
+    Raises:
+      InputError: When the URL has another scheme, or no database.
+    """
+    if not file_io.is_remote(url):
+        return metadata.sqlite_metadata_connection_config(os.path.abspath(url))
+    parts = urlsplit(url)
+    database = parts.path.strip("/")
+    if parts.scheme != "mysql" or not parts.hostname or not database:
+        shown = url.replace(f":{parts.password}@", ":***@") if parts.password else url
+        raise InputError(f"--metadata {shown}: give a file, or mysql://user:password@host:port/database.")
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    return metadata.mysql_metadata_connection_config(parts.hostname, parts.port or 3306, database, user, password)
+
+
+def _connection_shown(options: LocalPipeline) -> str:
+    """Returns where the metadata lies, for people: without a password."""
+    url = options.metadata or os.path.join(os.path.abspath(options.pipeline_root), "metadata.sqlite")
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}{parts.path}" if file_io.is_remote(url) else url
+
+
+def _claim_root(root: str, name: str) -> None:
+    """Marks a folder as this pipeline's, so that two pipelines never mix their artifacts in one.
+
+    Raises:
+      InputError: When the root is another pipeline's, holds something else, or cannot be written.
+    """
+    marker = os.path.join(root, _MARKER)
+    try:
+        if file_io.exists(marker):
+            owner = json.loads(file_io.read_text(marker)).get("pipeline_name")
+            if owner != name:
+                raise InputError(
+                    f"--pipeline-root {root} belongs to the pipeline {owner!r}; this one is {name!r}. "
+                    "Choose another root, or give the same --pipeline-name."
+                )
+            return
+        if file_io.exists(root) and file_io.listdir(root):
+            raise InputError(
+                f"--pipeline-root {root} is not empty and no pipeline of generic-trainer made it. Choose another root."
+            )
+        file_io.write_text(marker, json.dumps({"pipeline_name": name}) + "\n")
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"--pipeline-root {root}: cannot write there ({reason}). Choose another root.") from error
+
+
+def defines(path: str, function: str) -> bool:
+    """Returns whether a source file defines or imports a name at its top level, without running it."""
+    try:
+        tree = ast.parse(file_io.read_bytes(path))
+    except (SyntaxError, ValueError):
+        return False
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == function:
+            return True
+        if isinstance(node, (ast.ImportFrom, ast.Import)):
+            if any((alias.asname or alias.name) == function for alias in node.names):
+                return True
+        if isinstance(node, ast.Assign):
+            if any(isinstance(target, ast.Name) and target.id == function for target in node.targets):
+                return True
+    return False

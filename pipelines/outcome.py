@@ -1,0 +1,123 @@
+"""What came of a pipeline's last run, read from ML Metadata: where things lie, and the evaluation's metrics."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import ml_metadata as mlmd
+from ml_metadata.proto import metadata_store_pb2
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """A finished run's results.
+
+    Attributes:
+      model: Folder of the Model artifact.
+      model_run: Folder of the ModelRun artifact: TensorBoard logs and `run.json`.
+      pushed_model: Where the model was pushed, or None when it was not blessed.
+      blessed: The Evaluator's verdict, or None when there was none.
+      metadata: Where ML Metadata lies.
+      metrics: {"eval": {...}} of the Evaluator over all examples, or what training logged.
+      cached: Names of the steps that were taken from the cache.
+    """
+
+    model: str | None
+    model_run: str | None
+    pushed_model: str | None
+    blessed: bool | None
+    metadata: str
+    metrics: dict[str, dict[str, float]]
+    cached: tuple[str, ...]
+
+
+def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, metadata_shown: str) -> Outcome:
+    """Reads the newest run of a pipeline.
+
+    Args:
+      config: How to reach ML Metadata.
+      pipeline_name: The pipeline's name.
+      metadata_shown: What to call the metadata's place.
+    """
+    store = mlmd.MetadataStore(config)
+    runs = [
+        run
+        for run in store.get_contexts_by_type("pipeline_run")
+        if any(parent.name == pipeline_name for parent in store.get_parent_contexts_by_context(run.id))
+    ]
+    newest = max(runs, key=lambda run: run.create_time_since_epoch)
+    executions = store.get_executions_by_context(newest.id)
+    artifacts = _outputs(store, executions)
+    cached = metadata_store_pb2.Execution.CACHED
+    evaluation, blessing = artifacts.get("ModelEvaluation"), artifacts.get("ModelBlessing")
+    pushed, model = artifacts.get("PushedModel"), artifacts.get("Model")
+    metrics = _evaluated(evaluation.uri) if evaluation is not None else {}
+    return Outcome(
+        model=model.uri if model is not None else None,
+        model_run=artifacts["ModelRun"].uri if "ModelRun" in artifacts else None,
+        pushed_model=_destination(pushed) if pushed is not None else None,
+        blessed=bool(blessing.custom_properties["blessed"].int_value) if blessing is not None else None,
+        metadata=metadata_shown,
+        metrics=metrics or (_logged(model) if model is not None else {}),
+        cached=tuple(
+            sorted(_node(store, execution) for execution in executions if execution.last_known_state == cached)
+        ),
+    )
+
+
+def _outputs(store: Any, executions: Sequence[Any]) -> dict[str, Any]:
+    """Returns the newest output artifact of each type."""
+    identifiers = {
+        event.artifact_id
+        for event in store.get_events_by_execution_ids([execution.id for execution in executions])
+        if event.type in (metadata_store_pb2.Event.OUTPUT, metadata_store_pb2.Event.DECLARED_OUTPUT)
+    }
+    found: dict[str, Any] = {}
+    for artifact in sorted(store.get_artifacts_by_id(list(identifiers)), key=lambda artifact: artifact.id):
+        found[artifact.type] = artifact
+    return found
+
+
+def _node(store: Any, execution: Any) -> str:
+    for context in store.get_contexts_by_execution(execution.id):
+        if context.type == "node":
+            return str(context.name.rpartition(".")[2])
+    return str(execution.type)
+
+
+def _destination(pushed: Any) -> str | None:
+    """Returns the pushed model's folder; a model that was refused leaves an artifact that says so."""
+    if not pushed.custom_properties["pushed"].int_value:
+        return None
+    return str(pushed.custom_properties["pushed_destination"].string_value) or str(pushed.uri)
+
+
+def _evaluated(uri: str) -> dict[str, dict[str, float]]:
+    """Returns TFMA's metrics over all examples."""
+    import tensorflow_model_analysis as tfma
+
+    values: dict[str, float] = {}
+    result = tfma.load_eval_result(uri)
+    for slice_key, outputs in result.slicing_metrics:
+        if slice_key != ():
+            continue
+        for by_class in outputs.values():
+            for by_name in by_class.values():
+                for name, value in by_name.items():
+                    number = value.get("doubleValue") if isinstance(value, dict) else value
+                    if isinstance(number, (int, float)) and math.isfinite(number):
+                        values[name] = float(number)
+    return {"eval": values} if values else {}
+
+
+def _logged(model: Any) -> dict[str, dict[str, float]]:
+    """Returns the metrics that the trainer put on the model's artifact."""
+    metrics: dict[str, dict[str, float]] = {}
+    for key, value in model.custom_properties.items():
+        split, separator, name = key.partition("/")
+        if separator and split in ("train", "eval"):
+            metrics.setdefault(split, {})[name] = value.double_value
+    return metrics
