@@ -14,9 +14,9 @@ from types import FrameType
 import click
 
 from ..executors.errors import TrainerError
+from ..executors.logs import show_logs
 from ..executors.raised_errors import RemoteTraceback, traceback_of
 from ..version import __version__
-from .logs import show_logs
 from .run import run
 from .train import train
 

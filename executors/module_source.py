@@ -31,6 +31,7 @@ from . import file_io
 from .errors import InputError, ModuleError, did_you_mean
 
 ARCHIVE_ENDINGS = (".zip", ".whl")
+_NOT_THE_USERS = sys.stdlib_module_names | {__name__.partition(".")[0]}
 MAX_ARCHIVE_BYTES = 1 << 30  # unpacked; user code is small, and a zip bomb is not
 
 
@@ -215,7 +216,7 @@ def _files_of_the_user(path: str, roots: Sequence[str]) -> tuple[list[str], bool
                     base = os.path.dirname(base)
                 places = [base]
                 pending.extend(init for init in [os.path.join(base, "__init__.py")] if os.path.exists(init))
-            elif target.partition(".")[0] in sys.stdlib_module_names:
+            elif target.partition(".")[0] in _NOT_THE_USERS:
                 continue
             for spec in _specs(target.split("."), places) if target else ():
                 origin = os.path.realpath(spec.origin or "")

@@ -89,7 +89,6 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
     """
     request = TrainingRequest.from_json(state)
     request.keras.check_this_process()
-    logging.set_verbosity(logging.INFO)
     clock = time.perf_counter
     begin = clock()
     try:

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 
+from ..logs import show_logs_as_parent_does
 from ..raised_errors import describe
 
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
@@ -20,6 +21,7 @@ _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 def main(worker: str, request_file: str, result_file: str, parent: str) -> int:
     """Runs the worker, and writes its result or its exception as JSON. Returns the exit code."""
     _die_with_parent(int(parent))
+    show_logs_as_parent_does()
     with open(request_file, encoding="utf-8") as file:
         request = json.load(file)
     sys.path[:] = [*dict.fromkeys(request.pop("sys_path"))]
