@@ -52,7 +52,7 @@ types: setup
 	@rm -rf $(LINKED) build/__editable__.*
 	@$$(scripts/find-uv.sh) pip install --quiet --no-deps --no-build-isolation --python $(PYTHON) \
 		--target $(LINKED) --editable . --config-setting editable_mode=strict
-	MYPYPATH=$$(echo build/__editable__.*) $(VENV)/bin/mypy -p generic_trainer
+	MYPYPATH=$$(echo build/__editable__.*) $(VENV)/bin/mypy -p generic_trainer | sed 's|^build/__editable__[^/]*/generic_trainer/||'
 	PYTHONPATH=$$(echo build/__editable__.*) $(VENV)/bin/lint-imports
 
 lock: ## Write the locks in requirements/ again (LOCK_ARGS=--upgrade for newer versions)

@@ -82,7 +82,6 @@ has_headers() { "$1" -c "import os, sysconfig as s; os.stat(os.path.join(s.get_p
 
 lane="" python="" reason=""
 choose_interpreter() {
-    local candidate
     for lane in $LANES; do
         [[ -f "requirements/$lane.txt" ]] || die "no lock for LANE=$lane in requirements/"
         for python in $(interpreters "$(version_of "$lane")"); do
