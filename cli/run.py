@@ -41,7 +41,7 @@ from .training_flags import custom_config_flag, options_from, parse_custom_confi
 @custom_config_flag
 @training_flags
 def run(custom_config: str | None, **flags: Any) -> None:
-    """Runs a pipeline: read, validate, transform, train, evaluate and push.
+    r"""Runs a pipeline: read, validate, transform, train, evaluate and push.
 
     \b
     Example:

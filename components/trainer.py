@@ -20,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from absl import logging
 from tfx import types
@@ -43,7 +43,7 @@ _STORED_AS = {"isolate": int, "timeout": float, "seed": int}  # the others are s
 class TrainerSpec(ComponentSpec):
     """TFX's TrainerSpec, key for key, and an execution parameter for each training option."""
 
-    PARAMETERS = {
+    PARAMETERS: ClassVar[dict[str, Any]] = {
         "train_args": ExecutionParameter(type=trainer_pb2.TrainArgs),
         "eval_args": ExecutionParameter(type=trainer_pb2.EvalArgs),
         "module_file": ExecutionParameter(type=str, optional=True),
@@ -56,7 +56,7 @@ class TrainerSpec(ComponentSpec):
             for field in dataclasses.fields(TrainingOptions)
         },
     }
-    INPUTS = {
+    INPUTS: ClassVar[dict[str, Any]] = {
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph, optional=True),
         "schema": ChannelParameter(type=standard_artifacts.Schema, optional=True),
@@ -64,7 +64,7 @@ class TrainerSpec(ComponentSpec):
         "hyperparameters": ChannelParameter(type=standard_artifacts.HyperParameters, optional=True),
         "statistics": ChannelParameter(type=standard_artifacts.ExampleStatistics, optional=True),
     }
-    OUTPUTS = {
+    OUTPUTS: ClassVar[dict[str, Any]] = {
         "model": ChannelParameter(type=standard_artifacts.Model),
         "model_run": ChannelParameter(type=standard_artifacts.ModelRun),
     }

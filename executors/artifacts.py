@@ -95,7 +95,8 @@ def _steps_and_splits(properties: Mapping[str, Any], key: str, message: Any) -> 
     try:
         return json_format.Parse(value, message) if value else message
     except json_format.ParseError as error:
-        raise InputError(f'{key}={value!r} is not a JSON {type(message).__name__}, as {{"num_steps": 100}} is: {error}')
+        example = '{"splits": ["train"], "num_steps": 100}'
+        raise InputError(f"{key}={value!r} is not a JSON object such as {example}: {error}") from error
 
 
 def _patterns(examples: Sequence[types.Artifact], splits: Sequence[str]) -> list[str]:
@@ -145,7 +146,9 @@ def _custom_patterns(artifact: types.Artifact) -> dict[str, str]:
 
 
 def _examples_format(examples: Sequence[types.Artifact]) -> ExamplesFormat:
-    payloads = {artifact.uri: _custom_property(artifact, "payload_format") or "FORMAT_TF_EXAMPLE" for artifact in examples}
+    payloads = {
+        artifact.uri: _custom_property(artifact, "payload_format") or "FORMAT_TF_EXAMPLE" for artifact in examples
+    }
     if len(set(payloads.values())) > 1:
         raise InputError(f"the Examples artifacts differ in payload_format: {payloads}.")
     payload = next(iter(payloads.values()))

@@ -30,10 +30,12 @@ def file_system(path: str) -> Any:
 
 
 def exists(path: str) -> bool:
+    """Returns whether there is a file or folder."""
     return bool(file_system(path).exists(path))
 
 
 def isdir(path: str) -> bool:
+    """Returns whether there is a folder."""
     return bool(file_system(path).isdir(path))
 
 
@@ -43,16 +45,19 @@ def listdir(path: str) -> list[str]:
 
 
 def glob(pattern: str) -> list[str]:
+    """Returns the paths that match a glob pattern, sorted."""
     return sorted(file_system(pattern).glob(pattern))
 
 
 def read_bytes(path: str) -> bytes:
+    """Returns a file's content."""
     with file_system(path).open(path, mode="rb") as file:
         data: bytes = file.read()
         return data
 
 
 def read_text(path: str) -> str:
+    """Returns a UTF-8 file's text."""
     return read_bytes(path).decode("utf-8")
 
 
@@ -66,16 +71,19 @@ def write_text(path: str, text: str) -> None:
 
 
 def makedirs(path: str) -> None:
+    """Makes a folder and those above it; one that is there already is fine."""
     if path:
         file_system(path).makedirs(path)
 
 
 def rmtree(path: str) -> None:
+    """Deletes a folder and all in it, if it is there."""
     if exists(path):
         file_system(path).rmtree(path)
 
 
 def parent(path: str) -> str:
+    """Returns the folder that a path lies in."""
     return posixpath.dirname(path.rstrip("/")) if is_remote(path) else os.path.dirname(path.rstrip(os.sep))
 
 

@@ -68,7 +68,7 @@ class FnArgs:
     is_chief: bool = True
     worker_index: int = 0
     num_workers: int = 1
-    num_examples: dict[str, int] = dataclasses.field(init=False, repr=False)
+    num_examples: dict[str, int] = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.schema_file = self.schema_file or self.schema_path

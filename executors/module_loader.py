@@ -97,7 +97,8 @@ def _import(source: ModuleSource) -> ModuleType:
         sys.modules[package.__name__] = package
         name = f"{package.__name__}.{source.name}"
     spec = importlib.util.spec_from_file_location(name, source.path)
-    assert spec is not None and spec.loader is not None  # it is a .py file
+    assert spec  # it is a .py file, so there is a loader too
+    assert spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     if source.name not in sys.stdlib_module_names:

@@ -85,10 +85,13 @@ def _first_record(path: str) -> bytes | None:
 
 
 def _first_parquet_row(path: str) -> Any:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with tf.io.gfile.GFile(path, "rb") as file:
-        batch = next(pq.ParquetFile(file).iter_batches(1), None)
+    # pyarrow cannot read from TensorFlow's file objects: a remote file is taken as a whole.
+    file = pa.BufferReader(tf.io.gfile.GFile(path, "rb").read()) if "://" in path else path
+    with pq.ParquetFile(file) as parquet:
+        batch = next(parquet.iter_batches(1), None)
     if batch is None:
         return None
     features = {}

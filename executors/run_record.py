@@ -85,6 +85,7 @@ class RunRecord:
                 file_io.write_text(path, self.to_json())
 
     def to_json(self) -> str:
+        """Returns the record as indented JSON text."""
         return json.dumps(dataclasses.asdict(self), indent=2, default=str) + "\n"
 
 

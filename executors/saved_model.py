@@ -64,8 +64,7 @@ def find_saved_model(folder: str) -> str | None:
         for exporter in file_io.listdir(exports)
         if file_io.isdir(os.path.join(exports, exporter))
         for stamp in file_io.listdir(os.path.join(exports, exporter))
-        if stamp.isdigit()
-        and any(file_io.exists(os.path.join(exports, exporter, stamp, name)) for name in MODEL_FILES)
+        if stamp.isdigit() and any(file_io.exists(os.path.join(exports, exporter, stamp, name)) for name in MODEL_FILES)
     ]
     return max(found)[1] if found else None
 
@@ -117,7 +116,7 @@ def check_saved_model(
         logging.warning("The check %r of the model in %s was turned off.", name, shown)
     size = sum(file_io.size_of(os.path.join(folder, name)) for name in files)
     if "parses" in skip:
-        return CheckReport({name: "skipped" for name in CHECKS}, {}, size, "not asked", {})
+        return CheckReport(dict.fromkeys(CHECKS, "skipped"), {}, size, "not asked", {})
     found = child_process.run(
         _WORKER,
         {

@@ -70,7 +70,8 @@ def _parse(model: str, shown: str) -> Any:
         try:
             saved_model.ParseFromString(content)
         except DecodeError as error:
-            raise _failed("parses", shown, f"saved_model.pb ({len(content):,} bytes) is cut off or damaged: {error}")
+            what = f"saved_model.pb ({len(content):,} bytes) is cut off or damaged: {error}"
+            raise _failed("parses", shown, what) from error
     for meta_graph in saved_model.meta_graphs:
         if "serve" in meta_graph.meta_info_def.tags:
             return meta_graph
@@ -111,10 +112,10 @@ def _load(model: str, tags: list[str], shown: str) -> Any:
 
 
 def _require_finite_variables(model: Any, shown: str) -> None:
-    for variable in getattr(model, "variables", None) or ():
-        if isinstance(variable, tf.Variable) and variable.dtype.is_floating:
-            if not bool(tf.reduce_all(tf.math.is_finite(variable))):
-                raise _failed("finite", shown, f"its variable {variable.name} {variable.shape} holds NaN or infinity")
+    used = {id(variable): variable for signature in model.signatures.values() for variable in signature.variables}
+    for variable in used.values():
+        if variable.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(variable))):
+            raise _failed("finite", shown, f"its variable {variable.name} {variable.shape} holds NaN or infinity")
 
 
 def _signature_to_ask(signatures: Mapping[str, Any], required: list[str]) -> str | None:

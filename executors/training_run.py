@@ -83,9 +83,7 @@ def _train(
         request = TrainingRequest(source, function, theirs, options, keras).to_json()
         with record.phase("training"):
             if options.isolate:
-                result = child_process.run(
-                    _WORKER, request, environment=keras.environment(), timeout=options.timeout
-                )
+                result = child_process.run(_WORKER, request, environment=keras.environment(), timeout=options.timeout)
             else:
                 result = in_process.run(_WORKER, request, environment=keras.environment())
         record.dialect = {"name": result["dialect"], "reason": result["evidence"]}
@@ -208,5 +206,3 @@ def _publish(staging: str, final: str) -> None:
         if file_io.exists(target):
             file_io.move(target, os.path.join(staging, f"replaced-{name}"))
         file_io.move(os.path.join(staging, name), target)
-
-

@@ -53,6 +53,7 @@ class TrainingRequest:
     keras: KerasChoice
 
     def to_json(self) -> dict[str, Any]:
+        """Returns the request as JSON values, for `from_json`."""
         return {
             "source": dataclasses.asdict(self.source),
             "function": self.function,

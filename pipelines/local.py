@@ -144,9 +144,7 @@ def create_pipeline(options: LocalPipeline, source: ModuleSource) -> pipeline.Pi
     )
 
 
-def _components(
-    options: LocalPipeline, source: ModuleSource, example_gen: BaseNode, push_to: str
-) -> list[BaseNode]:
+def _components(options: LocalPipeline, source: ModuleSource, example_gen: BaseNode, push_to: str) -> list[BaseNode]:
     examples = example_gen.outputs["examples"]
     statistics_gen = StatisticsGen(examples=examples)
     statistics = statistics_gen.outputs["statistics"]
@@ -208,8 +206,8 @@ def _example_gen(data: str) -> BaseNode:
     data = os.path.abspath(data) if not file_io.is_remote(data) else data
     if not file_io.exists(data):
         raise InputError(f"--data {data} does not exist.")
-    folder, names = (data, file_io.listdir(data)) if file_io.isdir(data) else (
-        file_io.parent(data), [os.path.basename(data)]
+    folder, names = (
+        (data, file_io.listdir(data)) if file_io.isdir(data) else (file_io.parent(data), [os.path.basename(data)])
     )
     files = [name for name in names if not name.startswith((".", "_"))]
     csv = [name for name in files if name.endswith(".csv")]
@@ -306,13 +304,12 @@ def defines(path: str, function: str) -> bool:
         tree = ast.parse(file_io.read_bytes(path))
     except (SyntaxError, ValueError):
         return False
+    names: set[str] = set()
     for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == function:
-            return True
-        if isinstance(node, (ast.ImportFrom, ast.Import)):
-            if any((alias.asname or alias.name) == function for alias in node.names):
-                return True
-        if isinstance(node, ast.Assign):
-            if any(isinstance(target, ast.Name) and target.id == function for target in node.targets):
-                return True
-    return False
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.ImportFrom, ast.Import)):
+            names.update(alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.Assign):
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return function in names

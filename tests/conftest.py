@@ -73,7 +73,7 @@ def iris(tmp_path_factory: pytest.TempPathFactory) -> Examples:
     write_examples(folder / "train" / "part-0.gz", rows[:120])
     write_examples(folder / "eval" / "part-0.gz", rows[120:])
     schema = folder / "schema.pbtxt"
-    schema.write_text(schema_text({**{name: ("FLOAT", 1) for name in IRIS_FEATURES}, "variety": ("INT", 1)}))
+    schema.write_text(schema_text({**dict.fromkeys(IRIS_FEATURES, ("FLOAT", 1)), "variety": ("INT", 1)}))
     return Examples(f"{folder}/train/*", f"{folder}/eval/*", str(schema), {"train": 120, "eval": 30})
 
 
@@ -105,7 +105,7 @@ def taxi_csv() -> pathlib.Path:
 
 @pytest.fixture
 def module(tmp_path: pathlib.Path) -> Callable[..., str]:
-    """Writes files into a folder of their own and returns the first one's path: module("def run_fn…", helper="…")."""
+    """Writes a module, and helpers by keyword, into a folder of their own; returns the module's path."""
 
     def write(source: str, name: str = "trainer_module.py", **others: str) -> str:
         folder = tmp_path / "user_code"

@@ -83,9 +83,7 @@ def _explain(
     if evidence:
         reasons = "; ".join(f"{name} ({reason})" for name, reason in sorted(evidence.items()))
         return f"{where} fits more than one dialect: {reasons}. Choose with the option dialect."
-    own = sorted(
-        name for name, value in vars(module).items() if callable(value) and not name.startswith("__")
-    )
+    own = sorted(name for name, value in vars(module).items() if callable(value) and not name.startswith("__"))
     entry_points = function or "run_fn"
     near = did_you_mean(entry_points, own) or next(
         (

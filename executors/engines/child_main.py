@@ -1,6 +1,6 @@
 """The main module of a child process: see `child_process.py`, which starts it.
 
-    python -m generic_trainer.executors.engines.child_main WORKER REQUEST.json RESULT.json PARENT_PID
+python -m generic_trainer.executors.engines.child_main WORKER REQUEST.json RESULT.json PARENT_PID
 """
 
 from __future__ import annotations

@@ -67,9 +67,7 @@ class DataAccessor(NamedTuple):
         decode = None
         if examples.payload == PROTO and examples.data_view:
             decode = _data_view_decoder(examples.data_view)
-        return cls(
-            functools.partial(_tf_dataset, examples), functools.partial(_record_batches, examples), decode
-        )
+        return cls(functools.partial(_tf_dataset, examples), functools.partial(_record_batches, examples), decode)
 
 
 def _tf_dataset(examples: ExamplesFormat, file_pattern: list[str], options: Any, schema: Any = None) -> Any:

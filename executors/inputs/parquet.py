@@ -52,13 +52,11 @@ def tf_dataset(file_pattern: list[str], options: Any, schema: schema_pb2.Schema 
     return dataset.prefetch(options.prefetch_buffer_size)
 
 
-def record_batches(
-    file_pattern: list[str], options: Any, schema: schema_pb2.Schema | None
-) -> Iterator[pa.RecordBatch]:
+def record_batches(file_pattern: list[str], options: Any, schema: schema_pb2.Schema | None) -> Iterator[pa.RecordBatch]:
     """Yields record batches of `options.batch_size` rows; see `tf_dataset` for the options.
 
-    The last batch of each pass over the data may be smaller, unless `drop_final_batch` is set or the
-    data is repeated without end.
+    A batch may hold rows of two files or epochs. Only the very last one may be smaller, unless
+    `drop_final_batch` is set.
     """
     arrow_schema = None
     if schema is not None:
@@ -73,28 +71,59 @@ def record_batches(
     for table in rows:
         waiting = table if waiting.num_rows == 0 else pa.concat_tables([waiting, table])
         while waiting.num_rows >= options.batch_size:
-            yield _record_batch(waiting.slice(0, options.batch_size), arrow_schema)
+            yield _record_batch(waiting.slice(0, options.batch_size))
             waiting = waiting.slice(options.batch_size)
     if waiting.num_rows and not options.drop_final_batch:
-        yield _record_batch(waiting, arrow_schema)
+        yield _record_batch(waiting)
+
+
+class _ArrowReadable(tf.io.gfile.GFile):  # type: ignore[misc]
+    """A GFile with the one attribute that Arrow needs besides; without it Arrow takes the file for closed."""
+
+    closed = False
 
 
 def _one_epoch(
     files: list[str], options: Any, arrow_schema: pa.Schema | None, random: np.random.Generator
 ) -> Iterator[pa.Table]:
     """Yields the rows of all files once, shuffled within a buffer if asked for."""
-    columns = arrow_schema.names if arrow_schema is not None else None
     size = max(options.shuffle_buffer_size, 1) if options.shuffle else _ROWS_READ_AT_ONCE
     buffer: list[pa.Table] = []
     order = random.permutation(len(files)) if options.shuffle else range(len(files))
     for index in order:
-        with tf.io.gfile.GFile(files[index], "rb") as file:
-            for batch in pq.ParquetFile(file).iter_batches(_ROWS_READ_AT_ONCE, columns=columns):
-                buffer.append(pa.Table.from_batches([batch]))
-                if sum(table.num_rows for table in buffer) >= size:
-                    yield _take_all(buffer, options.shuffle, random)
+        for table in _tables(files[index], arrow_schema):
+            buffer.append(table)
+            if sum(table.num_rows for table in buffer) >= size:
+                yield _take_all(buffer, options.shuffle, random)
     if buffer:
         yield _take_all(buffer, options.shuffle, random)
+
+
+def _tables(path: str, arrow_schema: pa.Schema | None) -> Iterator[pa.Table]:
+    """Yields the rows of one file as tables of the given schema, or of the file's own with every column a list."""
+    with _ArrowReadable(path, "rb") as file:
+        parquet = pq.ParquetFile(file)
+        found = parquet.schema_arrow.names
+        names = found if arrow_schema is None else arrow_schema.names
+        if missing := [name for name in names if name not in found]:
+            raise ValueError(f"{path} has no column {', '.join(map(repr, missing))}; it has {', '.join(found)}.")
+        for batch in parquet.iter_batches(_ROWS_READ_AT_ONCE, columns=names):
+            columns = [_lists(batch.column(name)) for name in names]
+            if arrow_schema is not None:  # files may differ in width, or have no value at all in a column
+                columns = [column.cast(arrow_schema.field(name).type) for name, column in zip(names, columns)]
+            yield pa.table(columns, names)
+
+
+def _lists(column: pa.Array) -> pa.Array:
+    """Returns a column of lists: null where a value is missing, as for a feature that a tf.Example lacks."""
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        return column
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    valid = np.asarray(column.is_valid())
+    offsets = np.concatenate([[0], np.cumsum(valid)])
+    missing = np.append(~valid, False)
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64(), mask=missing), column.drop_null())
 
 
 def _take_all(buffer: list[pa.Table], shuffle: bool, random: np.random.Generator) -> pa.Table:
@@ -103,14 +132,5 @@ def _take_all(buffer: list[pa.Table], shuffle: bool, random: np.random.Generator
     return table.take(random.permutation(table.num_rows)) if shuffle else table
 
 
-def _record_batch(table: pa.Table, arrow_schema: pa.Schema | None) -> pa.RecordBatch:
-    """Returns the rows as one batch whose columns are lists of values, empty where a value is missing."""
-    names, columns = [], []
-    for name in arrow_schema.names if arrow_schema is not None else table.column_names:
-        column = table.column(name).combine_chunks()
-        if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
-            offsets = np.concatenate([[0], np.cumsum(np.asarray(column.is_valid()))])
-            column = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), column.drop_null())
-        names.append(name)
-        columns.append(column.cast(arrow_schema.field(name).type) if arrow_schema is not None else column)
-    return pa.RecordBatch.from_arrays(columns, names)
+def _record_batch(table: pa.Table) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([column.combine_chunks() for column in table.columns], table.column_names)

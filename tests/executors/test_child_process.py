@@ -29,14 +29,14 @@ def worker(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> object:
     sys.modules.pop("some_worker", None)
 
 
-def test_the_result_comes_back_from_both_engines(worker) -> None:  # noqa: ANN001
+def test_the_result_comes_back_from_both_engines(worker) -> None:
     name = worker("import os\ndef execute(request): return {'twice': request['n'] * 2, 'seen': os.environ['SEEN']}")
     assert child_process.run(name, {"n": 4}, environment={"SEEN": "yes"}) == {"twice": 8, "seen": "yes"}
     assert in_process.run(name, {"n": 4}, environment={"SEEN": "yes"}) == {"twice": 8, "seen": "yes"}
     os.environ.pop("SEEN")
 
 
-def test_lines_arrive_whole_and_in_order(worker, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: ANN001
+def test_lines_arrive_whole_and_in_order(worker, capsys: pytest.CaptureFixture[str]) -> None:
     name = worker("""
         import sys
         def execute(request):
@@ -54,7 +54,7 @@ def test_lines_arrive_whole_and_in_order(worker, capsys: pytest.CaptureFixture[s
     ]
 
 
-def test_quiet_shows_the_lines_only_when_it_ends_badly(worker, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: ANN001
+def test_quiet_shows_the_lines_only_when_it_ends_badly(worker, capsys: pytest.CaptureFixture[str]) -> None:
     child_process.run(worker("def execute(request): print('hello'); return {}"), {}, quiet=True)
     assert "hello" not in "".join(capsys.readouterr())
     name = worker("import os\ndef execute(request): print('last words', flush=True); os._exit(7)", "bad_worker")
@@ -63,7 +63,7 @@ def test_quiet_shows_the_lines_only_when_it_ends_badly(worker, capsys: pytest.Ca
     assert "last words" in capsys.readouterr().err
 
 
-def test_the_exception_keeps_its_type_and_traceback(worker) -> None:  # noqa: ANN001
+def test_the_exception_keeps_its_type_and_traceback(worker) -> None:
     name = worker("""
         class MyError(ValueError):
             pass
@@ -80,13 +80,13 @@ def test_the_exception_keeps_its_type_and_traceback(worker) -> None:  # noqa: AN
 
 
 @pytest.mark.parametrize("code", ["0", "3", "'stop'"])
-def test_a_module_that_exits_has_failed(worker, code: str) -> None:  # noqa: ANN001
+def test_a_module_that_exits_has_failed(worker, code: str) -> None:
     name = worker(f"import sys\ndef execute(request): sys.exit({code})")
     with pytest.raises(TrainingProcessError, match=f"SystemExit\\({code}\\)"):
         child_process.run(name, {})
 
 
-def test_a_crash_after_the_result_does_not_lose_it(worker) -> None:  # noqa: ANN001
+def test_a_crash_after_the_result_does_not_lose_it(worker) -> None:
     name = worker("""
         import atexit, os, signal
         def execute(request):
@@ -97,7 +97,7 @@ def test_a_crash_after_the_result_does_not_lose_it(worker) -> None:  # noqa: ANN
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_a_killed_process_is_named_as_such(worker, number: signal.Signals) -> None:  # noqa: ANN001
+def test_a_killed_process_is_named_as_such(worker, number: signal.Signals) -> None:
     name = worker(f"import os\ndef execute(request): os.kill(os.getpid(), {int(number)})")
     with pytest.raises(TrainingProcessError, match=f"ended by {number.name} before it had finished"):
         child_process.run(name, {})
@@ -111,7 +111,7 @@ def is_running(process: int) -> bool:
     return state != "Z"
 
 
-def test_the_timeout_ends_the_process_and_its_children(worker, tmp_path: pathlib.Path) -> None:  # noqa: ANN001
+def test_the_timeout_ends_the_process_and_its_children(worker, tmp_path: pathlib.Path) -> None:
     name = worker(f"""
         import pathlib, subprocess, time
         def execute(request):
@@ -124,7 +124,7 @@ def test_the_timeout_ends_the_process_and_its_children(worker, tmp_path: pathlib
     assert not is_running(int((tmp_path / "child").read_text()))
 
 
-def test_it_dies_with_the_process_that_started_it(worker, tmp_path: pathlib.Path) -> None:  # noqa: ANN001
+def test_it_dies_with_the_process_that_started_it(worker, tmp_path: pathlib.Path) -> None:
     name = worker(f"""
         import os, pathlib, time
         def execute(request):

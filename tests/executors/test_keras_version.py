@@ -66,9 +66,7 @@ def test_signs_of_keras_3(what: str, tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("what", NEITHER)
-def test_no_sign_leaves_tensorflows_default(
-    what: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_sign_leaves_tensorflows_default(what: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(NEITHER[what], tmp_path).version == "3"
     monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
     assert chosen(NEITHER[what], tmp_path).version == "2"

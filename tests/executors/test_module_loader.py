@@ -275,7 +275,7 @@ def test_a_missing_dotted_module_says_which_part_is_missing(
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ModuleError, match=r"no 'tain' in project. Did you mean 'trainers'\?"):
         find_source("project.tain.taxi", scratch)
-    with pytest.raises(ModuleError, match="no 'no_such_package' in the folders on sys.path"):
+    with pytest.raises(ModuleError, match=r"no 'no_such_package' in the folders on sys\.path"):
         find_source("no_such_package.trainer", scratch)
     with pytest.raises(ModuleError, match="not a module's name"):
         find_source("not-a-name", scratch)
