@@ -37,7 +37,7 @@ from ..executors.generic_executor import GenericExecutor
 from ..executors.module_source import find_source
 from ..executors.options import TrainingOptions
 
-_STORED_AS = {"isolate": int, "timeout": float, "seed": int}  # the others are strings
+_STORED_AS = {"isolate": int, "timeout": float, "seed": int}  # as `to_exec_properties` has them; others are strings
 
 
 class TrainerSpec(ComponentSpec):

@@ -20,8 +20,11 @@ from tfx.types import artifact_utils
 from . import file_io
 from .errors import InputError, did_you_mean
 from .fn_args import FnArgs
-from .inputs.data_accessor import PROTO, ExamplesFormat
+from .inputs.data_accessor import PAYLOAD_FORMATS, PROTO, ExamplesFormat
 from .layouts import EVAL_DIR, SERVING_DIRS, base_model_path, read_json_object
+
+# As in tfx.components.experimental.data_view.constants.
+_DATA_VIEW, _DATA_VIEW_TIME = "data_view_uri", "data_view_create_time_since_epoch"
 
 Artifacts = Mapping[str, Sequence[types.Artifact]]
 
@@ -82,6 +85,8 @@ def parse_custom_config(value: Any) -> dict[str, Any] | None:
             config = json.loads(value)
     except (ValueError, TypeError) as error:
         raise InputError(f"custom_config={value!r} is not JSON: {error}") from error
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"custom_config={value!r} holds an object of a class that is not here: {error}") from error
     if config is not None and not isinstance(config, dict):
         raise InputError(
             f"custom_config needs to be a JSON object; got {type(config).__name__}: {value!r}. "
@@ -152,10 +157,10 @@ def _examples_format(examples: Sequence[types.Artifact]) -> ExamplesFormat:
     if len(set(payloads.values())) > 1:
         raise InputError(f"the Examples artifacts differ in payload_format: {payloads}.")
     payload = next(iter(payloads.values()))
+    if payload not in PAYLOAD_FORMATS:
+        raise InputError(f"payload_format={payload!r} of {examples[0].uri}: {', '.join(PAYLOAD_FORMATS)} can be read.")
     views = [
-        (int(_custom_property(artifact, "data_view_create_time") or 0), uri)
-        for artifact in examples
-        if (uri := _custom_property(artifact, "data_view_uri"))
+        (_data_view_time(artifact), uri) for artifact in examples if (uri := _custom_property(artifact, _DATA_VIEW))
     ]
     if payload != PROTO or not views:
         return ExamplesFormat(payload)
@@ -166,6 +171,11 @@ def _examples_format(examples: Sequence[types.Artifact]) -> ExamplesFormat:
 
 def _custom_property(artifact: types.Artifact, name: str) -> str:
     return artifact.get_string_custom_property(name) if artifact.has_custom_property(name) else ""
+
+
+def _data_view_time(artifact: types.Artifact) -> int:
+    # TFX has written it as a string and as a number.
+    return int(_custom_property(artifact, _DATA_VIEW_TIME) or artifact.get_int_custom_property(_DATA_VIEW_TIME))
 
 
 def _only(artifacts: Artifacts, key: str) -> types.Artifact:

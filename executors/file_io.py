@@ -65,9 +65,14 @@ def write_text(path: str, text: str) -> None:
     """Writes a file so that a reader sees all of the text or none of it (on local disks)."""
     makedirs(parent(path))
     part = f"{path}.part-{os.getpid()}"
-    with file_system(path).open(part, mode="wb") as file:
-        file.write(text.encode("utf-8"))
-    file_system(path).rename(part, path, overwrite=True)
+    try:
+        with file_system(path).open(part, mode="wb") as file:
+            file.write(text.encode("utf-8"))
+        file_system(path).rename(part, path, overwrite=True)
+    except BaseException:
+        if exists(part):
+            file_system(part).remove(part)
+        raise
 
 
 def makedirs(path: str) -> None:

@@ -79,15 +79,10 @@ class KerasChoice:
         Raises:
           InputError: When `tf.keras` is in use as the other version already.
         """
-        tensorflow = sys.modules.get("tensorflow")
-        resolved = vars(tensorflow).get("keras") if tensorflow is not None else None
-        # vars(), since any other look at TensorFlow's lazy loader would resolve it.
-        name = vars(resolved).get("__name__") if resolved is not None else None
-        version = {"tf_keras.api._v2.keras": "2", "keras._tf_keras.keras": "3"}.get(str(name))
-        if version not in (None, self.version):
+        if _version_in_use() not in (None, self.version):
             raise InputError(
-                f"keras={self.version!r} ({self.reason}) cannot be had in this process: tf.keras is Keras {version} "
-                f"here already. Train in a process of its own (isolate=True), or set {VARIABLE}="
+                f"keras={self.version!r} ({self.reason}) cannot be had in this process: tf.keras is Keras "
+                f"{_version_in_use()} here already. Train in a process of its own (isolate=True), or set {VARIABLE}="
                 f"{self.environment().get(VARIABLE)} before anything imports tf.keras."
             )
 
@@ -129,9 +124,13 @@ def choose(option: str, files: Sequence[str]) -> KerasChoice:
     for version in ("2", "3"):
         if version in found:
             return KerasChoice(version, found[version])
+    undecided = "nothing in the source speaks for either"
+    # What tf.keras is comes before the variable: importing Transform sets that, often too late to matter.
+    if in_use := _version_in_use():
+        return KerasChoice(in_use, f"tf.keras of the process that asks, since {undecided}")
     if os.environ.get(VARIABLE, "").lower() in ("1", "true"):
-        return KerasChoice("2", f"{VARIABLE} is set, and nothing in the source speaks for either")
-    return KerasChoice("3", "TensorFlow's default, since nothing in the source speaks for either")
+        return KerasChoice("2", f"{VARIABLE} is set, and {undecided}")
+    return KerasChoice("3", f"TensorFlow's default, since {undecided}")
 
 
 def _evidence(path: str) -> Iterator[tuple[int, str, str]]:
@@ -164,7 +163,8 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[int, str, str]
 
 def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[tuple[int, str, str]]:
     """Looks at `model.save(…)`: Keras 2 saves a folder, Keras 3 only `.keras` and `.h5` files."""
-    if method.attr not in _SAVE_METHODS or not ast.unparse(method.value).lower().endswith("model"):
+    owner = ast.unparse(method.value).lower()
+    if method.attr not in _SAVE_METHODS or not owner.endswith("model") or owner.endswith("saved_model"):
         return
     if any(keyword.arg in ("save_format", "signatures", "save_traces") for keyword in node.keywords):
         yield node.lineno, "2", f"{ast.unparse(method)}(…) with arguments that Keras 3 dropped"
@@ -172,6 +172,15 @@ def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[tuple[int, str, st
         target = ast.unparse(node.args[0])
         version = "3" if re.search(r"\.keras['\")]", target) else "2"
         yield node.lineno, version, f"{ast.unparse(method)}({target})"
+
+
+def _version_in_use() -> str | None:
+    """Returns the version that `tf.keras` is in this process, or None while it can still become either."""
+    tensorflow = sys.modules.get("tensorflow")
+    keras = vars(tensorflow).get("keras") if tensorflow is not None else None
+    # vars(), since any other look at TensorFlow's lazy loader would resolve it.
+    name = vars(keras).get("__name__") if keras is not None else None
+    return {"tf_keras.api._v2.keras": "2", "keras._tf_keras.keras": "3"}.get(str(name))
 
 
 def _tensorflow_release() -> tuple[int, int]:

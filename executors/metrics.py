@@ -1,6 +1,7 @@
 """The metrics of a run: the last value of each scalar that the module logged, or what `run_fn` returned.
 
-Metrics are a mapping of "train" and "eval" to {name: value}. Keras' TensorBoard callback and
+Metrics are a mapping of "train" and "eval" to {name: value}. A metric whose last value is NaN or infinite
+is left out: JSON has no such numbers, and an earlier value would pass for the outcome. Keras' TensorBoard callback and
 `tf.summary` write them to event files below the model run's folder, one sub-folder for training and
 one for evaluation; whatever a module logs there is found.
 """
@@ -47,7 +48,8 @@ def from_event_files(folder: str, newer_than: float = 0.0) -> Metrics:
             values[key] = (moment, value)
     metrics: Metrics = {}
     for (split, tag), (_, value) in sorted(values.items()):
-        metrics.setdefault(split, {})[tag] = value
+        if math.isfinite(value):
+            metrics.setdefault(split, {})[tag] = value
     return metrics
 
 
@@ -64,8 +66,10 @@ def from_return_value(returned: Any) -> Metrics:
     for name, value in history.items():
         last = value[-1] if isinstance(value, (list, tuple)) and value else value
         try:
-            number = float(last)
+            number = math.nan if isinstance(last, (str, bytes)) else float(last)
         except (TypeError, ValueError):
+            continue
+        if not math.isfinite(number):
             continue
         split = "eval" if str(name).startswith(("val_", "eval_")) else "train"
         metrics.setdefault(split, {})[str(name).removeprefix("val_").removeprefix("eval_")] = number
@@ -80,6 +84,4 @@ def _scalars(path: str) -> Iterator[tuple[float, str, float]]:
     for event in event_file_loader.EventFileLoader(path).Load():
         for value in event.summary.value:
             if value.metadata.plugin_data.plugin_name == "scalars" and value.HasField("tensor"):
-                number = float(tensor_util.make_ndarray(value.tensor))
-                if math.isfinite(number):
-                    yield event.wall_time, value.tag, number
+                yield event.wall_time, value.tag, float(tensor_util.make_ndarray(value.tensor))

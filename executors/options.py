@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -53,7 +54,7 @@ class TrainingOptions:
                     raise InputError(
                         f"{field.name}={one!r}: choose from {', '.join(choices)}.{did_you_mean(str(one), choices)}"
                     )
-        if self.timeout is not None and self.timeout <= 0:
+        if self.timeout is not None and not 0 < self.timeout < math.inf:
             raise InputError(f"timeout={self.timeout!r}: give a number of seconds above 0, or leave it out.")
         if self.timeout is not None and not self.isolate:
             raise InputError("timeout needs isolate=True: only a process of its own can be ended in time.")
@@ -71,7 +72,8 @@ class TrainingOptions:
             if isinstance(value, tuple):
                 properties[field.name] = json.dumps(value)
             else:
-                properties[field.name] = int(value) if isinstance(value, bool) else value
+                store = {bool: int, int: int, float: float}.get(type(field.default), _STORED.get(field.name, str))
+                properties[field.name] = store(value)
         return properties
 
     @classmethod
@@ -106,6 +108,16 @@ def _parse_flag(value: Any) -> bool:
     raise ValueError("expected true or false")
 
 
+def _parse_integer(value: Any) -> int:
+    try:
+        return int(str(value))
+    except ValueError:  # "7.0", as Kubeflow writes numbers
+        number = float(value)
+    if not number.is_integer():
+        raise ValueError("expected an integer")
+    return int(number)
+
+
 def _parse_names(value: Any) -> tuple[str, ...]:
     names = json.loads(value) if isinstance(value, str) else value
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
@@ -113,10 +125,11 @@ def _parse_names(value: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
+_STORED: dict[str, Any] = {"timeout": float, "seed": int}  # their default, None, does not say it
 _PARSERS = {
     "isolate": _parse_flag,
     "required_signatures": _parse_names,
     "skip_checks": _parse_names,
     "timeout": float,
-    "seed": lambda value: int(float(value)),
+    "seed": _parse_integer,
 }

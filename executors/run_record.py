@@ -95,18 +95,22 @@ def status_of(folder: str) -> str | None:
     if not file_io.exists(path):
         return None
     try:
-        return str(json.loads(file_io.read_text(path)).get("status"))
+        record = json.loads(file_io.read_text(path))
     except ValueError:
         return None
+    status: str | None = record.get("status") if isinstance(record, dict) else None
+    return status
 
 
 def masked(value: Any, name: str = "") -> Any:
-    """Returns JSON values with those under a secret-looking name replaced by "***"."""
+    """Returns JSON values with all that lies under a secret-looking name replaced by "***"."""
+    if _SECRET.search(name) and value not in (None, ""):
+        return "***"
     if isinstance(value, dict):
         return {key: masked(item, str(key)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [masked(item, name) for item in value]
-    return "***" if _SECRET.search(name) and value not in (None, "") else value
+        return [masked(item) for item in value]
+    return value
 
 
 def _stack() -> dict[str, str]:

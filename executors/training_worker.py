@@ -14,7 +14,7 @@ from typing import Any
 from absl import logging
 
 from . import dialects, raised_errors
-from .errors import TrainerError
+from .errors import TrainerError, TrainingProcessError
 from .fn_args import FnArgs
 from .keras_version import KerasChoice
 from .metrics import from_event_files, from_return_value
@@ -102,6 +102,11 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
             in_run_fn = clock()
             returned = run_fn(request.fn_args)
             done = clock()
+    except SystemExit as error:
+        # An exit code of 0 would otherwise pass for a finished training.
+        raise TrainingProcessError(
+            f"The module {request.source.path} ended with SystemExit({error.code!r})."
+        ) from error
     except Exception as error:
         _explain(error, request)
         raise

@@ -132,8 +132,9 @@ def create_pipeline(options: LocalPipeline, source: ModuleSource) -> pipeline.Pi
     root = os.path.abspath(options.pipeline_root)
     examples = _example_gen(options.data)
     connection = connection_config(options.metadata or os.path.join(root, "metadata.sqlite"))
-    _claim_root(root, name)
     nodes = _components(options, source, examples, options.push_to or os.path.join(root, "serving"))
+    _claim_root(root, name)
+    file_io.makedirs(file_io.parent(connection.sqlite.filename_uri))
     return pipeline.Pipeline(
         pipeline_name=name,
         pipeline_root=root,
@@ -255,7 +256,9 @@ def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
       InputError: When the URL has another scheme, or no database.
     """
     if not file_io.is_remote(url):
-        return metadata.sqlite_metadata_connection_config(os.path.abspath(url))
+        sqlite = metadata_store_pb2.SqliteMetadataSourceConfig(filename_uri=os.path.abspath(url))
+        sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
+        return metadata_store_pb2.ConnectionConfig(sqlite=sqlite)
     parts = urlsplit(url)
     database = parts.path.strip("/")
     if parts.scheme != "mysql" or not parts.hostname or not database:

@@ -154,9 +154,13 @@ def command() -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
+def _of_the_users() -> list[str]:
+    return [entry for entry in sys.path if "site-packages" not in entry]  # packages add parts of their own
+
+
 @pytest.fixture(autouse=True)
 def _same_process_after_each_test() -> Iterator[None]:
     """Each test leaves the process's import state as it found it."""
-    path = list(sys.path)
+    path = _of_the_users()
     yield
-    assert sys.path == path
+    assert _of_the_users() == path

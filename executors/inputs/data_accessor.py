@@ -83,7 +83,12 @@ def _record_batches(examples: ExamplesFormat, file_pattern: list[str], options: 
         from . import parquet
 
         return parquet.record_batches(file_pattern, options, schema)
-    return _tfxio(examples, file_pattern, schema).RecordBatches(options)
+    try:
+        return _tfxio(examples, file_pattern, schema).RecordBatches(options)
+    except NotImplementedError as error:
+        raise NotImplementedError(
+            f"{file_pattern}: tfx_bsl reads {examples.payload} as tf.data only. Use tf_dataset_factory."
+        ) from error
 
 
 def _tfxio(examples: ExamplesFormat, file_pattern: list[str], schema: Any) -> Any:

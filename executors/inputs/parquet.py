@@ -18,6 +18,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.tfxio import parquet_tfxio
 
 _ROWS_READ_AT_ONCE = 4096
+_LIST_TYPES = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
 
 def tf_dataset(file_pattern: list[str], options: Any, schema: schema_pb2.Schema | None) -> tf.data.Dataset:
@@ -110,13 +111,13 @@ def _tables(path: str, arrow_schema: pa.Schema | None) -> Iterator[pa.Table]:
         for batch in parquet.iter_batches(_ROWS_READ_AT_ONCE, columns=names):
             columns = [_lists(batch.column(name)) for name in names]
             if arrow_schema is not None:  # files may differ in width, or have no value at all in a column
-                columns = [column.cast(arrow_schema.field(name).type) for name, column in zip(names, columns)]
+                columns = [column.cast(field.type) for column, field in zip(columns, arrow_schema, strict=True)]
             yield pa.table(columns, names)
 
 
 def _lists(column: pa.Array) -> pa.Array:
     """Returns a column of lists: null where a value is missing, as for a feature that a tf.Example lacks."""
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+    if any(is_list(column.type) for is_list in _LIST_TYPES):
         return column
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()

@@ -196,7 +196,7 @@ def test_the_wrong_keras_is_hinted_at(module: Callable[..., str], fn_args: Calla
         ("raise RuntimeError('at import')", RuntimeError, "at import"),
         ("def run_fun(fn_args): pass", ModuleError, r"Did you mean 'run_fun'\?"),
         ("def run_fn(): pass", ModuleError, r"run_fn\(\) cannot be called with fn_args alone"),
-        ("import sys\ndef run_fn(fn_args): sys.exit(0)", SystemExit, "0"),
+        ("import sys\ndef run_fn(fn_args): sys.exit(0)", TrainingProcessError, r"ended with SystemExit\(0\)"),
     ],
 )
 def test_modules_that_do_not_get_to_train(
@@ -223,9 +223,7 @@ def test_modules_that_do_not_get_to_train(
     ],
     ids=["nothing", "empty folder", "no signatures", "truncated", "NaN"],
 )
-def test_models_that_are_none(
-    body: str, text: str, module: Callable[..., str], fn_args: Callable[..., FnArgs]
-) -> None:
+def test_models_that_are_none(body: str, text: str, module: Callable[..., str], fn_args: Callable[..., FnArgs]) -> None:
     source = textwrap.dedent("""
         import os
         import tensorflow as tf
@@ -274,7 +272,10 @@ NEVER = "raise AssertionError('this module must not be loaded')"
         ({"schema_path": "/nowhere/schema.pbtxt"}, "schema /nowhere/schema.pbtxt does not exist"),
         ({"transform_graph_path": "/nowhere"}, "transform_graph_path=/nowhere: there is no such folder"),
         ({"base_model": "/nowhere"}, "base_model=/nowhere: there is no such folder"),
-        ({"serving_model_dir": "/dev/null/model/Format-Serving"}, r"serving_model_dir=/dev/null/\S*: cannot write there"),
+        (
+            {"serving_model_dir": "/dev/null/model/Format-Serving"},
+            r"serving_model_dir=/dev/null/\S*: cannot write there",
+        ),
         ({"model_run_dir": "/dev/null/run"}, r"model_run_dir=/dev/null/run: cannot write there \(Not a directory\)"),
         ({"serving_model_dir": None}, "fn_args.serving_model_dir is not set"),
     ],

@@ -1,0 +1,171 @@
+"""`generic-trainer train` as a person meets it: output, exit codes, errors in one line."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def train(command: Command, iris: Any, tmp_path: pathlib.Path) -> Command:
+    def run(module: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+        data = ["--train-files", iris.train, "--eval-files", iris.eval, "--output", tmp_path / "out"]
+        return command("train", module, *data, *arguments, **options)
+
+    return run
+
+
+def test_it_prints_where_things_lie_and_the_metrics(
+    train: Command, module: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
+    path = module("""
+        import helpers
+        def run_fn(fn_args):
+            assert fn_args.custom_config == {"scale": 2}, fn_args.custom_config
+            assert fn_args.hyperparameters == {"units": 4}
+            assert (fn_args.train_steps, fn_args.eval_steps, fn_args.seed) == (3, None, 5)
+            helpers.save(fn_args)
+            print("a line of the module's")
+            return {"val_auc": 0.75, "loss": 0.1}
+    """, helpers=TINY)  # fmt: skip
+    (tmp_path / "config.json").write_text('{"scale": 2}')
+    (tmp_path / "hyperparameters.json").write_text('{"units": 4}')
+    arguments = ["--custom-config", f"@{tmp_path}/config.json", "--train-steps", 3, "--eval-steps", 0, "--seed", 5]
+    done = train(path, *arguments, "--hyperparameters", tmp_path / "hyperparameters.json")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "a line of the module's",
+        f"Model:        {tmp_path}/out/model/Format-Serving",
+        f"TensorBoard:  {tmp_path}/out/model_run",
+        "Eval metrics:",
+        "  auc  0.75",
+    ]
+    assert (tmp_path / "out" / "model" / "Format-Serving" / "saved_model.pb").exists()
+    record = json.loads((tmp_path / "out" / "model_run" / "run.json").read_text())
+    assert record["status"] == "succeeded"
+    # A second run does not write into the logs of the first, which has finished.
+    (tmp_path / "config.json").write_text('{"scale": 3}')
+    assert train(path, *arguments).returncode == 1
+    assert json.loads((tmp_path / "out" / "model_run.1" / "run.json").read_text()) == record
+    assert json.loads((tmp_path / "out" / "model_run" / "run.json").read_text())["status"] == "failed"
+    assert (tmp_path / "out" / "model" / "Format-Serving" / "saved_model.pb").exists()
+
+
+TINY = """
+    import tensorflow as tf
+
+    class Tiny(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+        def serve(self, examples):
+            return {"n": tf.strings.length(examples)}
+
+    def save(fn_args):
+        model = Tiny()
+        tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
+"""
+
+
+def test_the_modules_exception_ends_with_1_and_its_traceback_once(train: Command, module: Callable[..., str]) -> None:
+    path = module("def run_fn(fn_args):\n    raise ValueError('no such column: fare')\n")
+    done = train(path)
+    assert done.returncode == 1
+    assert done.stderr.count(f'File "{path}", line 2, in run_fn') == 1
+    assert done.stderr.count("Traceback (most recent call last)") == 1
+    assert done.stderr.splitlines()[-1] == "generic-trainer: failed: ValueError: no such column: fare"
+
+
+def test_a_syntax_error_shows_the_line(train: Command, module: Callable[..., str]) -> None:
+    path = module("def run_fn(fn_args:\n    pass\n")
+    done = train(path)
+    assert done.returncode == 1
+    assert f'File "{path}", line 1' in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("generic-trainer: failed: SyntaxError:")
+
+
+def test_a_model_that_is_none_ends_with_3(train: Command, module: Callable[..., str], tmp_path: pathlib.Path) -> None:
+    done = train(module("def run_fn(fn_args): pass"))
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1] == (
+        f"generic-trainer: run_fn wrote no model: {tmp_path}/out/model/Format-Serving does not exist. "
+        "It must save one to fn_args.serving_model_dir."
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--custom-config", "[1]"], "must be a JSON object, not a list"),
+        (["--custom-config", "{a: 1}"], "is not JSON"),
+        (["--custom-config", "@/nowhere.json"], "cannot read the file (No such file or directory)"),
+        (["--hyperparameters", "/nowhere.json"], "--hyperparameters /nowhere.json does not exist"),
+        (["--base-model", "/nowhere"], "base_model /nowhere: no SavedModel in Format-Serving"),
+        (["--schema", "/nowhere.pbtxt"], "schema /nowhere.pbtxt does not exist"),
+        (["--train-files", "/nowhere/*"], "train_files: no file matches '/nowhere/*'"),
+        (["--data-view", "/nowhere"], "--data-view /nowhere: there is no such folder"),
+        (["--keras", "4"], "Invalid value for '--keras': '4' is not one of 'auto', '2', '3'"),
+        (["--train-steps", "-1"], "Invalid value for '--train-steps'"),
+        (["--dialect", "run_fun"], "dialect='run_fun' is not installed"),
+        (["--timeout", "5", "--no-isolate"], "timeout needs isolate=True"),
+        (["--output", "/dev/null"], "cannot write there (Not a directory)"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_one_line(
+    arguments: list[str], text: str, train: Command, tiny_module: str, tmp_path: pathlib.Path
+) -> None:
+    done = train(tiny_module, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert text in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out" / "model" / "Format-Serving").exists()
+
+
+def test_a_missing_module_ends_with_2(train: Command, tiny_module: str) -> None:
+    done = train(tiny_module.replace("tiny", "tinny"))
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith("tinny.py does not exist. Did you mean 'tiny.py'?")
+
+
+def test_a_dotted_module_in_the_working_directory(train: Command, tiny_module: str, tmp_path: pathlib.Path) -> None:
+    folder = pathlib.Path(tiny_module).parent
+    done = train("tiny.run_fn", cwd=folder)
+    assert done.returncode == 0, done.stderr
+
+
+def test_ctrl_c_publishes_nothing(module: Callable[..., str], iris: Any, tmp_path: pathlib.Path) -> None:
+    path = module("""
+        import pathlib, time
+        def run_fn(fn_args):
+            pathlib.Path(fn_args.model_run_dir, "here").write_text("")
+            time.sleep(1000)
+    """)
+    line = [sys.executable, "-m", "generic_trainer.cli.main", "train", path, "--train-files", iris.train]
+    running = subprocess.Popen([*line, "--output", str(tmp_path / "out")], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "out" / "model_run" / "here").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert errors.splitlines()[-1] == "generic-trainer: interrupted; no model was published."
+    assert list((tmp_path / "out" / "model").iterdir()) == []
+
+
+def test_help_and_version(command: Command) -> None:
+    import generic_trainer
+
+    assert command("--version").stdout == f"generic-trainer, version {generic_trainer.__version__}\n"
+    text = command("train", "--help").stdout
+    assert "Trains MODULE and checks the model that it writes." in text
+    for flag in ("--skip-check", "--required-signature", "--isolate / --no-isolate", "--custom-config JSON|@FILE"):
+        assert flag in text

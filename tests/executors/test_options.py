@@ -1,0 +1,128 @@
+"""`TrainingOptions` travel through TFX's execution properties unchanged, and say what is wrong with a value."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+import pytest
+
+from generic_trainer import InputError, TrainingOptions
+
+# No field at its default.
+ALL = TrainingOptions(
+    dialect="run_fn",
+    isolate=False,
+    keras="2",
+    required_signatures=("serving_default", "transform"),
+    skip_checks=("answers", "finite"),
+    seed=2**53 + 1,
+)
+
+
+def test_defaults_need_no_properties() -> None:
+    assert TrainingOptions().to_exec_properties() == {}
+    assert TrainingOptions.from_exec_properties({}) == TrainingOptions()
+
+
+@pytest.mark.parametrize("options", [ALL, TrainingOptions(timeout=1.5), TrainingOptions(seed=0)])
+def test_properties_and_back_is_the_same(options: TrainingOptions) -> None:
+    assert TrainingOptions.from_exec_properties(options.to_exec_properties()) == options
+
+
+@pytest.mark.parametrize("options", [ALL, TrainingOptions(timeout=1.5, isolate=True), TrainingOptions(seed=0)])
+def test_properties_sent_as_strings_come_back_the_same(options: TrainingOptions) -> None:
+    strings = {name: str(value) for name, value in options.to_exec_properties().items()}
+
+    assert TrainingOptions.from_exec_properties(strings) == options
+
+
+def test_properties_are_of_types_that_ml_metadata_stores() -> None:
+    assert {type(value) for value in ALL.to_exec_properties().values()} == {str, int}
+    assert ALL.to_exec_properties()["isolate"] == 0
+    assert json.loads(ALL.to_exec_properties()["skip_checks"]) == ["answers", "finite"]
+
+
+@pytest.mark.parametrize("nothing", [None, ""])
+def test_none_and_empty_strings_mean_the_default(nothing: str | None) -> None:
+    names = [field.name for field in dataclasses.fields(TrainingOptions)]
+
+    assert TrainingOptions.from_exec_properties(dict.fromkeys(names, nothing)) == TrainingOptions()
+
+
+def test_the_other_properties_of_a_trainer_are_left_alone() -> None:
+    properties = {"module_file": "m.py", "train_args": "{}", "custom_config": "null", "seed": 1}
+
+    assert TrainingOptions.from_exec_properties(properties) == TrainingOptions(seed=1)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(1, True), ("true", True), ("True", True), ("1", True), (1.0, True), (0, False), ("false", False), (0.0, False)],
+)
+def test_flags_come_in_many_spellings(value: Any, expected: bool) -> None:
+    assert TrainingOptions.from_exec_properties({"isolate": value}).isolate is expected
+
+
+@pytest.mark.parametrize(("value", "expected"), [(7, 7), (7.0, 7), ("7", 7), ("7.0", 7), ("-1", -1)])
+def test_a_seed_may_come_as_a_number_of_any_kind(value: Any, expected: int) -> None:
+    assert TrainingOptions.from_exec_properties({"seed": value}).seed == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("isolate", "maybe"),
+        ("timeout", "an hour"),
+        ("seed", "lucky"),
+        ("seed", "7.5"),
+        ("required_signatures", "serving_default"),
+        ("required_signatures", '{"a": 1}'),
+        ("required_signatures", "[1]"),
+        ("skip_checks", "3"),
+    ],
+)
+def test_a_value_that_does_not_parse_is_named_with_its_property(name: str, value: str) -> None:
+    with pytest.raises(InputError) as caught:
+        TrainingOptions.from_exec_properties({name: value})
+
+    assert f"{name}={value!r}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"),
+    [
+        ({"engine": "locl"}, "Did you mean 'local'?"),
+        ({"keras": "aut"}, "Did you mean 'auto'?"),
+        ({"skip_checks": ("answer",)}, "Did you mean 'answers'?"),
+    ],
+)
+def test_a_wrong_choice_is_answered_with_the_choices_and_the_nearest(wrong: dict[str, Any], near: str) -> None:
+    with pytest.raises(InputError, match=r"choose from ") as caught:
+        TrainingOptions(**wrong)
+
+    assert near in str(caught.value)
+    assert next(iter(wrong)) in str(caught.value)
+
+
+def test_a_wrong_choice_in_a_property_is_refused_too() -> None:
+    with pytest.raises(InputError, match=r"keras='4': choose from auto, 2, 3\."):
+        TrainingOptions.from_exec_properties({"keras": 4})
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, math.nan, math.inf])
+def test_a_timeout_is_a_number_of_seconds_above_zero(timeout: float) -> None:
+    with pytest.raises(InputError, match="above 0"):
+        TrainingOptions(timeout=timeout)
+
+
+def test_a_timeout_needs_a_process_of_its_own() -> None:
+    with pytest.raises(InputError, match="timeout needs isolate=True"):
+        TrainingOptions(timeout=60, isolate=False)
+
+
+def test_options_cannot_be_changed_after_they_were_checked() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        TrainingOptions().engine = "nowhere"  # type: ignore[misc]
