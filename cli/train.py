@@ -65,7 +65,7 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
         examples_format=_examples_format(flags["payload_format"], flags["data_view"], flags["train_files"]),
         seed=options.seed,
     )
-    _keep_finished_run(str(fn_args.model_run_dir))
+    _keep_finished_run(fn_args.model_run_dir)
     record = train_module(module, fn_args, options, function=function)
     print_summary({"Model": fn_args.serving_model_dir, "TensorBoard": fn_args.model_run_dir}, record.metrics)
 

@@ -35,9 +35,7 @@ from tfx.utils import json_utils
 from ..executors.errors import InputError
 from ..executors.generic_executor import GenericExecutor
 from ..executors.module_source import find_source
-from ..executors.options import TrainingOptions
-
-_STORED_AS = {"isolate": int, "timeout": float, "seed": int}  # as `to_exec_properties` has them; others are strings
+from ..executors.options import STORED_AS, TrainingOptions
 
 
 class TrainerSpec(ComponentSpec):
@@ -52,7 +50,7 @@ class TrainerSpec(ComponentSpec):
         "custom_config": ExecutionParameter(type=str, optional=True),
         "module_fingerprint": ExecutionParameter(type=str, optional=True),
         **{
-            field.name: ExecutionParameter(type=_STORED_AS.get(field.name, str), optional=True)
+            field.name: ExecutionParameter(type=STORED_AS.get(field.name, str), optional=True)
             for field in dataclasses.fields(TrainingOptions)
         },
     }

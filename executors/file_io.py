@@ -120,4 +120,4 @@ def move(source: str, target: str) -> None:
 def size_of(path: str) -> int:
     """Returns a file's size in bytes."""
     status = file_system(path).stat(path)
-    return int(getattr(status, "st_size", None) or getattr(status, "length", 0))
+    return int(status.st_size if hasattr(status, "st_size") else status.length)

@@ -48,22 +48,22 @@ class FnArgs:
     """
 
     working_dir: str | None = None
-    train_files: list[str] | None = None
-    eval_files: list[str] | None = None
+    train_files: list[str] = dataclasses.field(default_factory=list)
+    eval_files: list[str] = dataclasses.field(default_factory=list)
     train_steps: int | None = None
     eval_steps: int | None = None
     schema_path: str | None = None
     schema_file: str | None = None
     transform_graph_path: str | None = None
     transform_output: str | None = None
-    serving_model_dir: str | None = None
-    eval_model_dir: str | None = None
-    model_run_dir: str | None = None
+    serving_model_dir: str = ""
+    eval_model_dir: str = ""
+    model_run_dir: str = ""
     base_model: str | None = None
     hyperparameters: dict[str, Any] | None = None
     custom_config: dict[str, Any] | None = None
     examples_format: ExamplesFormat = dataclasses.field(default_factory=ExamplesFormat)
-    checkpoint_dir: str | None = None
+    checkpoint_dir: str = ""
     seed: int | None = None
     is_chief: bool = True
     worker_index: int = 0
@@ -80,7 +80,8 @@ class FnArgs:
         accessor = self.__dict__.get("_data_accessor")
         if accessor is None:
             accessor = self.__dict__["_data_accessor"] = DataAccessor.for_format(self.examples_format)
-        return accessor
+        built: DataAccessor = accessor
+        return built
 
     @data_accessor.setter
     def data_accessor(self, accessor: DataAccessor) -> None:

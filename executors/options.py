@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .errors import InputError, did_you_mean
@@ -22,6 +22,8 @@ from .errors import InputError, did_you_mean
 ENGINES = ("local",)
 KERAS_CHOICES = ("auto", "2", "3")
 CHECKS = ("parses", "signatures", "loads", "answers", "finite")
+# Types of the options in ML Metadata, which knows no booleans; the others are strings.
+STORED_AS: dict[str, type[int] | type[float]] = {"isolate": int, "timeout": float, "seed": int}
 
 
 def _option(default: Any, help_text: str, choices: Sequence[str] = ()) -> Any:
@@ -72,8 +74,7 @@ class TrainingOptions:
             if isinstance(value, tuple):
                 properties[field.name] = json.dumps(value)
             else:
-                store = {bool: int, int: int, float: float}.get(type(field.default), _STORED.get(field.name, str))
-                properties[field.name] = store(value)
+                properties[field.name] = STORED_AS.get(field.name, str)(value)
         return properties
 
     @classmethod
@@ -125,8 +126,7 @@ def _parse_names(value: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-_STORED: dict[str, Any] = {"timeout": float, "seed": int}  # their default, None, does not say it
-_PARSERS = {
+_PARSERS: dict[str, Callable[[Any], Any]] = {
     "isolate": _parse_flag,
     "required_signatures": _parse_names,
     "skip_checks": _parse_names,

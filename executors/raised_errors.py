@@ -2,21 +2,28 @@
 
 `describe` turns an exception into JSON values, `rebuild` turns them back into an exception of the same
 type. No pickle is involved: an exception's class may be the user's own, so what crosses is names, plain
-arguments and the traceback's text. `except ValueError` catches what was a ValueError over there, and a
-class that this process cannot name is stood in for by one of the same name below its nearest known base.
+arguments and attributes, and the traceback's text. `except ValueError` catches what was a ValueError
+over there, and a class that this process cannot name is stood in for by one of the same name below its
+nearest known base.
 """
 
 from __future__ import annotations
 
 import builtins
+import contextlib
+import importlib
 import os
 import sys
 import traceback
+from types import TracebackType
 from typing import Any
 
 from . import errors
 
 _PLAIN = (str, int, float, bool, type(None))
+_HERE = os.path.dirname(os.path.abspath(__file__))
+# Between our call and the user's module.
+_MACHINERY = (contextlib.__file__, importlib.__file__, "<frozen importlib")
 
 
 class RemoteTraceback(Exception):
@@ -32,9 +39,15 @@ class RemoteTraceback(Exception):
 
 def describe(error: BaseException) -> dict[str, Any]:
     """Returns the exception as JSON values."""
+    message = _message(error)
+    arguments = list(error.args)
+    if isinstance(error, OSError) and error.filename is not None:  # not among its args
+        arguments = [error.errno, error.strerror, error.filename, None, error.filename2]
     return {
         "classes": [[cls.__module__, cls.__qualname__] for cls in type(error).__mro__],
-        "arguments": list(error.args) if all(isinstance(a, _PLAIN) for a in error.args) else [str(error)],
+        "arguments": arguments if all(isinstance(argument, _PLAIN) for argument in arguments) else [message],
+        "attributes": {name: value for name, value in vars(error).items() if isinstance(value, _PLAIN)},
+        "message": message,
         "notes": [str(note) for note in getattr(error, "__notes__", ())],
         "traceback": traceback_of(error),
     }
@@ -42,54 +55,78 @@ def describe(error: BaseException) -> dict[str, Any]:
 
 def rebuild(description: dict[str, Any]) -> BaseException:
     """Returns the described exception, with the other process's traceback as its cause."""
-    classes = description["classes"]
-    arguments = description["arguments"]
-    error = None
-    for module, name in classes:
-        base = _class(module, name)
-        if base is None:
-            continue
-        wanted_module, wanted_name = classes[0]
-        own = base if [module, name] == classes[0] else type(wanted_name, (base,), {"__module__": wanted_module})
-        try:
-            error = own(*arguments)
-        except TypeError:  # a constructor with a signature of its own
-            continue
-        break
+    error = _rebuilt(description)
     if error is None:
-        said = ", ".join(map(repr, arguments))
-        error = errors.TrainingProcessError(f"The module ended its process with {classes[0][1]}({said}).")
+        said = ", ".join(map(repr, description["arguments"]))
+        name = description["classes"][0][1]
+        error = errors.TrainingProcessError(f"The module ended its process with {name}({said}).")
     if description["notes"]:
         error.__notes__ = description["notes"]  # type: ignore[attr-defined]
     error.__cause__ = RemoteTraceback(description["traceback"])
     return error
 
 
-def _class(module: str, name: str) -> type[BaseException] | None:
+def _rebuilt(description: dict[str, Any]) -> Exception | None:
+    """Returns an exception of the nearest class that this process knows, and that says the same.
+
+    As pickle does, it leaves constructors alone: `__init__` may take what is not there any more. Where
+    the message does not come back that way, a class of the same name below the known one has it.
+    """
+    message, classes = description["message"], description["classes"]
+    (own_module, own_name), *_ = classes
+    named = {"__module__": own_module, "__qualname__": own_name}
+    for module, name in classes:
+        base = _class(module, name)
+        if base is None:
+            continue
+        known = (module, name) == (own_module, own_name)
+        for body in (None if known else named, {**named, "__str__": lambda _: message}):
+            with contextlib.suppress(Exception):  # classes may refuse anything
+                own = type(own_name.rpartition(".")[2], (base,), dict(body)) if body else base
+                error: Exception = own.__new__(own, *description["arguments"])
+                vars(error).update(description["attributes"])
+                if str(error) == message:
+                    return error
+    return None
+
+
+def _class(module: str, name: str) -> type[Exception] | None:
     """Returns a class of Python's, of ours, or of a module that this process has imported anyway."""
     holder = builtins if module == "builtins" else sys.modules.get(module)
     found = getattr(holder, name, None)
-    if not (isinstance(found, type) and issubclass(found, BaseException)):
-        return None
     # A SystemExit or KeyboardInterrupt over there must not end this process.
-    return found if issubclass(found, Exception) else None
+    return found if isinstance(found, type) and issubclass(found, Exception) else None
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # a __str__ of the user's
+        return f"<no message: its __str__ raised {type(broken).__name__}>"
 
 
 def traceback_of(error: BaseException) -> str:
     """Returns the traceback's text, beginning where the user's code does."""
-    here = os.path.dirname(os.path.abspath(__file__))
+    return "".join(traceback.format_exception(type(error), error, _where_theirs_begins(error)))
+
+
+def _where_theirs_begins(error: BaseException) -> TracebackType | None:
+    """Returns the traceback from the frame that our code called; the whole of it if there is none."""
     tb = error.__traceback__
-    first = tb
-    while first is not None and _is_ours(first.tb_frame.f_code.co_filename, here):
-        first = first.tb_next
-    shown = error.with_traceback(first or tb)
-    text = "".join(traceback.format_exception(type(shown), shown, shown.__traceback__))
-    error.with_traceback(tb)
-    return text
+    while tb is not None and not _is_ours(tb):  # who called us: a pipeline, the command
+        tb = tb.tb_next
+    while tb is not None and (_is_ours(tb) or _file(tb).startswith(_MACHINERY)):
+        tb = tb.tb_next
+    # A file that does not parse has no frame; the error itself shows its line.
+    return tb or (None if isinstance(error, SyntaxError) else error.__traceback__)
 
 
-def _is_ours(file: str, here: str) -> bool:
-    return os.path.abspath(file).startswith(here + os.sep) or file.startswith("<frozen importlib")
+def _is_ours(tb: TracebackType) -> bool:
+    return os.path.abspath(_file(tb)).startswith(_HERE + os.sep)
+
+
+def _file(tb: TracebackType) -> str:
+    return tb.tb_frame.f_code.co_filename
 
 
 def add_note(error: BaseException, note: str) -> None:

@@ -61,7 +61,7 @@ def train(
     record = RunRecord()
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         _require_outputs(fn_args)
-        with record.written_to(str(fn_args.model_run_dir)):
+        with record.written_to(fn_args.model_run_dir):
             with record.phase("inputs"):
                 source = find_source(module, scratch)
                 _require_inputs(fn_args)
@@ -77,7 +77,7 @@ def _train(
     record.code = {name: value for name, value in dataclasses.asdict(source).items() if name != "roots"}
     record.keras = dataclasses.asdict(keras)
     record.arguments = run_record.masked({**fn_args.to_json(), "options": dataclasses.asdict(options)})
-    final = str(fn_args.serving_model_dir)
+    final = fn_args.serving_model_dir
     with _staging_folder(file_io.parent(final)) as staging:
         theirs = _staged(fn_args, options, staging)
         request = TrainingRequest(source, function, theirs, options, keras).to_json()
@@ -91,8 +91,8 @@ def _train(
         record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
         with record.phase("check"):
             report = check_saved_model(
-                str(theirs.serving_model_dir),
-                fn_args.eval_files or (),
+                theirs.serving_model_dir,
+                fn_args.eval_files,
                 examples_format=fn_args.examples_format,
                 schema_path=fn_args.schema_path,
                 transform_graph_path=fn_args.transform_graph_path,
@@ -154,11 +154,11 @@ def _staged(fn_args: FnArgs, options: TrainingOptions, staging: str) -> FnArgs:
     theirs = copy.copy(fn_args)
     theirs.custom_config = copy.deepcopy(fn_args.custom_config)
     theirs.seed = options.seed if options.seed is not None else fn_args.seed
-    theirs.serving_model_dir = os.path.join(staging, os.path.basename(str(fn_args.serving_model_dir).rstrip("/")))
+    theirs.serving_model_dir = os.path.join(staging, os.path.basename(fn_args.serving_model_dir.rstrip("/")))
     if fn_args.eval_model_dir:
         theirs.eval_model_dir = os.path.join(staging, os.path.basename(fn_args.eval_model_dir.rstrip("/")))
     if not theirs.checkpoint_dir:
-        theirs.checkpoint_dir = os.path.join(str(fn_args.model_run_dir), "checkpoints")
+        theirs.checkpoint_dir = os.path.join(fn_args.model_run_dir, "checkpoints")
     return theirs
 
 

@@ -65,10 +65,7 @@ class TrainingRequest:
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> TrainingRequest:
         """Rebuilds the request; JSON has no tuples, so they are made of lists again."""
-        source, options = (
-            {name: tuple(value) if isinstance(value, list) else value for name, value in state[part].items()}
-            for part in ("source", "options")
-        )
+        source, options = (_with_tuples(state[part]) for part in ("source", "options"))
         return cls(
             ModuleSource(**source),
             state["function"],
@@ -76,6 +73,10 @@ class TrainingRequest:
             TrainingOptions(**options),
             KerasChoice(**state["keras"]),
         )
+
+
+def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 
 def execute(state: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +111,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:
         _explain(error, request)
         raise
-    metrics = from_event_files(request.fn_args.model_run_dir or "", newer_than=time.time() - (clock() - begin))
+    metrics = from_event_files(request.fn_args.model_run_dir, newer_than=time.time() - (clock() - begin))
     return {
         "dialect": name,
         "evidence": evidence,

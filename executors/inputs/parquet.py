@@ -123,8 +123,8 @@ def _lists(column: pa.Array) -> pa.Array:
         column = column.dictionary_decode()
     valid = np.asarray(column.is_valid())
     offsets = np.concatenate([[0], np.cumsum(valid)])
-    missing = np.append(~valid, False)
-    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64(), mask=missing), column.drop_null())
+    mask = np.concatenate([~valid, [False]])
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64(), mask=mask), column.drop_null())
 
 
 def _take_all(buffer: list[pa.Table], shuffle: bool, random: np.random.Generator) -> pa.Table:

@@ -98,9 +98,9 @@ def test_a_failure_leaves_no_model_and_can_be_asked_for(artifacts: Any, module: 
         GenericExecutor().Do(inputs, outputs, {**TRAIN_ARGS, "module_file": path, "isolate": 0})
     assert GenericExecutor.last_failure is caught.value
     assert os.listdir(outputs["model"][0].uri) == []
+    args = {"train_args": '{"splits": ["tset"]}', "eval_args": "{}", "module_file": path}
+    inputs["examples"][0].split_names = '["test", "eval"]'
     with pytest.raises(InputError, match=r"split 'tset' does not exist in the examples at .*Did you mean"):
-        args = {"train_args": '{"splits": ["tset"]}', "eval_args": "{}", "module_file": path}
-        inputs["examples"][0].split_names = '["test", "eval"]'
         GenericExecutor().Do(inputs, outputs, args)
 
 

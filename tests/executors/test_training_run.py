@@ -298,7 +298,7 @@ def test_a_schema_that_is_none(
 
 
 def test_a_missing_module(fn_args: Callable[..., FnArgs]) -> None:
-    with pytest.raises(ModuleError, match="nowhere.py does not exist") as caught:
+    with pytest.raises(ModuleError, match=r"nowhere\.py does not exist") as caught:
         train("nowhere.py", fn_args(), HERE)
     assert isinstance(caught.value, TrainerError)
     assert caught.value.exit_code == 2
