@@ -15,6 +15,9 @@ from typing import Any
 
 from .inputs.data_accessor import DataAccessor, ExamplesFormat
 
+# As in TFX these are None in a bare FnArgs, and typed as what a module is given: the trainer sets every one.
+_UNSET: Any = None
+
 
 @dataclasses.dataclass
 class FnArgs:
@@ -48,22 +51,22 @@ class FnArgs:
     """
 
     working_dir: str | None = None
-    train_files: list[str] = dataclasses.field(default_factory=list)
-    eval_files: list[str] = dataclasses.field(default_factory=list)
+    train_files: list[str] = _UNSET
+    eval_files: list[str] = _UNSET
     train_steps: int | None = None
     eval_steps: int | None = None
     schema_path: str | None = None
     schema_file: str | None = None
     transform_graph_path: str | None = None
     transform_output: str | None = None
-    serving_model_dir: str = ""
-    eval_model_dir: str = ""
-    model_run_dir: str = ""
+    serving_model_dir: str = _UNSET
+    eval_model_dir: str = _UNSET
+    model_run_dir: str = _UNSET
     base_model: str | None = None
     hyperparameters: dict[str, Any] | None = None
     custom_config: dict[str, Any] | None = None
     examples_format: ExamplesFormat = dataclasses.field(default_factory=ExamplesFormat)
-    checkpoint_dir: str = ""
+    checkpoint_dir: str = _UNSET
     seed: int | None = None
     is_chief: bool = True
     worker_index: int = 0

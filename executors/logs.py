@@ -32,7 +32,9 @@ def show_logs_as_parent_does() -> None:
     absl_logging.set_verbosity(absl_logging.INFO)
     absl_logging.set_stderrthreshold(absl_logging.INFO)
     if os.environ.get(_VARIABLE) == "people":
-        absl_logging.get_absl_handler().addFilter(_for_people)
+        handler = absl_logging.get_absl_handler()
+        handler.addFilter(_for_people)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
 
 
 def _for_people(record: logging.LogRecord) -> bool:

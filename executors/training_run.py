@@ -92,7 +92,7 @@ def _train(
         with record.phase("check"):
             report = check_saved_model(
                 theirs.serving_model_dir,
-                fn_args.eval_files,
+                fn_args.eval_files or (),
                 examples_format=fn_args.examples_format,
                 schema_path=fn_args.schema_path,
                 transform_graph_path=fn_args.transform_graph_path,

@@ -160,3 +160,22 @@ def test_importing_it_brings_in_neither_tfx_components_nor_tfma_nor_beam() -> No
     assert imported.isdisjoint(
         {"tfx.components", "tensorflow_model_analysis", "apache_beam", "tensorflow_transform", "tfx.v1"}
     )
+
+
+def test_it_compiles_for_kubeflow(tiny_module: str, tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("kfp")
+    import yaml
+    from tfx.orchestration.kubeflow.v2 import kubeflow_v2_dag_runner as kubeflow
+
+    example_gen = _example_gen(tmp_path)
+    trainer = Trainer(examples=example_gen.outputs["examples"], module_file=tiny_module, isolate=False, seed=60)
+    config = kubeflow.KubeflowV2DagRunnerConfig(default_image="registry/image", use_pipeline_spec_2_1=True)
+    runner = kubeflow.KubeflowV2DagRunner(config, str(tmp_path), "pipeline.yaml")
+    runner.run(pipeline.Pipeline(pipeline_name="p", pipeline_root=str(tmp_path), components=[example_gen, trainer]))
+    spec = yaml.safe_load((tmp_path / "pipeline.yaml").read_text())
+    container = spec["deploymentSpec"]["executors"]["Trainer_executor"]["container"]
+    assert "generic_trainer.executors.generic_executor.GenericExecutor" in container["args"]
+    values = spec["root"]["dag"]["tasks"]["Trainer"]["inputs"]["parameters"]
+    assert values["module_file"]["runtimeValue"]["constant"] == tiny_module
+    assert values["isolate"]["runtimeValue"]["constant"] == 0
+    assert values["seed"]["runtimeValue"]["constant"] == 60
