@@ -18,6 +18,7 @@ from tfx.dsl.components.base import executor_spec
 from ..executors.errors import ModuleError
 from ..executors.module_loader import loaded
 from ..executors.module_source import find_source
+from ..executors.raised_errors import remembered
 
 
 class TransformExecutor(executor.Executor):
@@ -25,7 +26,7 @@ class TransformExecutor(executor.Executor):
 
     def Do(self, input_dict: Any, output_dict: Any, exec_properties: dict[str, Any]) -> None:
         """Runs Transform with the module importable until the last worker is done."""
-        with contextlib.ExitStack() as stack:
+        with remembered(), contextlib.ExitStack() as stack:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="generic-trainer-"))
             reference = exec_properties["preprocessing_fn"]
             self._module = stack.enter_context(loaded(find_source(reference, scratch)))

@@ -11,6 +11,7 @@ was written for TFX runs unchanged. Items work as attributes do, as modules for 
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 from .inputs.data_accessor import DataAccessor, ExamplesFormat
@@ -115,7 +116,9 @@ class FnArgs:
     def to_json(self) -> dict[str, Any]:
         """Returns the arguments as JSON values, for another process to rebuild with `from_json`."""
         state = {name: value for name, value in self.__dict__.items() if name != "_data_accessor"}
-        return {**state, "examples_format": dataclasses.asdict(self.examples_format)}
+        state["examples_format"] = dataclasses.asdict(self.examples_format)
+        state["custom_config"] = _config_to_json(self.custom_config)
+        return state
 
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> FnArgs:
@@ -123,4 +126,28 @@ class FnArgs:
         fn_args = cls()
         fn_args.__dict__.update(state)
         fn_args.examples_format = ExamplesFormat(**state["examples_format"])
+        fn_args.custom_config = _config_from_json(state["custom_config"])
         return fn_args
+
+
+_TFX_JSON = "__tfx_json__"
+
+
+def _config_to_json(config: dict[str, Any] | None) -> dict[str, Any] | None:
+    """TFX lets a custom_config hold protos and objects of its own, in a JSON of its own."""
+    try:
+        json.dumps(config)
+    except TypeError:
+        from tfx.utils import json_utils
+
+        return {_TFX_JSON: json_utils.dumps(config)}
+    return config
+
+
+def _config_from_json(config: dict[str, Any] | None) -> dict[str, Any] | None:
+    if config is None or _TFX_JSON not in config:
+        return config
+    from tfx.utils import json_utils
+
+    decoded: dict[str, Any] = json_utils.loads(config[_TFX_JSON])
+    return decoded

@@ -9,7 +9,7 @@ one: LocalDagRunner, BeamDagRunner, and the container command that TFX compiles 
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar
+from typing import Any
 
 from absl import logging
 from tfx import types
@@ -18,19 +18,13 @@ from tfx.dsl.components.base import base_executor
 from .artifacts import fn_args_from_artifacts
 from .errors import ModuleError
 from .options import TrainingOptions
+from .raised_errors import remembered
 from .run_record import RunRecord
 from .training_run import train
 
 
 class GenericExecutor(base_executor.BaseExecutor):
-    """Trains a module of any dialect and leaves a checked SavedModel in the Model artifact.
-
-    Attributes:
-      last_failure: What the last `Do` in this process raised, or None. Beam hands an exception on as
-        text; who runs a pipeline in this process finds the real one here.
-    """
-
-    last_failure: ClassVar[Exception | None] = None
+    """Trains a module of any dialect and leaves a checked SavedModel in the Model artifact."""
 
     def Do(
         self,
@@ -54,12 +48,8 @@ class GenericExecutor(base_executor.BaseExecutor):
           Exception: What the module raises, with its own type and traceback.
         """
         self._log_startup(input_dict, output_dict, exec_properties)
-        GenericExecutor.last_failure = None
-        try:
+        with remembered():
             self._do(input_dict, output_dict, exec_properties)
-        except Exception as error:
-            GenericExecutor.last_failure = error
-            raise
 
     def _do(
         self,

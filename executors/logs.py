@@ -41,5 +41,6 @@ def _for_people(record: logging.LogRecord) -> bool:
     path = record.pathname
     installed = f"{os.sep}site-packages{os.sep}" in (path[len(_HERE) :] if path.startswith(_HERE) else path)
     if record.levelno >= logging.ERROR or not installed:
-        return True
+        # Beam logs an exception with its own frames before it raises it; the command shows it in the end.
+        return not (record.exc_info and f"{os.sep}apache_beam{os.sep}" in path)
     return record.filename in _STEPS and record.getMessage().endswith(("is running.", "is finished."))

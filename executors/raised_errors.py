@@ -15,13 +15,15 @@ import importlib
 import os
 import sys
 import traceback
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
 from . import errors
 
 _PLAIN = (str, int, float, bool, type(None))
-_HERE = os.path.dirname(os.path.abspath(__file__))
+_EXECUTORS = os.path.dirname(os.path.abspath(__file__))
+_OURS = tuple(os.path.join(os.path.dirname(_EXECUTORS), name, "") for name in ("components", "executors"))
 # Between our call and the user's module.
 _MACHINERY = (contextlib.__file__, importlib.__file__, "<frozen importlib")
 
@@ -122,11 +124,33 @@ def _where_theirs_begins(error: BaseException) -> TracebackType | None:
 
 
 def _is_ours(tb: TracebackType) -> bool:
-    return os.path.abspath(_file(tb)).startswith(_HERE + os.sep)
+    return os.path.abspath(_file(tb)).startswith(_OURS)
 
 
 def _file(tb: TracebackType) -> str:
     return tb.tb_frame.f_code.co_filename
+
+
+_remembered: list[Exception] = []
+
+
+@contextlib.contextmanager
+def remembered() -> Iterator[None]:
+    """Keeps the exception that leaves the block, for `last_remembered`.
+
+    Beam hands an exception on as another one, with its text. Who runs a pipeline in this process finds
+    the real one here.
+    """
+    try:
+        yield
+    except Exception as error:
+        _remembered[:] = [error]
+        raise
+
+
+def last_remembered() -> Exception | None:
+    """Returns the exception that last left a `remembered` block, once; None if there is none."""
+    return _remembered.pop() if _remembered else None
 
 
 def add_note(error: BaseException, note: str) -> None:

@@ -41,9 +41,9 @@ from ..components.trainer import Trainer
 from ..components.transform import Transform
 from ..executors import file_io
 from ..executors.errors import InputError
-from ..executors.generic_executor import GenericExecutor
 from ..executors.module_source import ModuleSource, find_source
 from ..executors.options import TrainingOptions
+from ..executors.raised_errors import last_remembered
 from . import evaluation
 from .outcome import Outcome, outcome_of
 
@@ -115,14 +115,13 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
         from tfx.orchestration.beam.beam_dag_runner import BeamDagRunner as Runner
     else:
         from tfx.orchestration.local.local_dag_runner import LocalDagRunner as Runner
-    GenericExecutor.last_failure = None
+    last_remembered()  # an earlier run's
     try:
         Runner().run(dag)
-    except Exception as error:
-        # Beam turns an exception into a RuntimeError with its text: give the caller the real one.
-        if GenericExecutor.last_failure is not None:
-            raise GenericExecutor.last_failure from GenericExecutor.last_failure.__cause__
-        raise error
+    except Exception:
+        if (real := last_remembered()) is not None:
+            raise real from real.__cause__
+        raise
     return outcome_of(dag.metadata_connection_config, dag.pipeline_info.pipeline_name, _connection_shown(options))
 
 
@@ -272,7 +271,7 @@ def _connection_shown(options: LocalPipeline) -> str:
     """Returns where the metadata lies, for people: without a password."""
     url = options.metadata or os.path.join(os.path.abspath(options.pipeline_root), "metadata.sqlite")
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}{parts.path}" if file_io.is_remote(url) else url
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if file_io.is_remote(url) else url
 
 
 def _claim_root(root: str, name: str) -> None:

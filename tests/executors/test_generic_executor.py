@@ -15,6 +15,7 @@ import pytest
 from tfx.types import standard_artifacts
 
 from generic_trainer import GenericExecutor, InputError, ModuleError
+from generic_trainer.executors.raised_errors import last_remembered
 
 TRAIN_ARGS = {"train_args": '{"num_steps": 5}', "eval_args": '{"num_steps": 2}'}
 
@@ -96,12 +97,27 @@ def test_a_failure_leaves_no_model_and_can_be_asked_for(artifacts: Any, module: 
     path = module("def run_fn(fn_args): raise OSError('disk')")
     with pytest.raises(OSError, match="disk") as caught:
         GenericExecutor().Do(inputs, outputs, {**TRAIN_ARGS, "module_file": path, "isolate": 0})
-    assert GenericExecutor.last_failure is caught.value
+    assert last_remembered() is caught.value
+    assert last_remembered() is None
     assert os.listdir(outputs["model"][0].uri) == []
     args = {"train_args": '{"splits": ["tset"]}', "eval_args": "{}", "module_file": path}
     inputs["examples"][0].split_names = '["test", "eval"]'
     with pytest.raises(InputError, match=r"split 'tset' does not exist in the examples at .*Did you mean"):
         GenericExecutor().Do(inputs, outputs, args)
+
+
+def test_a_custom_config_may_hold_what_tfx_serializes(artifacts: Any, module: Callable[..., str]) -> None:
+    from tfx.proto import trainer_pb2
+    from tfx.utils import json_utils
+
+    inputs, outputs = artifacts
+    path = module("""
+        def run_fn(fn_args):
+            raise ValueError(f"steps: {fn_args.custom_config['args'].num_steps}")
+    """)
+    config = json_utils.dumps({"args": trainer_pb2.TrainArgs(num_steps=9)})
+    with pytest.raises(ValueError, match="steps: 9"):
+        GenericExecutor().Do(inputs, outputs, {**TRAIN_ARGS, "module_file": path, "custom_config": config})
 
 
 @pytest.mark.slow

@@ -130,9 +130,9 @@ def test_a_key_error_keeps_its_key() -> None:
 
 
 def test_what_an_os_error_is_about_arrives() -> None:
-    arrived = crossed(FileNotFoundError(2, "No such file or directory", "taxi.csv"))
+    arrived = crossed(PermissionError(13, "Permission denied", "a", None, "b"))
 
-    assert (arrived.errno, arrived.filename) == (2, "taxi.csv")
+    assert (arrived.errno, arrived.filename, arrived.filename2) == (13, "a", "b")
 
 
 def test_a_syntax_error_says_where(tmp_path: pathlib.Path) -> None:
