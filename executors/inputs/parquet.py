@@ -38,6 +38,7 @@ def tf_dataset(file_pattern: list[str], options: Any, schema: schema_pb2.Schema 
     """
     if schema is None:
         raise ValueError(f"{file_pattern}: Parquet needs a schema to become tensors.")
+    _matching(file_pattern)  # now, since an error inside the dataset loses its type
     adapter = parquet_tfxio.ParquetTFXIO(file_pattern, schema=schema).TensorAdapter()
     specs = adapter.TypeSpecs()
     if options.label_key is not None and options.label_key not in specs:
@@ -62,9 +63,7 @@ def record_batches(file_pattern: list[str], options: Any, schema: schema_pb2.Sch
     arrow_schema = None
     if schema is not None:
         arrow_schema = parquet_tfxio.ParquetTFXIO(file_pattern, schema=schema).ArrowSchema()
-    files = sorted(itertools.chain.from_iterable(tf.io.gfile.glob(pattern) for pattern in file_pattern))
-    if not files:
-        raise ValueError(f"no Parquet file matches {file_pattern}.")
+    files = _matching(file_pattern)
     random = np.random.default_rng(options.shuffle_seed)
     epochs = itertools.count() if options.num_epochs is None else range(options.num_epochs)
     rows = itertools.chain.from_iterable(_one_epoch(files, options, arrow_schema, random) for _ in epochs)
@@ -76,6 +75,14 @@ def record_batches(file_pattern: list[str], options: Any, schema: schema_pb2.Sch
             waiting = waiting.slice(options.batch_size)
     if waiting.num_rows and not options.drop_final_batch:
         yield _record_batch(waiting)
+
+
+def _matching(file_pattern: str | list[str]) -> list[str]:
+    patterns = [file_pattern] if isinstance(file_pattern, str) else file_pattern  # tfx_bsl takes both
+    files = sorted(itertools.chain.from_iterable(tf.io.gfile.glob(pattern) for pattern in patterns))
+    if not files:
+        raise ValueError(f"no Parquet file matches {', '.join(patterns)}.")
+    return files
 
 
 class _ArrowReadable(tf.io.gfile.GFile):  # type: ignore[misc]

@@ -430,6 +430,14 @@ class TestParquet:
         assert batch["fare"][3] == [2.5, 3.5]
         assert batch["company"][3] == [b"x", b"y"]
 
+    def test_dictionary_types_are_decoded_without_a_schema(self, tmp_path: pathlib.Path) -> None:
+        parquet = write_parquet(tmp_path / "x.parquet", {"company": pa.array(["x", "y", "x"]).dictionary_encode()})
+
+        (batch,) = accessor(PARQUET).record_batch_factory([parquet], batch_options(3))
+
+        assert batch.column("company").type == pa.large_list(pa.string())
+        assert batch.column("company").to_pylist() == [["x"], ["y"], ["x"]]
+
     def test_vectors_of_a_fixed_size_are_lists(self, tmp_path: pathlib.Path) -> None:
         vectors = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float64(), 2))
         parquet = write_parquet(tmp_path / "x.parquet", {"v": vectors})
@@ -584,8 +592,20 @@ class TestParquet:
         assert pattern in str(caught.value)
 
     def test_a_pattern_without_files_is_named(self, tmp_path: pathlib.Path) -> None:
+        patterns = [f"{tmp_path}/nowhere/*"]
+
         with pytest.raises(ValueError, match=r"no Parquet file matches .*nowhere"):
-            next(accessor(PARQUET).record_batch_factory([f"{tmp_path}/nowhere/*"], batch_options(), schema_of(SCHEMA)))
+            next(accessor(PARQUET).record_batch_factory(patterns, batch_options(), schema_of(SCHEMA)))
+        with pytest.raises(ValueError, match=r"no Parquet file matches .*nowhere"):
+            accessor(PARQUET).tf_dataset_factory(patterns, dataset_options(), schema_of(SCHEMA))
+
+    @pytest.mark.parametrize("payload", [PARQUET, TF_EXAMPLE])
+    def test_one_pattern_need_not_be_in_a_list(self, pattern: str, tmp_path: pathlib.Path, payload: str) -> None:
+        files = pattern if payload == PARQUET else write_examples(tmp_path / "examples", ROWS)
+
+        dataset = accessor(payload).tf_dataset_factory(files, dataset_options(), schema_of(SCHEMA))
+
+        assert ids(dataset) == [[0, 1], [2, 3], [4]]
 
     def test_a_label_that_the_schema_lacks_is_named_with_what_there_is(self, pattern: str) -> None:
         with pytest.raises(ValueError, match=r"label_key 'fare' .* id, point"):

@@ -124,7 +124,8 @@ class TestEventFiles:
     def test_a_file_that_is_no_event_file_is_passed_over(self, tmp_path: pathlib.Path) -> None:
         (tmp_path / "events.out.tfevents.1.junk").write_bytes(b"no event" * 100)
         (tmp_path / "events.out.tfevents.2.empty").write_bytes(b"")
-        (tmp_path / "notes.txt").write_text("loss 3")
+        log(tmp_path / "train", other=[1.0])
+        only_file(tmp_path / "train").rename(tmp_path / "train" / "kept_elsewhere")
         log(tmp_path, loss=[1.0])
 
         assert from_event_files(str(tmp_path)) == {"train": {"loss": 1.0}}
@@ -148,6 +149,7 @@ class TestEventFiles:
         assert from_event_files("") == {}
         assert from_event_files(str(tmp_path)) == {}
         assert from_event_files(str(tmp_path / "nowhere")) == {}
+        assert from_event_files("ram://nowhere/at/all") == {}
 
     def test_logs_on_another_file_system_are_read(self, tmp_path: pathlib.Path) -> None:
         log(f"ram://{tmp_path.name}/validation", loss=[1.0])

@@ -42,12 +42,17 @@ def example_module(name: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_demo_then_the_cache_then_an_edit(command: Command, taxi_csv: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_the_demo_then_the_cache_then_an_edit_of_a_helper(
+    command: Command, taxi_csv: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     """The README's job: taxi data to a pushed model with an AUC above 0.90; and what a second run costs."""
     import tensorflow as tf
 
-    user_module = tmp_path / "taxi_keras.py"
-    shutil.copy(REPOSITORY / "module_files" / "taxi_keras.py", user_module)
+    # With a helper beside it, which Transform and Trainer both have to find.
+    user_module, helper = tmp_path / "taxi.py", tmp_path / "helper.py"
+    shutil.copy(REPOSITORY / "module_files" / "taxi_keras.py", tmp_path / "model.py")
+    user_module.write_text("from helper import preprocessing_fn, run_fn\n")
+    helper.write_text("from model import preprocessing_fn, run_fn\n")
     arguments = ["run", "--data", taxi_csv, "--module-file", user_module, "--label", "big_tip"]
     arguments += ["--pipeline-root", tmp_path / "root", "--train-steps", 500, "--eval-steps", 20]
     first = command(*arguments)
@@ -62,8 +67,7 @@ def test_the_demo_then_the_cache_then_an_edit(command: Command, taxi_csv: pathli
     cached = "CsvExampleGen, ExampleValidator, SchemaGen, StatisticsGen, Trainer, Transform"
     assert f"From the cache: {cached}" in second.stdout, second.stderr[-3000:]
     assert _metrics(second.stdout)["auc"] == metrics["auc"]
-    with user_module.open("a") as file:
-        file.write("\n# an edit\n")
+    helper.write_text("# an edit\n" + helper.read_text())
     third = command(*arguments, "--warm-start")
     assert "From the cache: CsvExampleGen, ExampleValidator, SchemaGen, StatisticsGen\n" in third.stdout
     runs = sorted((tmp_path / "root" / "Trainer" / "model_run").iterdir(), key=lambda run: int(run.name))
