@@ -29,7 +29,7 @@ from .fn_args import FnArgs
 from .module_source import ModuleSource, find_source
 from .options import TrainingOptions
 from .run_record import RunRecord
-from .saved_model import check_saved_model
+from .saved_model import CheckReport, check_saved_model
 from .training_worker import TrainingRequest
 
 _WORKER = f"{__package__}.training_worker"
@@ -103,8 +103,24 @@ def _train(
                 timeout=options.timeout,
             )
         record.check = dataclasses.asdict(report)
+        _say(report)
         with record.phase("publish"):
             _publish(staging, final)
+
+
+def _say(report: CheckReport) -> None:
+    """Logs what the check found; what it could not look at is a warning."""
+    if report.checks["loads"] == "passed":
+        logging.info("The model loads in a fresh process; its signatures: %s", ", ".join(report.signatures))
+    if report.answer:
+        answer = ", ".join(
+            f"{name}={[float(f'{one:.4g}') if isinstance(one, float) else one for one in values]}"
+            for name, values in report.answer.items()
+        )
+        logging.info("It answers %s: %s", report.example, answer if len(answer) < 200 else f"{answer[:200]}…")
+    for name, outcome in report.checks.items():
+        if outcome not in ("passed", "skipped"):
+            logging.warning("The check %r %s", name, outcome)
 
 
 def _require_outputs(fn_args: FnArgs) -> None:

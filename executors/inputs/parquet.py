@@ -18,7 +18,6 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.tfxio import parquet_tfxio
 
 _ROWS_READ_AT_ONCE = 4096
-_LIST_TYPES = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
 
 def tf_dataset(file_pattern: list[str], options: Any, schema: schema_pb2.Schema | None) -> tf.data.Dataset:
@@ -124,14 +123,17 @@ def _tables(path: str, arrow_schema: pa.Schema | None) -> Iterator[pa.Table]:
 
 def _lists(column: pa.Array) -> pa.Array:
     """Returns a column of lists: null where a value is missing, as for a feature that a tf.Example lacks."""
-    if any(is_list(column.type) for is_list in _LIST_TYPES):
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         return column
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     valid = np.asarray(column.is_valid())
-    offsets = np.concatenate([[0], np.cumsum(valid)])
+    values, size = column.drop_null(), 1
+    if pa.types.is_fixed_size_list(column.type):
+        values, size = values.flatten(), column.type.list_size
+    offsets = np.concatenate([[0], np.cumsum(valid) * size])
     mask = np.concatenate([~valid, [False]])
-    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64(), mask=mask), column.drop_null())
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64(), mask=mask), values)
 
 
 def _take_all(buffer: list[pa.Table], shuffle: bool, random: np.random.Generator) -> pa.Table:

@@ -439,13 +439,14 @@ class TestParquet:
         assert batch.column("company").to_pylist() == [["x"], ["y"], ["x"]]
 
     def test_vectors_of_a_fixed_size_are_lists(self, tmp_path: pathlib.Path) -> None:
-        vectors = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float64(), 2))
+        vectors = pa.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], pa.list_(pa.float64(), 2))
         parquet = write_parquet(tmp_path / "x.parquet", {"v": vectors})
+
         schema = schema_of('feature { name: "v" type: FLOAT presence { min_fraction: 1 } shape { dim { size: 2 } } }')
 
-        dataset = accessor(PARQUET).tf_dataset_factory([parquet], dataset_options(), schema)
+        dataset = accessor(PARQUET).tf_dataset_factory([parquet], dataset_options(3), schema)
 
-        assert batches_of(dataset) == [{"v": ("dense", "float32", [[1.0, 2.0], [3.0, 4.0]])}]
+        assert batches_of(dataset) == [{"v": ("dense", "float32", [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])}]
 
     def test_other_file_systems_are_read(self, pattern: str) -> None:
         for path in tf.io.gfile.glob(pattern):
