@@ -99,7 +99,7 @@ def _steps_and_splits(properties: Mapping[str, Any], key: str, message: Any) -> 
     value = properties.get(key)
     try:
         return json_format.Parse(value, message) if value else message
-    except json_format.ParseError as error:
+    except (json_format.ParseError, TypeError) as error:  # TypeError: a bare number, before protobuf 4
         example = '{"splits": ["train"], "num_steps": 100}'
         raise InputError(f"{key}={value!r} is not a JSON object such as {example}: {error}") from error
 

@@ -7,7 +7,6 @@ the loss in the source; so does `task_of`.
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Sequence
 
 from google.protobuf import json_format
@@ -15,6 +14,7 @@ from tensorflow_model_analysis.proto import config_pb2
 
 from ..executors import file_io
 from ..executors.errors import InputError
+from ..executors.layouts import read_json_object
 
 TASKS = ("auto", "binary", "multiclass", "regression")
 
@@ -82,11 +82,10 @@ def read_eval_config(path: str) -> config_pb2.EvalConfig:
     Raises:
       InputError: When the file is missing or is no EvalConfig.
     """
-    if not file_io.exists(path):
-        raise InputError(f"--eval-config {path} does not exist.")
+    values = read_json_object(path, "--eval-config")
     try:
-        return json_format.ParseDict(json.loads(file_io.read_text(path)), config_pb2.EvalConfig())
-    except (ValueError, json_format.ParseError) as error:
+        return json_format.ParseDict(values, config_pb2.EvalConfig())
+    except json_format.ParseError as error:
         raise InputError(f"--eval-config {path} is not a tfma.EvalConfig in JSON: {error}") from error
 
 
