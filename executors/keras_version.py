@@ -20,8 +20,8 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 
-from . import file_io
 from .errors import InputError
+from .module_source import parsed
 
 VARIABLE = "TF_USE_LEGACY_KERAS"
 
@@ -135,11 +135,7 @@ def choose(option: str, files: Sequence[str]) -> KerasChoice:
 
 def _evidence(path: str) -> Iterator[tuple[int, str, str]]:
     """Yields (line, version, what was seen) for each thing in a file that only one version has."""
-    try:
-        tree = ast.parse(file_io.read_bytes(path))
-    except (SyntaxError, ValueError):
-        return
-    for node in ast.walk(tree):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from _imports(node)
         elif isinstance(node, ast.Attribute):

@@ -227,17 +227,36 @@ def _files_of_the_user(path: str, roots: Sequence[str]) -> tuple[list[str], bool
     return sorted(found), relative
 
 
+def parsed(path: str) -> ast.Module:
+    """Returns a file's syntax tree; an empty one if it does not parse.
+
+    Its SyntaxError is the user's to see when the module is loaded, with its own traceback.
+    """
+    try:
+        return ast.parse(file_io.read_bytes(path))
+    except (SyntaxError, ValueError):
+        return ast.Module(body=[], type_ignores=[])
+
+
+def defines(path: str, name: str) -> bool:
+    """Returns whether a source file defines or imports a name at its top level, without running it."""
+    names: set[str] = set()
+    for node in parsed(path).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.ImportFrom, ast.Import)):
+            names.update(alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.Assign):
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return name in names
+
+
 def imports_in(path: str) -> Iterator[tuple[int, str]]:
     """Yields (level, dotted name) of every import statement in a file, those inside functions too.
 
-    `from a import b` yields `a` and `a.b`, since b may be a module. A file that does not parse
-    yields nothing: its SyntaxError is the user's to see when the module is loaded.
+    `from a import b` yields `a` and `a.b`, since b may be a module.
     """
-    try:
-        tree = ast.parse(file_io.read_bytes(path))
-    except (SyntaxError, ValueError):
-        return
-    for node in ast.walk(tree):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield 0, alias.name

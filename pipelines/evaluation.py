@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from google.protobuf import json_format
 from tensorflow_model_analysis.proto import config_pb2
 
-from ..executors import file_io
 from ..executors.errors import InputError
 from ..executors.layouts import read_json_object
+from ..executors.module_source import parsed
 
 TASKS = ("auto", "binary", "multiclass", "regression")
 
@@ -106,12 +106,8 @@ def _threshold(name: str, worst_loss: float) -> config_pb2.MetricThreshold:
 
 
 def _names_in(path: str) -> list[str]:
-    try:
-        tree = ast.parse(file_io.read_bytes(path))
-    except (SyntaxError, ValueError):
-        return []
     names = []
-    for node in ast.walk(tree):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Attribute):
             names.append(node.attr)
         elif isinstance(node, ast.Name):

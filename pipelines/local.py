@@ -10,20 +10,15 @@ process, with training in a process of its own. A second run takes from the cach
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import json
 import os
 import tempfile
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-from ml_metadata.proto import metadata_store_pb2
 from tfx.components import (
-    CsvExampleGen,
     Evaluator,
     ExampleValidator,
-    ImportExampleGen,
     Pusher,
     SchemaGen,
     StatisticsGen,
@@ -32,8 +27,8 @@ from tfx.components.schema_gen.import_schema_gen.component import ImportSchemaGe
 from tfx.dsl.components.base.base_node import BaseNode
 from tfx.dsl.components.common.resolver import Resolver
 from tfx.dsl.input_resolution.strategies.latest_blessed_model_strategy import LatestBlessedModelStrategy
-from tfx.orchestration import metadata, pipeline
-from tfx.proto import example_gen_pb2, pusher_pb2, trainer_pb2
+from tfx.orchestration import pipeline
+from tfx.proto import pusher_pb2, trainer_pb2
 from tfx.types import Channel
 from tfx.types.standard_artifacts import Model, ModelBlessing
 
@@ -41,10 +36,12 @@ from ..components.trainer import Trainer
 from ..components.transform import Transform
 from ..executors import file_io
 from ..executors.errors import InputError
-from ..executors.module_source import ModuleSource, find_source
+from ..executors.module_source import ModuleSource, defines, find_source
 from ..executors.options import TrainingOptions
 from ..executors.raised_errors import last_remembered
 from . import evaluation
+from .examples import example_gen_for
+from .metadata_store import connection_config, shown
 from .outcome import Outcome, outcome_of
 
 RUNNERS = ("beam", "local")
@@ -122,15 +119,15 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
         if (real := last_remembered()) is not None:
             raise real from real.__cause__
         raise
-    return outcome_of(dag.metadata_connection_config, dag.pipeline_info.pipeline_name, _connection_shown(options))
+    return outcome_of(dag.metadata_connection_config, dag.pipeline_info.pipeline_name, shown(_metadata_url(options)))
 
 
 def create_pipeline(options: LocalPipeline, source: ModuleSource) -> pipeline.Pipeline:
     """Builds the pipeline without running it."""
     name = options.name or source.name.rpartition(".")[2]
     root = os.path.abspath(options.pipeline_root)
-    examples = _example_gen(options.data)
-    connection = connection_config(options.metadata or os.path.join(root, "metadata.sqlite"))
+    examples = example_gen_for(options.data)
+    connection = connection_config(_metadata_url(options))
     nodes = _components(options, source, examples, options.push_to or os.path.join(root, "serving"))
     _claim_root(root, name)
     file_io.makedirs(file_io.parent(connection.sqlite.filename_uri))
@@ -142,6 +139,10 @@ def create_pipeline(options: LocalPipeline, source: ModuleSource) -> pipeline.Pi
         metadata_connection_config=connection,
         beam_pipeline_args=[*_BEAM_ARGS, *options.beam_args],
     )
+
+
+def _metadata_url(options: LocalPipeline) -> str:
+    return options.metadata or os.path.join(os.path.abspath(options.pipeline_root), "metadata.sqlite")
 
 
 def _components(options: LocalPipeline, source: ModuleSource, example_gen: BaseNode, push_to: str) -> list[BaseNode]:
@@ -197,37 +198,6 @@ def _components(options: LocalPipeline, source: ModuleSource, example_gen: BaseN
     return nodes
 
 
-def _example_gen(data: str) -> BaseNode:
-    """Returns the ExampleGen for what lies in a folder (or for one file).
-
-    Raises:
-      InputError: When there is no such folder, or nothing in it that can be read.
-    """
-    data = os.path.abspath(data) if not file_io.is_remote(data) else data
-    if not file_io.exists(data):
-        raise InputError(f"--data {data} does not exist.")
-    folder, names = (
-        (data, file_io.listdir(data)) if file_io.isdir(data) else (file_io.parent(data), [os.path.basename(data)])
-    )
-    files = [name for name in names if not name.startswith((".", "_"))]
-    csv = [name for name in files if name.endswith(".csv")]
-    if csv:
-        pattern = csv[0] if len(csv) == 1 else "*.csv"
-        return CsvExampleGen(input_base=folder, input_config=_splits({"single_split": pattern}))
-    if {"train", "eval"} <= set(files):
-        return ImportExampleGen(input_base=folder, input_config=_splits({"train": "train/*", "eval": "eval/*"}))
-    records = [name for name in files if not file_io.isdir(os.path.join(folder, name))]
-    if not records:
-        raise InputError(f"--data {data} holds no CSV file, no TFRecord file, and no folders train/ and eval/.")
-    pattern = records[0] if len(records) == 1 else "*"
-    return ImportExampleGen(input_base=folder, input_config=_splits({"single_split": pattern}))
-
-
-def _splits(patterns: dict[str, str]) -> Any:
-    splits = [example_gen_pb2.Input.Split(name=name, pattern=pattern) for name, pattern in patterns.items()]
-    return example_gen_pb2.Input(splits=splits)
-
-
 def _schema_gen(schema: str, statistics: Any) -> BaseNode:
     if not schema:
         return SchemaGen(statistics=statistics, infer_feature_shape=True)
@@ -246,32 +216,6 @@ def _eval_config(options: LocalPipeline, source: ModuleSource) -> Any:
     return evaluation.eval_config(
         options.label, task, transform_features=evaluation.exports_transform_signature(source.files)
     )
-
-
-def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
-    """Returns ML Metadata's connection for a SQLite file or a `mysql://user:password@host:port/database`.
-
-    Raises:
-      InputError: When the URL has another scheme, or no database.
-    """
-    if not file_io.is_remote(url):
-        sqlite = metadata_store_pb2.SqliteMetadataSourceConfig(filename_uri=os.path.abspath(url))
-        sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
-        return metadata_store_pb2.ConnectionConfig(sqlite=sqlite)
-    parts = urlsplit(url)
-    database = parts.path.strip("/")
-    if parts.scheme != "mysql" or not parts.hostname or not database:
-        shown = url.replace(f":{parts.password}@", ":***@") if parts.password else url
-        raise InputError(f"--metadata {shown}: give a file, or mysql://user:password@host:port/database.")
-    user, password = unquote(parts.username or ""), unquote(parts.password or "")
-    return metadata.mysql_metadata_connection_config(parts.hostname, parts.port or 3306, database, user, password)
-
-
-def _connection_shown(options: LocalPipeline) -> str:
-    """Returns where the metadata lies, for people: without a password."""
-    url = options.metadata or os.path.join(os.path.abspath(options.pipeline_root), "metadata.sqlite")
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if file_io.is_remote(url) else url
 
 
 def _claim_root(root: str, name: str) -> None:
@@ -298,20 +242,3 @@ def _claim_root(root: str, name: str) -> None:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise InputError(f"--pipeline-root {root}: cannot write there ({reason}). Choose another root.") from error
-
-
-def defines(path: str, function: str) -> bool:
-    """Returns whether a source file defines or imports a name at its top level, without running it."""
-    try:
-        tree = ast.parse(file_io.read_bytes(path))
-    except (SyntaxError, ValueError):
-        return False
-    names: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names.add(node.name)
-        elif isinstance(node, (ast.ImportFrom, ast.Import)):
-            names.update(alias.asname or alias.name for alias in node.names)
-        elif isinstance(node, ast.Assign):
-            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
-    return function in names

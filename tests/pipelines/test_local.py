@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from generic_trainer import InputError
-from generic_trainer.pipelines.local import LocalPipeline, connection_config, defines, run_pipeline
+from generic_trainer.executors.module_source import defines
+from generic_trainer.pipelines.local import LocalPipeline, run_pipeline
+from generic_trainer.pipelines.metadata_store import connection_config, shown
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -201,6 +203,7 @@ def test_metadata_by_url() -> None:
     assert connection_config("/data/x.sqlite").sqlite.filename_uri == "/data/x.sqlite"
     with pytest.raises(InputError, match=r"--metadata postgres://u:\*\*\*@h/d: give a file, or mysql://"):
         connection_config("postgres://u:secret@h/d")
+    assert shown("mysql://user:p%40ss@db.example:3307/mlmd") == "mysql://db.example:3307/mlmd"
 
 
 def test_what_a_module_defines_is_read_without_running_it(tmp_path: pathlib.Path) -> None:
