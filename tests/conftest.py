@@ -160,7 +160,10 @@ def _of_the_users() -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _same_process_after_each_test() -> Iterator[None]:
-    """Each test leaves the process's import state as it found it."""
-    path = _of_the_users()
+    """Each test leaves the process's import path and environment as it found them."""
+    path, keras = _of_the_users(), os.environ.get("TF_USE_LEGACY_KERAS")
     yield
     assert _of_the_users() == path
+    os.environ.pop("TF_USE_LEGACY_KERAS", None)  # importing tfx.components sets it, for child processes as well
+    if keras is not None:
+        os.environ["TF_USE_LEGACY_KERAS"] = keras
