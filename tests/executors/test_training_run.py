@@ -171,6 +171,27 @@ def test_an_exception_keeps_type_and_traceback_and_names_the_module(
     assert record["error"] == {"type": "NoSuchColumn", "message": "'fare'"}
 
 
+def test_the_rfcs_module_runs_on_the_keras_it_was_written_for(
+    module: Callable[..., str], fn_args: Callable[..., FnArgs]
+) -> None:
+    path = module("""
+        import tensorflow as tf
+
+        def _build_keras_model():
+            model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,), name="y")])
+            model.compile(loss="mse", optimizer=tf.keras.optimizers.legacy.SGD())
+            return model
+
+        def run_fn(args):
+            model = _build_keras_model()
+            model.fit(tf.ones([8, 1]), tf.ones([8, 1]), verbose=0)
+            model.save(args.serving_model_dir)
+    """)
+    record = train(path, fn_args())
+    assert record.keras["version"] == "2"
+    assert record.check["checks"] == dict.fromkeys(("parses", "signatures", "loads", "answers", "finite"), "passed")
+
+
 def test_the_wrong_keras_is_hinted_at(module: Callable[..., str], fn_args: Callable[..., FnArgs]) -> None:
     from generic_trainer.executors.keras_version import choose
 
