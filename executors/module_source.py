@@ -46,7 +46,7 @@ class ModuleSource:
       roots: Folders that go in front of `sys.path` while it runs, the module's own folder first.
       function: The function named in the reference (`module.function`), if one was.
       files: The module's file and every file of the user's that it imports, absolute, sorted.
-      relative_imports: Whether any of these files uses `from . import x`.
+      relative_imports: Whether the module itself uses `from . import x`.
       fingerprint: SHA-256 (hex) of the names and contents of `files`.
     """
 
@@ -101,15 +101,14 @@ def _find_file(reference: str, scratch: str) -> ModuleSource:
         path = os.path.realpath(reference)
     top, module_name = os.path.dirname(path), os.path.splitext(name)[0]
     roots = [top]
-    files, relative_imports = _files_of_the_user(path, roots)
+    relative_imports = _has_relative_imports(path)
     if relative_imports and os.path.exists(os.path.join(top, "__init__.py")):
         # `from ..x import y` only works under the name that the package itself gives the module.
         while os.path.exists(os.path.join(top, "__init__.py")):
             top, package = os.path.split(top)
             module_name = f"{package}.{module_name}"
         roots.append(top)
-        files, _ = _files_of_the_user(path, roots)
-    return _source(reference, path, module_name, roots, None, files, relative_imports)
+    return _source(reference, path, module_name, roots, None)
 
 
 def _find_dotted(reference: str, dotted: str, search: Sequence[str]) -> ModuleSource:
@@ -134,8 +133,7 @@ def _find_dotted(reference: str, dotted: str, search: Sequence[str]) -> ModuleSo
         top = os.path.dirname(top)
     roots = list(dict.fromkeys([os.path.dirname(path), top]))
     function = parts[-1] if len(specs) < len(parts) else None
-    files, relative_imports = _files_of_the_user(path, roots)
-    return _source(reference, path, ".".join(parts[: len(specs)]), roots, function, files, relative_imports)
+    return _source(reference, path, ".".join(parts[: len(specs)]), roots, function)
 
 
 def _specs(parts: Sequence[str], search: Sequence[str]) -> Iterator[importlib.machinery.ModuleSpec]:
@@ -153,23 +151,15 @@ def _specs(parts: Sequence[str], search: Sequence[str]) -> Iterator[importlib.ma
         spec = importlib.machinery.PathFinder.find_spec(".".join(parts[: depth + 1]), locations)
 
 
-def _source(
-    reference: str,
-    path: str,
-    name: str,
-    roots: Sequence[str],
-    function: str | None,
-    files: Sequence[str],
-    relative_imports: bool,
-) -> ModuleSource:
+def _source(reference: str, path: str, name: str, roots: Sequence[str], function: str | None) -> ModuleSource:
+    files = _files_of_the_user(path, roots)
     digest = hashlib.sha256()
     base = roots[-1]
     for file in files:
         content = hashlib.sha256(file_io.read_bytes(file)).hexdigest()
         digest.update(f"{os.path.relpath(file, base)}\0{content}\n".encode())
-    return ModuleSource(
-        reference, path, name, tuple(roots), function, tuple(files), relative_imports, digest.hexdigest()
-    )
+    relative = _has_relative_imports(path)
+    return ModuleSource(reference, path, name, tuple(roots), function, tuple(files), relative, digest.hexdigest())
 
 
 def own_folders(roots: Sequence[str]) -> list[str]:
@@ -193,14 +183,17 @@ def _below(path: str, folder: str) -> bool:
     return path.startswith(os.path.realpath(folder).rstrip(os.sep) + os.sep)
 
 
-def _files_of_the_user(path: str, roots: Sequence[str]) -> tuple[list[str], bool]:
-    """Follows imports from file to file. Returns the user's files, sorted, and whether any import is relative."""
+def _has_relative_imports(path: str) -> bool:
+    return any(level > 0 for level, _ in imports_in(path))
+
+
+def _files_of_the_user(path: str, roots: Sequence[str]) -> list[str]:
+    """Follows imports from file to file. Returns the user's files, sorted."""
     importlib.invalidate_caches()
     own = own_folders(roots)
     library = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
     search = [*roots, *(entry for entry in sys.path if not _installed(entry))]
     found: set[str] = set()
-    relative = False
     pending = [path]
     while pending:
         file = pending.pop()
@@ -208,7 +201,6 @@ def _files_of_the_user(path: str, roots: Sequence[str]) -> tuple[list[str], bool
             continue
         found.add(file)
         for level, target in imports_in(file):
-            relative |= level > 0
             places = search
             if level:
                 base = os.path.dirname(file)
@@ -224,7 +216,7 @@ def _files_of_the_user(path: str, roots: Sequence[str]) -> tuple[list[str], bool
                     is_below(origin, own) or not (_installed(origin) or is_below(origin, library))
                 ):
                     pending.append(origin)
-    return sorted(found), relative
+    return sorted(found)
 
 
 def parsed(path: str) -> ast.Module:
@@ -267,12 +259,22 @@ def imports_in(path: str) -> Iterator[tuple[int, str]]:
 
 
 def _download_python_files(folder: str, target: str) -> None:
-    for name in file_io.files_below(folder):
-        if name.endswith(".py"):
-            copy = os.path.join(target, name)
-            os.makedirs(os.path.dirname(copy), exist_ok=True)
-            with open(copy, "wb") as file:
-                file.write(file_io.read_bytes(posixpath.join(folder, name)))
+    """Copies a remote module's neighbours: the folder's own files, and of its sub-folders those that are imported.
+
+    The folder may be the root of a bucket, with more below it than anyone wants to list.
+    """
+    entries = set(file_io.listdir(folder))
+    pending = [name for name in entries if name.endswith(".py")]
+    while pending:
+        name = pending.pop()
+        copy = os.path.join(target, name)
+        os.makedirs(os.path.dirname(copy), exist_ok=True)
+        with open(copy, "wb") as file:
+            file.write(file_io.read_bytes(posixpath.join(folder, name)))
+        for package in {imported.partition(".")[0] for _, imported in imports_in(copy)} & entries:
+            entries.discard(package)
+            below = (posixpath.join(package, file) for file in file_io.files_below(posixpath.join(folder, package)))
+            pending += [file for file in below if file.endswith(".py")]
 
 
 def _unpack(archive: str, target: str) -> str:

@@ -235,18 +235,28 @@ def test_finding_a_module_runs_none_of_it(tmp_path: pathlib.Path, monkeypatch: p
     assert find_source(str(tmp_path / "project" / "trainer.py"), str(tmp_path)).path.endswith("trainer.py")
 
 
+def test_a_folders_init_runs_only_for_a_module_that_is_relative_to_it(tmp_path: pathlib.Path, scratch: str) -> None:
+    code = make_code(tmp_path / "code", IMPORTS["sub-package"])
+    (code / "__init__.py").write_text("raise RuntimeError('ran')\n")
+    (code / "layers" / "__init__.py").write_text("from . import dense\n")
+    assert run(str(code / "user_trainer.py"), scratch) == 42
+
+
 # Remote files, through TensorFlow's in-memory file system
 
 
 def test_a_remote_module_comes_with_its_neighbours(tmp_path: pathlib.Path, scratch: str) -> None:
     import tensorflow as tf
 
-    code = make_code(tmp_path / "code", IMPORTS["sibling at the top"])
+    code = make_code(tmp_path / "code", IMPORTS["sibling at the top"] + "    from layers.dense import ANSWER\n")
+    (code / "elsewhere").mkdir()
+    (code / "elsewhere" / "unused.py").write_text("")
     for file in code.rglob("*.py"):
         target = f"ram://code/{file.relative_to(code)}"
         tf.io.gfile.makedirs(os.path.dirname(target))
         tf.io.gfile.copy(str(file), target, overwrite=True)
     assert run("ram://code/user_trainer.py", scratch) == 42
+    assert not list(pathlib.Path(scratch).rglob("unused.py"))
     tf.io.gfile.copy(pack(code, tmp_path / "code.zip"), "ram://archives/code.zip", overwrite=True)
     assert run("user_trainer@ram://archives/code.zip", scratch) == 42
 
