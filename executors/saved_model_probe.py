@@ -141,7 +141,7 @@ def _ask(function: Any, name: str, request: dict[str, Any]) -> tuple[dict[str, A
             continue
         try:
             return {key: value.numpy() for key, value in function(**inputs).items()}, example, ""
-        except (tf.errors.OpError, ValueError, TypeError) as error:
+        except Exception as error:  # a traced function raises whatever is in it
             problem = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
             if example.is_certain:
                 text = f"its signature {name!r} fails on {example.source}: {type(error).__name__}: {error}"
