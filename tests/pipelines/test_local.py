@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from generic_trainer import InputError
+from generic_trainer import InputError, TrainingOptions
 from generic_trainer.executors.module_source import defines
 from generic_trainer.pipelines.local import LocalPipeline, run_pipeline
 from generic_trainer.pipelines.metadata_store import connection_config, shown
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
+SEEDED = TrainingOptions(seed=1)
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
@@ -56,7 +57,7 @@ def test_the_demo_then_the_cache_then_an_edit_of_a_helper(
     user_module.write_text("from helper import preprocessing_fn, run_fn\n")
     helper.write_text("from model import preprocessing_fn, run_fn\n")
     arguments = ["run", "--data", taxi_csv, "--module-file", user_module, "--label", "big_tip"]
-    arguments += ["--pipeline-root", tmp_path / "root", "--train-steps", 500, "--eval-steps", 20]
+    arguments += ["--pipeline-root", tmp_path / "root", "--train-steps", 500, "--eval-steps", 20, "--seed", 1]
     first = command(*arguments)
     assert first.returncode == 0, first.stderr[-3000:]
     metrics = _metrics(first.stdout)
@@ -94,6 +95,7 @@ def test_tfxs_penguin_module_unmodified_with_the_local_runner(penguins: pathlib.
             eval_steps=5,
             label="species",
             task="multiclass",
+            training=SEEDED,
         )
     )
     assert outcome.metrics["eval"]["sparse_categorical_accuracy"] > 0.9
@@ -112,6 +114,7 @@ def test_tfxs_taxi_module_unmodified_with_its_own_label(taxi_csv: pathlib.Path, 
             train_steps=100,
             eval_steps=5,
             label="tips_xf",
+            training=SEEDED,
         )
     )
     assert outcome.metrics["eval"]["auc"] > 0.7
@@ -127,8 +130,9 @@ def test_tfrecords_without_a_label_or_transform(iris: Any, tmp_path: pathlib.Pat
             pipeline_root=str(tmp_path / "root"),
             runner="local",
             schema=iris.schema,
-            train_steps=200,
+            train_steps=400,
             custom_config={"learning_rate": 0.02},
+            training=SEEDED,
         )
     )
     assert outcome.blessed is None
