@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from .errors import ModuleError
+from .estimator_use import restore_what_is_used
 from .module_source import ModuleSource, is_below, own_folders
 
 OWN_PACKAGE = __name__.partition(".")[0]
@@ -36,6 +37,7 @@ def loaded(source: ModuleSource) -> Iterator[ModuleType]:
       ModuleError: When the module's package name is taken by a package from elsewhere.
       Exception: Whatever the module itself raises, with its own type and traceback.
     """
+    restore_what_is_used(source.files)
     with _only_while_in_use(source):
         yield _import(source)
 

@@ -8,6 +8,7 @@ from types import ModuleType
 from ..errors import ModuleError
 from ..options import TrainingOptions
 from . import RunFn
+from .trainer_fn import takes_two
 
 NEEDS = "a function run_fn(fn_args), or the name of another function that takes fn_args"
 
@@ -15,7 +16,8 @@ NEEDS = "a function run_fn(fn_args), or the name of another function that takes 
 def matches(module: ModuleType, function: str | None) -> str:
     """Returns evidence when the module has the named function, or `run_fn` when none is named."""
     name = function or "run_fn"
-    if not callable(getattr(module, name, None)):
+    candidate = getattr(module, name, None)
+    if not callable(candidate) or (function is not None and takes_two(candidate)):
         return ""
     return f"it defines {name}" if function is None else f"the function {name} was named"
 

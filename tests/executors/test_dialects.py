@@ -10,6 +10,7 @@ import pytest
 from generic_trainer import FnArgs, InputError, ModuleError, TrainingOptions
 from generic_trainer.executors import dialects
 from generic_trainer.executors.dialects import run_fn as run_fn_dialect
+from generic_trainer.executors.dialects import trainer_fn as trainer_fn_dialect
 
 
 def module_with(source: str) -> ModuleType:
@@ -56,6 +57,16 @@ def test_callables_and_defaults_are_fine() -> None:
     assert choose("import functools\ndef f(n, fn_args): return n\nrun_fn = functools.partial(f, 7)")[2](FnArgs()) == 7
 
 
+def test_a_module_with_both_keeps_its_run_fn() -> None:
+    both = {"run_fn": run_fn_dialect, "trainer_fn": trainer_fn_dialect}
+    source = "def run_fn(fn_args): return 1\ndef trainer_fn(fn_args, schema): pass\ndef other(a, b): pass"
+    assert dialects.choose(module_with(source), None, TrainingOptions(), both)[0] == "run_fn"
+    alone = "def trainer_fn(fn_args, schema): pass"
+    assert dialects.choose(module_with(alone), None, TrainingOptions(), both)[0] == "trainer_fn"
+    name, reason, _ = dialects.choose(module_with(source), "other", TrainingOptions(), both)
+    assert (name, reason) == ("trainer_fn", "the function other takes fn_args and schema")
+
+
 def test_none_says_what_was_found_and_what_is_needed() -> None:
     with pytest.raises(ModuleError) as caught:
         choose("def run_fun(fn_args): pass\ndef build(): pass")
@@ -94,5 +105,5 @@ def test_asking_for_a_dialect_that_does_not_fit() -> None:
 
 
 def test_ours_are_registered_as_entry_points() -> None:
-    assert {entry.name for entry in importlib.metadata.entry_points(group=dialects.GROUP)} >= {"run_fn"}
+    assert {entry.name for entry in importlib.metadata.entry_points(group=dialects.GROUP)} >= {"run_fn", "trainer_fn"}
     assert dialects.installed()["run_fn"] is run_fn_dialect

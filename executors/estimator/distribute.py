@@ -1,0 +1,188 @@
+"""`tensorflow.python.distribute.estimator_training`, which TensorFlow 2.16 removed: Estimators on several workers.
+
+The wheel calls five functions of it. They read TF_CONFIG into a RunConfig, decide whether TensorFlow's distribute
+coordinator is to run an Estimator, and run it. The coordinator is still in TensorFlow; its rules are those of 2.15:
+
+* no cluster, a cluster with a `master`, or no `train_distribute`: no coordinator, the RunConfig reads TF_CONFIG;
+* otherwise each task is an independent worker, started with the same TF_CONFIG but its own task;
+* `experimental_distribute.remote_cluster`: this process is a client to a cluster of standard servers.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from absl import logging
+from tensorflow.python.distribute import distribute_coordinator, distribute_coordinator_context, multi_worker_util
+from tensorflow.python.training import server_lib
+
+_STANDALONE_CLIENT = distribute_coordinator.CoordinatorMode.STANDALONE_CLIENT
+_INDEPENDENT_WORKER = distribute_coordinator.CoordinatorMode.INDEPENDENT_WORKER
+_CHIEF, _WORKER, _PS, _EVALUATOR = "chief", "worker", "ps", "evaluator"
+
+
+def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
+    """Sets what a RunConfig knows of strategies and cluster; called by RunConfig's constructor.
+
+    Args:
+      config: The RunConfig.
+      tf_config: TF_CONFIG, parsed.
+
+    Raises:
+      ValueError: When a strategy or a cluster is given in two places.
+    """
+    experimental = config._experimental_distribute
+    for name in ("train_distribute", "eval_distribute"):
+        strategy = getattr(experimental, name, None) if experimental else None
+        if not strategy:
+            continue
+        if getattr(config, f"_{name}"):
+            raise ValueError(f"Either `{name}` or `experimental_distribute.{name}` can be set.")
+        setattr(config, f"_{name}", strategy)
+    cluster = server_lib.ClusterSpec(tf_config.get("cluster", {}))
+    config._init_distributed_setting_from_environment_var({})
+    if config._train_distribute and experimental and experimental.remote_cluster:
+        if cluster:
+            raise ValueError(
+                'Cannot set both "cluster_spec" of TF_CONFIG and `experimental_distribute.remote_cluster`.'
+            )
+        config._distribute_coordinator_mode = _STANDALONE_CLIENT
+        config._cluster_spec = experimental.remote_cluster
+    elif cluster and "master" not in cluster.jobs and config._train_distribute:
+        config._distribute_coordinator_mode = _INDEPENDENT_WORKER
+        config._cluster_spec = cluster  # the coordinator sets the rest, task by task
+    else:
+        config._distribute_coordinator_mode = None
+        config._init_distributed_setting_from_environment_var(tf_config)
+        config._maybe_overwrite_session_config_for_distributed_training()
+
+
+def should_run_distribute_coordinator(config: Any) -> bool:
+    """Returns whether an Estimator with this RunConfig is run by the coordinator."""
+    mode = getattr(config, "_distribute_coordinator_mode", None)
+    if mode not in (_STANDALONE_CLIENT, _INDEPENDENT_WORKER):
+        return False
+    if not config.cluster_spec:
+        logging.warning("The RunConfig has a distribute coordinator's mode, but no cluster: running on this machine.")
+        return False
+    return True
+
+
+def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor_cls: Any) -> None:
+    """Runs this task's part of `tf.estimator.train_and_evaluate`.
+
+    Args:
+      estimator: The Estimator; each task works on a copy.
+      train_spec: Its TrainSpec.
+      eval_spec: Its EvalSpec.
+      executor_cls: The wheel's executor, which runs the evaluator's loop.
+
+    Raises:
+      ValueError: When the RunConfig has no coordinator's mode.
+    """
+    config = estimator.config
+    mode = config._distribute_coordinator_mode
+    if not mode:
+        raise ValueError("The RunConfig has no distribute coordinator's mode.")
+
+    def train(strategy: Any) -> None:
+        local, context = _copy_for_task(estimator, "train", strategy)
+        # As a client one process runs every worker: hooks belong to the chief's graph alone.
+        hooks = train_spec.hooks if mode == _INDEPENDENT_WORKER or context.is_chief else ()
+        local._config._distribute_coordinator_mode = None  # or train() would come back here
+        local.train(input_fn=train_spec.input_fn, max_steps=train_spec.max_steps, hooks=list(hooks))
+
+    def evaluate(strategy: Any) -> None:
+        local, _ = _copy_for_task(estimator, "eval", strategy)
+        local._config._distribute_coordinator_mode = None
+        executor_cls(local, train_spec, eval_spec)._start_continuous_evaluation()
+
+    distribute_coordinator.run_distribute_coordinator(
+        train,
+        config.train_distribute,
+        evaluate,
+        config.eval_distribute,
+        mode=mode,
+        cluster_spec=config.cluster_spec if mode == _STANDALONE_CLIENT else None,  # else TF_CONFIG's
+        session_config=config.session_config,
+    )
+
+
+def estimator_train(estimator: Any, train_distributed_fn: Callable[..., None], hooks: Sequence[Any]) -> Any:
+    """Runs `Estimator.train` on a remote cluster; returns the trained copy."""
+
+    def train(local: Any, strategy: Any, own_hooks: Sequence[Any]) -> Any:
+        train_distributed_fn(local, strategy, own_hooks)
+        return local
+
+    return _as_client(estimator, "train", train, hooks)
+
+
+def estimator_evaluate(estimator: Any, evaluate_distributed_fn: Callable[..., Any], hooks: Sequence[Any]) -> Any:
+    """Runs `Estimator.evaluate` on a remote cluster; returns the metrics."""
+    return _as_client(estimator, "eval", evaluate_distributed_fn, hooks)
+
+
+def _as_client(estimator: Any, phase: str, function: Callable[..., Any], hooks: Sequence[Any]) -> Any:
+    config = estimator._config
+    method = {"train": "train", "eval": "evaluate"}[phase]
+    strategy = getattr(config, f"_{phase}_distribute")
+    cluster = multi_worker_util.normalize_cluster_spec(config.cluster_spec)
+    if _EVALUATOR in cluster.jobs:
+        raise ValueError("A cluster with an 'evaluator' needs `tf.estimator.train_and_evaluate`.")
+    if config._distribute_coordinator_mode != _STANDALONE_CLIENT:
+        raise ValueError(f"`Estimator.{method}` runs on several workers only with `remote_cluster`.")
+    if strategy.extended.experimental_between_graph:
+        raise ValueError(f"`Estimator.{method}` does not support {type(strategy).__name__} with `remote_cluster`.")
+
+    def work(worker_strategy: Any) -> Any:
+        local, context = _copy_for_task(estimator, phase, worker_strategy)
+        return function(local, worker_strategy, hooks if context.is_chief else [])
+
+    return distribute_coordinator.run_distribute_coordinator(
+        work,
+        strategy,
+        mode=config._distribute_coordinator_mode,
+        cluster_spec=cluster,
+        session_config=config.session_config,
+    )
+
+
+def _copy_for_task(estimator: Any, phase: str, strategy: Any) -> tuple[Any, Any]:
+    """Returns a copy of the Estimator that knows the current task's place in the cluster, and that task's context."""
+    context = distribute_coordinator_context.get_current_worker_context()
+    local = copy.deepcopy(estimator)
+    setattr(local._config, f"_{phase}_distribute", strategy)
+    setattr(local, f"_{phase}_distribution", strategy)
+    _place(local._config, context)
+    return local, context
+
+
+def _place(config: Any, context: Any) -> None:
+    """Fills a RunConfig with a task's place in the cluster, as RunConfig's own reading of TF_CONFIG does."""
+    config._service = None
+    config._cluster_spec = context.cluster_spec
+    config._task_type, config._task_id = context.task_type, context.task_id
+    config._evaluation_master = config._master = context.master_target
+    config._is_chief = context.is_chief
+    if not context.cluster_spec:
+        config._global_id_in_cluster, config._num_ps_replicas, config._num_worker_replicas = 0, 0, 1
+    elif context.task_type == _EVALUATOR:
+        # An evaluator works beside the cluster, not in it.
+        config._cluster_spec = server_lib.ClusterSpec({})
+        config._global_id_in_cluster, config._num_ps_replicas, config._num_worker_replicas = None, 0, 0
+    else:
+        jobs = context.cluster_spec.as_dict()
+        config._num_ps_replicas = len(jobs.get(_PS, ()))
+        config._num_worker_replicas = len(jobs.get(_WORKER, ())) + len(jobs.get(_CHIEF, ()))
+        config._global_id_in_cluster = _global_id(jobs, context.task_type, context.task_id)
+
+
+def _global_id(jobs: dict[str, Any], task_type: str | None, task_id: int) -> int:
+    """Numbers the tasks of a cluster: chief, then the others by name, parameter servers last."""
+    if not task_type:
+        return 0
+    order = sorted(jobs, key=lambda job: (job != _CHIEF, job == _PS, job))
+    return sum(len(jobs[job]) for job in order[: order.index(task_type)]) + task_id

@@ -1,0 +1,129 @@
+"""Puts `tf.estimator` back: the names that TensorFlow 2.16 removed, and nothing else.
+
+Restored, each because something in the wheel `tensorflow-estimator` or in old modules asks for it:
+
+* `tf_export.ESTIMATOR_API_NAME` with its attributes: the wheel's `estimator_export` decorator registers by it.
+* `tensorflow.python.distribute.estimator_training`: Estimator, RunConfig and train_and_evaluate call it.
+* three modules below `tensorflow.python.tpu`, and `tf.compat.v1.tpu.experimental.*Parameters`: the wheel's TPU modules
+  import them, and `TPUEstimator(use_tpu=False)` trains on the CPU.
+* `tf.estimator`, `tf.compat.v1.estimator`, `tf.compat.v2.estimator`, importable by these names as well.
+* `tensorflow.python.estimator.*`: the wheel's modules under the name that older code and DeepCTR import.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+_WHEEL = "tensorflow_estimator.python.estimator"
+_OLD_NAME = "tensorflow.python.estimator"
+_KERAS_VARIABLE = "TF_USE_LEGACY_KERAS"
+
+
+def restore_estimator() -> None:
+    """Makes `tf.estimator` available in this process. Changes nothing where TensorFlow has it, or when called again.
+
+    Raises:
+      RuntimeError: When a package is missing, or when `tf.keras` is Keras 3 in this process already: Estimators are
+        built on Keras 2, and a process has only one `tf.keras`.
+    """
+    import tensorflow as tf
+
+    if hasattr(tf, "estimator"):
+        return
+    _require_keras_2(tf)
+    _require_packages()
+    from . import distribute, tpu
+
+    with _one_deprecation_line():
+        _restore_api_names()
+        _publish("tensorflow.python.distribute.estimator_training", distribute)
+        tpu.restore()
+        api = {version: importlib.import_module(f"{_WHEEL}.api._{version}.estimator") for version in ("v1", "v2")}
+        for name, module in (
+            ("tensorflow.estimator", api["v2"]),
+            ("tensorflow.compat.v1.estimator", api["v1"]),
+            ("tensorflow.compat.v2.estimator", api["v2"]),
+        ):
+            _publish(name, module)
+            for path, part in _namespaces(module):
+                sys.modules[f"{name}.{path}"] = part
+        tf.estimator = api["v2"]
+        tf.compat.v1.estimator = api["v1"]
+        tf.compat.v2.estimator = api["v2"]
+        _publish_old_names()
+
+
+def _require_keras_2(tf: Any) -> None:
+    keras = vars(tf).get("keras")
+    name = vars(keras).get("__name__", "") if keras is not None else ""
+    if name.startswith("keras."):
+        raise RuntimeError(
+            "tf.estimator needs Keras 2, but tf.keras is Keras 3 in this process already. Set "
+            f"{_KERAS_VARIABLE}=1 before TensorFlow is imported, or train in a process of its own (isolate=True)."
+        )
+    os.environ[_KERAS_VARIABLE] = "1"  # read when tf.keras is first touched, which has not happened
+
+
+def _require_packages() -> None:
+    for package, name in (("tensorflow-estimator", "tensorflow_estimator"), ("tf-keras", "tf_keras")):
+        if importlib.util.find_spec(name) is None:
+            raise RuntimeError(f"tf.estimator needs the package {package}: pip install 'generic-trainer[estimator]'.")
+
+
+def _restore_api_names() -> None:
+    """Gives `tf_export` its third API back, after "tensorflow" and "keras"."""
+    from tensorflow.python.util import tf_export
+
+    tf_export.ESTIMATOR_API_NAME = "estimator"
+    make = type(tf_export.API_ATTRS[tf_export.TENSORFLOW_API_NAME])
+    tf_export.API_ATTRS["estimator"] = make("_estimator_api_names", "_estimator_api_constants")
+    tf_export.API_ATTRS_V1["estimator"] = make("_estimator_api_names_v1", "_estimator_api_constants_v1")
+    if "estimator" not in tf_export.SUBPACKAGE_NAMESPACES:
+        tf_export.SUBPACKAGE_NAMESPACES.append("estimator")
+
+
+def _publish(name: str, module: ModuleType) -> None:
+    """Makes a module importable under another name, and an attribute of the package above."""
+    sys.modules[name] = module
+    package, _, last = name.rpartition(".")
+    setattr(importlib.import_module(package), last, module)
+
+
+def _publish_old_names() -> None:
+    """Makes the wheel's modules importable as `tensorflow.python.estimator.*`: more keys for the same modules."""
+    for name, module in list(sys.modules.items()):
+        if name == _WHEEL or name.startswith(f"{_WHEEL}."):
+            sys.modules[_OLD_NAME + name[len(_WHEEL) :]] = module
+    importlib.import_module("tensorflow.python").estimator = sys.modules[_WHEEL]
+
+
+def _namespaces(module: ModuleType) -> Iterator[tuple[str, ModuleType]]:
+    """Yields the sub-modules that the wheel's API module imports, such as `export` and `experimental`."""
+    for name, part in vars(module).items():
+        if isinstance(part, ModuleType) and part.__name__.startswith(f"{module.__name__}."):
+            yield name, part
+            for path, below in _namespaces(part):
+                yield f"{name}.{path}", below
+
+
+class _one_deprecation_line:
+    """Replaces TensorFlow's deprecation line for every Estimator symbol by one for all of them."""
+
+    def __enter__(self) -> None:
+        from tensorflow.python.util import deprecation
+
+        self._deprecated = deprecation.deprecated
+        deprecation.deprecated = lambda *unused_args, **unused_options: lambda symbol: symbol
+
+    def __exit__(self, *unused: object) -> None:
+        from tensorflow.python.util import deprecation
+
+        deprecation.deprecated = self._deprecated
+        logging.getLogger("absl").info("tf.estimator is restored; TensorFlow dropped it in release 2.16.")

@@ -1,0 +1,43 @@
+"""Names that the wheel's TPU modules import. TPU Estimators themselves are gone, and say so when they are made."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any
+
+_MODULES = ("session_support", "tpu_embedding", "tpu_embedding_gradient")
+_PARAMETERS = ("AdagradParameters", "AdamParameters", "FtrlParameters", "StochasticGradientDescentParameters")
+
+
+class _Gone:
+    """Stands where TensorFlow had a class or function for training Estimators on TPUs."""
+
+    def __init__(self, *unused_args: Any, **unused_options: Any) -> None:
+        raise NotImplementedError(
+            "TPU Estimators are gone from TensorFlow since 2.16. Use TPUEstimator(use_tpu=False) for the CPU, or "
+            "tf.distribute.TPUStrategy with a Keras model."
+        )
+
+
+class _GoneModule(ModuleType):
+    """A module of which every name is a `_Gone`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Gone
+
+
+def restore() -> None:
+    """Makes the names importable."""
+    package = importlib.import_module("tensorflow.python.tpu")
+    for name in _MODULES:
+        module = _GoneModule(f"tensorflow.python.tpu.{name}", _Gone.__doc__)
+        sys.modules[module.__name__] = module
+        setattr(package, name, module)
+    experimental = importlib.import_module("tensorflow").compat.v1.tpu.experimental
+    for name in _PARAMETERS:
+        if not hasattr(experimental, name):
+            setattr(experimental, name, type(name, (_Gone,), {}))
