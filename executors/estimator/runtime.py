@@ -101,7 +101,8 @@ def _publish_old_names() -> None:
     for name, module in list(sys.modules.items()):
         if name == _WHEEL or name.startswith(f"{_WHEEL}."):
             sys.modules[_OLD_NAME + name[len(_WHEEL) :]] = module
-    importlib.import_module("tensorflow.python").estimator = sys.modules[_WHEEL]
+    parent: Any = importlib.import_module("tensorflow.python")
+    parent.estimator = sys.modules[_WHEEL]
 
 
 def _namespaces(module: ModuleType) -> Iterator[tuple[str, ModuleType]]:

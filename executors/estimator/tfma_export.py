@@ -37,6 +37,6 @@ def export_eval_savedmodel(*unused_args: Any, **unused_options: Any) -> None:
 
 def restore_tfma_export() -> None:
     """Makes `tfma.export` resolve in this process. Changes nothing where TFMA has it."""
-    tfma = importlib.import_module("tensorflow_model_analysis")
+    tfma: Any = importlib.import_module("tensorflow_model_analysis")
     if not hasattr(tfma, "export"):
         tfma.export = sys.modules["tensorflow_model_analysis.export"] = sys.modules[__name__]
