@@ -61,6 +61,7 @@ lock: ## Write the locks in requirements/ again (LOCK_ARGS=--upgrade for newer v
 wheel: setup ## Build the sdist and the wheel into dist/
 	@rm -rf dist build/lib build/bdist.*
 	$(PYTHON) -m build --quiet --no-isolation
+	@rm -rf *.egg-info
 	@ls dist/*
 
 clean: ## Remove what was built, but not .venv

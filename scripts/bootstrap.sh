@@ -122,5 +122,6 @@ if ! stamped dependencies "$(digest "$lock")"; then
 fi
 
 rm -f "$VENV/.project"
+rm -rf ./*.egg-info # what an earlier build left here would hide the entry points that are installed now
 "$uv" pip install --quiet --no-deps --no-build-isolation --python "$VENV/bin/python" --editable .
 stamp project "$(digest setup.cfg pyproject.toml)"
