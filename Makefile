@@ -25,7 +25,7 @@ DEMO := run --data $(DEMO_DATA) --module-file module_files/taxi_keras.py --label
 # get it here, apart from .venv, because a strict install does not see files that are added after it.
 LINKED := build/linked
 
-.PHONY: help setup demo test test-fast lint style types lock wheel clean
+.PHONY: help setup demo test test-fast test-legacy lint style types lock wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -41,6 +41,9 @@ test: setup ## Run the tests
 
 test-fast: setup ## Run the tests that take seconds
 	$(PYTHON) -m pytest -m "not slow" $(PYTEST_ARGS)
+
+test-legacy: ## Run the quicker tests on TFX 1.15.1 and TensorFlow 2.15.1, in .venv-legacy
+	@$(MAKE) test-fast LANE=legacy-py310 VENV=.venv-legacy
 
 lint: style types ## Check style, types and the layers of the package
 
