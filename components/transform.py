@@ -24,9 +24,10 @@ from ..executors.raised_errors import remembered
 class TransformExecutor(executor.Executor):
     """TFX's executor, loading `preprocessing_fn` from a training module in any form that `Trainer` takes."""
 
+    @remembered()
     def Do(self, input_dict: Any, output_dict: Any, exec_properties: dict[str, Any]) -> None:
         """Runs Transform with the module importable until the last worker is done."""
-        with remembered(), contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="generic-trainer-"))
             reference = exec_properties["preprocessing_fn"]
             self._module = stack.enter_context(loaded(find_source(reference, scratch)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -99,21 +100,28 @@ def files_below(folder: str) -> Iterator[str]:
             yield os.path.relpath(os.path.join(base, name), folder)
 
 
-def move(source: str, target: str) -> None:
-    """Moves a folder so that nothing at `target` looks complete before it is.
-
-    On a local disk that is one rename. On an object store a rename is a copy of file after file, so
-    `saved_model.pb`, the file that readers look for, is copied last.
-    """
-    makedirs(parent(target))
-    if not is_remote(target):
-        os.rename(source, target)
+def copytree(source: str, target: str) -> None:
+    """Copies a folder; to an object store with `saved_model.pb`, the file that readers look for, last."""
+    if not is_remote(source) and not is_remote(target):
+        shutil.copytree(source, target)
         return
     last = "saved_model.pb"
     for name in sorted(files_below(source), key=lambda name: (os.path.basename(name) == last, name)):
         destination = posixpath.join(target, name)
         makedirs(parent(destination))
         file_system(target).copy(posixpath.join(source, name), destination, overwrite=True)
+
+
+def move(source: str, target: str) -> None:
+    """Moves a folder so that nothing at `target` looks complete before it is.
+
+    On a local disk that is one rename. On an object store a rename is a copy of file after file.
+    """
+    makedirs(parent(target))
+    if not is_remote(target):
+        os.rename(source, target)
+        return
+    copytree(source, target)
     rmtree(source)
 
 

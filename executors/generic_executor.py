@@ -26,6 +26,7 @@ from .training_run import train
 class GenericExecutor(base_executor.BaseExecutor):
     """Trains a module of any dialect and leaves a checked SavedModel in the Model artifact."""
 
+    @remembered()
     def Do(
         self,
         input_dict: dict[str, list[types.Artifact]],
@@ -48,15 +49,6 @@ class GenericExecutor(base_executor.BaseExecutor):
           Exception: What the module raises, with its own type and traceback.
         """
         self._log_startup(input_dict, output_dict, exec_properties)
-        with remembered():
-            self._do(input_dict, output_dict, exec_properties)
-
-    def _do(
-        self,
-        input_dict: dict[str, list[types.Artifact]],
-        output_dict: dict[str, list[types.Artifact]],
-        exec_properties: dict[str, Any],
-    ) -> None:
         options = TrainingOptions.from_exec_properties(exec_properties)
         fn_args = fn_args_from_artifacts(input_dict, output_dict, exec_properties)
         module, function = _module_of(exec_properties)

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from .inputs.arrow_file import ArrowFile
 from .inputs.data_accessor import PARQUET, TF_EXAMPLE
+from .schema_file import read_schema
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -64,7 +65,7 @@ def from_schema(schema_path: str | None, transform_graph_path: str | None) -> Ex
     paths += [schema_path] if schema_path else []
     for path in paths:
         if tf.io.gfile.exists(path):
-            schema = text_format.Parse(tf.io.gfile.GFile(path).read(), schema_pb2.Schema())
+            schema = read_schema(path)
             domains = {domain.name: domain for domain in schema.string_domain}
             features = {feature.name: _made_up(feature, domains) for feature in schema.feature}
             example = tf.train.Example(features=tf.train.Features(feature=features))
@@ -85,13 +86,10 @@ def _first_record(path: str) -> bytes | None:
 
 
 def _first_parquet_row(path: str) -> Any:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # pyarrow cannot read from TensorFlow's file objects: a remote file is taken as a whole.
-    file = pa.BufferReader(tf.io.gfile.GFile(path, "rb").read()) if "://" in path else path
-    with pq.ParquetFile(file) as parquet:
-        batch = next(parquet.iter_batches(1), None)
+    with ArrowFile(path, "rb") as file:
+        batch = next(pq.ParquetFile(file).iter_batches(1), None)
     if batch is None:
         return None
     features = {}

@@ -30,6 +30,7 @@ from .module_source import ModuleSource, find_source
 from .options import TrainingOptions
 from .run_record import RunRecord
 from .saved_model import CheckReport, check_saved_model
+from .schema_file import read_schema
 from .training_worker import TrainingRequest
 
 _WORKER = f"{__package__}.training_worker"
@@ -149,20 +150,7 @@ def _require_inputs(fn_args: FnArgs) -> None:
         if path and not file_io.isdir(path):
             raise InputError(f"{name}={path}: there is no such folder.")
     if fn_args.schema_path:
-        require_schema(fn_args.schema_path)
-
-
-def require_schema(path: str) -> None:
-    """Raises InputError unless the file is a Schema in protobuf's text format."""
-    from google.protobuf import text_format
-    from tensorflow_metadata.proto.v0 import schema_pb2
-
-    if not file_io.exists(path):
-        raise InputError(f"schema {path} does not exist.")
-    try:
-        text_format.Parse(file_io.read_text(path), schema_pb2.Schema())
-    except (text_format.ParseError, ValueError) as error:
-        raise InputError(f"schema {path} is not a Schema in protobuf's text format: {error}") from error
+        read_schema(fn_args.schema_path)
 
 
 def _staged(fn_args: FnArgs, options: TrainingOptions, staging: str) -> FnArgs:

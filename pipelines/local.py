@@ -39,12 +39,12 @@ from ..executors.errors import InputError
 from ..executors.module_source import ModuleSource, defines, find_source
 from ..executors.options import TrainingOptions
 from ..executors.raised_errors import last_remembered
+from ..executors.schema_file import read_schema
 from . import evaluation
 from .examples import example_gen_for
 from .metadata_store import connection_config, shown
 from .outcome import Outcome, outcome_of
 
-RUNNERS = ("beam", "local")
 _MARKER = "generic_trainer_pipeline.json"
 _BEAM_ARGS = ("--direct_running_mode=in_memory", "--direct_num_workers=1")
 
@@ -201,9 +201,7 @@ def _components(options: LocalPipeline, source: ModuleSource, example_gen: BaseN
 def _schema_gen(schema: str, statistics: Any) -> BaseNode:
     if not schema:
         return SchemaGen(statistics=statistics, infer_feature_shape=True)
-    from ..executors.training_run import require_schema
-
-    require_schema(schema)
+    read_schema(schema)
     return ImportSchemaGen(schema_file=os.path.abspath(schema))
 
 

@@ -22,7 +22,7 @@ import difflib
 import importlib.metadata
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..errors import InputError, ModuleError, did_you_mean
 from ..fn_args import FnArgs
@@ -74,6 +74,19 @@ def choose(
         raise ModuleError(_explain(module, function, evidence, dialects))
     [(name, reason)] = evidence.items()
     return name, reason, dialects[name].run_fn(module, function, options)
+
+
+def function_in(module: ModuleType, name: str, needs: str) -> Callable[..., Any]:
+    """Returns a module's function by name, for the dialects.
+
+    Raises:
+      ModuleError: When it is missing; it says what the dialect needs.
+    """
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise ModuleError(f"Training module {module.__file__} has no function {name!r}; the dialect needs {needs}.")
+    found: Callable[..., Any] = function
+    return found
 
 
 def _explain(

@@ -7,7 +7,7 @@ from types import ModuleType
 
 from ..errors import ModuleError
 from ..options import TrainingOptions
-from . import RunFn
+from . import RunFn, function_in
 from .trainer_fn import takes_two
 
 NEEDS = "a function run_fn(fn_args), or the name of another function that takes fn_args"
@@ -30,9 +30,7 @@ def run_fn(module: ModuleType, function: str | None, options: TrainingOptions) -
     """
     del options
     name = function or "run_fn"
-    candidate = getattr(module, name, None)
-    if not callable(candidate):
-        raise ModuleError(f"Training module {module.__file__} has no function {name!r}; the dialect needs {NEEDS}.")
+    candidate = function_in(module, name, NEEDS)
     try:
         inspect.signature(candidate).bind(object())
     except TypeError as error:

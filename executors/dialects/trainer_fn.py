@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -22,7 +21,8 @@ from ..estimator import tfma_export
 from ..fn_args import FnArgs
 from ..options import TrainingOptions
 from ..saved_model import find_saved_model
-from . import RunFn
+from ..schema_file import read_schema
+from . import RunFn, function_in
 
 NEEDS = "a function trainer_fn(fn_args, schema) that returns a dict with estimator, train_spec and eval_spec"
 _KEYS = ("estimator", "train_spec", "eval_spec")
@@ -59,9 +59,7 @@ def run_fn(module: ModuleType, function: str | None, options: TrainingOptions) -
     """
     del options
     name = function or "trainer_fn"
-    trainer_fn = getattr(module, name, None)
-    if not callable(trainer_fn):
-        raise ModuleError(f"Training module {module.__file__} has no function {name!r}; the dialect needs {NEEDS}.")
+    trainer_fn = function_in(module, name, NEEDS)
     where = f"{module.__file__}: {name}"
     return lambda fn_args: _train(trainer_fn, where, fn_args)
 
@@ -75,7 +73,8 @@ def _train(trainer_fn: Callable[..., Any], where: str, fn_args: FnArgs) -> dict[
     fn_args.eval_model_dir = os.path.join(fn_args.model_run_dir, os.path.basename(eval_model_dir or "Format-TFMA"))
     for key, value in (fn_args.custom_config or {}).items():
         vars(fn_args).setdefault(key, value)  # TFX 0.21 to 0.25 handed its entries over one by one
-    spec = _checked(trainer_fn(fn_args, _schema(fn_args)), where)
+    schema = read_schema(fn_args.schema_path) if fn_args.schema_path else None
+    spec = _checked(trainer_fn(fn_args, schema), where)
     logging.info("Training the Estimator in %s.", spec["estimator"].model_dir)
     metrics, _ = tf.estimator.train_and_evaluate(*(spec[key] for key in _KEYS)) or (None, None)
     if not fn_args.is_chief:
@@ -88,19 +87,10 @@ def _train(trainer_fn: Callable[..., Any], where: str, fn_args: FnArgs) -> dict[
             f"{where}: the Estimator exported no SavedModel below {spec['estimator'].model_dir}. Give its EvalSpec an "
             "exporter, such as tf.estimator.FinalExporter('taxi', serving_input_receiver_fn)."
         )
-    _copy(export, serving_model_dir)
+    file_io.copytree(export, serving_model_dir)
     if eval_model_dir and (found := _newest(fn_args.eval_model_dir)):
-        _copy(found, eval_model_dir)
+        file_io.copytree(found, eval_model_dir)
     return {f"eval_{name}": float(value) for name, value in (metrics or {}).items() if name != "global_step"}
-
-
-def _schema(fn_args: FnArgs) -> Any:
-    if not fn_args.schema_path:
-        return None
-    from google.protobuf import text_format
-    from tensorflow_metadata.proto.v0 import schema_pb2
-
-    return text_format.Parse(file_io.read_text(fn_args.schema_path), schema_pb2.Schema())
 
 
 def _checked(spec: Any, where: str) -> Mapping[str, Any]:
@@ -138,13 +128,3 @@ def _export_eval_model(spec: Mapping[str, Any], fn_args: FnArgs) -> None:
 def _newest(folder: str) -> str | None:
     stamps = [name for name in file_io.listdir(folder) if name.isdigit()] if file_io.isdir(folder) else []
     return os.path.join(folder, max(stamps, key=int)) if stamps else None
-
-
-def _copy(source: str, target: str) -> None:
-    if not file_io.is_remote(source) and not file_io.is_remote(target):
-        shutil.copytree(source, target)
-        return
-    for name in file_io.files_below(source):
-        destination = os.path.join(target, name)
-        file_io.makedirs(file_io.parent(destination))
-        file_io.file_system(target).copy(os.path.join(source, name), destination, overwrite=True)

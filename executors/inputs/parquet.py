@@ -17,6 +17,8 @@ import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.tfxio import parquet_tfxio
 
+from .arrow_file import ArrowFile
+
 _ROWS_READ_AT_ONCE = 4096
 
 
@@ -84,12 +86,6 @@ def _matching(file_pattern: str | list[str]) -> list[str]:
     return files
 
 
-class _ArrowReadable(tf.io.gfile.GFile):  # type: ignore[misc]
-    """A GFile with the one attribute that Arrow needs besides; without it Arrow takes the file for closed."""
-
-    closed = False
-
-
 def _one_epoch(
     files: list[str], options: Any, arrow_schema: pa.Schema | None, random: np.random.Generator
 ) -> Iterator[pa.Table]:
@@ -108,7 +104,7 @@ def _one_epoch(
 
 def _tables(path: str, arrow_schema: pa.Schema | None) -> Iterator[pa.Table]:
     """Yields the rows of one file as tables of the given schema, or of the file's own with every column a list."""
-    with _ArrowReadable(path, "rb") as file:
+    with ArrowFile(path, "rb") as file:
         parquet = pq.ParquetFile(file)
         found = parquet.schema_arrow.names
         names = found if arrow_schema is None else arrow_schema.names

@@ -1,0 +1,23 @@
+"""The one way to read a Schema file."""
+
+from __future__ import annotations
+
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from . import file_io
+from .errors import InputError
+
+
+def read_schema(path: str) -> schema_pb2.Schema:
+    """Reads a Schema in protobuf's text format.
+
+    Raises:
+      InputError: When the file does not exist, or is something else.
+    """
+    if not file_io.exists(path):
+        raise InputError(f"schema {path} does not exist.")
+    try:
+        return text_format.Parse(file_io.read_text(path), schema_pb2.Schema())
+    except (text_format.ParseError, ValueError) as error:
+        raise InputError(f"schema {path} is not a Schema in protobuf's text format: {error}") from error
