@@ -9,10 +9,12 @@ from typing import Any
 import click
 
 from ..executors import file_io, run_record
+from ..executors.cluster import task_from_environment
 from ..executors.errors import InputError
 from ..executors.fn_args import FnArgs
 from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
 from ..executors.layouts import EVAL_DIR, SERVING_DIRS, base_model_path, read_json_object
+from ..executors.local_cluster import parse_counts, train_on_cluster
 from ..executors.training_run import train as train_module
 from .summary import print_summary
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
@@ -31,6 +33,7 @@ from .training_flags import custom_config_flag, options_from, parse_custom_confi
 @click.option("--hyperparameters", metavar="FILE", help="KerasTuner's configuration, as JSON.")
 @click.option("--payload-format", type=click.Choice(PAYLOAD_FORMATS), help="How the examples are encoded.")
 @click.option("--data-view", metavar="DIR", help="The DataView that decodes FORMAT_PROTO examples.")
+@click.option("--cluster", metavar="ROLES", help="Try a cluster on this machine: chief=1,worker=2,ps=1,evaluator=1.")
 @click.option("--function", help="The function to run, if it is not called run_fn.")
 @custom_config_flag
 @training_flags
@@ -45,6 +48,8 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
           --train-steps 300 --output out
 
     The model is written to DIR/model/Format-Serving, logs and the run's record to DIR/model_run.
+
+    Where the platform sets TF_CONFIG, the same command in each process does its part; the chief publishes.
     """
     sys.path.insert(0, os.getcwd())  # as `python -m package.module` does
     options = options_from(flags)
@@ -65,9 +70,18 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
         examples_format=_examples_format(flags["payload_format"], flags["data_view"], flags["train_files"]),
         seed=options.seed,
     )
-    _keep_finished_run(fn_args.model_run_dir)
-    record = train_module(module, fn_args, options, function=function)
-    print_summary({"Model": fn_args.serving_model_dir, "TensorBoard": fn_args.model_run_dir}, record.metrics)
+    counts = parse_counts(flags["cluster"]) if flags["cluster"] else None
+    task = None if counts else task_from_environment()
+    if task is None or task.is_chief:
+        _keep_finished_run(fn_args.model_run_dir)
+    if counts:
+        metrics = train_on_cluster(counts, module, fn_args, options, function=function)["metrics"]
+    else:
+        metrics = train_module(module, fn_args, options, function=function).metrics
+    if task is None or task.is_chief:
+        print_summary({"Model": fn_args.serving_model_dir, "TensorBoard": fn_args.model_run_dir}, metrics)
+    else:
+        click.echo(f"The {task} has done its part.")
 
 
 def _examples_format(payload: str | None, data_view: str | None, patterns: tuple[str, ...]) -> ExamplesFormat:

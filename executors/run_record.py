@@ -21,6 +21,7 @@ from typing import Any
 from . import file_io
 
 FILE_NAME = "run.json"
+TASKS_DIR = "tasks"  # records of a cluster's other tasks
 RUNNING, SUCCEEDED, FAILED = "running", "succeeded", "failed"
 
 _STACK = ("generic-trainer", "tensorflow", "keras", "tf-keras", "tfx", "tensorflow-transform", "numpy")
@@ -43,6 +44,7 @@ class RunRecord:
       metrics: {"train": {...}, "eval": {...}}.
       check: The SavedModel check's report.
       error: Type and message of what ended the run, or None.
+      path: The record's own file.
     """
 
     status: str = RUNNING
@@ -56,6 +58,7 @@ class RunRecord:
     metrics: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
     check: dict[str, Any] = dataclasses.field(default_factory=dict)
     error: dict[str, str] | None = None
+    path: str = dataclasses.field(default="", repr=False, compare=False)
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -67,12 +70,12 @@ class RunRecord:
             self.phases[name] = round(time.perf_counter() - begin, 3)
 
     @contextlib.contextmanager
-    def written_to(self, folder: str) -> Iterator[None]:
-        """Keeps `run.json` in a folder while a block runs; the block's exception is recorded and passed on."""
-        path = os.path.join(folder, FILE_NAME)
+    def written_to(self, folder: str, name: str = FILE_NAME) -> Iterator[None]:
+        """Keeps the record in a folder while a block runs; the block's exception is recorded and passed on."""
+        self.path = os.path.join(folder, name)
         self.started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
         self.stack = _stack()
-        file_io.write_text(path, self.to_json())
+        self.save()
         try:
             yield
             self.status = SUCCEEDED
@@ -82,23 +85,34 @@ class RunRecord:
             raise
         finally:
             with contextlib.suppress(OSError):  # a full disk must not hide what went wrong before
-                file_io.write_text(path, self.to_json())
+                self.save()
+
+    def save(self) -> None:
+        """Writes the record as it stands."""
+        file_io.write_text(self.path, self.to_json())
 
     def to_json(self) -> str:
         """Returns the record as indented JSON text."""
-        return json.dumps(dataclasses.asdict(self), indent=2, default=str) + "\n"
+        state = dataclasses.asdict(self)
+        del state["path"]
+        return json.dumps(state, indent=2, default=str) + "\n"
 
 
-def status_of(folder: str) -> str | None:
-    """Returns the status of the run recorded in a folder, or None when no run is."""
-    path = os.path.join(folder, FILE_NAME)
+def read(folder: str, name: str = FILE_NAME) -> dict[str, Any]:
+    """Returns the record in a folder, or {} when there is none that can be read."""
+    path = os.path.join(folder, name)
     if not file_io.exists(path):
-        return None
+        return {}
     try:
         record = json.loads(file_io.read_text(path))
     except ValueError:
-        return None
-    status: str | None = record.get("status") if isinstance(record, dict) else None
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def status_of(folder: str, name: str = FILE_NAME) -> str | None:
+    """Returns the status of the run recorded in a folder, or None when no run is."""
+    status: str | None = read(folder, name).get("status")
     return status
 
 

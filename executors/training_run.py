@@ -2,6 +2,7 @@
 
 `train` is the executor's contract in six steps: find the module, choose its Keras and its process, run
 it, check what it wrote, publish, record. `GenericExecutor.Do` and `generic-trainer train` both end here.
+Where TF_CONFIG makes this process one of a cluster, it does its task's part; the chief does the last three steps.
 
 Usage:
 
@@ -18,13 +19,16 @@ import dataclasses
 import os
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from absl import logging
 
-from . import file_io, keras_version, run_record
+from . import cluster_run, file_io, keras_version, run_record
+from .cluster import PS, VARIABLE, ClusterTask, task_from_environment
 from .engines import child_process, in_process
 from .errors import InputError
+from .estimator_use import estimator_use
 from .fn_args import FnArgs
 from .module_source import ModuleSource, find_source
 from .options import TrainingOptions
@@ -50,63 +54,139 @@ def train(
       function: The name of the function to run, when it is not to be found by the dialect.
 
     Returns:
-      The run's record, as written to `model_run_dir/run.json`.
+      The run's record, as written to `model_run_dir/run.json`; of a task other than the chief its own.
 
     Raises:
-      InputError: When an input is missing or unreadable, or an output cannot be written.
+      InputError: When an input is missing or unreadable, an output cannot be written, or TF_CONFIG is malformed.
       ModuleError: When the module cannot be found or speaks no known dialect.
       ModelCheckError: When the model does not pass the check.
       Exception: What the module itself raises.
     """
     options = options or TrainingOptions()
+    task = _task(options)
     record = RunRecord()
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         _require_outputs(fn_args)
-        with record.written_to(fn_args.model_run_dir):
+        if task and task.is_chief:
+            cluster_run.forget_finished_tasks(fn_args.model_run_dir)
+        over = cluster_run.is_over(task, fn_args.model_run_dir) if task and not task.is_chief else None
+        with record.written_to(fn_args.model_run_dir, cluster_run.record_name(task)):
             with record.phase("inputs"):
                 source = find_source(module, scratch)
                 _require_inputs(fn_args)
-            _train(source, function or source.function, fn_args, options, record)
+            run = _Run(source, function or source.function, options, record, task)
+            if over is not None:
+                run.take_part(fn_args, over)
+            else:
+                run.produce_model(fn_args)
     return record
 
 
-def _train(
-    source: ModuleSource, function: str | None, fn_args: FnArgs, options: TrainingOptions, record: RunRecord
-) -> None:
-    keras = keras_version.choose(options.keras, source.files)
-    logging.info("Keras %s: %s.", keras.version, keras.reason)
-    record.code = {name: value for name, value in dataclasses.asdict(source).items() if name != "roots"}
-    record.keras = dataclasses.asdict(keras)
-    record.arguments = run_record.masked({**fn_args.to_json(), "options": dataclasses.asdict(options)})
-    final = fn_args.serving_model_dir
-    with _staging_folder(file_io.parent(final)) as staging:
-        theirs = _staged(fn_args, options, staging)
-        request = TrainingRequest(source, function, theirs, options, keras).to_json()
-        with record.phase("training"):
-            if options.isolate:
-                result = child_process.run(_WORKER, request, environment=keras.environment(), timeout=options.timeout)
-            else:
-                result = in_process.run(_WORKER, request, environment=keras.environment())
-        record.dialect = {"name": result["dialect"], "reason": result["evidence"]}
-        record.metrics = result["metrics"]
-        record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
-        with record.phase("check"):
-            report = check_saved_model(
-                theirs.serving_model_dir,
-                fn_args.eval_files or (),
-                examples_format=fn_args.examples_format,
-                schema_path=fn_args.schema_path,
-                transform_graph_path=fn_args.transform_graph_path,
-                required_signatures=options.required_signatures,
-                skip=options.skip_checks,
-                op_packages=result["op_packages"],
-                shown_as=final,
-                timeout=options.timeout,
-            )
-        record.check = dataclasses.asdict(report)
+def _task(options: TrainingOptions) -> ClusterTask | None:
+    task = task_from_environment()
+    if task is not None:
+        task.require_free_port()
+        if task.type == PS and not options.isolate:
+            raise InputError(f"isolate=False: as {task} of {VARIABLE} this process needs one of its own to end.")
+    return task
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+    """What stays the same from the first step to the last."""
+
+    source: ModuleSource
+    function: str | None
+    options: TrainingOptions
+    record: RunRecord
+    task: ClusterTask | None
+
+    def produce_model(self, fn_args: FnArgs) -> None:
+        """Trains, checks and publishes: the whole job on one machine, the chief's in a cluster."""
+        final = fn_args.serving_model_dir
+        with _staging_folder(file_io.parent(final), self._shared_name()) as staging:
+            theirs = self._staged(fn_args, staging)
+            with self.record.phase("training"):
+                result = self._run_module(theirs)
+            if self.task:
+                self.record.save()  # tells the cluster that training is over
+                if cluster_run.has_evaluator(self.task, fn_args.model_run_dir):
+                    with self.record.phase("evaluator"):
+                        self.record.metrics |= cluster_run.await_evaluator(fn_args.model_run_dir)
+            with self.record.phase("check"):
+                self._check(theirs, final, result["op_packages"])
+            with self.record.phase("publish"):
+                _publish(staging, final)
+
+    def take_part(self, fn_args: FnArgs, over: Callable[[], bool]) -> None:
+        """Does the part of a worker, a parameter server or an evaluator, which publish nothing."""
+        shared = self._shared_name()
+        parent = file_io.parent(fn_args.serving_model_dir)
+        with contextlib.nullcontext(os.path.join(parent, shared)) if shared else _staging_folder(parent) as staging:
+            with self.record.phase("training"):
+                result = self._run_module(self._staged(fn_args, staging), over)
+            if not result:
+                cluster_run.require_success(fn_args.model_run_dir)
+
+    def _shared_name(self) -> str:
+        """Returns the staging folder's name where a whole cluster has to see the same one: an Estimator's.
+
+        The evaluator exports to it what the chief publishes. Whatever else trains there has a folder for each task,
+        so that workers that all save their model do not write over each other.
+        """
+        if self.task is None or not any(estimator_use(file) for file in self.source.files):
+            return ""
+        return f"{_STAGING}-{self.task.cluster_id}"
+
+    def _run_module(self, theirs: FnArgs, over: Callable[[], bool] | None = None) -> dict[str, Any]:
+        keras = keras_version.choose(self.options.keras, self.source.files)
+        logging.info("Keras %s: %s.", keras.version, keras.reason)
+        self.record.code = {name: value for name, value in dataclasses.asdict(self.source).items() if name != "roots"}
+        self.record.keras = dataclasses.asdict(keras)
+        request = TrainingRequest(self.source, self.function, theirs, self.options, keras).to_json()
+        if self.options.isolate:
+            environment, timeout = keras.environment(), self.options.timeout
+            result = child_process.run(_WORKER, request, environment=environment, timeout=timeout, until=over)
+        else:
+            result = in_process.run(_WORKER, request, environment=keras.environment())
+        if result:
+            self.record.dialect = {"name": result["dialect"], "reason": result["evidence"]}
+            self.record.metrics = result["metrics"]
+            self.record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
+        return result
+
+    def _check(self, theirs: FnArgs, final: str, op_packages: Sequence[str]) -> None:
+        report = check_saved_model(
+            theirs.serving_model_dir,
+            theirs.eval_files or (),
+            examples_format=theirs.examples_format,
+            schema_path=theirs.schema_path,
+            transform_graph_path=theirs.transform_graph_path,
+            required_signatures=self.options.required_signatures,
+            skip=self.options.skip_checks,
+            op_packages=op_packages,
+            shown_as=final,
+            timeout=self.options.timeout,
+        )
+        self.record.check = dataclasses.asdict(report)
         _say(report)
-        with record.phase("publish"):
-            _publish(staging, final)
+
+    def _staged(self, fn_args: FnArgs, staging: str) -> FnArgs:
+        """Returns a copy of the arguments whose model folders are staged ones, under the same last name."""
+        arguments = {**fn_args.to_json(), "options": dataclasses.asdict(self.options)}
+        self.record.arguments = run_record.masked(arguments)
+        theirs = copy.copy(fn_args)
+        theirs.custom_config = copy.deepcopy(fn_args.custom_config)
+        theirs.seed = self.options.seed if self.options.seed is not None else fn_args.seed
+        theirs.serving_model_dir = os.path.join(staging, os.path.basename(fn_args.serving_model_dir.rstrip("/")))
+        if fn_args.eval_model_dir:
+            theirs.eval_model_dir = os.path.join(staging, os.path.basename(fn_args.eval_model_dir.rstrip("/")))
+        if not theirs.checkpoint_dir:
+            theirs.checkpoint_dir = os.path.join(fn_args.model_run_dir, "checkpoints")
+        if self.task:
+            theirs.is_chief, theirs.num_workers = self.task.is_chief, self.task.num_workers
+            theirs.worker_index = self.task.worker_index
+        return theirs
 
 
 def _say(report: CheckReport) -> None:
@@ -153,33 +233,21 @@ def _require_inputs(fn_args: FnArgs) -> None:
         read_schema(fn_args.schema_path)
 
 
-def _staged(fn_args: FnArgs, options: TrainingOptions, staging: str) -> FnArgs:
-    """Returns a copy of the arguments whose model folders are staged ones, under the same last name."""
-    theirs = copy.copy(fn_args)
-    theirs.custom_config = copy.deepcopy(fn_args.custom_config)
-    theirs.seed = options.seed if options.seed is not None else fn_args.seed
-    theirs.serving_model_dir = os.path.join(staging, os.path.basename(fn_args.serving_model_dir.rstrip("/")))
-    if fn_args.eval_model_dir:
-        theirs.eval_model_dir = os.path.join(staging, os.path.basename(fn_args.eval_model_dir.rstrip("/")))
-    if not theirs.checkpoint_dir:
-        theirs.checkpoint_dir = os.path.join(fn_args.model_run_dir, "checkpoints")
-    return theirs
-
-
 @contextlib.contextmanager
-def _staging_folder(parent: str) -> Iterator[str]:
+def _staging_folder(parent: str, shared_name: str = "") -> Iterator[str]:
     """Makes a folder beside the model's, and takes away what is left in it at the end.
 
-    Its name holds the host and process that made it. A process that was killed could not clean up; the
-    next one on that host does.
+    Unless it is shared, its name holds the host and process that made it. A process that was killed could not clean
+    up; the next one on that host does.
     """
     host = socket.gethostname()
     for name in file_io.listdir(parent):
         if name.startswith(f"{_STAGING}-{host}-") and not _is_running(name.rpartition("-")[2]):
             logging.info("Removing %s, left by a run that was killed.", os.path.join(parent, name))
             file_io.rmtree(os.path.join(parent, name))
-    staging = os.path.join(parent, f"{_STAGING}-{host}-{os.getpid()}")
-    file_io.rmtree(staging)
+    staging = os.path.join(parent, shared_name or f"{_STAGING}-{host}-{os.getpid()}")
+    if not shared_name:  # else the evaluator may have begun in it
+        file_io.rmtree(staging)
     file_io.makedirs(staging)
     try:
         yield staging

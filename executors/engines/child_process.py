@@ -17,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
 from absl import logging
@@ -26,6 +27,7 @@ from ..errors import TrainingProcessError
 from ..raised_errors import rebuild
 
 _GRACE_SECONDS = 10.0  # from SIGTERM to SIGKILL: enough to write a checkpoint, short for who waits
+_LOOK_SECONDS = 1.0  # how often `until` is asked
 
 
 def run(
@@ -35,6 +37,9 @@ def run(
     environment: Mapping[str, str] | None = None,
     timeout: float | None = None,
     quiet: bool = False,
+    prefix: str = "",
+    until: Callable[[], bool] | None = None,
+    what: str = "",
 ) -> dict[str, Any]:
     """Starts a fresh Python, has it call `execute(request)` of the module `worker`, and waits.
 
@@ -44,15 +49,19 @@ def run(
       environment: Variables to add to this process's environment.
       timeout: Seconds to wait before the process and its children are ended; None for no limit.
       quiet: Show what the process prints only if it ends without a result.
+      prefix: Put before every line that the process prints.
+      until: Asked about once a second; when it says True, the process and its children are ended.
+      what: What to call the process in messages; the worker's name by default.
 
     Returns:
-      The worker's result.
+      The worker's result; {} when it was ended by `until`.
 
     Raises:
       TrainingProcessError: When the process ended without a result, or ran out of time.
       Exception: What the worker raised: its type where that can be named in this process, the
         nearest base class otherwise, with the worker's traceback as its cause.
     """
+    name = what or worker.rpartition(".")[2]
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as folder:
         files = [os.path.join(folder, name) for name in ("request.json", "result.json")]
         with open(files[0], "w", encoding="utf-8") as file:
@@ -61,9 +70,10 @@ def run(
         hidden = io.StringIO()
         targets = (hidden, hidden) if quiet else (sys.stdout, sys.stderr)
         try:
-            status = _wait(command, {**os.environ, **(environment or {})}, timeout, targets)
+            status = _wait(command, {**os.environ, **(environment or {})}, timeout, targets, prefix.encode(), until)
+        except _Ended:
+            return {}
         except subprocess.TimeoutExpired:
-            name = worker.rpartition(".")[2]
             raise TrainingProcessError(
                 f"The {name} process did not end within timeout={timeout:g} s and was stopped. No model was published."
             ) from None
@@ -72,17 +82,26 @@ def run(
                 answer = json.load(file)
         except FileNotFoundError:
             _write(sys.stderr, hidden.getvalue().encode())
-            raise TrainingProcessError(_ended_without_answer(worker, status)) from None
+            raise TrainingProcessError(_ended_without_answer(name, status)) from None
     if status != 0 and "result" in answer:
-        logging.warning("The %s process finished, then ended with status %s.", worker.rpartition(".")[2], status)
+        logging.warning("The %s process finished, then ended with status %s.", name, status)
     if "error" in answer:
         raise rebuild(answer["error"])
     result: dict[str, Any] = answer["result"]
     return result
 
 
+class _Ended(Exception):
+    """The process was ended because it was no longer wanted."""
+
+
 def _wait(
-    command: list[str], environment: Mapping[str, str], timeout: float | None, targets: tuple[IO[str], IO[str]]
+    command: list[str],
+    environment: Mapping[str, str],
+    timeout: float | None,
+    targets: tuple[IO[str], IO[str]],
+    prefix: bytes,
+    until: Callable[[], bool] | None,
 ) -> int:
     process = subprocess.Popen(
         command,
@@ -92,11 +111,21 @@ def _wait(
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    with _forwarded(process, targets):
+    with _forwarded(process, targets, prefix):
         try:
-            return process.wait(timeout)
+            return process.wait(timeout) if until is None else _wait_until(process, timeout, until)
         finally:
             _end_group(process)
+
+
+def _wait_until(process: subprocess.Popen[bytes], timeout: float | None, until: Callable[[], bool]) -> int:
+    end = None if timeout is None else time.monotonic() + timeout
+    while end is None or time.monotonic() < end:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(_LOOK_SECONDS)
+        if until():
+            raise _Ended
+    raise subprocess.TimeoutExpired(process.args, timeout or 0)
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
@@ -113,10 +142,10 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def _forwarded(process: subprocess.Popen[bytes], targets: tuple[IO[str], IO[str]]) -> Iterator[None]:
+def _forwarded(process: subprocess.Popen[bytes], targets: tuple[IO[str], IO[str]], prefix: bytes) -> Iterator[None]:
     """Passes the process's standard output and error on to two text files as it comes."""
     threads = [
-        threading.Thread(target=_forward, args=(pipe, target), daemon=True)
+        threading.Thread(target=_forward, args=(pipe, target, prefix), daemon=True)
         for pipe, target in zip((process.stdout, process.stderr), targets, strict=True)
     ]
     for thread in threads:
@@ -128,7 +157,7 @@ def _forwarded(process: subprocess.Popen[bytes], targets: tuple[IO[str], IO[str]
             thread.join(_GRACE_SECONDS)
 
 
-def _forward(pipe: IO[bytes] | None, target: IO[str]) -> None:
+def _forward(pipe: IO[bytes] | None, target: IO[str], prefix: bytes) -> None:
     assert pipe is not None
     with pipe:
         rest = b""
@@ -137,8 +166,12 @@ def _forward(pipe: IO[bytes] | None, target: IO[str]) -> None:
             text, end = rest + chunk, max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
             cut = len(rest) + end if end else 0
             rest = text[cut:]
-            _write(target, text[:cut])
-        _write(target, rest)
+            _write(target, _prefixed(text[:cut], prefix))
+        _write(target, _prefixed(rest, prefix))
+
+
+def _prefixed(text: bytes, prefix: bytes) -> bytes:
+    return b"".join(prefix + line for line in text.splitlines(keepends=True)) if prefix else text
 
 
 def _write(target: IO[str], data: bytes) -> None:
@@ -147,8 +180,7 @@ def _write(target: IO[str], data: bytes) -> None:
         target.flush()
 
 
-def _ended_without_answer(worker: str, status: int) -> str:
-    name = worker.rpartition(".")[2]
+def _ended_without_answer(name: str, status: int) -> str:
     if status >= 0:
         return f"The {name} process ended with status {status} before it had finished. Its last log lines say why."
     number = -status

@@ -1,0 +1,195 @@
+"""Trains an Estimator, evaluates it and exports it, on one machine or as a task of a cluster.
+
+What the dialects of Estimators share. Training is `tf.estimator.train_and_evaluate`'s. Around it stands what TFX's
+executor of Estimators did (1.15.1 had it last): the Estimator works in the model run's folder, and what is exported
+there is copied to where models are expected. Three things are better than they were:
+
+* where several exports lie in that folder, the newest counts (TFX died of them);
+* a cluster without an evaluator gets its evaluation and export from the chief, when training is over;
+* an evaluator ends when training has ended, whatever it was that ended it, and then exports for good.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from absl import logging
+
+from .. import cluster, cluster_run, file_io
+from ..errors import ModuleError
+from ..estimator import tfma_export
+from ..fn_args import FnArgs
+from ..layouts import EVAL_DIR
+from ..saved_model import find_saved_model
+
+_LOOK_SECONDS = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class EstimatorJob:
+    """An Estimator and how to train it.
+
+    Attributes:
+      estimator: The tf.estimator.Estimator.
+      train_spec: Its tf.estimator.TrainSpec.
+      eval_spec: Its tf.estimator.EvalSpec.
+      eval_input_receiver_fn: For TFMA's evaluation model, or None.
+    """
+
+    estimator: Any
+    train_spec: Any
+    eval_spec: Any
+    eval_input_receiver_fn: Callable[[], Any] | None = None
+
+
+def at_work(fn_args: FnArgs) -> FnArgs:
+    """Returns a copy of the arguments whose model folders lie in the model run: an Estimator works there."""
+    theirs = copy.copy(fn_args)
+    theirs.serving_model_dir = os.path.join(fn_args.model_run_dir, os.path.basename(fn_args.serving_model_dir))
+    theirs.eval_model_dir = os.path.join(fn_args.model_run_dir, os.path.basename(fn_args.eval_model_dir or EVAL_DIR))
+    return theirs
+
+
+def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, where: str) -> dict[str, float]:
+    """Does this process's part of training an Estimator and exporting it to `fn_args.serving_model_dir`.
+
+    Args:
+      make_job: Builds the Estimator anew; called under TF_CONFIG to train, without it to evaluate and export.
+      fn_args: The run's own arguments.
+      where: The module and function, for messages.
+
+    Returns:
+      The last evaluation's metrics as `eval_…`; {} from a task that does not evaluate.
+
+    Raises:
+      ModuleError: When nothing was exported.
+    """
+    task = cluster.task_from_environment()
+    if task is None or task.type == cluster.MASTER:
+        job = make_job()
+        metrics = _train(job)
+        if find_saved_model(job.estimator.model_dir) is None:
+            # Without max_steps, or with none of them left to train, TensorFlow calls no evaluation the last one.
+            metrics = _Evaluator(job).evaluate(last=True)
+    elif task.type == cluster.EVALUATOR:
+        with _on_one_machine():
+            job = make_job()
+            metrics = _evaluate_until_trained(job, fn_args)
+    else:
+        _train(make_job())
+        if not task.is_chief or cluster_run.has_evaluator(task, fn_args.model_run_dir):
+            return {}
+        with _on_one_machine():
+            job = make_job()
+            metrics = _Evaluator(job).evaluate(last=True)
+    _publish(job, fn_args, where)
+    return {f"eval_{name}": float(value) for name, value in metrics.items() if name != "global_step"}
+
+
+def _train(job: EstimatorJob) -> dict[str, Any]:
+    import tensorflow as tf
+
+    logging.info("Training the Estimator in %s.", job.estimator.model_dir)
+    metrics, _ = tf.estimator.train_and_evaluate(job.estimator, job.train_spec, job.eval_spec) or (None, None)
+    return metrics or {}
+
+
+@contextlib.contextmanager
+def _on_one_machine() -> Iterator[None]:
+    """Hides TF_CONFIG: what evaluates and exports is no part of the training cluster.
+
+    TensorFlow cannot even build a MultiWorkerMirroredStrategy in an evaluator's process.
+    """
+    value = os.environ.pop(cluster.VARIABLE)
+    try:
+        yield
+    finally:
+        os.environ[cluster.VARIABLE] = value
+
+
+class _Evaluator:
+    """Evaluates checkpoints and calls the EvalSpec's exporters, as TensorFlow's evaluator does."""
+
+    def __init__(self, job: EstimatorJob) -> None:
+        self._job = job
+        self._checkpoint: str | None = None
+        self._metrics: dict[str, Any] = {}
+        self._silent = self._exporters()
+
+    def evaluate(self, last: bool) -> dict[str, Any]:
+        """Evaluates the newest checkpoint, if it is a new one, and exports it; returns the metrics."""
+        estimator, eval_spec = self._job.estimator, self._job.eval_spec
+        checkpoint = estimator.latest_checkpoint()
+        if checkpoint != self._checkpoint:
+            self._checkpoint, self._silent = checkpoint, self._exporters()
+            self._metrics = estimator.evaluate(
+                eval_spec.input_fn,
+                steps=eval_spec.steps,
+                hooks=eval_spec.hooks,
+                checkpoint_path=checkpoint,
+                name=eval_spec.name,
+            )
+        # Those that have exported this checkpoint are not asked twice.
+        self._silent = [exporter for exporter in self._silent if not self._export(exporter, last)]
+        return self._metrics
+
+    def _exporters(self) -> list[Any]:
+        return list(self._job.eval_spec.exporters or ())
+
+    def _export(self, exporter: Any, last: bool) -> Any:
+        return exporter.export(
+            estimator=self._job.estimator,
+            export_path=os.path.join(self._job.estimator.model_dir, "export", exporter.name),
+            checkpoint_path=self._checkpoint,
+            eval_result=self._metrics,
+            is_the_final_export=last,
+        )
+
+
+def _evaluate_until_trained(job: EstimatorJob, fn_args: FnArgs) -> dict[str, Any]:
+    evaluator = _Evaluator(job)
+    due = time.monotonic() + job.eval_spec.start_delay_secs
+    while not cluster_run.is_trained(fn_args.model_run_dir):
+        if time.monotonic() >= due and job.estimator.latest_checkpoint():
+            evaluator.evaluate(last=False)
+            due = time.monotonic() + job.eval_spec.throttle_secs
+        time.sleep(_LOOK_SECONDS)
+    return evaluator.evaluate(last=True)
+
+
+def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> None:
+    """Copies what was exported to where the trainer looks for a model."""
+    eval_model_dir = at_work(fn_args).eval_model_dir
+    _export_eval_model(job, eval_model_dir)
+    export = find_saved_model(job.estimator.model_dir)
+    if export is None:
+        raise ModuleError(
+            f"{where}: the Estimator exported no SavedModel below {job.estimator.model_dir}. Give its EvalSpec an "
+            "exporter, such as tf.estimator.FinalExporter('taxi', serving_input_receiver_fn)."
+        )
+    file_io.copytree(export, fn_args.serving_model_dir)
+    if fn_args.eval_model_dir and (found := _newest(eval_model_dir)):
+        file_io.copytree(found, fn_args.eval_model_dir)
+
+
+def _export_eval_model(job: EstimatorJob, folder: str) -> None:
+    if job.eval_input_receiver_fn is None:
+        return
+    try:
+        from tensorflow_model_analysis.export import export_eval_savedmodel
+    except ImportError:
+        export_eval_savedmodel = tfma_export.export_eval_savedmodel
+    export_eval_savedmodel(
+        estimator=job.estimator, export_dir_base=folder, eval_input_receiver_fn=job.eval_input_receiver_fn
+    )
+
+
+def _newest(folder: str) -> str | None:
+    stamps = [name for name in file_io.listdir(folder) if name.isdigit()] if file_io.isdir(folder) else []
+    return os.path.join(folder, max(stamps, key=int)) if stamps else None
