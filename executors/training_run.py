@@ -25,7 +25,7 @@ from typing import Any
 from absl import logging
 
 from . import cluster_run, file_io, keras_version, run_record
-from .cluster import PS, VARIABLE, ClusterTask, task_from_environment
+from .cluster import EVALUATOR, PS, VARIABLE, ClusterTask, task_from_environment
 from .engines import child_process, in_process
 from .errors import InputError
 from .estimator_use import estimator_use
@@ -33,7 +33,7 @@ from .fn_args import FnArgs
 from .module_source import ModuleSource, find_source
 from .options import TrainingOptions
 from .run_record import RunRecord
-from .saved_model import CheckReport, check_saved_model
+from .saved_model import CheckReport, check_saved_model, find_saved_model
 from .schema_file import read_schema
 from .training_worker import TrainingRequest
 
@@ -110,9 +110,8 @@ class _Run:
                 result = self._run_module(theirs)
             if self.task:
                 self.record.save()  # tells the cluster that training is over
-                if cluster_run.has_evaluator(self.task, fn_args.model_run_dir):
-                    with self.record.phase("evaluator"):
-                        self.record.metrics |= cluster_run.await_evaluator(fn_args.model_run_dir)
+                with self.record.phase("evaluator"):
+                    self._evaluate(self.task, theirs)
             with self.record.phase("check"):
                 self._check(theirs, final, result["op_packages"])
             with self.record.phase("publish"):
@@ -127,6 +126,17 @@ class _Run:
                 result = self._run_module(self._staged(fn_args, staging), over)
             if not result:
                 cluster_run.require_success(fn_args.model_run_dir)
+
+    def _evaluate(self, task: ClusterTask, theirs: FnArgs) -> None:
+        """Has the trained model evaluated and exported, if that is an evaluator's work in this cluster.
+
+        Where the cluster has none, an Estimator gets one now, in a process of its own.
+        """
+        if cluster_run.has_evaluator(task, theirs.model_run_dir):
+            self.record.metrics |= cluster_run.await_evaluator(theirs.model_run_dir)
+        elif self._shared_name() and find_saved_model(theirs.serving_model_dir) is None:
+            evaluator = ClusterTask(EVALUATOR, 0, task.jobs)
+            dataclasses.replace(self, task=evaluator)._run_module(theirs)
 
     def _shared_name(self) -> str:
         """Returns the staging folder's name where a whole cluster has to see the same one: an Estimator's.
@@ -144,11 +154,18 @@ class _Run:
         self.record.code = {name: value for name, value in dataclasses.asdict(self.source).items() if name != "roots"}
         self.record.keras = dataclasses.asdict(keras)
         request = TrainingRequest(self.source, self.function, theirs, self.options, keras).to_json()
+        environment = keras.environment() | ({VARIABLE: self.task.to_tf_config()} if self.task else {})
         if self.options.isolate:
-            environment, timeout = keras.environment(), self.options.timeout
-            result = child_process.run(_WORKER, request, environment=environment, timeout=timeout, until=over)
+            result = child_process.run(
+                _WORKER,
+                request,
+                environment=environment,
+                timeout=self.options.timeout,
+                until=over,
+                what=str(self.task) if self.task else "",
+            )
         else:
-            result = in_process.run(_WORKER, request, environment=keras.environment())
+            result = in_process.run(_WORKER, request, environment=environment)
         if result:
             self.record.dialect = {"name": result["dialect"], "reason": result["evidence"]}
             self.record.metrics = result["metrics"]

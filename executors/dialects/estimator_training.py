@@ -5,18 +5,17 @@ executor of Estimators did (1.15.1 had it last): the Estimator works in the mode
 there is copied to where models are expected. Three things are better than they were:
 
 * where several exports lie in that folder, the newest counts (TFX died of them);
-* a cluster without an evaluator gets its evaluation and export from the chief, when training is over;
-* an evaluator ends when training has ended, whatever it was that ended it, and then exports for good.
+* an evaluator ends when training has ended, whatever it was that ended it, and then exports for good;
+* it works with a MultiWorkerMirroredStrategy, which TensorFlow cannot even build in an evaluator's process.
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from absl import logging
@@ -60,7 +59,7 @@ def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, wher
     """Does this process's part of training an Estimator and exporting it to `fn_args.serving_model_dir`.
 
     Args:
-      make_job: Builds the Estimator anew; called under TF_CONFIG to train, without it to evaluate and export.
+      make_job: Builds the Estimator; called without TF_CONFIG where it is only to be evaluated and exported.
       fn_args: The run's own arguments.
       where: The module and function, for messages.
 
@@ -78,16 +77,12 @@ def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, wher
             # Without max_steps, or with none of them left to train, TensorFlow calls no evaluation the last one.
             metrics = _Evaluator(job).evaluate(last=True)
     elif task.type == cluster.EVALUATOR:
-        with _on_one_machine():
-            job = make_job()
-            metrics = _evaluate_until_trained(job, fn_args)
+        del os.environ[cluster.VARIABLE]  # it is no part of the training cluster, and must not try to join it
+        job = make_job()
+        metrics = _evaluate_until_trained(job, fn_args)
     else:
         _train(make_job())
-        if not task.is_chief or cluster_run.has_evaluator(task, fn_args.model_run_dir):
-            return {}
-        with _on_one_machine():
-            job = make_job()
-            metrics = _Evaluator(job).evaluate(last=True)
+        return {}  # the evaluator exports
     _publish(job, fn_args, where)
     return {f"eval_{name}": float(value) for name, value in metrics.items() if name != "global_step"}
 
@@ -98,19 +93,6 @@ def _train(job: EstimatorJob) -> dict[str, Any]:
     logging.info("Training the Estimator in %s.", job.estimator.model_dir)
     metrics, _ = tf.estimator.train_and_evaluate(job.estimator, job.train_spec, job.eval_spec) or (None, None)
     return metrics or {}
-
-
-@contextlib.contextmanager
-def _on_one_machine() -> Iterator[None]:
-    """Hides TF_CONFIG: what evaluates and exports is no part of the training cluster.
-
-    TensorFlow cannot even build a MultiWorkerMirroredStrategy in an evaluator's process.
-    """
-    value = os.environ.pop(cluster.VARIABLE)
-    try:
-        yield
-    finally:
-        os.environ[cluster.VARIABLE] = value
 
 
 class _Evaluator:

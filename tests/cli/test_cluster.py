@@ -1,0 +1,158 @@
+"""Clusters of real processes on this machine: by --cluster, and by TF_CONFIG as a platform sets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+MODULE = """
+    import json
+    import os
+    import tensorflow as tf
+
+    NAMES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
+    SPEC = {name: tf.io.FixedLenFeature([1], tf.float32) for name in NAMES}
+
+    def _input_fn(patterns):
+        def parse(records):
+            parsed = tf.io.parse_example(records, {**SPEC, "variety": tf.io.FixedLenFeature([1], tf.int64)})
+            return parsed, parsed.pop("variety")
+        return tf.data.TFRecordDataset(tf.io.gfile.glob(patterns), "GZIP").repeat().batch(20).map(parse)
+
+    def trainer_fn(fn_args, schema):
+        columns = [tf.feature_column.numeric_column(name) for name in NAMES]
+        mirrored = (fn_args.custom_config or {}).get("mirrored")
+        strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy() if mirrored else None
+        print("task", fn_args.is_chief, fn_args.worker_index, fn_args.num_workers, flush=True)
+        estimator = tf.estimator.DNNClassifier(
+            [8], columns, n_classes=3, optimizer=lambda: tf.keras.optimizers.legacy.Adam(0.05),
+            config=tf.estimator.RunConfig(
+                tf_random_seed=1, model_dir=fn_args.serving_model_dir, train_distribute=strategy,
+                save_checkpoints_steps=200, experimental_max_worker_delay_secs=0,
+            ),
+        )
+        exporter = tf.estimator.FinalExporter(
+            "final", tf.estimator.export.build_parsing_serving_input_receiver_fn(SPEC)
+        )
+        return {
+            "estimator": estimator,
+            "train_spec": tf.estimator.TrainSpec(
+                lambda: _input_fn(fn_args.train_files), max_steps=fn_args.train_steps
+            ),
+            "eval_spec": tf.estimator.EvalSpec(
+                lambda: _input_fn(fn_args.eval_files), steps=2, exporters=[exporter],
+                start_delay_secs=0, throttle_secs=1,
+            ),
+        }
+"""
+
+
+@pytest.fixture
+def arguments(iris: Any, module: Callable[..., str], tmp_path: pathlib.Path) -> list[object]:
+    data = ["--train-files", iris.train, "--eval-files", iris.eval, "--output", tmp_path / "out"]
+    return ["train", module(MODULE), *data]
+
+
+def record(output: pathlib.Path, name: str = "run.json") -> dict[str, Any]:
+    return json.loads((output / "model_run" / name).read_text())
+
+
+@pytest.mark.slow
+def test_a_cluster_trains_evaluates_and_exports_once(
+    command: Command, arguments: list[object], tmp_path: pathlib.Path
+) -> None:
+    done = command(*arguments, "--train-steps", 600, "--cluster", "chief=1,worker=2,ps=1,evaluator=1")
+    assert done.returncode == 0, done.stderr[-3000:]
+    out = tmp_path / "out"
+    assert record(out)["status"] == "succeeded"
+    assert record(out)["metrics"]["eval"]["accuracy"] > 0.9
+    tasks = ("worker-0", "worker-1", "ps-0", "evaluator-0")
+    assert [record(out, f"tasks/{task}.json")["status"] for task in tasks] == ["succeeded"] * 4
+    assert len(list((out / "model_run" / "Format-Serving" / "export" / "final").iterdir())) == 1
+    assert [path.name for path in (out / "model").iterdir()] == ["Format-Serving"]  # no staging folder is left
+    lines = done.stdout.splitlines()
+    assert {"[chief 0] task True 0 3", "[worker 0] task False 1 3", "[worker 1] task False 2 3"} <= set(lines)
+    assert f"Model:        {out}/model/Format-Serving" in lines
+    assert "[ps 0] " in done.stderr
+    assert (out / "model_run" / "Format-Serving" / "model.ckpt-600.index").exists()
+
+
+@pytest.mark.slow
+def test_mirrored_workers_without_chief_and_evaluator(
+    command: Command, arguments: list[object], tmp_path: pathlib.Path
+) -> None:
+    """Worker 0 is the chief, and evaluates and exports in the end: TensorFlow would leave that undone."""
+    config = ["--custom-config", '{"mirrored": true}']
+    done = command(*arguments, "--train-steps", 300, "--cluster", "worker=2", *config)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert record(tmp_path / "out")["metrics"]["eval"]["accuracy"] > 0.9
+    assert (tmp_path / "out" / "model" / "Format-Serving" / "saved_model.pb").exists()
+
+
+def processes_of(role: str) -> list[int]:
+    """Returns the training processes with this role in their TF_CONFIG, of all that run on this machine."""
+    found = []
+    for folder in pathlib.Path("/proc").iterdir():
+        try:
+            line, environment = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
+        except OSError:
+            continue
+        if b"training_worker" in line and f'"type": "{role}"'.encode() in environment:
+            found.append(int(folder.name))
+    return found
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 120) -> Any:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if value := condition():
+            return value
+        time.sleep(0.2)
+    raise AssertionError("it did not come about in time")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["a dead parameter server", "an interrupt"])
+def test_all_of_it_ends_together(how: str, arguments: list[object], tmp_path: pathlib.Path) -> None:
+    line = [sys.executable, "-m", "generic_trainer.cli.main", *map(str, arguments)]
+    line += ["--train-steps", "10000000", "--cluster", "chief=1,worker=1,ps=1"]
+    running = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        checkpoints = tmp_path / "out" / "model_run" / "Format-Serving"
+        wait_for(lambda: (checkpoints / "checkpoint").exists())
+        if how == "an interrupt":
+            running.send_signal(signal.SIGINT)
+        else:
+            [server] = processes_of("ps")
+            os.kill(server, signal.SIGKILL)
+        _, errors = running.communicate(timeout=60)
+    finally:
+        running.kill()
+    if how == "an interrupt":
+        assert running.returncode == 130
+        assert errors.splitlines()[-1] == "generic-trainer: interrupted; no model was published."
+    else:
+        assert running.returncode == 1
+        assert "The ps 0 process was ended by SIGKILL" in errors.splitlines()[-1]
+    assert not any(processes_of(role) for role in ("chief", "worker", "ps"))
+    assert not (tmp_path / "out" / "model" / "Format-Serving").exists()
+
+
+def test_tf_config_is_checked_before_anything_starts(command: Command, arguments: list[object]) -> None:
+    done = command(*arguments, env={**os.environ, "TF_CONFIG": '{"cluster": {"chief": ["a:1"]}}'})
+    assert done.returncode == 2
+    assert "needs a task with type and index, not None" in done.stderr
+    done = command(*arguments, "--cluster", "chief=1,woker=2")
+    assert done.returncode == 2
+    assert "Did you mean 'worker'?" in done.stderr
