@@ -19,12 +19,14 @@ def base_model_path(uri: str) -> str:
     """Returns the SavedModel's folder in a Model artifact, in a layout of any TFX release.
 
     These are `Format-Serving` or `serving_model_dir`, holding the SavedModel itself or, as Estimators
-    export, `export/NAME/TIMESTAMP`, of which the newest is taken; or the SavedModel right at the URI.
+    export, `export/NAME/TIMESTAMP`, of which the newest is taken; or the SavedModel right at the URI; or
+    what `generic-trainer train` writes, which has them all below `model`.
 
     Raises:
       InputError: When there is no SavedModel in any of these places.
     """
-    for folder in [*(os.path.join(uri, name) for name in SERVING_DIRS), uri]:
+    artifact = os.path.join(uri, "model") if file_io.isdir(os.path.join(uri, "model")) else uri
+    for folder in [*(os.path.join(artifact, name) for name in SERVING_DIRS), uri]:
         if file_io.isdir(folder) and (found := find_saved_model(folder)):
             return found
     raise InputError(f"base_model {uri}: no SavedModel in {', '.join(SERVING_DIRS)}, or at the folder itself.")

@@ -8,7 +8,7 @@ from types import ModuleType
 from ..errors import ModuleError
 from ..options import TrainingOptions
 from . import RunFn, function_in
-from .trainer_fn import takes_two
+from .signatures import takes_features_and_labels, takes_fn_args_and_schema
 
 NEEDS = "a function run_fn(fn_args), or the name of another function that takes fn_args"
 
@@ -17,8 +17,10 @@ def matches(module: ModuleType, function: str | None) -> str:
     """Returns evidence when the module has the named function, or `run_fn` when none is named."""
     name = function or "run_fn"
     candidate = getattr(module, name, None)
-    if not callable(candidate) or (function is not None and takes_two(candidate)):
+    if not callable(candidate):
         return ""
+    if function and (takes_fn_args_and_schema(candidate) or takes_features_and_labels(candidate)):
+        return ""  # a trainer_fn or a model_fn by another name
     return f"it defines {name}" if function is None else f"the function {name} was named"
 
 

@@ -6,7 +6,6 @@ The shim does what TFX's executor of that time did (1.15.1 had it last); see `es
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -17,6 +16,7 @@ from ..options import TrainingOptions
 from ..schema_file import read_schema
 from . import RunFn, function_in
 from .estimator_training import EstimatorJob, at_work, train_and_export
+from .signatures import takes_fn_args_and_schema
 
 NEEDS = "a function trainer_fn(fn_args, schema) that returns a dict with estimator, train_spec and eval_spec"
 _KEYS = ("estimator", "train_spec", "eval_spec")
@@ -26,23 +26,10 @@ def matches(module: ModuleType, function: str | None) -> str:
     """Returns evidence when the module has `trainer_fn` and no `run_fn`, or names a function of two arguments."""
     if function is not None:
         candidate = getattr(module, function, None)
-        return f"the function {function} takes fn_args and schema" if takes_two(candidate) else ""
+        return f"the function {function} takes fn_args and schema" if takes_fn_args_and_schema(candidate) else ""
     if callable(getattr(module, "run_fn", None)):
         return ""  # a module that grew a run_fn wants it to be used
     return "it defines trainer_fn" if callable(getattr(module, "trainer_fn", None)) else ""
-
-
-def takes_two(function: Any) -> bool:
-    """Returns whether a function takes fn_args and schema, rather than fn_args alone."""
-    if not callable(function):
-        return False
-    try:
-        signature = inspect.signature(function)
-        signature.bind(object(), object())
-    except (TypeError, ValueError):
-        return False
-    required = [p for p in signature.parameters.values() if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
-    return len(required) == 2
 
 
 def run_fn(module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
@@ -81,7 +68,7 @@ def _checked(spec: Any, where: str) -> Mapping[str, Any]:
 
     if not isinstance(spec, Mapping):
         raise ModuleError(f"{where} must return a dict with {', '.join(_KEYS)}; it returned {spec!r}.")
-    kinds = (tf.estimator.Estimator, tf.estimator.TrainSpec, tf.estimator.EvalSpec)
+    kinds = (tf.compat.v1.estimator.Estimator, tf.estimator.TrainSpec, tf.estimator.EvalSpec)
     for key, kind in zip(_KEYS, kinds, strict=True):
         if key not in spec:
             raise ModuleError(f"{where} returned a dict without {key!r}; it has {', '.join(map(str, spec))}.")
