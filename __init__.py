@@ -16,6 +16,7 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .components.trainer import Trainer
+    from .executors.dialects import run_as
     from .executors.errors import InputError, ModelCheckError, ModuleError, TrainerError, TrainingProcessError
     from .executors.fn_args import FnArgs
     from .executors.generic_executor import GenericExecutor
@@ -34,6 +35,7 @@ _HOMES = {
     "TrainingOptions": "executors.options",
     "TrainingProcessError": "executors.errors",
     "check_saved_model": "executors.saved_model",
+    "run_as": "executors.dialects",
     "train": "executors.training_run",
 }
 
@@ -49,6 +51,7 @@ __all__ = [
     "TrainingProcessError",
     "__version__",
     "check_saved_model",
+    "run_as",
     "train",
 ]
 

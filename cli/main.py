@@ -17,6 +17,8 @@ from ..executors.errors import TrainerError
 from ..executors.logs import show_logs
 from ..executors.raised_errors import RemoteTraceback, traceback_of
 from ..version import __version__
+from .convert import convert
+from .predict import predict
 from .run import run
 from .train import train
 
@@ -31,6 +33,8 @@ def cli(verbose: bool) -> None:
 
 cli.add_command(train)
 cli.add_command(run)
+cli.add_command(predict)
+cli.add_command(convert)
 
 
 def main() -> None:

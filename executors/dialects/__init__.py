@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.metadata
+import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Protocol
@@ -62,10 +63,7 @@ def choose(
       ModuleError: When no dialect fits, or more than one.
     """
     if options.dialect != "auto":
-        if options.dialect not in dialects:
-            known = ", ".join(sorted(dialects))
-            near = did_you_mean(options.dialect, dialects)
-            raise InputError(f"dialect={options.dialect!r} is not installed; there are auto, {known}.{near}")
+        _require_installed(options.dialect, dialects)
         evidence = {options.dialect: f"dialect={options.dialect!r} was asked for"}
     else:
         found = {name: dialect.matches(module, function) for name, dialect in dialects.items()}
@@ -74,6 +72,35 @@ def choose(
         raise ModuleError(_explain(module, function, evidence, dialects))
     [(name, reason)] = evidence.items()
     return name, reason, dialects[name].run_fn(module, function, options)
+
+
+def run_as(dialect: str, module: ModuleType | str, fn_args: FnArgs, function: str | None = None) -> object:
+    """Trains a module as a dialect does it: for a `run_fn` in a module that is written in another dialect.
+
+        def run_fn(fn_args):
+            from generic_trainer import run_as
+
+            return run_as("trainer_fn", __name__, fn_args)
+
+    `generic-trainer convert` adds these lines.
+
+    Args:
+      dialect: The name of an installed dialect.
+      module: The module or its `__name__`.
+      fn_args: What the module's `run_fn` was given.
+      function: The function that the dialect is to use, if it has another name than the dialect's.
+
+    Returns:
+      The metrics that the training returns.
+
+    Raises:
+      InputError: When there is no such dialect.
+      ModuleError: When the module lacks what the dialect needs.
+    """
+    dialects = installed()
+    _require_installed(dialect, dialects)
+    found = sys.modules[module] if isinstance(module, str) else module
+    return dialects[dialect].run_fn(found, function, TrainingOptions())(fn_args)
 
 
 def function_in(module: ModuleType, name: str, needs: str) -> Callable[..., Any]:
@@ -87,6 +114,12 @@ def function_in(module: ModuleType, name: str, needs: str) -> Callable[..., Any]
         raise ModuleError(f"Training module {module.__file__} has no function {name!r}; the dialect needs {needs}.")
     found: Callable[..., Any] = function
     return found
+
+
+def _require_installed(name: str, dialects: Mapping[str, Dialect]) -> None:
+    if name not in dialects:
+        known = ", ".join(sorted(dialects))
+        raise InputError(f"dialect={name!r} is not installed; there are auto, {known}.{did_you_mean(name, dialects)}")
 
 
 def _explain(

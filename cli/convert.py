@@ -1,0 +1,33 @@
+"""`generic-trainer convert MODULE`: gives a module of an older dialect a `run_fn`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from ..executors import conversion
+
+
+@click.command()
+@click.argument("module")
+@click.option("--write", is_flag=True, help="Change the file, too.")
+@click.option(
+    "--function", metavar="NAME", help="The function to train with, if trainer_fn or model_fn does not say it."
+)
+def convert(module: str, write: bool, function: str | None) -> None:
+    r"""Shows the lines that give MODULE a run_fn, as a diff.
+
+    \b
+    Example:
+      generic-trainer convert taxi_estimator.py --write
+
+    MODULE is a file or package.module with a trainer_fn or a model_fn. It is not executed.
+    """
+    sys.path.insert(0, os.getcwd())
+    converted = conversion.convert(module, function)
+    click.echo(converted.diff(), nl=False)
+    if write:
+        converted.write()
+        click.echo(f"Wrote {converted.path}.", err=True)

@@ -1,0 +1,51 @@
+"""`generic-trainer predict`: a model's answers to files of examples."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+import click
+
+from ..executors.prediction_request import OUTPUT_ENDINGS, STDOUT, PredictionRequest
+
+
+@click.command()
+@click.option("--model", required=True, metavar="DIR", help="A SavedModel, a Model artifact, or what `train` wrote.")
+@click.option("--examples", multiple=True, required=True, metavar="GLOB", help="Files of examples; may be repeated.")
+@click.option(
+    "--output", required=True, metavar="FILE", help=f"Ends in {', '.join(OUTPUT_ENDINGS)}; - prints JSON lines."
+)
+@click.option("--signature", metavar="NAME", help="Default: serving_default, predict, or the only one.")
+@click.option("--batch-size", type=click.IntRange(1), default=512, show_default=True, help="Examples asked at once.")
+@click.option(
+    "--op-package", "op_packages", multiple=True, metavar="PACKAGE", help="Registers ops that the model uses."
+)
+def predict(model: str, examples: tuple[str, ...], output: str, **flags: object) -> None:
+    r"""Puts every example to a SavedModel and writes one prediction for each.
+
+    \b
+    Example:
+      generic-trainer predict --model out --examples 'iris/eval/*' --output predictions.jsonl
+
+    Examples are TFRecords of tf.Examples, CSV with a header (.csv; an empty cell is a missing value) or one JSON
+    object a line (.jsonl, .json); each may be gzipped. In JSON lines that are written, "NaN" and "Infinity" are
+    strings, and bytes that are not UTF-8 are {"b64": …}.
+    """
+    request = PredictionRequest.of(model, examples, output, **flags)
+
+    from ..executors.prediction import predict as predict_all  # imports TensorFlow: seconds
+
+    try:
+        summary = predict_all(request)
+    except BrokenPipeError:
+        _end_like_a_filter()
+    place = "standard output" if output == STDOUT else output
+    click.echo(f"{summary.count} predictions of the signature {summary.signature!r}: {place}", err=True)
+
+
+def _end_like_a_filter() -> NoReturn:
+    """Ends quietly after `… | head`, whose reader has gone, with the exit code of a process that SIGPIPE ended."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(141)

@@ -1,0 +1,79 @@
+"""From a batch of examples to what a signature takes: serialized tf.Examples, or one array for each named input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from .errors import InputError, did_you_mean
+from .input_arrays import UnfitRowError, arrow_type, input_array
+from .inputs.columns import from_tf_examples, inferred_types, to_tf_examples, typed_columns
+from .inputs.example_files import TF_RECORD, Batch, ExampleFile
+from .serving_signature import ServingSignature
+
+Feed = Callable[[Batch], dict[str, Any]]
+
+
+def feed_for(signature: ServingSignature, files: Sequence[ExampleFile]) -> Feed:
+    """Returns the function that turns a batch into {input: array}.
+
+    A signature with one string input gets serialized tf.Examples if its graph parses some, or if the examples have no
+    feature of the input's name. TFRecords are handed over as they are; out of other files, the features that the graph
+    parses become tf.Examples with the types that it parses. Where these cannot be read off, the files are read once
+    more in advance to infer them. Any other signature gets the features that are called as its inputs are.
+
+    Args:
+      signature: What will be asked.
+      files: All files, for types that have to be inferred.
+    """
+    record_input = signature.record_input
+    inferred: dict[str, Any] = {}
+
+    def feed(batch: Batch) -> dict[str, Any]:
+        if record_input is None or (signature.parsed is None and _has_feature(batch, record_input)):
+            return _named(signature, batch)
+        if batch.file.kind == TF_RECORD:
+            return {record_input: np.array(batch.records, dtype=object)}
+        if not signature.parsed and not inferred:
+            inferred.update(inferred_types(file for file in files if file.kind != TF_RECORD))
+        columns = typed_columns(batch, signature.parsed or inferred)
+        return {record_input: np.array(to_tf_examples(columns, batch.size), dtype=object)}
+
+    return feed
+
+
+def _has_feature(batch: Batch, name: str) -> bool:
+    if batch.file.kind != TF_RECORD:
+        return name in batch.columns
+    try:
+        return name in tf.train.Example.FromString(batch.records[0]).features.feature
+    except ValueError:  # protobuf's DecodeError: a record of another kind
+        return False
+
+
+def _named(signature: ServingSignature, batch: Batch) -> dict[str, Any]:
+    if batch.file.kind == TF_RECORD:
+        columns = from_tf_examples(batch)
+        there = list(columns)
+    else:
+        columns = typed_columns(batch, {name: arrow_type(spec.dtype) for name, spec in signature.inputs.items()})
+        there = list(batch.columns)
+    for name in signature.inputs:
+        if name not in columns:
+            raise InputError(
+                f"{batch.where(0)}: there is no feature {name!r}, which the signature {signature.name!r} takes; "
+                f"there are {', '.join(sorted(there)) or 'none'}.{did_you_mean(name, there)}"
+            )
+    return {name: _array(batch, name, columns[name], spec) for name, spec in signature.inputs.items()}
+
+
+def _array(batch: Batch, name: str, column: Any, spec: Any) -> Any:
+    try:
+        return input_array(column, spec)
+    except UnfitRowError as error:
+        raise InputError(
+            f"{batch.where(error.row)}: feature {name!r} {error}; the signature takes {spec.dtype.name} {spec.shape}."
+        ) from error

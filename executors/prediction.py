@@ -1,0 +1,101 @@
+"""Batch prediction: every example of some files is put to a SavedModel, and its answers are written to one file.
+
+Examples and answers stream through, a batch at a time, so that files may be as large as they like. What the model takes
+is told by its signature and its graph; see `model_inputs`.
+
+Usage:
+
+    summary = predict(PredictionRequest.of("serving/", ["eval/*"], "predictions.jsonl"))
+    summary.count
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from . import prediction_files
+from .errors import InputError
+from .inputs.example_files import Batch, batches
+from .model_inputs import Feed, feed_for
+from .prediction_request import PredictionRequest
+from .serving_signature import ServingSignature, load_signature
+
+# Lines of TensorFlow's errors that tell where in TensorFlow it happened.
+_NOISE = ("Graph execution error", "Detected at node", "Node:", "<stack traces", "[[{{", "File ", "(most recent call")
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictionSummary:
+    """What was predicted.
+
+    Attributes:
+      count: How many predictions there are, one for each example.
+      signature: The signature that was asked.
+    """
+
+    count: int
+    signature: str
+
+
+def predict(request: PredictionRequest) -> PredictionSummary:
+    """Writes a prediction for every example, in the examples' order.
+
+    Raises:
+      InputError: When the model cannot be loaded, or an example does not fit it; it names file and row. There is no
+        output file then, or the one of before.
+    """
+    signature = load_signature(request.model, request.signature, request.op_packages)
+    feed = feed_for(signature, request.files)
+    count = 0
+    with prediction_files.opened(request.output) as predictions:
+        for batch in _batches(request, signature.batch_size or request.batch_size):
+            predictions.write(_answers(signature, feed, batch))
+            count += batch.size
+    return PredictionSummary(count, signature.name)
+
+
+def _batches(request: PredictionRequest, size: int) -> Iterator[Batch]:
+    for file in request.files:
+        yield from batches(file, size)
+
+
+def _answers(signature: ServingSignature, feed: Feed, batch: Batch) -> dict[str, Any]:
+    inputs = _filled_up(feed(batch), signature.batch_size or batch.size)
+    try:
+        outputs = signature(inputs)
+    except Exception as error:  # a traced function raises whatever is in it
+        raise _failed(signature, inputs, batch, error) from error
+    size = signature.batch_size or batch.size
+    for name, value in outputs.items():
+        if value.shape[:1] != (size,):
+            raise InputError(
+                f"The signature {signature.name!r} answers {size} examples with {name} of shape {value.shape}; its "
+                "first dimension must count the examples."
+            )
+    return {name: value[: batch.size] for name, value in sorted(outputs.items())}
+
+
+def _filled_up(inputs: Mapping[str, Any], size: int) -> dict[str, Any]:
+    """Returns inputs of `size` examples: the last one again and again, where a file ends before a batch is full."""
+    return {name: value[np.minimum(np.arange(size), len(value) - 1)] for name, value in inputs.items()}
+
+
+def _failed(signature: ServingSignature, inputs: Mapping[str, Any], batch: Batch, error: Exception) -> InputError:
+    """Returns the error with the row that caused it, if it is a single one."""
+    where = f"{batch.where(0)} to {batch.first + batch.size - 1}" if batch.size > 1 else batch.where(0)
+    for index in range(batch.size if signature.batch_size is None else 0):
+        try:
+            signature({name: value[index : index + 1] for name, value in inputs.items()})
+        except Exception as cause:  # as above
+            where, error = batch.where(index), cause
+            break
+    return InputError(f"{where}: the signature {signature.name!r} fails: {type(error).__name__}: {_gist(error)}")
+
+
+def _gist(error: Exception) -> str:
+    lines = [line.strip() for line in str(getattr(error, "message", error)).splitlines()]
+    return " ".join(line for line in lines if line and not line.startswith(_NOISE)) or str(error)
