@@ -31,6 +31,9 @@ from .training_flags import custom_config_flag, options_from, parse_custom_confi
     show_default=True,
     help="Which metrics to evaluate; auto reads it off the module's loss.",
 )
+@click.option(
+    "--slice-by", multiple=True, metavar="FEATURE", help="Evaluate for each value of a raw feature; may be repeated."
+)
 @click.option("--eval-config", default="", metavar="FILE", help="A tfma.EvalConfig in JSON, instead of --label.")
 @click.option("--schema", default="", metavar="FILE", help="A Schema to use instead of an inferred one.")
 @click.option("--metadata", default="", metavar="URL", help="SQLite file or mysql://user:password@host:port/database.")
@@ -56,7 +59,8 @@ def run(custom_config: str | None, **flags: Any) -> None:
 
     from ..pipelines.local import LocalPipeline, run_pipeline  # imports TensorFlow and TFX: seconds
 
-    flags["beam_args"] = tuple(flags["beam_args"])
+    for repeated in ("beam_args", "slice_by"):
+        flags[repeated] = tuple(flags[repeated])
     outcome = run_pipeline(LocalPipeline(custom_config=parse_custom_config(custom_config), training=training, **flags))
     if outcome.cached:
         click.echo(f"From the cache: {', '.join(outcome.cached)}")
@@ -67,5 +71,8 @@ def run(custom_config: str | None, **flags: Any) -> None:
         "Metadata": outcome.metadata,
     }
     print_summary(places, outcome.metrics)
+    for name, metrics in outcome.slices.items():
+        own = (f"{metric} {value:.4g}" for metric, value in metrics.items() if not metric.endswith("_diff"))
+        click.echo(f"{name}: {', '.join(own)}")
     if outcome.blessed is False:
         click.echo("The model was not blessed: it missed the Evaluator's threshold, so it was not pushed.", err=True)

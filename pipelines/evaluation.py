@@ -1,7 +1,7 @@
 """The Evaluator's configuration for a model of which only the label and the module's source are known.
 
-TFMA must be told what the label is and which metrics mean something for it. A person reads the second off
-the loss in the source; so does `task_of`.
+TFMA must be told what the label is, which metrics mean something for it, and which of the model's answers they are
+computed from. A person reads the last two off the source; so do `task_of` and `predictions_of`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from google.protobuf import json_format
 from tensorflow_model_analysis.proto import config_pb2
 
 from ..executors.errors import InputError
+from ..executors.estimator.eval_export import LABEL, LABEL_SIGNATURE
 from ..executors.layouts import read_json_object
 from ..executors.module_source import parsed
+from .estimator_predictions import Predictions
 
 TASKS = ("auto", "binary", "multiclass", "regression")
 
@@ -49,7 +51,13 @@ def exports_transform_signature(files: Sequence[str]) -> bool:
 
 
 def eval_config(
-    label: str, task: str, *, transform_features: bool = False, worst_loss: float = 0.0
+    label: str,
+    task: str,
+    *,
+    transform_features: bool = False,
+    estimator: Predictions | None = None,
+    slice_by: Sequence[str] = (),
+    worst_loss: float = 0.0,
 ) -> config_pb2.EvalConfig:
     """Returns a TFMA configuration: metrics for the task, and one threshold that blesses or refuses.
 
@@ -58,20 +66,30 @@ def eval_config(
       task: One of `TASKS` but "auto", or "unknown".
       transform_features: Whether TFMA gets features and label through the model's signature
         `transform_features`.
+      estimator: What the module's Estimator predicts, if it has one.
+      slice_by: Features; metrics are computed for each of their values as well.
       worst_loss: By how much the task's first metric may be worse than the last blessed model's.
     """
-    model_spec = config_pb2.ModelSpec(signature_name="serving_default", label_key=label)
-    if transform_features:
-        model_spec.preprocessing_function_names.append(_TRANSFORM_SIGNATURE)
+    if estimator is not None:
+        model_spec = _estimator_spec(label, estimator)
+    else:
+        model_spec = config_pb2.ModelSpec(signature_name="serving_default", label_key=label)
+        if transform_features:
+            model_spec.preprocessing_function_names.append(_TRANSFORM_SIGNATURE)
     metrics = []
     for number, name in enumerate(_METRICS[task]):
         metric = config_pb2.MetricConfig(class_name=name)
         if number == 0 and name in _HIGHER_IS_BETTER:
-            metric.threshold.CopyFrom(_threshold(name, worst_loss))
+            # A slice of few examples has an AUC by chance: slices inform, all examples together decide.
+            over_all = config_pb2.PerSliceMetricThreshold(
+                slicing_specs=[config_pb2.SlicingSpec()], threshold=_threshold(name, worst_loss)
+            )
+            metric.per_slice_thresholds.append(over_all)
         metrics.append(metric)
+    slices = [config_pb2.SlicingSpec(feature_keys=[feature]) for feature in slice_by]
     return config_pb2.EvalConfig(
         model_specs=[model_spec],
-        slicing_specs=[config_pb2.SlicingSpec()],
+        slicing_specs=[config_pb2.SlicingSpec(), *slices],
         metrics_specs=[config_pb2.MetricsSpec(metrics=metrics)],
     )
 
@@ -87,6 +105,22 @@ def read_eval_config(path: str) -> config_pb2.EvalConfig:
         return json_format.ParseDict(values, config_pb2.EvalConfig())
     except json_format.ParseError as error:
         raise InputError(f"--eval-config {path} is not a tfma.EvalConfig in JSON: {error}") from error
+
+
+def _estimator_spec(label: str, estimator: Predictions) -> config_pb2.ModelSpec:
+    """Returns where TFMA finds an Estimator's predictions and labels.
+
+    Without a signature's name TFMA takes `predict` if the model has it, else `serving_default`. An Estimator that
+    comes with a receiver for the evaluation is evaluated through it, as TFX has it: by the model in `Format-TFMA`.
+    """
+    if not estimator.labelled:
+        return config_pb2.ModelSpec(label_key=label, prediction_key=estimator.key)
+    return config_pb2.ModelSpec(
+        model_type="tfma_eval",
+        preprocessing_function_names=[LABEL_SIGNATURE],
+        label_key=LABEL,
+        prediction_key=estimator.key,
+    )
 
 
 def _threshold(name: str, worst_loss: float) -> config_pb2.MetricThreshold:

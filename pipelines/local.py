@@ -35,15 +35,17 @@ from tfx.types.standard_artifacts import Model, ModelBlessing
 from ..components.trainer import Trainer
 from ..components.transform import Transform
 from ..executors import file_io
-from ..executors.errors import InputError
+from ..executors.errors import InputError, did_you_mean
 from ..executors.module_source import ModuleSource, defines, find_source
 from ..executors.options import TrainingOptions
 from ..executors.raised_errors import last_remembered
 from ..executors.schema_file import read_schema
 from . import evaluation
+from .estimator_predictions import predictions_of
 from .examples import example_gen_for
 from .metadata_store import connection_config, shown
 from .outcome import Outcome, outcome_of
+from .raw_features import raw_feature_names
 
 _MARKER = "generic_trainer_pipeline.json"
 _BEAM_ARGS = ("--direct_running_mode=in_memory", "--direct_num_workers=1")
@@ -65,7 +67,8 @@ class LocalPipeline:
       label: The label's feature name, in the data or among the transformed features. Without it
         there is no Evaluator, and every model that passes the trainer's check is pushed.
       task: What kind of label it is; "auto" reads it off the loss that the module names.
-      eval_config: A JSON file with a tfma.EvalConfig, instead of label and task.
+      slice_by: Features of the raw examples; the model is evaluated for each of their values as well.
+      eval_config: A JSON file with a tfma.EvalConfig, instead of label, task and slices.
       schema: A Schema file to use instead of an inferred one.
       custom_config: For `fn_args.custom_config`.
       metadata: `mysql://user:password@host:port/database`, or a SQLite file (default: in the root).
@@ -85,6 +88,7 @@ class LocalPipeline:
     eval_steps: int = 0
     label: str = ""
     task: str = "auto"
+    slice_by: tuple[str, ...] = ()
     eval_config: str = ""
     schema: str = ""
     custom_config: dict[str, Any] | None = None
@@ -210,10 +214,34 @@ def _eval_config(options: LocalPipeline, source: ModuleSource) -> Any:
         return evaluation.read_eval_config(options.eval_config)
     if not options.label:
         return None
-    task = evaluation.task_of(source.files) if options.task == "auto" else options.task
+    estimator = predictions_of(source.files)
+    if estimator is not None and not estimator.labelled:
+        _require_raw_label(options)
+    task = options.task
+    if task == "auto":
+        task = estimator.task if estimator and estimator.task != "unknown" else evaluation.task_of(source.files)
     return evaluation.eval_config(
-        options.label, task, transform_features=evaluation.exports_transform_signature(source.files)
+        options.label,
+        task,
+        transform_features=evaluation.exports_transform_signature(source.files),
+        estimator=estimator,
+        slice_by=options.slice_by,
     )
+
+
+def _require_raw_label(options: LocalPipeline) -> None:
+    """Makes sure that the label can be had: an Estimator's serving model has no signature for transformed features.
+
+    Raises:
+      InputError: When the raw examples do not have it.
+    """
+    names = raw_feature_names(options.data)
+    if options.label not in names:
+        raise InputError(
+            f"--label {options.label}: the examples in {options.data} have no such feature."
+            f"{did_you_mean(options.label, names)} For a label that only Transform makes, the Estimator's module must "
+            "come with an eval_input_receiver_fn (see module_files/taxi_estimator.py)."
+        )
 
 
 def _claim_root(root: str, name: str) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import ml_metadata as mlmd
 from ml_metadata.proto import metadata_store_pb2
 
+_ALL = "all examples"
+
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
@@ -22,6 +24,7 @@ class Outcome:
       blessed: The Evaluator's verdict, or None when there was none.
       metadata: Where ML Metadata lies.
       metrics: {"eval": {...}} of the Evaluator over all examples, or what training logged.
+      slices: The same metrics for each slice that was asked for: {"trip_start_hour=3": {...}}.
       cached: Names of the steps that were taken from the cache.
     """
 
@@ -32,6 +35,7 @@ class Outcome:
     metadata: str
     metrics: dict[str, dict[str, float]]
     cached: tuple[str, ...]
+    slices: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
 
 
 def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, metadata_shown: str) -> Outcome:
@@ -54,17 +58,19 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
     cached = metadata_store_pb2.Execution.CACHED
     evaluation, blessing = artifacts.get("ModelEvaluation"), artifacts.get("ModelBlessing")
     pushed, model = artifacts.get("PushedModel"), artifacts.get("Model")
-    metrics = _evaluated(evaluation.uri) if evaluation is not None else {}
+    slices = _evaluated(evaluation.uri) if evaluation is not None else {}
+    overall = slices.pop(_ALL, {})
     return Outcome(
         model=model.uri if model is not None else None,
         model_run=artifacts["ModelRun"].uri if "ModelRun" in artifacts else None,
         pushed_model=_destination(pushed) if pushed is not None else None,
         blessed=bool(blessing.custom_properties["blessed"].int_value) if blessing is not None else None,
         metadata=metadata_shown,
-        metrics=metrics or (_logged(model) if model is not None else {}),
+        metrics={"eval": overall} if overall else _logged(model) if model is not None else {},
         cached=tuple(
             sorted(_node(store, execution) for execution in executions if execution.last_known_state == cached)
         ),
+        slices=slices,
     )
 
 
@@ -96,21 +102,29 @@ def _destination(pushed: Any) -> str | None:
 
 
 def _evaluated(uri: str) -> dict[str, dict[str, float]]:
-    """Returns TFMA's metrics over all examples."""
+    """Returns TFMA's metrics for each slice; that of all examples is called `_ALL`."""
     import tensorflow_model_analysis as tfma
 
-    values: dict[str, float] = {}
-    result = tfma.load_eval_result(uri)
-    for slice_key, outputs in result.slicing_metrics:
-        if slice_key != ():
-            continue
+    slices: dict[str, dict[str, float]] = {}
+    for slice_key, outputs in tfma.load_eval_result(uri).slicing_metrics:
+        name = ", ".join(f"{feature}={_shown(value)}" for feature, value in slice_key) or _ALL
         for by_class in outputs.values():
             for by_name in by_class.values():
-                for name, value in by_name.items():
+                for metric, value in by_name.items():
                     number = value.get("doubleValue") if isinstance(value, dict) else value
                     if isinstance(number, (int, float)) and math.isfinite(number):
-                        values[name] = float(number)
-    return {"eval": values} if values else {}
+                        slices.setdefault(name, {})[metric] = float(number)
+    return dict(sorted(slices.items(), key=lambda item: _by_number(item[0])))
+
+
+def _shown(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _by_number(name: str) -> tuple[str, float, str]:
+    """Orders `hour=2` before `hour=10`."""
+    feature, _, value = name.rpartition("=")
+    return feature, float(value) if value.isdecimal() else math.inf, value
 
 
 def _logged(model: Any) -> dict[str, dict[str, float]]:

@@ -1,8 +1,8 @@
 """`tfma.export` on TFMA releases that dropped it (0.47 and later).
 
 Modules for TFX up to 0.29 describe an evaluation model with `tfma.export.EvalInputReceiver` and write it with
-`tfma.export.export_eval_savedmodel`. No release after 0.46 reads such a model: TFMA evaluates the serving model from
-raw examples instead. So the names resolve, the description is accepted, and writing it says that it is not needed.
+`tfma.export.export_eval_savedmodel`. No release after 0.46 reads such a model. So the names resolve, and what is
+written is a SavedModel that these releases do read.
 """
 
 from __future__ import annotations
@@ -30,9 +30,23 @@ class EvalInputReceiver(NamedTuple):
     input_refs: Any = None
 
 
-def export_eval_savedmodel(*unused_args: Any, **unused_options: Any) -> None:
-    """Writes nothing: no release of TFMA from 0.47 on reads an evaluation SavedModel."""
-    logging.info("No evaluation SavedModel is written: this TFMA evaluates the serving model from raw examples.")
+def export_eval_savedmodel(**arguments: Any) -> Any:
+    """Writes the evaluation model: by TFMA's own function where it has one, else as in `eval_export`.
+
+    What cannot be written there is skipped with a line: serving never needs it, and the Evaluator only where the
+    label is not in the raw examples.
+    """
+    # A module that describes its evaluation by TFMA's receiver has imported TFMA.
+    own = getattr(sys.modules.get("tensorflow_model_analysis"), "export", None)
+    if own not in (None, sys.modules[__name__]):
+        return own.export_eval_savedmodel(**arguments)
+    from . import eval_export
+
+    try:
+        return eval_export.export_eval_savedmodel(**arguments)
+    except Exception as error:
+        logging.warning("No evaluation model is written: %s: %s", type(error).__name__, error)
+        return None
 
 
 def restore_tfma_export() -> None:

@@ -1,0 +1,78 @@
+"""The evaluation model of an Estimator, in a form that today's TFMA reads.
+
+An Estimator's serving model answers with predictions, and the label of an example may be nowhere in it: TFX's modules
+compute it in `eval_input_receiver_fn`, mostly by the transform graph. TFMA up to 0.46 had a format of its own for a
+model that gives both. Since then it asks any SavedModel: predictions of one signature, labels of another. So this
+writes the serving model once more, with the evaluation's receiver in front and a second signature:
+
+    predict, serving_default, …     what the model_fn exports, from serialized examples
+    transform_features              `label`, from serialized examples; each by its name when there are several
+
+TFMA takes it with `ModelSpec(model_type="tfma_eval", preprocessing_function_names=["transform_features"],
+label_key="label", prediction_key=…)`; the model type makes TFX look for it in `Format-TFMA`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+LABEL_SIGNATURE = "transform_features"
+LABEL = "label"
+_EVAL_TAG = "eval"  # that TFMA loads for the model type tfma_eval
+
+
+def export_eval_savedmodel(
+    estimator: Any,
+    export_dir_base: str,
+    eval_input_receiver_fn: Callable[[], Any],
+    serving_input_receiver_fn: Any = None,
+    assets_extra: Mapping[str, str] | None = None,
+    checkpoint_path: str | None = None,
+) -> str:
+    """Writes the evaluation model; the arguments are those of TFMA's function of this name.
+
+    Args:
+      estimator: The trained Estimator.
+      export_dir_base: The model goes to `<export_dir_base>/<timestamp>`.
+      eval_input_receiver_fn: Returns features, labels, and a placeholder `examples`.
+      serving_input_receiver_fn: Not needed.
+      assets_extra: {name below `assets.extra`: file to copy}.
+      checkpoint_path: The weights (default: the latest checkpoint's). A SavedModel's, `…/variables/variables`, do.
+
+    Returns:
+      The model's folder.
+    """
+    del serving_input_receiver_fn
+    labels: dict[str, Any] = {}
+    examples: list[Any] = []
+
+    def receiver_fn() -> Any:
+        receiver = eval_input_receiver_fn()
+        labels.update(receiver.labels if isinstance(receiver.labels, Mapping) else {LABEL: receiver.labels})
+        examples.append(receiver.receiver_tensors["examples"])
+        return tf.estimator.export.ServingInputReceiver(receiver.features, {"examples": examples[0]})
+
+    folder = estimator.export_saved_model(
+        export_dir_base, receiver_fn, assets_extra=assets_extra, checkpoint_path=checkpoint_path
+    )
+    folder = tf.compat.as_str(folder)
+    with examples[0].graph.as_default():
+        signature = tf.compat.v1.saved_model.predict_signature_def({"examples": examples[0]}, labels)
+    _add_signature(os.path.join(folder, tf.saved_model.SAVED_MODEL_FILENAME_PB), signature)
+    return folder
+
+
+def _add_signature(path: str, signature: Any) -> None:
+    """Adds the label's signature to a SavedModel's only graph, which holds its tensors already, and retags it."""
+    with tf.io.gfile.GFile(path, "rb") as file:
+        saved_model = saved_model_pb2.SavedModel.FromString(file.read())
+    [graph] = saved_model.meta_graphs
+    graph.signature_def[LABEL_SIGNATURE].CopyFrom(signature)
+    graph.meta_info_def.tags[:] = [_EVAL_TAG]
+    with tf.io.gfile.GFile(path, "wb") as file:
+        file.write(saved_model.SerializeToString())
