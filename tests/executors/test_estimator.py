@@ -200,8 +200,46 @@ def test_a_trainer_fn_module_runs_unchanged(
     work = out / "model_run" / "Format-Serving"
     assert {path.name for path in (work / "export").iterdir()} == {"final", "best", "latest"}
     assert (work / "checkpoint").exists()
-    # TFMA reads evaluation models up to the release that goes with TensorFlow 2.15.
-    assert (out / "model" / "Format-TFMA" / "saved_model.pb").exists() is not RESTORED
+    assert (out / "model" / "Format-TFMA" / "saved_model.pb").exists()
+
+
+RFC = """
+    import absl
+    from tensorflow_metadata.proto.v0 import schema_pb2
+    from tfx.utils import io_utils
+
+    def run_fn(fn_args):
+        schema = io_utils.parse_pbtxt_file(fn_args.schema_file, schema_pb2.Schema())
+        fn_args.hidden_units = 8
+        training_spec = trainer_fn(fn_args, schema)
+        absl.logging.info("Training model.")
+        tf.estimator.train_and_evaluate(
+            training_spec["estimator"], training_spec["train_spec"], training_spec["eval_spec"]
+        )
+        absl.logging.info("Training complete.  Model written to %s", fn_args.serving_model_dir)
+        tfma.export.export_eval_savedmodel(
+            estimator=training_spec["estimator"],
+            export_dir_base=fn_args.eval_model_dir,
+            eval_input_receiver_fn=training_spec["eval_input_receiver_fn"],
+        )
+"""
+
+
+@pytest.mark.slow
+def test_the_rfcs_run_fn_runs_unchanged(
+    command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    """It trains in serving_model_dir itself; the model is in `export/NAME/TIMESTAMP` below."""
+    path = module(textwrap.dedent(IRIS_MODULE) + textwrap.dedent(RFC))
+    data = ["--train-files", iris.train, "--eval-files", iris.eval, "--schema", iris.schema]
+    done = command("train", path, *data, "--output", tmp_path / "out", "--train-steps", 300, "--seed", 1)
+    assert done.returncode == 0, done.stderr[-3000:]
+    record = json.loads((tmp_path / "out" / "model_run" / "run.json").read_text())
+    assert record["dialect"]["name"] == "run_fn"
+    assert record["check"]["checks"]["answers"] == "passed"
+    model = tmp_path / "out" / "model" / "Format-Serving"
+    assert (model / "checkpoint").exists()
+    assert {path.name for path in (model / "export").iterdir()} == {"final", "best", "latest"}
 
 
 @pytest.mark.slow
