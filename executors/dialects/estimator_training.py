@@ -147,8 +147,11 @@ def _evaluate_until_trained(job: EstimatorJob, fn_args: FnArgs) -> dict[str, Any
 
 def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> None:
     """Copies what was exported to where the trainer looks for a model."""
-    eval_model_dir = at_work(fn_args).eval_model_dir
-    _export_eval_model(job, eval_model_dir)
+    eval_models = at_work(fn_args).eval_model_dir
+    if job.eval_input_receiver_fn is not None:
+        tfma_export.export_eval_savedmodel(
+            estimator=job.estimator, export_dir_base=eval_models, eval_input_receiver_fn=job.eval_input_receiver_fn
+        )
     export = find_saved_model(job.estimator.model_dir)
     if export is None:
         raise ModuleError(
@@ -156,20 +159,8 @@ def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> None:
             "exporter, such as tf.estimator.FinalExporter('taxi', serving_input_receiver_fn)."
         )
     file_io.copytree(export, fn_args.serving_model_dir)
-    if fn_args.eval_model_dir and (found := _newest(eval_model_dir)):
+    if fn_args.eval_model_dir and (found := _newest(eval_models)):
         file_io.copytree(found, fn_args.eval_model_dir)
-
-
-def _export_eval_model(job: EstimatorJob, folder: str) -> None:
-    if job.eval_input_receiver_fn is None:
-        return
-    try:
-        from tensorflow_model_analysis.export import export_eval_savedmodel
-    except ImportError:
-        export_eval_savedmodel = tfma_export.export_eval_savedmodel
-    export_eval_savedmodel(
-        estimator=job.estimator, export_dir_base=folder, eval_input_receiver_fn=job.eval_input_receiver_fn
-    )
 
 
 def _newest(folder: str) -> str | None:
