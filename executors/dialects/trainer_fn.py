@@ -53,7 +53,9 @@ def _train(trainer_fn: Callable[..., Any], where: str, fn_args: FnArgs) -> dict[
 
     def make_job() -> EstimatorJob:
         spec = _checked(trainer_fn(copy.copy(theirs), schema), where)
-        return EstimatorJob(*(spec[key] for key in _KEYS), spec.get("eval_input_receiver_fn"))
+        return EstimatorJob(
+            spec["estimator"], spec["train_spec"], spec["eval_spec"], spec.get("eval_input_receiver_fn")
+        )
 
     return train_and_export(make_job, fn_args, where)
 

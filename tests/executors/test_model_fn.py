@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from generic_trainer.executors.keras_version import choose
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 MODEL_FN = """
@@ -163,7 +165,7 @@ def test_every_form_of_an_estimator_is_the_same_estimator(
     paths = {
         name: module(source + text.replace("{folder!r}", repr(folder)), f"{name}.py") for name, text in FORMS.items()
     }
-    environment = {**os.environ, "TF_USE_LEGACY_KERAS": "1"}
+    environment = {**os.environ, **choose("2", []).environment()}
     line = [sys.executable, "-c", textwrap.dedent(PROGRAM), json.dumps(paths), iris.train, iris.eval, iris.schema]
     done = subprocess.run([*line, str(tmp_path)], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -210,7 +212,7 @@ def test_a_part_that_is_wrong_is_named_with_its_file(
         name: module(textwrap.dedent(MODEL_FN) + text, f"{name.replace(' ', '_')}.py")
         for name, (text, _) in BAD.items()
     }
-    environment = {**os.environ, "TF_USE_LEGACY_KERAS": "1"}
+    environment = {**os.environ, **choose("2", []).environment()}
     line = [sys.executable, "-c", textwrap.dedent(BAD_PROGRAM), json.dumps(paths), iris.train, iris.eval, iris.schema]
     done = subprocess.run([*line, str(tmp_path)], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
