@@ -27,7 +27,8 @@ from .errors import InputError, did_you_mean
 from .module_source import ARCHIVE_ENDINGS, find_source
 from .whole_file import whole_file
 
-ENTRY_POINTS = ("trainer_fn", "model_fn")
+_ENTRY_POINTS = ("trainer_fn", "model_fn")
+_BUILDER = "build_estimator"  # what the dialect model_fn takes in its stead
 
 _RUN_FN = '''
 def run_fn(fn_args):
@@ -105,7 +106,8 @@ def _parsed(path: str, content: bytes) -> Iterable[ast.stmt]:
     try:
         pending: list[ast.AST] = list(ast.parse(content).body)
     except (SyntaxError, ValueError) as error:
-        line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        number = getattr(error, "lineno", None)
+        line = f", line {number}" if number else ""
         raise InputError(f"{path}{line}: this is not Python {_version()}: {error}.") from error
     found = []
     for node in pending:
@@ -128,22 +130,24 @@ def _names(statement: ast.stmt) -> Iterator[str]:
 
 
 def _only_entry_point(path: str, there: Mapping[str, ast.stmt]) -> str:
-    found = [name for name in ENTRY_POINTS if name in there]
+    found = [name for name in _ENTRY_POINTS if name in there] or [name for name in (_BUILDER,) if name in there]
     if len(found) == 1:
         return found[0]
     if found:
         raise InputError(f"{path} has both {' and '.join(found)}. Say which one trains it with --function.")
-    near = next((hint for name in ENTRY_POINTS if (hint := did_you_mean(name, there))), "")
+    near = next((hint for name in _ENTRY_POINTS if (hint := did_you_mean(name, there))), "")
     raise InputError(
-        f"{path} has neither {' nor '.join(ENTRY_POINTS)}, so there is nothing to make a run_fn from.{near} "
+        f"{path} has neither {' nor '.join(_ENTRY_POINTS)}, so there is nothing to make a run_fn from.{near} "
         "A function with a name of its own is named with --function."
     )
 
 
 def _dialect(path: str, function: str, there: Mapping[str, ast.stmt]) -> str:
     """Returns the dialect that a function belongs to: by its name, or by its parameters."""
-    if function in ENTRY_POINTS:
+    if function in _ENTRY_POINTS:
         return function
+    if function == _BUILDER:
+        return "model_fn"
     node = there[function]
     parameters = [argument.arg for argument in node.args.args] if isinstance(node, ast.FunctionDef) else []
     if parameters[:1] == ["features"]:  # an Estimator insists on the name

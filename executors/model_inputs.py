@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 
 from .errors import InputError, did_you_mean
 from .input_arrays import UnfitRowError, arrow_type, input_array
 from .inputs.columns import from_tf_examples, inferred_types, to_tf_examples, typed_columns
-from .inputs.example_files import TF_RECORD, Batch, ExampleFile
+from .inputs.example_files import TF_RECORD, Batch, ExampleFile, batches
 from .serving_signature import ServingSignature
+
+_FIRST_ROWS = 100
 
 Feed = Callable[[Batch], dict[str, Any]]
 
@@ -20,37 +23,34 @@ Feed = Callable[[Batch], dict[str, Any]]
 def feed_for(signature: ServingSignature, files: Sequence[ExampleFile]) -> Feed:
     """Returns the function that turns a batch into {input: array}.
 
-    A signature with one string input gets serialized tf.Examples if its graph parses some, or if the examples have no
-    feature of the input's name. TFRecords are handed over as they are; out of other files, the features that the graph
-    parses become tf.Examples with the types that it parses. Where these cannot be read off, the files are read once
-    more in advance to infer them. Any other signature gets the features that are called as its inputs are.
+    A signature with one string input gets serialized tf.Examples if its graph parses some, or if the first examples
+    have no feature of the input's name. TFRecords are handed over as they are; out of other files, the features that
+    the graph parses become tf.Examples with the types that it parses. Where these cannot be read off, the files are
+    read to the end in advance to infer them. Any other signature gets the features that are called as its inputs are.
 
     Args:
       signature: What will be asked.
       files: All files, for types that have to be inferred.
     """
     record_input = signature.record_input
-    inferred: dict[str, Any] = {}
-
-    def feed(batch: Batch) -> dict[str, Any]:
-        if record_input is None or (signature.parsed is None and _has_feature(batch, record_input)):
-            return _named(signature, batch)
-        if batch.file.kind == TF_RECORD:
-            return {record_input: np.array(batch.records, dtype=object)}
-        if not signature.parsed and not inferred:
-            inferred.update(inferred_types(file for file in files if file.kind != TF_RECORD))
-        columns = typed_columns(batch, signature.parsed or inferred)
-        return {record_input: np.array(to_tf_examples(columns, batch.size), dtype=object)}
-
-    return feed
+    if record_input is None or (signature.parsed is None and _has_feature(files, record_input)):
+        return lambda batch: _named(signature, batch)
+    texts = [file for file in files if file.kind != TF_RECORD]
+    types = signature.parsed or inferred_types(texts)
+    return lambda batch: {record_input: np.array(_serialized(batch, types), dtype=object)}
 
 
-def _has_feature(batch: Batch, name: str) -> bool:
-    if batch.file.kind != TF_RECORD:
-        return name in batch.columns
+def _serialized(batch: Batch, types: Mapping[str, Any]) -> list[bytes]:
+    return batch.records or to_tf_examples(typed_columns(batch, types), batch.size)
+
+
+def _has_feature(files: Sequence[ExampleFile], name: str) -> bool:
+    batch = next((batch for file in files for batch in batches(file, _FIRST_ROWS)), None)
+    if batch is None or batch.file.kind != TF_RECORD:
+        return batch is not None and name in batch.columns
     try:
         return name in tf.train.Example.FromString(batch.records[0]).features.feature
-    except ValueError:  # protobuf's DecodeError: a record of another kind
+    except DecodeError:  # a record of another kind
         return False
 
 

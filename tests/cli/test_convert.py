@@ -1,0 +1,245 @@
+"""`generic-trainer convert`: the lines that it adds, and that a module with them trains as it did before."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from generic_trainer.cli.convert import convert as convert_command
+from generic_trainer.executors.conversion import convert
+from generic_trainer.executors.errors import InputError, ModuleError
+from generic_trainer.executors.estimator_use import estimator_use
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+TRAINER_FN = "def trainer_fn(fn_args, schema):\n    raise SystemExit  # never executed\n"
+
+
+def run(*arguments: object) -> Result:
+    path = list(sys.path)
+    try:
+        return CliRunner().invoke(convert_command, list(map(str, arguments)))
+    finally:
+        sys.path[:] = path
+
+
+@pytest.fixture
+def file(tmp_path: pathlib.Path) -> Callable[[str | bytes], pathlib.Path]:
+    def write(content: str | bytes, name: str = "m.py") -> pathlib.Path:
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+File = Callable[..., pathlib.Path]
+
+
+def test_it_shows_a_diff_and_changes_nothing(file: File) -> None:
+    path = file(TRAINER_FN)
+    done = run(path)
+    assert done.exit_code == 0
+    name = os.path.relpath(path)
+    assert done.stdout == textwrap.dedent(f'''\
+        --- {name}
+        +++ {name}
+        @@ -1,2 +1,9 @@
+         def trainer_fn(fn_args, schema):
+             raise SystemExit  # never executed
+        +
+        +
+        +def run_fn(fn_args):
+        +    """Trains with trainer_fn; see generic_trainer.run_as."""
+        +    from generic_trainer import run_as
+        +
+        +    return run_as("trainer_fn", __name__, fn_args)
+    ''')
+    assert path.read_text() == TRAINER_FN
+
+
+def test_it_writes_what_it_showed_once(file: File, tmp_path: pathlib.Path) -> None:
+    path = file(TRAINER_FN)
+    path.chmod(0o640)
+    shown = run(path)
+    written = run(path, "--write")
+    assert written.stdout == shown.stdout
+    assert written.stderr == f"Wrote {path}.\n"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert list(tmp_path.iterdir()) == [path]
+    assert estimator_use(str(path))[1] == "def trainer_fn"  # so the runtime of Estimators is still restored
+    once = path.read_text()
+    with pytest.raises(InputError, match=r"m.py, line 5: it has a run_fn already"):
+        raise run(path, "--write").exception
+    assert path.read_text() == once
+
+
+@pytest.mark.parametrize(
+    ("before", "between"),
+    [
+        (b"def model_fn(features): pass", b"\n\n\n"),
+        (b"def model_fn(features): pass\n", b"\n\n"),
+        (b"def model_fn(features): pass\n\n\n\n", b""),
+        (b'\xef\xbb\xbf"""Doc."""\r\nfrom __future__ import annotations\r\ndef model_fn(): pass\r\n', b"\r\n\r\n"),
+        (b"# -*- coding: latin-1 -*-\nNAME = '\xe9'\nmodel_fn = lambda features: 1\n", b"\n\n"),
+        (b"try:\n    from x import model_fn\nexcept ImportError:\n    raise\n", b"\n\n"),
+    ],
+)
+def test_the_files_own_bytes_stay_as_they_are(file: File, before: bytes, between: bytes) -> None:
+    path = file(before)
+    convert(str(path)).write()
+    after = path.read_bytes()
+    assert after.startswith(before + between + b"def run_fn(fn_args):")
+    assert after.endswith(b"\n") == before.endswith(b"\n")
+    assert after.count(b"\r\n") == (after.count(b"\n") if b"\r\n" in before else 0)
+    compile(after, path, "exec")
+    assert b'return run_as("model_fn", __name__, fn_args)' in after
+
+
+@pytest.mark.parametrize("content", [TRAINER_FN, TRAINER_FN.rstrip("\n"), TRAINER_FN.replace("\n", "\r\n")])
+def test_the_diff_is_one_that_patch_takes(file: File, tmp_path: pathlib.Path, content: str) -> None:
+    path = file(content)
+    conversion = convert(str(path))
+    (tmp_path / "change.diff").write_bytes(conversion.diff())
+    subprocess.run(["patch", "--binary", str(path), tmp_path / "change.diff"], check=True, capture_output=True)
+    assert path.read_bytes() == conversion.after
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "line"),
+    [
+        ("def make(fn_args, schema): pass", ["--function", "make"], '"trainer_fn", __name__, fn_args, function="make"'),
+        ("def net(features, labels): pass", ["--function", "net"], '"model_fn", __name__, fn_args, function="net"'),
+        ("def model_fn(): 1\ndef trainer_fn(): 1", ["--function", "model_fn"], '"model_fn", __name__, fn_args'),
+        ("def build_estimator(): 1", [], '"model_fn", __name__, fn_args, function="build_estimator"'),
+    ],
+)
+def test_the_function_may_be_named(file: File, source: str, arguments: list[str], line: str) -> None:
+    assert f"+    return run_as({line})\n" in run(file(source), *arguments).stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "message"),
+    [
+        ("x = 1", [], "m.py has neither trainer_fn nor model_fn, so there is nothing to make a run_fn from."),
+        ("def trainr_fn(a, b): 1", [], "Did you mean 'trainr_fn'?"),
+        ("class A:\n    def trainer_fn(a, b): 1", [], "has neither trainer_fn nor model_fn"),
+        ("def trainer_fn(): 1\ndef model_fn(): 1", [], "has both trainer_fn and model_fn. Say which one"),
+        ("def trainer_fn(): 1", ["--function", "trainer"], "has no function 'trainer'. Did you mean 'trainer_fn'?"),
+        ("def f(a, b, c): 1", ["--function", "f"], "m.py, line 1: f is neither like trainer_fn(fn_args, schema) nor"),
+        ("if 1:\n    run_fn = 1\ndef trainer_fn(): 1", [], "m.py, line 2: it has a run_fn already"),
+        ("from x import y as run_fn, trainer_fn", [], "m.py, line 1: it has a run_fn already"),
+        ("def trainer_fn(:\n", [], "m.py, line 1: this is not Python 3."),
+        ("x = 1\0", [], "m.py: this is not Python 3."),
+    ],
+)
+def test_it_says_why_it_adds_nothing(file: File, source: str, arguments: list[str], message: str) -> None:
+    path = file(source)
+    done = run(path, "--write", *arguments)
+    assert isinstance(done.exception, InputError)
+    assert message in str(done.exception)
+    assert (done.stdout, path.read_text()) == ("", source)
+
+
+def test_only_a_file_on_this_machine_is_converted(file: File, tmp_path: pathlib.Path) -> None:
+    for reference in ("m@code.zip", "gs://bucket/m.py"):
+        with pytest.raises(InputError, match="only a file on this machine can be converted"):
+            convert(reference)
+    with pytest.raises(ModuleError, match=r"n\.py does not exist\. Did you mean 'm\.py'\?"):
+        convert(str(file(TRAINER_FN).with_name("n.py")))
+
+
+def test_a_symbolic_link_stays_one(file: File, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "link.py").symlink_to(file(TRAINER_FN))
+    convert(str(tmp_path / "link.py")).write()
+    assert (tmp_path / "link.py").is_symlink()
+    assert "run_fn" in (tmp_path / "m.py").read_text()
+
+
+def test_the_command_reports_in_one_line_without_tensorflow(command: Command, file: File) -> None:
+    done = command("convert", file("x = 1\n"))
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    program = f"""
+        import sys
+        from generic_trainer.executors.conversion import convert
+        convert({str(file(TRAINER_FN))!r})
+        assert "tensorflow" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
+
+
+def test_run_as_trains_with_the_installed_dialect(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    from types import ModuleType
+
+    from generic_trainer import FnArgs, run_as
+
+    user = ModuleType("user")
+    user.__file__ = "user.py"
+    user.train = lambda fn_args: {"loss": fn_args.train_steps}
+    monkeypatch.setitem(sys.modules, "user", user)
+    assert run_as("run_fn", "user", FnArgs(train_steps=3), function="train") == {"loss": 3}
+    assert run_as("run_fn", user, FnArgs(train_steps=4), "train") == {"loss": 4}
+    with pytest.raises(ModuleError, match=r"user.py has no function 'trainer_fn'"):
+        run_as("trainer_fn", "user", FnArgs())
+    with pytest.raises(InputError, match=r"'trainer_fun' is not installed; .* Did you mean 'trainer_fn'\?"):
+        run_as("trainer_fun", "user", FnArgs())
+
+
+IRIS_MODULE = """
+    import tensorflow as tf
+
+    NAMES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
+    SPEC = {name: tf.io.FixedLenFeature([1], tf.float32) for name in NAMES}
+
+    def _input_fn(patterns):
+        data = tf.data.TFRecordDataset(tf.io.gfile.glob(patterns), "GZIP").repeat().batch(20)
+        def parse(records):
+            parsed = tf.io.parse_example(records, {**SPEC, "variety": tf.io.FixedLenFeature([1], tf.int64)})
+            return parsed, parsed.pop("variety")
+        return data.map(parse)
+
+    def trainer_fn(fn_args, schema):
+        assert [feature.name for feature in schema.feature][:4] == list(NAMES)
+        columns = [tf.feature_column.numeric_column(name) for name in NAMES]
+        receiver = tf.estimator.export.build_parsing_serving_input_receiver_fn(SPEC)
+        config = tf.estimator.RunConfig(tf_random_seed=1, model_dir=fn_args.serving_model_dir)
+        estimator = tf.estimator.DNNClassifier(
+            [8], columns, n_classes=3, config=config, optimizer=lambda: tf.keras.optimizers.legacy.Adam(0.05)
+        )
+        return {
+            "estimator": estimator,
+            "train_spec": tf.estimator.TrainSpec(lambda: _input_fn(fn_args.train_files), max_steps=100),
+            "eval_spec": tf.estimator.EvalSpec(
+                lambda: _input_fn(fn_args.eval_files), steps=2, exporters=tf.estimator.FinalExporter("final", receiver)
+            ),
+        }
+"""
+
+
+@pytest.mark.slow
+def test_a_converted_module_trains_to_the_same_metrics(
+    command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    path = module(IRIS_MODULE)
+    records = []
+    for out in (tmp_path / "before", tmp_path / "after"):
+        data = ["--train-files", iris.train, "--eval-files", iris.eval, "--schema", iris.schema, "--output", out]
+        done = command("train", path, *data)
+        assert done.returncode == 0, done.stderr[-3000:]
+        records.append(json.loads((out / "model_run" / "run.json").read_text()))
+        if out.name == "before":
+            assert command("convert", path, "--write").returncode == 0
+    assert [record["dialect"]["name"] for record in records] == ["trainer_fn", "run_fn"]
+    assert records[0]["metrics"]["eval"] == records[1]["metrics"]["eval"]
+    assert records[0]["metrics"]["eval"]["accuracy"] > 0.8
+    predicted = command("predict", "--model", tmp_path / "after", "--examples", iris.eval, "--output", "-")
+    assert len(predicted.stdout.splitlines()) == iris.counts["eval"]

@@ -1,0 +1,537 @@
+"""`generic-trainer predict`: models that were really saved, files that were really written, answers read back."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from generic_trainer.cli.predict import predict as predict_command
+from generic_trainer.executors.errors import InputError
+from generic_trainer.executors.keras_version import choose
+
+RESTORED = "before TensorFlow 2.16" not in choose("auto", []).reason
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def record(**features: list) -> bytes:
+    import tensorflow as tf
+
+    kinds = {int: ("int64_list", tf.train.Int64List), float: ("float_list", tf.train.FloatList)}
+    named = {}
+    for name, values in features.items():
+        field, message = kinds.get(type(values[0]), ("bytes_list", tf.train.BytesList))
+        named[name] = tf.train.Feature(**{field: message(value=values)})
+    return tf.train.Example(features=tf.train.Features(feature=named)).SerializeToString()
+
+
+def write_records(path: pathlib.Path, records: list[bytes], compression: str = "") -> pathlib.Path:
+    import tensorflow as tf
+
+    with tf.io.TFRecordWriter(str(path), compression) as writer:
+        for one in records:
+            writer.write(one)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A SavedModel with a signature for each way of taking examples."""
+    import tensorflow as tf
+
+    def takes(**specs: tuple[list | None, Any]) -> Any:
+        return tf.function(input_signature=[tf.TensorSpec(*spec, name=name) for name, spec in specs.items()])
+
+    class Model(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = tf.Variable(3.0)
+
+        @takes(examples=([None], tf.string))
+        def parsing(self, examples: Any) -> dict[str, Any]:
+            spec = {
+                "x": tf.io.FixedLenFeature([], tf.float32),
+                "n": tf.io.FixedLenFeature([], tf.int64, default_value=-1),
+                "words": tf.io.VarLenFeature(tf.string),
+                "ids": tf.io.RaggedFeature(tf.int64),
+            }
+            parsed = tf.io.parse_example(examples, spec)
+            words = tf.strings.reduce_join(tf.sparse.to_dense(parsed["words"]), axis=1)
+            return {"y": self.weight * parsed["x"], "n": parsed["n"], "words": words,
+                    "sum": tf.reduce_sum(parsed["ids"], axis=1)}  # fmt: skip
+
+        @takes(x=([None, 2], tf.float32), n=([None], tf.int32), words=([None, None], tf.string))
+        def named(self, x: Any, n: Any, words: Any) -> dict[str, Any]:
+            return {"y": x * tf.cast(n, tf.float32)[:, None], "words": words}
+
+        @takes(x=([1, 2], tf.float32))
+        def one(self, x: Any) -> dict[str, Any]:
+            return {"y": self.weight * x}
+
+        @takes(x=([4], tf.float64))
+        def four(self, x: Any) -> dict[str, Any]:
+            return {"y": x / 2}
+
+        @takes(example=([], tf.string))
+        def scalar(self, example: Any) -> dict[str, Any]:
+            return {"y": tf.io.parse_single_example(example, {"n": tf.io.FixedLenFeature([], tf.int64)})["n"] + 1}
+
+        @takes(text=([None], tf.string))
+        def text(self, text: Any) -> dict[str, Any]:
+            return {"length": tf.strings.length(text), "text": text}
+
+        @takes(x=([None], tf.float32))
+        def odd(self, x: Any) -> dict[str, Any]:
+            return {"log": tf.math.log(x), "is_small": x < 1.0}
+
+        @takes(x=([None, None], tf.float32))
+        def unbatched(self, x: Any) -> dict[str, Any]:
+            return {"y": x, "total": tf.reduce_sum(x)}
+
+    built = Model()
+    names = ("named", "one", "four", "scalar", "text", "odd", "unbatched")
+    folder = tmp_path_factory.mktemp("model")
+    tf.saved_model.save(
+        built,
+        str(folder / "saved"),
+        signatures={"serving_default": built.parsing, **{name: getattr(built, name) for name in names}},
+    )
+    return folder / "saved"
+
+
+@pytest.fixture
+def ask(model: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., list[dict]]:
+    """Predicts into JSON lines, in this process, and returns them; raises what the command raises."""
+
+    def run(*examples: object, model: pathlib.Path = model, output: str = "out.jsonl", **flags: object) -> Any:
+        line = ["--model", str(model), "--output", str(tmp_path / output)]
+        for file in examples:
+            line += ["--examples", str(file)]
+        for name, value in flags.items():
+            line += [f"--{name.replace('_', '-')}", str(value)]
+        done = CliRunner().invoke(predict_command, line)
+        assert not list(tmp_path.glob("*.part-*"))
+        if done.exception:
+            raise done.exception
+        if not output.endswith(".jsonl"):
+            return tmp_path / output
+        rows = [json.loads(row, parse_constant=pytest.fail) for row in (tmp_path / output).read_text().splitlines()]
+        signature = flags.get("signature", "serving_default")
+        assert done.output == f"{len(rows)} predictions of the signature {signature!r}: {tmp_path}/out.jsonl\n"
+        return rows
+
+    return run
+
+
+Ask = Callable[..., Any]
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+def test_tf_records_are_handed_over_as_they_are(ask: Ask, tmp_path: pathlib.Path, compression: str) -> None:
+    records = [record(x=[0.1 * i], n=[i], words=[b"a", b"b"], ids=[i, 1], other=[b"ignored"]) for i in range(7)]
+    write_records(tmp_path / "part-0", records[:4], compression)
+    write_records(tmp_path / "part-1", records[4:], compression)
+    rows = ask(tmp_path / "part-*", batch_size=3)
+    assert [row["n"] for row in rows] == list(range(7))  # in the files' order, the smaller last batches too
+    assert rows[1] == {"n": 1, "sum": 2, "words": "ab", "y": 0.3}  # 0.3, and not the double 0.30000001192092896
+    assert ask(tmp_path / "part-1", tmp_path / "part-*")[0]["n"] == 4  # in the order of --examples, none twice
+
+
+def test_csv_cells_get_the_types_that_the_graph_parses(ask: Ask, tmp_path: pathlib.Path) -> None:
+    # x holds integers only, n floats as pandas writes a column with gaps, words a number: the graph wants otherwise.
+    (tmp_path / "data.csv").write_text('x,n,words,other\n1,3.0,17,?\n\n2,,"a, ""b""\nc",\n')
+    expected = [
+        {"n": 3, "sum": 0, "words": "17", "y": 3.0},
+        {"n": -1, "sum": 0, "words": 'a, "b"\nc', "y": 6.0},
+    ]
+    assert ask(tmp_path / "data.csv") == expected
+    with gzip.open(tmp_path / "data.csv.gz", "wb") as file:
+        file.write(b"\xef\xbb\xbf" + (tmp_path / "data.csv").read_bytes().replace(b"\n", b"\r\n"))
+    expected[1]["words"] = 'a, "b"\r\nc'
+    assert ask(tmp_path / "data.csv.gz") == expected
+
+
+def test_json_lines_hold_values_and_lists(ask: Ask, tmp_path: pathlib.Path) -> None:
+    lines = [{"x": 1, "words": ["é", {"b64": "/w=="}], "ids": [1, 2, 3]}, {"x": [2.5], "n": 4, "ids": None, "more": {}}]
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert ask(tmp_path / "data.jsonl") == [
+        {"n": -1, "sum": 6, "words": {"b64": "w6n/"}, "y": 3.0},
+        {"n": 4, "sum": 0, "words": "", "y": 7.5},
+    ]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "tfrecord"])
+def test_named_inputs_are_fed_by_feature(ask: Ask, tmp_path: pathlib.Path, kind: str) -> None:
+    path = tmp_path / f"data.{kind}"
+    rows = [{"x": [i, 2.0 * i], "n": i, "words": ["a"], "other": i} for i in range(3)]
+    if kind == "csv":
+        path.write_text("x,n,words\n" + "".join(f"{i},{i},a\n" for i in range(3)))
+        with pytest.raises(InputError, match=r"data.csv, row 1: feature 'x' has 1 value, not 2; the signature takes"):
+            ask(path, signature="named")
+        return
+    if kind == "jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    else:
+        write_records(path, [record(x=[float(i), 2.0 * i], n=[i], words=[b"a"], other=[b""]) for i in range(3)])
+    assert ask(path, signature="named", batch_size=2) == [
+        {"words": ["a"], "y": [0.0, 0.0]},
+        {"words": ["a"], "y": [1.0, 2.0]},
+        {"words": ["a"], "y": [4.0, 8.0]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"x": [1, 2, 3], "n": 1, "words": "a"}, "row 2: feature 'x' has 3 values, not 2; the signature takes float32"),
+        ({"x": [1, 2], "n": 1, "words": ["a", "b"]}, "row 2: feature 'words' has 2 values, not 1, as the first of its"),
+        ({"x": [1, 2], "n": None, "words": "a"}, "row 2: feature 'n' is missing; the signature takes int32"),
+        ({"x": [1, 2], "words": "a"}, "row 2: feature 'n' is missing; the signature takes int32"),
+        ({"x": [1, 2], "n": 1.5, "words": "a"}, "row 2: feature 'n' is 1.5; the model takes whole numbers."),
+        ({"x": [1, 2], "n": 2**31, "words": "a"}, "row 2: feature 'n' holds 2147483648; the signature takes int32"),
+        ({"x": "?", "n": 1, "words": "a"}, "row 2: feature 'x' is '?'; the model takes numbers."),
+        ({"x": [1, 2], "n": 1, "words": 5}, "row 2: feature 'words' is 5; the model takes strings."),
+        ([1], "line 2: each line must be a JSON object"),
+    ],
+)
+def test_what_does_not_fit_is_named_by_file_row_and_feature(
+    ask: Ask, tmp_path: pathlib.Path, line: Any, message: str
+) -> None:
+    good = {"x": [1, 2], "n": 1, "words": "a"}
+    (tmp_path / "data.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in (good, line, good)))
+    (tmp_path / "out.jsonl").write_text("of before")
+    with pytest.raises(InputError) as error:
+        ask(tmp_path / "data.jsonl", signature="named")
+    assert f"{tmp_path}/data.jsonl, {message}" in str(error.value)
+    assert (tmp_path / "out.jsonl").read_text() == "of before"
+
+
+def test_a_missing_column_is_named_with_the_nearest_one(ask: Ask, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data.jsonl").write_text('{"x": [1, 2], "n": 1, "wodrs": "a"}\n')
+    with pytest.raises(InputError, match=r"no feature 'words'.* there are n, wodrs, x\. Did you mean 'wodrs'\?"):
+        ask(tmp_path / "data.jsonl", signature="named")
+
+
+def test_damaged_files_are_named(ask: Ask, tmp_path: pathlib.Path) -> None:
+    cases = {
+        "short.csv": (b"x,n\n1,2\n3\n", r"short.csv, row 2: it has 1 values, and the header names 2 columns"),
+        "twice.csv": (b"x,x\n1,2\n", r"twice.csv: its first line must name the columns, each once"),
+        "quote.csv": (b'x,n\n1,"2\n', r"quote.csv, line 2: this is not CSV: unexpected end of data"),
+        "text.tfrecord": (b"x,n\n1,2\n3,4\n5,6\n", r"text.tfrecord is no TFRecord file, or is damaged after record 0"),
+        "cut.csv": (gzip.compress(b"x\n" + os.urandom(999).hex().encode())[:-99], "cut.csv is gzipped, and cut off"),
+        "broken.jsonl": (b'{"x": 1}\n{"x": \n', r"broken.jsonl, line 2: each line must be a JSON object"),
+    }
+    for name, (content, message) in cases.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=message):
+            ask(tmp_path / name)
+
+
+def test_an_example_that_the_model_fails_on_is_named(ask: Ask, tmp_path: pathlib.Path) -> None:
+    records = [record(x=[1.0]), record(x=[1.0]), record(n=[1]), record(x=[1.0])]
+    write_records(tmp_path / "data", records)
+    with pytest.raises(InputError) as error:
+        ask(tmp_path / "data")
+    assert f"{tmp_path}/data, row 3: the signature 'serving_default' fails: InvalidArgumentError" in str(error.value)
+    assert "Feature: x (data type: float) is required but could not be found." in str(error.value)
+    assert "[[" not in str(error.value)
+
+
+def test_fixed_batches_and_none_at_all(ask: Ask, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "x.jsonl").write_text("".join(f'{{"x": [{i}, {i}], "n": {i}}}\n' for i in range(5)))
+    assert [row["y"] for row in ask(tmp_path / "x.jsonl", signature="one")] == [[3.0 * i] * 2 for i in range(5)]
+    assert [row["y"] for row in ask(tmp_path / "x.jsonl", signature="scalar")] == [1, 2, 3, 4, 5]
+    (tmp_path / "x.csv").write_text("x\n" + "".join(f"{i / 10}\n" for i in range(6)))
+    rows = ask(tmp_path / "x.csv", signature="four")  # the second batch is two examples short
+    assert [row["y"] for row in rows] == [i / 10 / 2 for i in range(6)]
+
+
+def test_one_string_input_without_a_parser(ask: Ask, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "text.csv").write_bytes(b"text,n\nabc,1\n\xff,2\n")
+    rows = [{"length": 3, "text": "abc"}, {"length": 1, "text": {"b64": "/w=="}}]
+    assert ask(tmp_path / "text.csv", signature="text") == rows
+    write_records(tmp_path / "text", [record(text=[b"abc"]), record(text=[b"\xff"])])
+    assert ask(tmp_path / "text", signature="text") == rows
+    # No feature is called like the input, so it is the whole record that is wanted.
+    write_records(tmp_path / "raw", [b"not a tf.Example", b"\xff"])
+    assert ask(tmp_path / "raw", signature="text")[0] == {"length": 16, "text": "not a tf.Example"}
+
+
+def test_types_are_inferred_over_all_files_when_the_graph_names_none(ask: Ask, tmp_path: pathlib.Path) -> None:
+    import base64
+
+    import tensorflow as tf
+
+    (tmp_path / "a.csv").write_text("i,f,s,empty\n1,1,1,\n,,,\n")
+    (tmp_path / "b.csv").write_text("i,f,s,empty\n2,2.5,1_0,\n")
+    rows = ask(tmp_path / "a.csv", tmp_path / "b.csv", signature="text")
+    records = [row["text"] for row in rows]
+    decoded = [base64.b64decode(one["b64"]) if isinstance(one, dict) else one.encode() for one in records]
+    first = tf.train.Example.FromString(decoded[0]).features.feature
+    assert (first["i"].int64_list.value[:], first["f"].float_list.value[:]) == ([1], [1.0])
+    assert first["s"].bytes_list.value[:] == [b"1"]
+    assert "empty" not in first
+    assert not any(feature.ByteSize() for feature in tf.train.Example.FromString(decoded[1]).features.feature.values())
+
+
+def test_json_lines_are_strict_json(ask: Ask, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "x.csv").write_text("x\n-1\n0\n1\ninf\n")
+    assert ask(tmp_path / "x.csv", signature="odd") == [  # log(-1), log(0), log(1), log(inf)
+        {"is_small": True, "log": "NaN"},
+        {"is_small": True, "log": "-Infinity"},
+        {"is_small": False, "log": 0.0},
+        {"is_small": False, "log": "Infinity"},
+    ]
+
+
+def test_csv_has_a_column_for_each_value(ask: Ask, tmp_path: pathlib.Path) -> None:
+    lines = [{"x": [0.1, i], "n": 1, "words": [f"a, {i}"]} for i in range(3)]
+    (tmp_path / "x.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    path = ask(tmp_path / "x.jsonl", signature="named", batch_size=2, output="out.csv")
+    with path.open(newline="") as file:
+        assert list(csv.reader(file)) == [
+            ["words", "y_0", "y_1"],
+            ["a, 0", "0.1", "0.0"],
+            ["a, 1", "0.1", "1.0"],
+            ["a, 2", "0.1", "2.0"],
+        ]
+    (tmp_path / "wide.jsonl").write_text(json.dumps({"x": [1, 2], "n": 1, "words": ["a", "b"]}))
+    with pytest.raises(InputError, match=r"differ in length from batch to batch.* first words, y_0, y_1, then words_0"):
+        ask(tmp_path / "x.jsonl", tmp_path / "wide.jsonl", signature="named", output="out.csv")
+
+
+@pytest.mark.parametrize("ending", [".tfrecord", ".tfrecord.gz"])
+def test_tf_records_of_predictions(ask: Ask, tmp_path: pathlib.Path, ending: str) -> None:
+    import tensorflow as tf
+
+    write_records(tmp_path / "data", [record(x=[1.5], n=[i], words=[b"\xff"]) for i in range(3)])
+    path = ask(tmp_path / "data", batch_size=2, output=f"out{ending}")
+    dataset = tf.data.TFRecordDataset(str(path), "GZIP" if ending.endswith("gz") else "")
+    features = [tf.train.Example.FromString(one.numpy()).features.feature for one in dataset]
+    assert [feature["n"].int64_list.value[:] for feature in features] == [[0], [1], [2]]
+    assert features[0]["y"].float_list.value[:] == [4.5]
+    assert features[0]["words"].bytes_list.value[:] == [b"\xff"]
+
+
+def test_an_output_without_a_value_for_each_example_is_named(ask: Ask, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "x.csv").write_text("x\n1\n2\n")
+    with pytest.raises(InputError, match=r"'unbatched' answers 2 examples with total of shape \(\)"):
+        ask(tmp_path / "x.csv", signature="unbatched")
+
+
+def test_empty_files_give_no_predictions(ask: Ask, tmp_path: pathlib.Path) -> None:
+    write_records(tmp_path / "data", [])
+    assert ask(tmp_path / "data") == []
+
+
+def test_a_wrong_signature_lists_those_there(ask: Ask, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "x.csv").write_text("x\n1\n")
+    with pytest.raises(InputError) as error:
+        ask(tmp_path / "x.csv", signature="nmaed")
+    assert "no signature 'nmaed'; it has four, named, odd, one, scalar, serving_default, text, unbatched. " in str(
+        error.value
+    )
+    assert str(error.value).endswith("Did you mean 'named'?")
+
+
+def test_the_default_signature(ask: Ask, tmp_path: pathlib.Path) -> None:
+    import tensorflow as tf
+
+    class Model(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+        def double(self, x: Any) -> dict[str, Any]:
+            return {"y": 2 * x}
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+        def triple(self, x: Any) -> dict[str, Any]:
+            return {"y": 3 * x}
+
+    (tmp_path / "x.csv").write_text("x\n1\n")
+    built = Model()
+
+    def saved(name: str, **signatures: Any) -> pathlib.Path:
+        tf.saved_model.save(built, str(tmp_path / name), signatures=signatures)
+        return tmp_path / name
+
+    line = ["--examples", str(tmp_path / "x.csv"), "--output", "-", "--model"]
+    predict = CliRunner().invoke(predict_command, [*line, str(saved("a", predict=built.triple, other=built.double))])
+    assert predict.output.splitlines()[0] == '{"y": 3.0}'
+    only = CliRunner().invoke(predict_command, [*line, str(saved("b", anything=built.double))])
+    assert only.output.splitlines()[0] == '{"y": 2.0}'
+    with pytest.raises(InputError, match=r"it has double, triple. Choose with --signature"):
+        ask(tmp_path / "x.csv", model=saved("c", double=built.double, triple=built.triple))
+
+
+@pytest.mark.parametrize("place", ["Format-Serving", "serving_model_dir", "model/Format-Serving", "17", "export/a/3"])
+def test_the_model_is_found_where_trainers_and_pushers_leave_it(
+    ask: Ask, model: pathlib.Path, tmp_path: pathlib.Path, place: str
+) -> None:
+    folder = tmp_path / "around"
+    (folder / place).parent.mkdir(parents=True)
+    (folder / place).symlink_to(model)
+    if place == "17":
+        (folder / "9").mkdir()
+    (tmp_path / "data.csv").write_text("x\n1\n")
+    assert ask(tmp_path / "data.csv", model=folder)[0]["y"] == 3.0
+
+
+def test_an_op_of_another_package_is_named(ask: Ask, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Renames an op in a saved graph: what a process sees that lacks the package."""
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    (tmp_path / "data.csv").write_text("x\n1\n")
+    content = saved_model_pb2.SavedModel.FromString((model / "saved_model.pb").read_bytes())
+    [stripped] = [op for op in content.meta_graphs[0].meta_info_def.stripped_op_list.op if op.name == "Log"]
+    (tmp_path / "ops").mkdir()
+    for op, message in {
+        "TFText>FoldCase": r"uses the op 'TFText>FoldCase', which the package tensorflow_text registers, and there is",
+        "Frobnicate": r"uses the op 'Frobnicate', which this TensorFlow does not have. Name the package .*--op-package",
+    }.items():
+        stripped.name = op
+        (tmp_path / "ops" / "saved_model.pb").write_bytes(content.SerializeToString())
+        with pytest.raises(InputError, match=message):
+            ask(tmp_path / "data.csv", model=tmp_path / "ops")
+    with pytest.raises(InputError, match=r"--op-package no_such_package, and there is no 'no_such_package' here"):
+        ask(tmp_path / "data.csv", op_package="no_such_package")
+
+
+def test_a_damaged_model_is_named(ask: Ask, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data.csv").write_text("x\n1\n")
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut" / "saved_model.pb").write_bytes((model / "saved_model.pb").read_bytes())
+    with pytest.raises(InputError, match=r"cut cannot be loaded: "):
+        ask(tmp_path / "data.csv", model=tmp_path / "cut")
+    (tmp_path / "cut" / "saved_model.pb").write_bytes((model / "saved_model.pb").read_bytes()[:999])
+    with pytest.raises(InputError, match=r"cut is cut off or damaged: "):
+        ask(tmp_path / "data.csv", model=tmp_path / "cut")
+
+
+def test_a_keras_export(ask: Ask, tmp_path: pathlib.Path) -> None:
+    import numpy as np
+    import tensorflow as tf
+
+    inputs = {name: tf.keras.Input([1], name=name) for name in ("a", "b")}
+    joined = tf.keras.layers.Concatenate()([inputs["a"], inputs["b"]])
+    keras_model = tf.keras.Model(inputs, tf.keras.layers.Dense(2, name="scores")(joined))
+    keras_model.export(str(tmp_path / "keras"))
+    (tmp_path / "data.csv").write_text("b,a\n1,2\n3,4\n5,6\n")
+    rows = ask(tmp_path / "data.csv", model=tmp_path / "keras", batch_size=2)
+    expected = keras_model({"a": np.array([[2.0], [4], [6]], "f"), "b": np.array([[1.0], [3], [5]], "f")}).numpy()
+    [values] = zip(*(row.values() for row in rows), strict=True)
+    np.testing.assert_allclose(values, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--model", "/nowhere"], "--model /nowhere: there is no such folder."),
+        (["--model", "."], "--model .: no SavedModel in it, nor in its Format-Serving"),
+        (["--examples", "/nowhere/*"], "--examples: no file matches '/nowhere/*'."),
+        (["--examples", "folder/"], "no file matches 'folder/'. It is a folder; write 'folder/*'."),
+        (["--output", "out.txt"], "--output out.txt: its name must end in .jsonl, .csv, .tfrecord"),
+        (["--output", "data.csv"], "--output data.csv is one of the files with examples."),
+        (["--output", "folder.csv"], "--output folder.csv is a folder"),
+    ],
+)
+def test_arguments_are_checked_before_tensorflow_is_imported(
+    arguments: list[str], text: str, model: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "data.csv").write_text("x\n1\n")
+    for folder in ("folder", "folder.csv"):
+        (tmp_path / folder).mkdir()
+    line = ["predict", "--model", str(model), "--examples", "data.csv", "--output", "out.csv", *arguments]
+    program = f"""
+        import sys
+        from generic_trainer.cli.main import _exit_code
+        sys.argv[1:] = {line!r}
+        code = _exit_code()
+        assert "tensorflow" not in sys.modules
+        sys.exit(code)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert text in done.stderr.splitlines()[-1]
+
+
+def test_standard_output_holds_predictions_alone(command: Command, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data.csv").write_text("x\n1\n2\n")
+    done = command("predict", "--model", model, "--examples", tmp_path / "data.csv", "--output", "-")
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["y"] for line in done.stdout.splitlines()] == [3.0, 6.0]
+    assert done.stderr.splitlines()[-1] == "2 predictions of the signature 'serving_default': standard output"
+
+
+def running(model: pathlib.Path, examples: pathlib.Path, output: object) -> subprocess.Popen[str]:
+    line = [sys.executable, "-m", "generic_trainer.cli.main", "predict", "--model", model, "--examples", examples]
+    line = [*map(str, line), "--output", str(output), "--batch-size", "1"]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.slow
+def test_ctrl_c_and_a_closed_pipe_leave_nothing_behind(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data.csv").write_text("x\n" + "1\n" * 1_000_000)
+    process = running(model, tmp_path / "data.csv", tmp_path / "out" / "predictions.csv")
+    piped = running(model, tmp_path / "data.csv", "-")
+    deadline = time.monotonic() + 120
+    while not any(path.stat().st_size for path in (tmp_path / "out").glob("*.part-*")):
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert list((tmp_path / "out").iterdir()) == []
+    assert piped.stdout.readline().startswith('{"n": -1')
+    piped.stdout.close()  # as `head -1` does
+    assert piped.wait(60) == 141
+    assert "Traceback" not in piped.stderr.read()
+    piped.stderr.close()
+
+
+@pytest.mark.slow
+def test_an_estimators_export(command: Command, tmp_path: pathlib.Path) -> None:
+    program = f"""
+        from generic_trainer.executors.estimator import restore_estimator
+        restore_estimator()
+        import json
+        import tensorflow as tf
+        columns = [tf.feature_column.numeric_column("x"), tf.feature_column.indicator_column(
+            tf.feature_column.categorical_column_with_vocabulary_list("color", ["red", "blue"]))]
+        estimator = tf.estimator.LinearClassifier(columns, config=tf.estimator.RunConfig(tf_random_seed=1))
+
+        def input_fn():
+            features = {{"x": [[1.0], [2.0], [3.0]], "color": [["red"], ["blue"], ["red"]]}}
+            return tf.data.Dataset.from_tensors((features, [[0], [1], [1]])).repeat(20)
+
+        estimator.train(input_fn)
+        spec = tf.feature_column.make_parse_example_spec(columns)
+        receiver = tf.estimator.export.build_parsing_serving_input_receiver_fn(spec)
+        estimator.export_saved_model({str(tmp_path / "export" / "final")!r}, receiver)
+        answers = [answer["logistic"][0] for answer in estimator.predict(lambda: input_fn().take(1))]
+        print(json.dumps([float(answer) for answer in answers]))
+    """
+    line = [sys.executable, "-c", textwrap.dedent(program)]
+    trained = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert trained.returncode == 0, trained.stderr[-3000:]
+    (tmp_path / "data.csv").write_text("color,x,label\nred,1,0\nblue,2,1\nred,3,1\n")
+    files = ["--model", tmp_path, "--examples", tmp_path / "data.csv"]
+    done = command("predict", *files, "--output", tmp_path / "out.jsonl", "--signature", "predict")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [row["logistic"][0] for row in rows] == pytest.approx(json.loads(trained.stdout.splitlines()[-1]), rel=1e-5)
+    assert rows[0]["classes"] in (["0"], ["1"])
+    done = command("predict", *files, "--output", "-")
+    assert json.loads(done.stdout.splitlines()[0])["classes"] == ["0", "1"]
