@@ -72,8 +72,9 @@ class ClusterTask:
 
     @property
     def cluster_id(self) -> str:
-        """The same short name in every process of a cluster."""
-        return hashlib.sha256(json.dumps(sorted(self.jobs.items())).encode()).hexdigest()[:12]
+        """The same short name in every process of a cluster; an evaluator may be known to itself alone."""
+        known_to_all = sorted(item for item in self.jobs.items() if item[0] != EVALUATOR)
+        return hashlib.sha256(json.dumps(known_to_all).encode()).hexdigest()[:12]
 
     @property
     def _leaders(self) -> int:

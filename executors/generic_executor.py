@@ -8,7 +8,6 @@ one: LocalDagRunner, BeamDagRunner, and the container command that TFX compiles 
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from absl import logging
@@ -54,8 +53,11 @@ class GenericExecutor(base_executor.BaseExecutor):
         module, function = _module_of(exec_properties)
         record = train(module, fn_args, options, function=function)
         [model], [model_run] = output_dict["model"], output_dict["model_run"]
+        model_run.set_string_custom_property("run_record", record.path)
+        if not record.check:
+            logging.info("This task of a cluster has done its part; the chief publishes the model.")
+            return
         _describe(model, record)
-        model_run.set_string_custom_property("run_record", os.path.join(model_run.uri, "run.json"))
         logging.info("Model published to %s; TensorBoard logs are below %s.", fn_args.serving_model_dir, model_run.uri)
 
 

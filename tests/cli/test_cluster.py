@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -97,6 +99,34 @@ def test_mirrored_workers_without_chief_and_evaluator(
     done = command(*arguments, "--train-steps", 300, "--cluster", "worker=2", *config)
     assert done.returncode == 0, done.stderr[-3000:]
     assert record(tmp_path / "out")["metrics"]["eval"]["accuracy"] > 0.9
+    assert (tmp_path / "out" / "model" / "Format-Serving" / "saved_model.pb").exists()
+
+
+@pytest.mark.slow
+def test_the_same_command_does_the_task_that_tf_config_gives_it(
+    arguments: list[object], tmp_path: pathlib.Path
+) -> None:
+    """As on Kubernetes: the evaluator is not in the cluster's list, and nobody waits for anybody at the start."""
+    with contextlib.ExitStack() as held:
+        listeners = [held.enter_context(socket.socket()) for _ in range(2)]
+        for listener in listeners:
+            listener.bind(("localhost", 0))
+        chief, server = (f"localhost:{listener.getsockname()[1]}" for listener in listeners)
+    cluster = {"chief": [chief], "ps": [server]}
+    line = [sys.executable, "-m", "generic_trainer.cli.main", *map(str, arguments), "--train-steps", "300"]
+    tasks = {}
+    for role in ("evaluator", "ps", "chief"):
+        environment = {**os.environ, "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": role, "index": 0}})}
+        tasks[role] = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        if role == "evaluator":
+            wait_for(lambda: (tmp_path / "out" / "model_run" / "tasks" / "evaluator-0.json").exists())
+    printed = {role: task.communicate(timeout=300) for role, task in tasks.items()}
+    assert [task.returncode for task in tasks.values()] == [0, 0, 0], printed
+    assert printed["evaluator"][0].splitlines()[-1] == "The evaluator 0 has done its part."
+    assert printed["ps"][0].splitlines()[-1] == "The ps 0 has done its part."
+    assert "accuracy" in printed["chief"][0]
+    metrics = [record(tmp_path / "out", name)["metrics"]["eval"] for name in ("run.json", "tasks/evaluator-0.json")]
+    assert metrics[0] == metrics[1]
     assert (tmp_path / "out" / "model" / "Format-Serving" / "saved_model.pb").exists()
 
 
