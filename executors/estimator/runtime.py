@@ -52,8 +52,11 @@ def restore_estimator() -> None:
             ("tensorflow.compat.v2.estimator", api["v2"]),
         ):
             _publish(name, module)
+            _explain_missing_names(module)
             for path, part in _namespaces(module):
                 sys.modules[f"{name}.{path}"] = part
+                _explain_missing_names(part)
+        tpu.refuse_tpus()
         tf.estimator = api["v2"]
         tf.compat.v1.estimator = api["v1"]
         tf.compat.v2.estimator = api["v2"]
@@ -103,6 +106,22 @@ def _publish_old_names() -> None:
             sys.modules[_OLD_NAME + name[len(_WHEEL) :]] = module
     parent: Any = importlib.import_module("tensorflow.python")
     parent.estimator = sys.modules[_WHEEL]
+
+
+def _explain_missing_names(module: ModuleType) -> None:
+    """Makes a missing BoostedTrees name say where they went; others are missing as usual."""
+
+    def missing(name: str) -> Any:
+        message = f"module {module.__name__!r} has no attribute {name!r}"
+        if name.lower().replace("_", "").startswith("boostedtrees"):
+            message += (
+                ": tensorflow-estimator dropped BoostedTrees before its last release. Use TensorFlow Decision Forests, "
+                "such as tfdf.keras.GradientBoostedTreesModel."
+            )
+        raise AttributeError(message)
+
+    # TensorFlow wraps its v1 modules, and the wrapper asks the module itself.
+    vars(getattr(module, "_tfmw_wrapped_module", module))["__getattr__"] = missing
 
 
 def _namespaces(module: ModuleType) -> Iterator[tuple[str, ModuleType]]:

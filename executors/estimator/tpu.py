@@ -11,14 +11,17 @@ _MODULES = ("session_support", "tpu_embedding", "tpu_embedding_gradient")
 _PARAMETERS = ("AdagradParameters", "AdamParameters", "FtrlParameters", "StochasticGradientDescentParameters")
 
 
+def _refuse(*unused_args: Any, **unused_options: Any) -> None:
+    raise NotImplementedError(
+        "TPU Estimators are gone from TensorFlow since 2.16. Use TPUEstimator(use_tpu=False) for the CPU, or "
+        "tf.distribute.TPUStrategy with a Keras model."
+    )
+
+
 class _Gone:
     """Stands where TensorFlow had a class or function for training Estimators on TPUs."""
 
-    def __init__(self, *unused_args: Any, **unused_options: Any) -> None:
-        raise NotImplementedError(
-            "TPU Estimators are gone from TensorFlow since 2.16. Use TPUEstimator(use_tpu=False) for the CPU, or "
-            "tf.distribute.TPUStrategy with a Keras model."
-        )
+    __init__ = _refuse
 
 
 class _GoneModule(ModuleType):
@@ -41,3 +44,9 @@ def restore() -> None:
     for name in _PARAMETERS:
         if not hasattr(experimental, name):
             setattr(experimental, name, type(name, (_Gone,), {}))
+
+
+def refuse_tpus() -> None:
+    """Makes an Estimator that is to use a TPU say that it cannot, before it looks for one."""
+    context = importlib.import_module("tensorflow_estimator.python.estimator.tpu.tpu_context")
+    context._InternalTPUContext._validate_tpu_configuration = _refuse
