@@ -71,20 +71,30 @@ def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, wher
     """
     task = cluster.task_from_environment()
     if task is None or task.type == cluster.MASTER:
-        job = make_job()
+        job = _checked(make_job(), where)
         metrics = _train(job)
         if find_saved_model(job.estimator.model_dir) is None:
             # Without max_steps, or with none of them left to train, TensorFlow calls no evaluation the last one.
             metrics = _Evaluator(job).evaluate(last=True)
     elif task.type == cluster.EVALUATOR:
         del os.environ[cluster.VARIABLE]  # it is no part of the training cluster, and must not try to join it
-        job = make_job()
+        job = _checked(make_job(), where)
         metrics = _evaluate_until_trained(job, fn_args)
     else:
-        _train(make_job())
+        _train(_checked(make_job(), where))
         return {}  # the evaluator exports
     _publish(job, fn_args, where)
     return {f"eval_{name}": float(value) for name, value in metrics.items() if name != "global_step"}
+
+
+def _checked(job: EstimatorJob, where: str) -> EstimatorJob:
+    """Makes sure, before hours of training, that a model will come out of it."""
+    if not job.eval_spec.exporters:
+        raise ModuleError(
+            f"{where}: the EvalSpec has no exporter, so no model would be exported. Give it one, such as "
+            "exporters=tf.estimator.FinalExporter('taxi', serving_input_receiver_fn)."
+        )
+    return job
 
 
 def _train(job: EstimatorJob) -> dict[str, Any]:
@@ -155,8 +165,8 @@ def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> None:
     export = find_saved_model(job.estimator.model_dir)
     if export is None:
         raise ModuleError(
-            f"{where}: the Estimator exported no SavedModel below {job.estimator.model_dir}. Give its EvalSpec an "
-            "exporter, such as tf.estimator.FinalExporter('taxi', serving_input_receiver_fn)."
+            f"{where}: the exporters of the EvalSpec wrote no SavedModel below {job.estimator.model_dir}/export. A "
+            "BestExporter writes when a compare_fn says so; add a FinalExporter."
         )
     file_io.copytree(export, fn_args.serving_model_dir)
     if fn_args.eval_model_dir and (found := _newest(eval_models)):

@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from ..errors import ModuleError
+from ..errors import InputError, ModuleError
 from ..fn_args import FnArgs
 from ..options import TrainingOptions
 from ..schema_file import read_schema
@@ -38,6 +38,7 @@ from .estimator_training import EstimatorJob, at_work, train_and_export
 from .signatures import call_by_name, parameter_names, takes_features_and_labels
 
 NEEDS = "a function model_fn(features, labels, mode, params), or an Estimator"
+_KERAS_VARIABLE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _BUILDER = "build_estimator"
 _PATTERN_NAMES = ("file_pattern", "file_patterns", "files", "filenames", "input_files")
 _LABELS = ("LABEL_KEY", "_LABEL_KEY", "label_key", "LABEL")
@@ -162,11 +163,26 @@ class _Parts:
         value = getattr(self._module, self._name)
         if isinstance(value, tf.compat.v1.estimator.Estimator):
             return self._moved(value)
-        warm_start = {"warm_start_from": self._fn_args.base_model} if self._fn_args.base_model else {}
+        warm_start = self._warm_start()
         if self._name == _BUILDER or inspect.isclass(value):
             return self._call(value, self._name, **warm_start)
         params = {"params": self._known["params"]} if "params" in parameter_names(value) else {}
         return tf.estimator.Estimator(value, config=self._known["config"], **params, **warm_start)
+
+    def _warm_start(self) -> dict[str, str]:
+        """Returns the Estimator's argument that starts it from the weights of `fn_args.base_model`."""
+        import tensorflow as tf
+
+        base_model = self._fn_args.base_model
+        if not base_model:
+            return {}
+        names = [name for name, _ in tf.train.list_variables(os.path.join(base_model, "variables", "variables"))]
+        if any(name.endswith(_KERAS_VARIABLE) for name in names):
+            raise InputError(
+                f"base_model {base_model} was not written by an Estimator: its variables go by other names, such as "
+                f"{names[0]}. Give a model that this module trained, or none."
+            )
+        return {"warm_start_from": base_model}
 
     def _moved(self, estimator: Any) -> Any:
         """Returns a module's Estimator as one that works in the model run, if its author chose no folder for it.

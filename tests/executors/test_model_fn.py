@@ -120,6 +120,18 @@ def test_a_bare_model_function_reads_the_examples_by_their_schema_and_starts_war
     done = train(path, "second", *cold, "--base-model", tmp_path / "first")
     assert done.returncode == 0, done.stderr[-3000:]
     assert record(tmp_path / "second")["metrics"]["eval"]["loss"] == pytest.approx(first["loss"], rel=1e-5)
+    done = train(path, "third", *cold, "--base-model", keras_model(tmp_path / "keras"))
+    assert done.returncode == 2
+    assert "was not written by an Estimator" in done.stderr
+
+
+def keras_model(folder: pathlib.Path) -> pathlib.Path:
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.weight = tf.Variable(1.0)
+    tf.saved_model.save(module, str(folder))
+    return folder
 
 
 FORMS = {
@@ -192,6 +204,7 @@ BAD = {
         "input_fn has the parameter 'shard', for which there is nothing to give",
     ),
     "params of another kind": ("params = [1]\n", "params must be a dict, not [1]"),
+    "no exporters": ("exporters = []\nLABEL_KEY = 'variety'\n", "the EvalSpec has no exporter, so no model would be"),
     "a run_config of another kind": ("run_config = {'seed': 1}\n", "run_config must be a tf.estimator.RunConfig, not"),
 }
 BAD_PROGRAM = PROGRAM.replace(
