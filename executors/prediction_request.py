@@ -63,8 +63,7 @@ class PredictionRequest:
 def find_model(folder: str) -> str:
     """Returns the folder of the SavedModel that a person means by a folder.
 
-    That is the folder itself; `Format-Serving`, `serving_model_dir` or `export/NAME/TIMESTAMP` in it; the same in its
-    `model`, as `generic-trainer train --output` leaves it; or the newest of its sub-folders that are called by a
+    That is what `layouts.base_model_path` finds in it, or else in the newest of its sub-folders that are called by a
     number, as the Pusher and the Trainer component leave them.
 
     Raises:
@@ -83,7 +82,6 @@ def find_model(folder: str) -> str:
 
 def _places(folder: str) -> Iterator[str]:
     yield folder
-    yield os.path.join(folder, "model")
     if file_io.isdir(folder):
         versions = [name for name in file_io.listdir(folder) if name.isdigit()]
         yield from (os.path.join(folder, name) for name in sorted(versions, key=int, reverse=True))

@@ -34,7 +34,7 @@ _ENDINGS = {
     ".tfrecord": TF_RECORD,
     ".tfrecords": TF_RECORD,
 }
-_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_MAGIC = b"\x1f\x8b\x08"  # two bytes alone may be a TFRecord's length
 _TF_RECORD_HEADER_BYTES = 12  # a length of 8 bytes, the upper ones zero, and its checksum
 
 

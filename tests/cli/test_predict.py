@@ -382,7 +382,8 @@ def test_the_model_is_found_where_trainers_and_pushers_leave_it(
     (folder / place).parent.mkdir(parents=True)
     (folder / place).symlink_to(model)
     if place == "17":
-        (folder / "9").mkdir()
+        (folder / "9").mkdir()  # an older version, though a later one by the alphabet
+        (folder / "9" / "saved_model.pb").write_bytes(b"")
     (tmp_path / "data.csv").write_text("x\n1\n")
     assert ask(tmp_path / "data.csv", model=folder)[0]["y"] == 3.0
 
