@@ -37,8 +37,8 @@ def restore_estimator() -> None:
 
     if hasattr(tf, "estimator"):
         return
-    _require_keras_2(tf)
     _require_packages()
+    _require_keras_2(tf)
     from . import distribute, tpu
 
     with _one_deprecation_line():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from absl import logging
@@ -28,6 +29,27 @@ class EvalInputReceiver(NamedTuple):
     labels: Any
     receiver_tensors: Any
     input_refs: Any = None
+
+
+def build_parsing_eval_input_receiver_fn(
+    feature_spec: Mapping[str, Any], label_key: str | None
+) -> Callable[[], EvalInputReceiver]:
+    """Returns an eval_input_receiver_fn that parses serialized tf.Examples.
+
+    Args:
+      feature_spec: A `FixedLenFeature` or `VarLenFeature` by name, the label's among them.
+      label_key: The label's name; None for a model without one. The label stays among the features, as in TFMA.
+    """
+
+    def eval_input_receiver_fn() -> EvalInputReceiver:
+        import tensorflow as tf
+
+        examples = tf.compat.v1.placeholder(tf.string, [None], "input_example_tensor")
+        features = tf.io.parse_example(examples, dict(feature_spec))
+        label = None if label_key is None else features[label_key]
+        return EvalInputReceiver(features, label, {"examples": examples})
+
+    return eval_input_receiver_fn
 
 
 def export_eval_savedmodel(**arguments: Any) -> Any:

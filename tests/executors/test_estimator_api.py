@@ -29,7 +29,7 @@ RESTORED = "before TensorFlow 2.16" not in choose("auto", []).reason
 
 # Each list is one process; two run at a time, the longest first. `distribution` has to come before anything else has
 # used the CPU, which it splits in two.
-PROCESSES = (["canned"], ["training", "hooks"], ["distribution", "custom"])
+PROCESSES = (["canned"], ["training", "hooks", "runtime"], ["distribution", "custom"])
 ONLY_RESTORED = {"canned.boosted_trees_say_what_to_use_instead", "distribution.tpu_estimator_on_a_tpu"}
 
 # It shares work among threads, whose order shows in the numbers.

@@ -1,0 +1,47 @@
+"""Finds a training or evaluation without an end before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+
+def find_endless(estimator: Any, train_spec: Any, eval_spec: Any) -> str | None:
+    """Returns what would never end, and what to do about it; None when all does, or when that cannot be known.
+
+    An input that is not a tf.data.Dataset, or one whose size depends on its contents, is not known. A TrainSpec with
+    hooks is left alone: hooks can stop a training, as early stopping does.
+
+    Args:
+      estimator: The tf.estimator.Estimator.
+      train_spec: Its tf.estimator.TrainSpec.
+      eval_spec: Its tf.estimator.EvalSpec.
+    """
+    modes = tf.estimator.ModeKeys
+    if (
+        train_spec.max_steps is None
+        and not train_spec.hooks
+        and _is_endless(estimator, train_spec.input_fn, modes.TRAIN)
+    ):
+        return (
+            "the TrainSpec has max_steps=None and its input_fn repeats for ever, so training would never end. Set "
+            "max_steps=fn_args.train_steps, or give repeat() a number of epochs."
+        )
+    if eval_spec.steps is None and _is_endless(estimator, eval_spec.input_fn, modes.EVAL):
+        return (
+            "the EvalSpec has steps=None and its input_fn repeats for ever, so evaluation would never end. Set "
+            "steps=fn_args.eval_steps, or drop repeat() for evaluation."
+        )
+    return None
+
+
+def _is_endless(estimator: Any, input_fn: Callable[..., Any], mode: str) -> bool:
+    """Builds the input in a graph of its own, as the Estimator does, and asks for its size; reads no data."""
+    with tf.Graph().as_default(), tf.device("/cpu:0"):
+        data = estimator._call_input_fn(input_fn, mode, tf.distribute.InputContext())
+        if not isinstance(data, (tf.data.Dataset, tf.compat.v1.data.Dataset)):
+            return False
+        with tf.compat.v1.Session() as session:
+            return bool(session.run(data.cardinality()) == tf.data.INFINITE_CARDINALITY)

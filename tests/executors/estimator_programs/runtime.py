@@ -1,0 +1,119 @@
+"""What the runtime adds to `tf.estimator`: errors that say more, and TFMA's export where TFMA has none."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import lifecycle
+import numpy as np
+import people
+import tensorflow as tf
+
+from generic_trainer.executors.estimator import hooks, tfma_export, train_spec
+
+v1 = tf.compat.v1
+
+
+def _spec(input_fn: Any, max_steps: int | None = None, **options: Any) -> Any:
+    return tf.estimator.TrainSpec(input_fn, max_steps, **options)
+
+
+def nan_loss(folder: str) -> None:
+    """The loss is a number in the first three steps; the fourth has it as NaN, and the error says so."""
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        weight = v1.get_variable("weight", [], initializer=v1.zeros_initializer())
+        with tf.name_scope("ctr"):
+            loss = tf.identity(tf.math.log(3.0 - weight), name="loss")  # log 3, log 2, log 1, then log 0
+            loss = tf.identity(tf.where(weight > 2.5, np.nan, loss), name="total")
+        step = v1.assign_add(v1.train.get_global_step(), 1)
+        with tf.control_dependencies([loss]):
+            train_op = tf.group(step, v1.assign_add(weight, 1.0))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    class Mine(tf.estimator.SessionRunHook):
+        pass
+
+    estimator = tf.estimator.Estimator(model_fn, config=lifecycle.config(folder))
+    spec = hooks.watch_loss(_spec(people.batches(people.OLD), 10, hooks=[Mine()]))
+    assert [type(hook).__name__ for hook in spec.hooks] == ["Mine", "NanLossHook"]
+    try:
+        tf.estimator.train_and_evaluate(estimator, spec, tf.estimator.EvalSpec(people.batches(people.OLD)))
+    except tf.estimator.NanLossDuringTrainingError as error:
+        assert "The loss 'ctr/total:0' is NaN at global step 4." in str(error), error  # noqa: PT017 (not pytest's)
+    else:
+        raise AssertionError("it trains")
+
+
+def nan_loss_under_a_strategy(folder: str) -> None:
+    """What is watched is the loss that the strategy reduces from its replicas."""
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        weight = v1.get_variable("weight", [])
+        loss = tf.identity(weight * np.nan, name="loss")
+        train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, v1.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
+    estimator = tf.estimator.Estimator(model_fn, config=lifecycle.config(folder, train_distribute=strategy))
+    try:
+        estimator.train(people.batches(people.OLD), steps=3, hooks=[hooks.NanLossHook()])
+    except tf.estimator.NanLossDuringTrainingError as error:
+        assert "is NaN at global step 1." in str(error), error  # noqa: PT017
+    else:
+        raise AssertionError("it trains")
+
+
+def a_loss_without_nan_trains_on(folder: str) -> None:
+    estimator = tf.estimator.LinearRegressor(people.numeric(), config=lifecycle.config(folder))
+    estimator.train(people.batches(people.INCOME), steps=5, hooks=[hooks.NanLossHook()])
+    assert estimator.get_variable_value("global_step") == 5
+
+
+def endless_training_and_evaluation(folder: str) -> None:
+    estimator = tf.estimator.LinearRegressor(people.numeric(), config=lifecycle.config(folder))
+    endless, once = people.batches(people.INCOME), people.batches(people.INCOME, epochs=1)
+
+    def parsed(config: Any, mode: str) -> Any:
+        """Records of files, in an order by chance: their number is unknown, but they come again and again."""
+        files = tf.data.Dataset.list_files(os.path.join(folder, "*.tfrecord"), shuffle=False)
+        return files.interleave(tf.data.TFRecordDataset).shuffle(8).repeat().batch(4).map(lambda record: record)
+
+    with tf.io.TFRecordWriter(os.path.join(folder, "a.tfrecord")) as writer:
+        writer.write(b"record")
+    ends = tf.estimator.EvalSpec(once, steps=None)
+
+    def find(train: Any, evaluation: Any = ends) -> str | None:
+        return train_spec.find_endless(estimator, train, evaluation)
+
+    for input_fn in (endless, parsed):
+        problem = find(_spec(input_fn))
+        assert problem is not None
+        assert "max_steps=None" in problem
+        problem = find(_spec(once), tf.estimator.EvalSpec(input_fn, steps=None))
+        assert problem is not None
+        assert "EvalSpec has steps=None" in problem
+        assert find(_spec(input_fn, 10), tf.estimator.EvalSpec(input_fn, steps=3)) is None
+    assert find(_spec(once)) is None
+    assert find(_spec(endless, hooks=[tf.estimator.StopAtStepHook(3)])) is None  # a hook can stop it
+    assert find(_spec(lambda: ({"age": tf.constant([[1.0]])}, tf.constant([1])))) is None  # no dataset: unknown
+
+
+def tfma_eval_receiver(folder: str) -> None:
+    """`tfma.export.build_parsing_eval_input_receiver_fn`, and the evaluation model that is written from it."""
+    spec = {name: people.SPEC[name] for name in ("age", "hours")}
+    estimator = tf.estimator.LinearRegressor([people.numeric()[0]], config=lifecycle.config(folder))
+    estimator.train(people.batches(people.INCOME), steps=5)
+    receiver_fn = tfma_export.build_parsing_eval_input_receiver_fn(spec, label_key="hours")
+    with tf.Graph().as_default(), v1.Session() as session:
+        receiver = receiver_fn()
+        assert set(receiver.features) == {"age", "hours"}
+        values = session.run(receiver.labels, {receiver.receiver_tensors["examples"]: people.serialized()})
+        assert tfma_export.build_parsing_eval_input_receiver_fn(spec, None)().labels is None
+    np.testing.assert_array_equal(values, people.FEATURES["hours"])
+    from generic_trainer.executors.estimator import eval_export
+
+    export = eval_export.export_eval_savedmodel(estimator, os.path.join(folder, "eval_model"), receiver_fn)
+    labels = tf.saved_model.load(export, tags=["eval"]).signatures["transform_features"]
+    np.testing.assert_array_equal(labels(tf.constant(people.serialized()))["label"], people.FEATURES["hours"])
