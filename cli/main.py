@@ -57,7 +57,7 @@ def _exit_code() -> int:
         error.show()
         return 2
     except (click.Abort, KeyboardInterrupt):
-        click.echo("generic-trainer: interrupted; no model was published.", err=True)
+        click.echo("generic-trainer: interrupted; nothing was published.", err=True)
         return 130
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import click
 
-from ..executors.prediction_request import OUTPUT_ENDINGS, STDOUT, PredictionRequest
+from ..executors.prediction.request import OUTPUT_ENDINGS, STDOUT, PredictionRequest
 
 
 @click.command()
@@ -35,7 +35,7 @@ def predict(model: str, examples: tuple[str, ...], output: str, **flags: object)
     """
     request = PredictionRequest.of(model, examples, output, **flags)
 
-    from ..executors.prediction import predict as predict_all  # imports TensorFlow: seconds
+    from ..executors.prediction.predict import predict as predict_all  # imports TensorFlow: seconds
 
     try:
         summary = predict_all(request)

@@ -94,14 +94,21 @@ def _checked(job: EstimatorJob, where: str) -> EstimatorJob:
             f"{where}: the EvalSpec has no exporter, so no model would be exported. Give it one, such as "
             "exporters=tf.estimator.FinalExporter('taxi', serving_input_receiver_fn)."
         )
+    from ..estimator.train_spec import find_endless
+
+    if endless := find_endless(job.estimator, job.train_spec, job.eval_spec):
+        raise ModuleError(f"{where}: {endless}")
     return job
 
 
 def _train(job: EstimatorJob) -> dict[str, Any]:
     import tensorflow as tf
 
+    from ..estimator.hooks import watch_loss
+
     logging.info("Training the Estimator in %s.", job.estimator.model_dir)
-    metrics, _ = tf.estimator.train_and_evaluate(job.estimator, job.train_spec, job.eval_spec) or (None, None)
+    train_spec = watch_loss(job.train_spec)
+    metrics, _ = tf.estimator.train_and_evaluate(job.estimator, train_spec, job.eval_spec) or (None, None)
     return metrics or {}
 
 

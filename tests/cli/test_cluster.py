@@ -171,7 +171,7 @@ def test_all_of_it_ends_together(how: str, arguments: list[object], tmp_path: pa
         running.kill()
     if how == "an interrupt":
         assert running.returncode == 130
-        assert errors.splitlines()[-1] == "generic-trainer: interrupted; no model was published."
+        assert errors.splitlines()[-1] == "generic-trainer: interrupted; nothing was published."
     else:
         assert running.returncode == 1
         assert "The ps 0 process was ended by SIGKILL" in errors.splitlines()[-1]

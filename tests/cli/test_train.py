@@ -157,7 +157,7 @@ def test_ctrl_c_publishes_nothing(module: Callable[..., str], iris: Any, tmp_pat
     running.send_signal(signal.SIGINT)
     _, errors = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert errors.splitlines()[-1] == "generic-trainer: interrupted; no model was published."
+    assert errors.splitlines()[-1] == "generic-trainer: interrupted; nothing was published."
     assert list((tmp_path / "out" / "model").iterdir()) == []
 
 

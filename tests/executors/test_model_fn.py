@@ -193,6 +193,20 @@ def test_every_form_of_an_estimator_is_the_same_estimator(
     assert (tmp_path / "an_instance" / "run" / "model" / "checkpoint").exists()
 
 
+@pytest.mark.slow
+def test_a_loss_that_is_nan_stops_with_its_name_and_step(
+    train: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    broken = "tf.cond(tf.compat.v1.train.get_or_create_global_step() < 30, lambda: 1.0, lambda: float('nan'))"
+    source = textwrap.dedent(MODEL_FN).replace("    optimizer =", f"    loss *= {broken}\n    optimizer =")
+    path = module(source + 'LABEL_KEY = "variety"\nparams = {"units": 16, "learning_rate": 0.05}\n')
+    done = train(path, "out", "--schema", iris.schema, "--train-steps", 100)
+    assert done.returncode == 1
+    assert "NanLossError: The loss '" in done.stderr.splitlines()[-1]
+    assert "is NaN at global step 3" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "out" / "model" / "Format-Serving").exists()
+
+
 BAD = {
     "no label": ("", "has no input_fn. To read the examples by their schema, it needs the label's feature name"),
     "half of the inputs": (
@@ -205,9 +219,13 @@ BAD = {
     ),
     "params of another kind": ("params = [1]\n", "params must be a dict, not [1]"),
     "no exporters": ("exporters = []\nLABEL_KEY = 'variety'\n", "the EvalSpec has no exporter, so no model would be"),
+    "endless training": (
+        "LABEL_KEY = 'variety'\ntrain_steps = None\n",
+        "the TrainSpec has max_steps=None and its input_fn repeats for ever, so training would never end",
+    ),
     "a run_config of another kind": ("run_config = {'seed': 1}\n", "run_config must be a tf.estimator.RunConfig, not"),
 }
-BAD_PROGRAM = PROGRAM.replace(
+BAD_PROGRAM = PROGRAM.replace("train_steps=20", 'train_steps=None if "endless" in name else 20').replace(
     "metrics = run_fn(fn_args)",
     """try:
                 run_fn(fn_args)

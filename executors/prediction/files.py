@@ -26,11 +26,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import tensorflow as tf
 
-from . import file_io
-from .errors import InputError
-from .inputs.columns import BYTES, FLOAT, INT, to_tf_examples
-from .prediction_request import STDOUT
-from .whole_file import whole_file
+from .. import file_io
+from ..errors import InputError
+from ..inputs.columns import BYTES, FLOAT, INT, to_tf_examples
+from ..whole_file import whole_file
+from .request import STDOUT
 
 
 class Predictions(Protocol):

@@ -7,10 +7,10 @@ import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 
-from . import file_io
-from .errors import InputError
-from .inputs.example_files import ExampleFile, find_example_files
-from .layouts import SERVING_DIRS, base_model_path
+from .. import file_io
+from ..errors import InputError
+from ..inputs.example_files import ExampleFile, find_example_files
+from ..layouts import SERVING_DIRS, base_model_path
 
 STDOUT = "-"
 OUTPUT_ENDINGS = (".jsonl", ".csv", ".tfrecord", ".tfrecord.gz")

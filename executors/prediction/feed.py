@@ -9,11 +9,11 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from .errors import InputError, did_you_mean
-from .input_arrays import UnfitRowError, arrow_type, input_array
-from .inputs.columns import from_tf_examples, inferred_types, to_tf_examples, typed_columns
-from .inputs.example_files import TF_RECORD, Batch, ExampleFile, batches
-from .serving_signature import ServingSignature
+from ..errors import InputError, did_you_mean
+from ..inputs.columns import from_tf_examples, inferred_types, to_tf_examples, typed_columns
+from ..inputs.example_files import TF_RECORD, Batch, ExampleFile, batches
+from .arrays import UnfitRowError, arrow_type, input_array
+from .signature import ServingSignature
 
 _FIRST_ROWS = 100
 

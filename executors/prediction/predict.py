@@ -1,7 +1,7 @@
 """Batch prediction: every example of some files is put to a SavedModel, and its answers are written to one file.
 
 Examples and answers stream through, a batch at a time, so that files may be as large as they like. What the model takes
-is told by its signature and its graph; see `model_inputs`.
+is told by its signature and its graph; see `feed.py`.
 
 Usage:
 
@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from . import prediction_files
-from .errors import InputError
-from .inputs.example_files import Batch, batches
-from .model_inputs import Feed, feed_for
-from .prediction_request import PredictionRequest
-from .serving_signature import ServingSignature, load_signature
+from ..errors import InputError
+from ..inputs.example_files import Batch, batches
+from . import files
+from .feed import Feed, feed_for
+from .request import PredictionRequest
+from .signature import ServingSignature, load_signature
 
 # Lines of TensorFlow's errors that tell where in TensorFlow it happened.
 _NOISE = ("Graph execution error", "Detected at node", "Node:", "<stack traces", "[[{{", "File ", "(most recent call")
@@ -51,7 +51,7 @@ def predict(request: PredictionRequest) -> PredictionSummary:
     signature = load_signature(request.model, request.signature, request.op_packages)
     feed = feed_for(signature, request.files)
     count = 0
-    with prediction_files.opened(request.output) as predictions:
+    with files.opened(request.output) as predictions:
         for batch in _batches(request, signature.batch_size or request.batch_size):
             predictions.write(_answers(signature, feed, batch))
             count += batch.size

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import tensorflow as tf
 
-from .inputs.columns import BYTES, DOUBLE, FLOAT, INT
+from ..inputs.columns import BYTES, DOUBLE, FLOAT, INT
 
 
 class UnfitRowError(ValueError):

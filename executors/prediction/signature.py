@@ -21,9 +21,9 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.saved_model.loader_impl import parse_saved_model
 
-from .errors import InputError, did_you_mean
-from .inputs.columns import BYTES, FLOAT, INT
-from .op_packages import import_packages_for
+from ..errors import InputError, did_you_mean
+from ..inputs.columns import BYTES, FLOAT, INT
+from ..op_packages import import_packages_for
 
 _DEFAULTS = ("serving_default", "predict")
 _PARSERS = ("ParseExampleV2", "ParseExample", "ParseSingleExample")
