@@ -236,7 +236,7 @@ def _require_raw_label(options: LocalPipeline) -> None:
       InputError: When the raw examples do not have it.
     """
     names = raw_feature_names(options.data)
-    if options.label not in names:
+    if names and options.label not in names:
         raise InputError(
             f"--label {options.label}: the examples in {options.data} have no such feature."
             f"{did_you_mean(options.label, names)} For a label that only Transform makes, the Estimator's module must "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pathlib
 import subprocess
 from collections.abc import Callable
@@ -20,13 +21,36 @@ def metrics_of(output: pathlib.Path) -> dict[str, float]:
     return json.loads((output / "model_run" / "run.json").read_text())["metrics"]["eval"]
 
 
-def ask(folder: pathlib.Path, features: dict[str, list[float]]) -> dict[str, Any]:
+@pytest.fixture
+def clicks(tmp_path: pathlib.Path) -> dict[str, str]:
+    """Ads shown to people of different tastes; the first place of a page is clicked more often than the fifth."""
+    import numpy as np
+    import tensorflow as tf
+
+    random = np.random.default_rng(0)
+    users, ads = random.normal(size=(40, 2)), random.normal(size=(20, 2))
+    for split, count in (("train", 3000), ("eval", 1000)):
+        with tf.io.TFRecordWriter(str(tmp_path / f"{split}.tfrecord")) as writer:
+            for _ in range(count):
+                user, ad, position = random.integers(40), random.integers(20), random.integers(1, 6)
+                probability = 1 / (1 + np.exp(0.5 * position - 2 * users[user] @ ads[ad]))
+                example = tf.train.Example()
+                example.features.feature["user"].bytes_list.value.append(b"user-%d" % user)
+                example.features.feature["ad"].bytes_list.value.append(b"ad-%d" % ad)
+                example.features.feature["position"].float_list.value.append(position)
+                example.features.feature["clicked"].int64_list.value.append(int(random.random() < probability))
+                writer.write(example.SerializeToString())
+    return {split: str(tmp_path / f"{split}.tfrecord") for split in ("train", "eval")}
+
+
+def ask(folder: pathlib.Path, features: dict[str, list[Any]], signature: str = "serving_default") -> dict[str, Any]:
     import tensorflow as tf
 
     example = tf.train.Example()
     for name, values in features.items():
-        example.features.feature[name].float_list.value.extend(values)
-    serve = tf.saved_model.load(str(folder / "model" / "Format-Serving")).signatures["serving_default"]
+        kind = "bytes_list" if isinstance(values[0], bytes) else "float_list"
+        getattr(example.features.feature[name], kind).value.extend(values)
+    serve = tf.saved_model.load(str(folder / "model" / "Format-Serving")).signatures[signature]
     return {key: value.numpy() for key, value in serve(tf.constant([example.SerializeToString()])).items()}
 
 
@@ -47,6 +71,58 @@ def test_digits_in_a_loop_of_its_own(command: Command, digits: Any, tmp_path: pa
     assert done.returncode == 0, done.stderr[-3000:]
     assert metrics_of(tmp_path)["accuracy"] > 0.9
     assert (tmp_path / "model_run" / "checkpoints").is_dir()
+
+
+@pytest.mark.slow
+def test_iris_as_an_estimator(command: Command, iris: Any, tmp_path: pathlib.Path) -> None:
+    data = ["--train-files", iris.train, "--eval-files", iris.eval, "--output", tmp_path]
+    done = command("train", MODULES / "iris_estimator.py", *data, "--train-steps", 300, "--seed", 1)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert metrics_of(tmp_path)["accuracy"] > 0.9
+    assert metrics_of(tmp_path)["loss"] == pytest.approx(0.0475865416, rel=1e-4)  # as on TensorFlow 2.15.1
+    setosa = {"sepal_length": [5.1], "sepal_width": [3.5], "petal_length": [1.4], "petal_width": [0.2]}
+    assert ask(tmp_path, setosa)["probabilities"].argmax() == 0
+
+
+@pytest.mark.slow
+def test_digits_by_a_model_fn(command: Command, digits: Any, tmp_path: pathlib.Path) -> None:
+    import tensorflow as tf
+
+    data = ["--train-files", digits.train, "--eval-files", digits.eval, "--output", tmp_path]
+    done = command("train", MODULES / "digits_model_fn.py", *data, "--train-steps", 600, "--seed", 1)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert metrics_of(tmp_path)["accuracy"] > 0.97
+    work = tmp_path / "model_run" / "Format-Serving"
+    assert 1 <= len(list((work / "export" / "best").iterdir())) <= 2
+    tags = {
+        value.tag
+        for path in (work / "eval").glob("events.*")
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+    }
+    assert {"confidence", "accuracy", "loss"} <= tags
+    blank = ask(tmp_path, {"image": [0.0] * 64})
+    assert blank["probabilities"].shape == (1, 10)
+    assert blank["classes"] == blank["probabilities"].argmax()
+
+
+@pytest.mark.slow
+def test_clicks_by_an_adaptor(command: Command, clicks: dict[str, str], tmp_path: pathlib.Path) -> None:
+    data = ["--train-files", clicks["train"], "--eval-files", clicks["eval"], "--output", tmp_path / "out"]
+    done = command("train", MODULES / "ctr_adaptor.py", *data, "--train-steps", 1500, "--seed", 1)
+    assert done.returncode == 0, done.stderr[-3000:]
+    metrics = metrics_of(tmp_path / "out")
+    assert metrics["auc"] > 0.75
+    # The adaptor's own metric, by hand: the log loss over the entropy of the click rate.
+    rate = metrics["label/mean"]
+    entropy = -rate * math.log(rate) - (1 - rate) * math.log(1 - rate)
+    assert metrics["normalized_entropy"] == pytest.approx(metrics["average_loss"] / entropy, rel=1e-4)
+    assert metrics["normalized_entropy"] < 0.9
+    first, fifth = (
+        ask(tmp_path / "out", {"user": [b"user-1"], "ad": [b"ad-1"], "position": [position]}, "predict")["logistic"]
+        for position in (1.0, 5.0)
+    )
+    assert first > fifth
 
 
 @pytest.mark.slow
