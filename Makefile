@@ -42,8 +42,8 @@ test: setup ## Run the tests
 test-fast: setup ## Run the tests that take seconds
 	$(PYTHON) -m pytest -m "not slow" $(PYTEST_ARGS)
 
-test-legacy: ## Run the quicker tests on TFX 1.15.1 and TensorFlow 2.15.1, in .venv-legacy
-	@$(MAKE) test-fast LANE=legacy-py310 VENV=.venv-legacy
+test-legacy: ## Run the quicker tests and the Estimators' on TFX 1.15.1 and TensorFlow 2.15.1, in .venv-legacy
+	@$(MAKE) test LANE=legacy-py310 VENV=.venv-legacy PYTEST_ARGS='-m "not slow or legacy" $(PYTEST_ARGS)'
 
 lint: style types ## Check style, types and the layers of the package
 

@@ -70,6 +70,7 @@ def record(output: pathlib.Path, name: str = "run.json") -> dict[str, Any]:
     return json.loads((output / "model_run" / name).read_text())
 
 
+@pytest.mark.legacy
 @pytest.mark.slow
 def test_a_cluster_trains_evaluates_and_exports_once(
     command: Command, arguments: list[object], tmp_path: pathlib.Path

@@ -20,6 +20,8 @@ from generic_trainer.executors.estimator_use import estimator_use
 from generic_trainer.executors.keras_version import choose
 
 RESTORED = "before TensorFlow 2.16" not in choose("auto", []).reason
+pytestmark = pytest.mark.legacy
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 

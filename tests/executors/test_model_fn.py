@@ -15,6 +15,8 @@ import pytest
 
 from generic_trainer.executors.keras_version import choose
 
+pytestmark = pytest.mark.legacy
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 MODEL_FN = """
