@@ -164,11 +164,6 @@ def _evaluate_until_trained(job: EstimatorJob, fn_args: FnArgs) -> dict[str, Any
 
 def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> None:
     """Copies what was exported to where the trainer looks for a model."""
-    eval_models = at_work(fn_args).eval_model_dir
-    if job.eval_input_receiver_fn is not None:
-        tfma_export.export_eval_savedmodel(
-            estimator=job.estimator, export_dir_base=eval_models, eval_input_receiver_fn=job.eval_input_receiver_fn
-        )
     export = find_saved_model(job.estimator.model_dir)
     if export is None:
         raise ModuleError(
@@ -176,6 +171,14 @@ def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> None:
             "BestExporter writes when a compare_fn says so; add a FinalExporter."
         )
     file_io.copytree(export, fn_args.serving_model_dir)
+    eval_models = at_work(fn_args).eval_model_dir
+    if job.eval_input_receiver_fn is not None:
+        tfma_export.export_eval_savedmodel(
+            estimator=job.estimator,
+            export_dir_base=eval_models,
+            eval_input_receiver_fn=job.eval_input_receiver_fn,
+            checkpoint_path=os.path.join(export, "variables", "variables"),  # a BestExporter's is not the latest
+        )
     if fn_args.eval_model_dir and (found := _newest(eval_models)):
         file_io.copytree(found, fn_args.eval_model_dir)
 
