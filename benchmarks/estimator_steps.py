@@ -1,0 +1,149 @@
+"""Steps per second of the same Estimators here and on a TensorFlow that still has tf.estimator.
+
+    python benchmarks/estimator_steps.py --native .venv-legacy/bin/python
+    python benchmarks/estimator_steps.py --native .venv-legacy/bin/python --quick
+
+Each measurement is a process of its own; the two sides take turns, so that whatever else the machine does meets both.
+Building the graph and the first steps do not count. Of the blocks of a hundred steps the one counts that a fifth of
+them beat: on a machine that others use as well, the fast blocks are the undisturbed ones. The number to look at is the
+ratio of the medians: 1.0 and more means that the restored tf.estimator is at least as fast.
+"""
+
+# ruff: noqa: T201 (a table on the terminal is what this is for)
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+MODELS = ("wide_and_deep", "custom")
+_WARM_UP = 200
+_BLOCK = 100  # summaries are written every hundred steps, so each block has its share
+_SENTINEL = "steps per second:"
+
+
+def main() -> None:
+    """Prints a table of all pairs and the ratio for each model."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--native", required=True, help="Python with a TensorFlow up to 2.15")
+    parser.add_argument("--restored", default=sys.executable, help="Python with a later one (default: this one)")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=3000, help="steps that count in each process")
+    parser.add_argument("--quick", action="store_true", help="one pair of 500 steps: does it run at all?")
+    parser.add_argument("--measure", choices=MODELS, help=argparse.SUPPRESS)  # what the child processes do
+    options = parser.parse_args()
+    if options.quick:
+        options.pairs, options.steps = 1, 500
+    if options.measure:
+        print(_SENTINEL, _measure(options.measure, options.steps))
+        return
+    for model in MODELS:
+        _compare(model, options)
+
+
+def _compare(model: str, options: argparse.Namespace) -> None:
+    sides: dict[str, list[float]] = {"restored": [], "native": []}
+    print(f"{model}: steps per second\n{'pair':>6}{'restored':>12}{'native':>12}")
+    for pair in range(options.pairs):
+        # The side that begins changes, for the second one may find the machine warmer.
+        for side in ("restored", "native") if pair % 2 == 0 else ("native", "restored"):
+            sides[side].append(_in_a_process(getattr(options, side), model, options))
+        print(f"{pair + 1:>6}{sides['restored'][-1]:>12.1f}{sides['native'][-1]:>12.1f}", flush=True)
+    restored, native = (statistics.median(sides[side]) for side in ("restored", "native"))
+    print(f"{'median':>6}{restored:>12.1f}{native:>12.1f}\n{model}: ratio {restored / native:.3f}\n")
+
+
+def _in_a_process(python: str, model: str, options: argparse.Namespace) -> float:
+    line = [python, __file__, "--native", "-", "--measure", model, "--steps", str(options.steps)]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment.pop("TF_USE_LEGACY_KERAS", None)
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        sys.exit(f"{' '.join(line)} ended with code {done.returncode}:\n{done.stderr[-3000:]}")
+    return float(next(said for said in done.stdout.splitlines() if said.startswith(_SENTINEL)).split()[-1])
+
+
+def _measure(model: str, steps: int) -> float:
+    import tensorflow as tf
+
+    if "estimator" not in dir(tf):
+        from generic_trainer.executors.estimator import restore_estimator
+
+        restore_estimator()
+
+    class Clock(tf.estimator.SessionRunHook):  # type: ignore[misc,name-defined]
+        """Notes the time after every hundredth step; the first ones warm up."""
+
+        def __init__(self) -> None:
+            self.done = 0
+            self.times: list[float] = []
+
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            self.done += 1
+            if self.done >= _WARM_UP and self.done % _BLOCK == 0:
+                self.times.append(time.perf_counter())
+
+    clock = Clock()
+    with tempfile.TemporaryDirectory() as folder:
+        config = tf.estimator.RunConfig(folder, tf_random_seed=1)
+        estimator = {"wide_and_deep": _wide_and_deep, "custom": _custom}[model](config)
+        estimator.train(_input_fn, steps=_WARM_UP + steps, hooks=[clock])
+    blocks = [after - before for before, after in itertools.pairwise(clock.times)]
+    return _BLOCK / statistics.quantiles(blocks, n=5)[0]
+
+
+def _input_fn() -> Any:
+    """4,096 examples in memory, in batches of 64: two numbers and a category."""
+    import numpy as np
+    import tensorflow as tf
+
+    random = np.random.RandomState(0)
+    features = {
+        "x": random.rand(4096, 1).astype("float32"),
+        "y": random.rand(4096, 1).astype("float32"),
+        "city": random.choice([b"Kiel", b"Bonn", b"Ulm"], [4096, 1]),
+    }
+    labels = (features["x"] > features["y"]).astype("int32")
+    return tf.data.Dataset.from_tensor_slices((features, labels)).shuffle(4096, 1).repeat().batch(64).prefetch(2)
+
+
+def _columns() -> tuple[list[Any], list[Any]]:
+    import tensorflow as tf
+
+    numbers = [tf.feature_column.numeric_column(name) for name in ("x", "y")]
+    city = tf.feature_column.categorical_column_with_vocabulary_list("city", ["Kiel", "Bonn", "Ulm"])
+    return [*numbers, city], [*numbers, tf.feature_column.embedding_column(city, 8)]
+
+
+def _wide_and_deep(config: Any) -> Any:
+    import tensorflow as tf
+
+    wide, deep = _columns()
+    return tf.estimator.DNNLinearCombinedClassifier(
+        linear_feature_columns=wide, dnn_feature_columns=deep, dnn_hidden_units=[64, 32], config=config
+    )
+
+
+def _custom(config: Any) -> Any:
+    import tensorflow.compat.v1 as tf
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        net = tf.feature_column.input_layer(features, _columns()[1])
+        for units in (128, 64):
+            net = tf.layers.dropout(tf.layers.dense(net, units, tf.nn.relu), 0.1, training=True)
+        loss = tf.losses.sigmoid_cross_entropy(labels, tf.layers.dense(net, 1))
+        train_op = tf.train.AdamOptimizer(0.001).minimize(loss, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    return tf.estimator.Estimator(model_fn, config=config)
+
+
+if __name__ == "__main__":
+    main()
