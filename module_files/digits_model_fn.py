@@ -72,7 +72,7 @@ def logits(images: tf.Tensor, dropout: float, training: bool) -> tf.Tensor:
 
 
 def model_fn(
-    features: Tensors, labels: tf.Tensor | None, mode: str, params: dict[str, Any], config: tf.estimator.RunConfig
+    features: Tensors, labels: tf.Tensor, mode: str, params: dict[str, Any], config: tf.estimator.RunConfig
 ) -> tf.estimator.EstimatorSpec:
     """Builds the graph for one mode.
 
@@ -103,7 +103,7 @@ def model_fn(
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
-def confidence_hook(predictions: Tensors, config: tf.estimator.RunConfig) -> v1.train.SummarySaverHook:
+def confidence_hook(predictions: Tensors, config: tf.estimator.RunConfig) -> tf.compat.v1.train.SummarySaverHook:
     """Makes a hook that logs how sure the network is; an evaluation logs metrics only, unless told to."""
     summary = v1.summary.histogram("confidence", tf.reduce_max(predictions["probabilities"], axis=1))
     folder = os.path.join(config.model_dir, "eval")  # beside the metrics

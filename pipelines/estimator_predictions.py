@@ -86,7 +86,7 @@ def _constants(node: ast.AST) -> Iterator[tuple[str, int]]:
 def _gives_receiver(node: ast.AST) -> bool:
     """Returns whether a node hands over an `eval_input_receiver_fn`: as a dict's entry, or as an argument."""
     if isinstance(node, ast.Dict):
-        pairs = [(key.value, value) for key, value in zip(node.keys, node.values, strict=True) if _is_text(key)]
+        pairs = [(_text(key), value) for key, value in zip(node.keys, node.values, strict=True)]
     elif isinstance(node, ast.Call):
         pairs = [(keyword.arg, keyword.value) for keyword in node.keywords]
     else:
@@ -106,15 +106,15 @@ def _exported_keys(node: ast.AST) -> Iterator[str]:
         return
     for value in values:
         if isinstance(value, ast.Dict):
-            yield from (key.value for key in value.keys if _is_text(key))
+            yield from filter(None, map(_text, value.keys))
 
 
 def _last_name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _is_text(node: ast.AST | None) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+def _text(node: ast.AST | None) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def _is_none(node: ast.AST) -> bool:

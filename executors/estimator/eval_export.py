@@ -57,10 +57,10 @@ def export_eval_savedmodel(
         examples.append(receiver.receiver_tensors["examples"])
         return tf.estimator.export.ServingInputReceiver(receiver.features, {"examples": examples[0]})
 
-    folder = estimator.export_saved_model(
+    exported = estimator.export_saved_model(
         export_dir_base, receiver_fn, assets_extra=assets_extra, checkpoint_path=checkpoint_path
     )
-    folder = tf.compat.as_str(folder)
+    folder: str = tf.compat.as_str(exported)
     with examples[0].graph.as_default():
         signature = tf.compat.v1.saved_model.predict_signature_def({"examples": examples[0]}, labels)
     _add_signature(os.path.join(folder, tf.saved_model.SAVED_MODEL_FILENAME_PB), signature)
