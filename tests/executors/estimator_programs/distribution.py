@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -70,6 +71,57 @@ def strategies_by_distribute_config(folder: str) -> dict[str, float]:
 
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
     return _train(folder, experimental_distribute=DistributeConfig(strategy, strategy))
+
+
+_CLUSTER = {"chief": ["host0:0"], "worker": ["host1:1", "host2:2"], "ps": ["host3:3"]}
+_TF_CONFIGS: dict[str, dict[str, Any]] = {
+    "no cluster": {},
+    "chief": {"cluster": _CLUSTER, "task": {"type": "chief", "index": 0}},
+    "second worker": {"cluster": _CLUSTER, "task": {"type": "worker", "index": 1}},
+    "ps": {"cluster": _CLUSTER, "task": {"type": "ps", "index": 0}},
+    "evaluator": {"cluster": _CLUSTER, "task": {"type": "evaluator", "index": 0}},
+    "master": {"cluster": {"master": ["host0:0"], "worker": ["host1:1"]}, "task": {"type": "worker", "index": 0}},
+    "no chief": {"cluster": {"worker": ["host1:1"]}, "task": {"type": "worker", "index": 0}},
+}
+
+
+def what_a_run_config_knows_of_its_cluster(folder: str) -> dict[str, str]:
+    """Each TF_CONFIG with each way to give strategies, refusals included."""
+    from tensorflow.python.distribute.distribute_config import DistributeConfig
+
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    ways: dict[str, dict[str, Any]] = {
+        "no strategy": {},
+        "train": {"train_distribute": strategy},
+        "eval": {"eval_distribute": strategy},
+        "both": {"train_distribute": strategy, "eval_distribute": strategy},
+        "experimental": {"experimental_distribute": DistributeConfig(strategy, strategy)},
+        "remote": {"experimental_distribute": DistributeConfig(strategy, None, {"worker": ["host9:9"]})},
+        "twice": {"train_distribute": strategy, "experimental_distribute": DistributeConfig(strategy)},
+    }
+    known = {}
+    for task, tf_config in _TF_CONFIGS.items():
+        os.environ["TF_CONFIG"] = json.dumps(tf_config)
+        for way, options in ways.items():
+            known[f"{task}, {way}"] = _cluster_of(options)
+    del os.environ["TF_CONFIG"]
+    return known
+
+
+def _cluster_of(options: dict[str, Any]) -> str:
+    try:
+        config = tf.estimator.RunConfig(**options)
+    except ValueError:
+        return "ValueError"
+    names = (
+        *("task_type", "task_id", "master", "evaluation_master", "is_chief", "global_id_in_cluster"),
+        *("num_worker_replicas", "num_ps_replicas", "_distribute_coordinator_mode"),
+    )
+    facts = {name: getattr(config, name, "missing") for name in names}
+    facts["filters"] = list(config.session_config.device_filters) if config.session_config else None
+    strategies = [type(strategy).__name__ for strategy in (config.train_distribute, config.eval_distribute)]
+    jobs = config.cluster_spec.as_dict() if hasattr(config.cluster_spec, "as_dict") else config.cluster_spec
+    return f"{sorted(jobs.items())} {strategies} {facts}"
 
 
 def _tpu_model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
