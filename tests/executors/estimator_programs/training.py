@@ -21,6 +21,11 @@ def _classifier(folder: str, **options: Any) -> Any:
     return tf.estimator.LinearClassifier(people.numeric(), config=lifecycle.config(folder, **options))
 
 
+def _regressor(folder: str, **options: Any) -> Any:
+    """Evaluates in a third of the time that a classifier takes, which has eight metrics."""
+    return tf.estimator.LinearRegressor(people.numeric(), config=lifecycle.config(folder, **options))
+
+
 def _numeric(labels: Any, epochs: int | None = None) -> Any:
     return people.batches(labels, {name: people.FEATURES[name] for name in ("age", "hours")}, epochs)
 
@@ -37,11 +42,11 @@ def train_and_evaluate_with_three_exporters(folder: str) -> dict[str, Any]:
         tf.estimator.LatestExporter("latest", receiver, exports_to_keep=2),
         tf.estimator.BestExporter("best", receiver, exports_to_keep=2),
     ]
-    estimator = _classifier(folder, save_checkpoints_steps=10, keep_checkpoint_max=3)
+    estimator = _regressor(folder, save_checkpoints_steps=10, keep_checkpoint_max=3)
     metrics, exported = tf.estimator.train_and_evaluate(
         estimator,
-        tf.estimator.TrainSpec(_numeric(people.OLD), max_steps=50),
-        tf.estimator.EvalSpec(_numeric(people.OLD, 1), steps=None, exporters=exporters, throttle_secs=0),
+        tf.estimator.TrainSpec(_numeric(people.INCOME), max_steps=50),
+        tf.estimator.EvalSpec(_numeric(people.INCOME, 1), steps=None, exporters=exporters, throttle_secs=0),
     )
     counts = {name: len(_exports(folder, name)) for name in ("final", "latest", "best")}
     assert counts == {"final": 1, "latest": 2, "best": 2}, counts
@@ -50,7 +55,7 @@ def train_and_evaluate_with_three_exporters(folder: str) -> dict[str, Any]:
     kept = [os.path.basename(path) for path in state.all_model_checkpoint_paths]
     assert kept == ["model.ckpt-30", "model.ckpt-40", "model.ckpt-50"], kept
     assert len(list(pathlib.Path(estimator.model_dir).glob("model.ckpt-*.index"))) == 3
-    predictions = list(estimator.predict(_numeric(people.OLD, 1)))
+    predictions = list(estimator.predict(_numeric(people.INCOME, 1)))
     lifecycle.same_answers(_exports(folder, "final")[0], predictions)
     return lifecycle.numbers(metrics)
 
@@ -77,9 +82,9 @@ def best_exporter_with_every_option(folder: str) -> None:
             exports_to_keep=2,
         )
         tf.estimator.train_and_evaluate(
-            _classifier(folder, save_checkpoints_steps=10),
-            tf.estimator.TrainSpec(_numeric(people.OLD), max_steps=max_steps),
-            tf.estimator.EvalSpec(_numeric(people.OLD, 1), steps=None, exporters=exporter, throttle_secs=0),
+            _regressor(folder, save_checkpoints_steps=10),
+            tf.estimator.TrainSpec(_numeric(people.INCOME), max_steps=max_steps),
+            tf.estimator.EvalSpec(_numeric(people.INCOME, 1), steps=None, exporters=exporter, throttle_secs=0),
         )
 
     train(30)
@@ -116,12 +121,12 @@ def v1_export_savedmodel(folder: str) -> None:
 
 
 def export_of_an_older_checkpoint(folder: str) -> None:
-    estimator = _classifier(folder, save_checkpoints_steps=10)
-    estimator.train(_numeric(people.OLD), steps=20)
+    estimator = _regressor(folder, save_checkpoints_steps=10)
+    estimator.train(_numeric(people.INCOME), steps=20)
     old = os.path.join(estimator.model_dir, "model.ckpt-10")
     path = estimator.export_saved_model(os.path.join(folder, "export"), people.receiver(), checkpoint_path=old)
-    lifecycle.same_answers(path, list(estimator.predict(_numeric(people.OLD, 1), checkpoint_path=old)))
-    metrics = estimator.evaluate(_numeric(people.OLD, 1), checkpoint_path=old, name="old")
+    lifecycle.same_answers(path, list(estimator.predict(_numeric(people.INCOME, 1), checkpoint_path=old)))
+    metrics = estimator.evaluate(_numeric(people.INCOME, 1), checkpoint_path=old, name="old")
     assert metrics["global_step"] == 10
     assert os.path.isdir(os.path.join(estimator.model_dir, "eval_old"))
 
@@ -221,7 +226,7 @@ def pandas_input_fn(folder: str) -> dict[str, float]:
 
 def early_stopping(folder: str) -> None:
     """No decrease of a loss that cannot fall stops the training; a hook of one's own condition does so as well."""
-    estimator = tf.estimator.LinearClassifier(
+    estimator = tf.estimator.LinearRegressor(
         people.numeric(),
         optimizer=lambda: tf.keras.optimizers.legacy.SGD(0.0),
         config=lifecycle.config(folder, save_checkpoints_steps=5),
@@ -232,16 +237,16 @@ def early_stopping(folder: str) -> None:
     )
     tf.estimator.train_and_evaluate(
         estimator,
-        tf.estimator.TrainSpec(_numeric(people.OLD), max_steps=200, hooks=[hook]),
-        tf.estimator.EvalSpec(_numeric(people.OLD, 1), steps=None, throttle_secs=0),
+        tf.estimator.TrainSpec(_numeric(people.INCOME), max_steps=200, hooks=[hook]),
+        tf.estimator.EvalSpec(_numeric(people.INCOME, 1), steps=None, throttle_secs=0),
     )
     stopped = estimator.get_variable_value("global_step")
     assert 10 <= stopped < 200, stopped
-    own = _classifier(os.path.join(folder, "own"))
+    own = _regressor(os.path.join(folder, "own"))
     os.makedirs(own.eval_dir())
     experimental = tf.estimator.experimental
     hooks = [experimental.make_early_stopping_hook(own, lambda: True, run_every_secs=None, run_every_steps=3)]
-    own.train(_numeric(people.OLD), steps=100, hooks=hooks)
+    own.train(_numeric(people.INCOME), steps=100, hooks=hooks)
     assert own.get_variable_value("global_step") < 10
     for make in (experimental.stop_if_higher_hook, experimental.stop_if_lower_hook):
         make(own, "loss", 0.5)
@@ -250,9 +255,9 @@ def early_stopping(folder: str) -> None:
 
 def train_spec_limits(folder: str) -> None:
     """An input that ends stops the training; `steps` adds, `max_steps` does not."""
-    estimator = _classifier(folder)
-    estimator.train(_numeric(people.OLD, 2))
+    estimator = _regressor(folder)
+    estimator.train(_numeric(people.INCOME, 2))
     assert estimator.get_variable_value("global_step") == 8  # 64 rows twice, in batches of 16
-    estimator.train(_numeric(people.OLD), steps=2)
-    estimator.train(_numeric(people.OLD), max_steps=12)
+    estimator.train(_numeric(people.INCOME), steps=2)
+    estimator.train(_numeric(people.INCOME), max_steps=12)
     assert estimator.get_variable_value("global_step") == 12
