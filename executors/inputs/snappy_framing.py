@@ -1,0 +1,101 @@
+"""Snappy's framing format, which Go's and Python's stream writers produce, on top of Arrow's codec for raw blocks.
+
+A stream is an identifier and then frames: a type byte, three bytes of length, and for data a masked CRC-32C of the
+uncompressed bytes and at most 64 KiB of them, compressed or not. See google/snappy, framing_format.txt.
+
+Usage:
+
+    stream = snappy_framing.compress(b"…")
+    snappy_framing.decompress(stream)     # ValueError when it is damaged
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import google_crc32c
+import pyarrow as pa
+
+_IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
+_COMPRESSED, _UNCOMPRESSED, _IDENTIFIER_TYPE = 0x00, 0x01, 0xFF
+_SKIPPABLE = range(0x80, 0xFF)  # padding and types yet to be defined, which a reader passes over
+_BLOCK_BYTES = 65536
+_MASK = 0xA282EAD8
+_CHECKSUM = struct.Struct("<I")
+
+
+def compress(data: bytes) -> bytes:
+    """Returns the stream; blocks that do not become an eighth smaller stay as they are, as Go's writer has it."""
+    codec = pa.Codec("snappy")
+    parts = [_IDENTIFIER]
+    for start in range(0, len(data), _BLOCK_BYTES):
+        block = data[start : start + _BLOCK_BYTES]
+        body, kind = codec.compress(block, asbytes=True), _COMPRESSED
+        if len(body) >= len(block) - len(block) // 8:
+            body, kind = block, _UNCOMPRESSED
+        length = len(body) + _CHECKSUM.size
+        parts += [bytes([kind]), length.to_bytes(3, "little"), _CHECKSUM.pack(masked_crc32c(block)), body]
+    return b"".join(parts)
+
+
+def decompress(stream: bytes) -> bytes:
+    """Returns what was compressed.
+
+    Raises:
+      ValueError: When the stream is cut off or damaged, or is no snappy stream; it says where, counted from its start.
+    """
+    if not stream.startswith(_IDENTIFIER):
+        raise ValueError("it does not begin as a snappy stream does")
+    codec = pa.Codec("snappy")
+    blocks = []
+    for position, kind, body in _frames(stream):
+        if kind in (_COMPRESSED, _UNCOMPRESSED):
+            blocks.append(_block(codec, position, kind, body))
+        elif kind not in _SKIPPABLE and kind != _IDENTIFIER_TYPE:
+            raise ValueError(f"the frame at byte {position} has the unknown type {kind:#04x}")
+    return b"".join(blocks)
+
+
+def masked_crc32c(data: bytes) -> int:
+    """Returns the CRC-32C, rotated and shifted, as snappy streams and TFRecords keep it."""
+    crc = google_crc32c.value(data)
+    return (((crc >> 15) | (crc << 17)) + _MASK) & 0xFFFFFFFF
+
+
+def _frames(stream: bytes) -> Iterator[tuple[int, int, bytes]]:
+    position = 0
+    while position < len(stream):
+        start = position + 4
+        end = start + int.from_bytes(stream[position + 1 : start], "little")
+        if end > len(stream) or start > len(stream):
+            raise ValueError(f"the frame at byte {position} is cut off")
+        yield position, stream[position], stream[start:end]
+        position = end
+
+
+def _block(codec: pa.Codec, position: int, kind: int, body: bytes) -> bytes:
+    if len(body) < _CHECKSUM.size:
+        raise ValueError(f"the frame at byte {position} is too short for its checksum")
+    (expected,) = _CHECKSUM.unpack_from(body)
+    block = body[_CHECKSUM.size :]
+    if kind == _COMPRESSED:
+        try:
+            block = codec.decompress(block, decompressed_size=_uncompressed_size(block), asbytes=True)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"the frame at byte {position} does not decompress: {error}") from error
+    if masked_crc32c(block) != expected:
+        raise ValueError(f"the checksum of the frame at byte {position} is wrong")
+    return block
+
+
+def _uncompressed_size(block: bytes) -> int:
+    """Returns the size that a raw block begins with, seven bits a byte."""
+    size = 0
+    for index, byte in enumerate(block[:5]):
+        size |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            break
+    if size > _BLOCK_BYTES:
+        raise ValueError(f"it claims {size} bytes; a frame holds {_BLOCK_BYTES} at most")
+    return size
