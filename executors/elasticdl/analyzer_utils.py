@@ -1,0 +1,87 @@
+"""`elasticdl_preprocessing.utils.analyzer_utils`: statistics of a feature that SQLFlow left in the environment.
+
+    get_min("age", 0.0)        # float(os.environ["_age_min"]), or 0.0 where it is not set
+
+Each function takes the feature's name and what to return where its variable is not set. The variables of the module's
+first version, `analyzer_util`, begin without "_" and some end in another word; they count where the others are not set.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+
+class AnalysisEnvTemplate:
+    """The variables' names, `elasticdl_preprocessing.constants.AnalysisEnvTemplate`."""
+
+    MIN_ENV = "_{}_min"
+    MAX_ENV = "_{}_max"
+    AVG_ENV = "_{}_avg"
+    STDDEV_ENV = "_{}_stddev"
+    BUCKET_BOUNDARIES_ENV = "_{}_boundaries"
+    DISTINCT_COUNT_ENV = "_{}_distinct_count"
+    VOCABULARY_ENV = "_{}_vocab"
+
+
+def get_min(feature_name: str, default_value: Any) -> Any:
+    """Returns the least value."""
+    return _read(float, feature_name, default_value, AnalysisEnvTemplate.MIN_ENV, "{}_min")
+
+
+def get_max(feature_name: str, default_value: Any) -> Any:
+    """Returns the largest value."""
+    return _read(float, feature_name, default_value, AnalysisEnvTemplate.MAX_ENV, "{}_max")
+
+
+def get_avg(feature_name: str, default_value: Any) -> Any:
+    """Returns the mean."""
+    return _read(float, feature_name, default_value, AnalysisEnvTemplate.AVG_ENV, "{}_avg")
+
+
+def get_stddev(feature_name: str, default_value: Any) -> Any:
+    """Returns the standard deviation."""
+    return _read(float, feature_name, default_value, AnalysisEnvTemplate.STDDEV_ENV, "{}_stddev")
+
+
+def get_bucket_boundaries(feature_name: str, default_value: Any) -> Any:
+    """Returns the boundaries, ascending, each once."""
+    names = (AnalysisEnvTemplate.BUCKET_BOUNDARIES_ENV, "{}_bkt_boundaries")
+    return _read(lambda text: sorted(set(map(float, text.split(",")))), feature_name, default_value, *names)
+
+
+def get_distinct_count(feature_name: str, default_value: Any) -> Any:
+    """Returns the number of different values."""
+    return _read(int, feature_name, default_value, AnalysisEnvTemplate.DISTINCT_COUNT_ENV)
+
+
+def get_value_count(feature_name: str, default_value: Any) -> Any:
+    """Returns the number of values."""
+    return _read(int, feature_name, default_value, "{}_count")
+
+
+def get_vocabulary(feature_name: str, default_value: Any) -> Any:
+    """Returns the path of a file with one term a line; the terms themselves where the old variable names it."""
+    old = _read(_terms, feature_name, default_value, "{}_vocab_path")
+    return _read(str, feature_name, old, AnalysisEnvTemplate.VOCABULARY_ENV)
+
+
+def _read(parse: Callable[[str], Any], feature_name: str, default_value: Any, *templates: str) -> Any:
+    for template in templates:
+        name = template.format(feature_name)
+        if name in os.environ:
+            try:
+                return parse(os.environ[name])
+            except ValueError as error:
+                raise ValueError(
+                    f"The environment variable {name}={os.environ[name]!r} cannot be read: {error}"
+                ) from error
+    return default_value
+
+
+def _terms(path: str) -> list[str]:
+    with tf.io.gfile.GFile(path) as file:
+        return [line.strip() for line in file if line.strip()]

@@ -1,0 +1,100 @@
+"""The callbacks that ElasticDL ships, for Keras 2 and 3.
+
+A model file returns them from `callbacks()`:
+
+    def callbacks():
+        return [LearningRateScheduler(lambda step: 0.1 if step < 5000 else 0.01), MaxStepsStopping(max_steps=8000)]
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+
+def _steps_done(model: Any, batch: int) -> int:
+    """Returns how many steps the job has made: Keras counts `batch` from 0 in every epoch, the optimizer does not."""
+    iterations = getattr(model.optimizer, "iterations", None)
+    return batch if iterations is None else max(batch, int(iterations))
+
+
+class LearningRateScheduler(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Sets the learning rate before every step."""
+
+    def __init__(self, schedule: Callable[[int], Any]) -> None:
+        """Takes the schedule.
+
+        Args:
+          schedule: Given the number of steps that the job has made (0 before the first), returns the learning rate
+            for the next one.
+        """
+        super().__init__()
+        self._schedule = schedule
+        self._rate: float | None = None
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Sets the rate for the step that begins.
+
+        Raises:
+          ValueError: When the schedule returns no number, or the optimizer has no rate that can be set.
+        """
+        step = _steps_done(self.model, batch)
+        rate = self._rate_at(step)
+        if rate != self._rate:
+            self._set(rate)
+            self._rate = rate
+
+    def _rate_at(self, step: int) -> float:
+        rate = self._schedule(step)
+        if isinstance(rate, (numbers.Real, tf.Tensor, tf.Variable)) and not isinstance(rate, bool):
+            return float(rate)
+        raise ValueError(
+            f"LearningRateScheduler: the schedule returned {rate!r} for step {step}; it has to return the learning "
+            "rate, a number."
+        )
+
+    def _set(self, rate: float) -> None:
+        optimizer = self.model.optimizer
+        name = next((name for name in ("learning_rate", "lr") if hasattr(optimizer, name)), None)
+        if name is None:
+            raise ValueError(
+                f"LearningRateScheduler: the optimizer {type(optimizer).__name__} has neither learning_rate nor lr. "
+                "Return one of tf.keras.optimizers from optimizer()."
+            )
+        try:
+            setattr(optimizer, name, rate)
+        except TypeError as error:
+            raise ValueError(
+                f"LearningRateScheduler: the rate of {type(optimizer).__name__} cannot be set: {error} Give the "
+                "optimizer a number as its learning rate, or leave the callback out."
+            ) from error
+
+
+class MaxStepsStopping(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Ends the training after a number of steps, those of a run that was resumed among them."""
+
+    def __init__(self, max_steps: int) -> None:
+        """Takes the number of steps."""
+        super().__init__()
+        self._max_steps = max_steps
+        self._completed_steps = 0
+
+    def set_completed_steps(self, completed_steps: int) -> None:
+        """Says how many steps the weights that training starts from have behind them."""
+        self._completed_steps = completed_steps
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Stops the training if this was the last step."""
+        if max(self._completed_steps + batch + 1, _steps_done(self.model, batch + 1)) >= self._max_steps:
+            self.model.stop_training = True
+
+
+class SavedModelExporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Accepted, and does nothing: the trainer itself exports what was trained."""
+
+    def __init__(self, *unused: Any, **unused_options: Any) -> None:
+        """Takes what ElasticDL's takes: a task service, `dataset_fn` and a model handler."""
+        super().__init__()

@@ -1,0 +1,148 @@
+"""Layers of `elasticdl_preprocessing` that give categories ids: by hashing, by a vocabulary, side by side.
+
+Hashing(num_bins=3)([["A"], ["B"]])                                   # [[1], [0]]
+IndexLookup(vocabulary=["A", "B", "C"])([["B"], ["?"]])               # [[1], [3]]
+ConcatenateWithOffset(offsets=[0, 10], axis=1)([[[1]], [[2]]])        # [[1, 12]]
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from .tensor_values import map_values
+
+_PACKAGE = "elasticdl_preprocessing"
+
+
+@tf.keras.utils.register_keras_serializable(_PACKAGE)
+class Hashing(tf.keras.layers.Layer):  # type: ignore[misc]
+    """Returns the hash of a string, or of a whole number's digits, modulo `num_bins`, as int64."""
+
+    def __init__(self, num_bins: int, **kwargs: Any) -> None:
+        """Takes the number of bins.
+
+        Raises:
+          ValueError: When it is not positive.
+        """
+        if num_bins is None or num_bins <= 0:
+            raise ValueError(f"Hashing: num_bins is {num_bins}; give the number of bins, at least 1.")
+        super().__init__(**kwargs)
+        self.num_bins = num_bins
+
+    def call(self, inputs: Any) -> Any:
+        """Hashes the values."""
+        return map_values(self._hashed, inputs)
+
+    def _hashed(self, values: Any) -> Any:
+        texts = tf.as_string(values) if values.dtype.is_integer else values
+        return tf.strings.to_hash_bucket_fast(texts, self.num_bins)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the argument."""
+        return {**super().get_config(), "num_bins": self.num_bins}
+
+
+@tf.keras.utils.register_keras_serializable(_PACKAGE)
+class IndexLookup(tf.keras.layers.Layer):  # type: ignore[misc]
+    """Returns a string's place in a vocabulary, as int64.
+
+    A string that is not in it gets len(vocabulary), or with several tokens len(vocabulary) + hash % num_oov_tokens.
+    """
+
+    def __init__(self, vocabulary: Sequence[str] | str, num_oov_tokens: int = 1, **kwargs: Any) -> None:
+        """Takes the vocabulary.
+
+        Args:
+          vocabulary: The terms, or the path of a text file with one a line.
+          num_oov_tokens: How many ids the strings share that are not in it; with 0 they all get -1.
+          **kwargs: Those of every Keras layer.
+
+        Raises:
+          ValueError: When there is no vocabulary, or a term twice.
+        """
+        super().__init__(**kwargs)
+        self.vocabulary = _terms(vocabulary)
+        self.num_oov_tokens = num_oov_tokens
+        with tf.init_scope():  # a layer may be made while a model is traced
+            self._table = _table(self.vocabulary, num_oov_tokens)
+
+    def vocab_size(self) -> int:
+        """Returns the number of ids."""
+        return len(self.vocabulary) + self.num_oov_tokens
+
+    def call(self, inputs: Any) -> Any:
+        """Looks up the values."""
+        return map_values(self._table.lookup, inputs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments. A file's terms are in it, so that the layer is made again without the file."""
+        own = {"vocabulary": list(self.vocabulary), "num_oov_tokens": self.num_oov_tokens}
+        return {**super().get_config(), **own}
+
+
+def _terms(vocabulary: Sequence[str] | str | None) -> list[str]:
+    if not vocabulary:
+        raise ValueError("IndexLookup: vocabulary is empty. Give a list of terms, or a file with one a line.")
+    if isinstance(vocabulary, str):
+        with tf.io.gfile.GFile(vocabulary) as file:
+            terms = [line.strip() for line in file]
+    else:
+        terms = list(vocabulary)
+    twice = [term for term, count in collections.Counter(terms).items() if count > 1]
+    if twice:
+        place = vocabulary if isinstance(vocabulary, str) else "the vocabulary"
+        raise ValueError(f"IndexLookup: {place} has terms more than once: {twice[:5]}. Leave each in once.")
+    return terms
+
+
+def _table(terms: list[str], num_oov_tokens: int) -> Any:
+    places = tf.lookup.KeyValueTensorInitializer(terms, range(len(terms)), tf.string, tf.int64)
+    if num_oov_tokens > 0:
+        return tf.lookup.StaticVocabularyTable(places, num_oov_tokens)
+    return tf.lookup.StaticHashTable(places, default_value=-1)
+
+
+@tf.keras.utils.register_keras_serializable(_PACKAGE)
+class ConcatenateWithOffset(tf.keras.layers.Layer):  # type: ignore[misc]
+    """Adds an offset to each tensor's ids, so that they do not meet, and concatenates them."""
+
+    def __init__(self, offsets: Sequence[int] | None, axis: int = -1, **kwargs: Any) -> None:
+        """Takes the offsets.
+
+        Args:
+          offsets: One for each tensor; None adds nothing.
+          axis: Along which they are concatenated.
+          **kwargs: Those of every Keras layer.
+        """
+        super().__init__(**kwargs)
+        self.offsets = None if offsets is None else list(offsets)
+        self.axis = axis
+
+    def call(self, inputs: Any) -> Any:
+        """Concatenates the tensors: all dense, all sparse or all ragged. A single one is returned as it is.
+
+        Raises:
+          ValueError: When there are more or fewer tensors than offsets.
+        """
+        if not isinstance(inputs, (list, tuple)):
+            return inputs
+        offsets = [0] * len(inputs) if self.offsets is None else self.offsets
+        if len(offsets) != len(inputs):
+            raise ValueError(
+                f"ConcatenateWithOffset: {len(inputs)} tensors came for {len(offsets)} offsets ({offsets}); give one "
+                "offset for each."
+            )
+        pairs = zip(inputs, offsets, strict=True)
+        moved = [map_values(functools.partial(tf.add, y=offset), ids) for ids, offset in pairs]
+        if isinstance(moved[0], tf.SparseTensor):
+            return tf.sparse.concat(self.axis, moved)
+        return tf.concat(moved, self.axis)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        return {**super().get_config(), "offsets": self.offsets, "axis": self.axis}

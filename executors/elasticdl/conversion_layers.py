@@ -1,0 +1,124 @@
+"""Layers of `elasticdl_preprocessing` that turn one kind of tensor into another.
+
+ToNumber(tf.int32, default_value=-1)([["12", ""]])       # [[12, -1]]
+ToRagged()([["1,2,3"], ["4"], [""]])                     # [["1", "2", "3"], ["4"], []]
+ToSparse()([["A", ""], ["B", "C"]])                      # without ""
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from .tensor_values import map_values
+
+_PACKAGE = "elasticdl_preprocessing"
+
+
+@tf.keras.utils.register_keras_serializable(_PACKAGE)
+class ToNumber(tf.keras.layers.Layer):  # type: ignore[misc]
+    """Parses strings as numbers, with a default for empty ones, and casts numbers."""
+
+    def __init__(self, out_type: Any, default_value: float, **kwargs: Any) -> None:
+        """Takes the type.
+
+        Args:
+          out_type: The result's type. Strings can become float32, float64, int32 and int64.
+          default_value: The number for an empty string.
+          **kwargs: Those of every Keras layer.
+
+        Raises:
+          ValueError: When it is not a number's type.
+        """
+        dtype = tf.as_dtype(out_type)
+        if not (dtype.is_floating or dtype.is_integer):
+            raise ValueError(f"ToNumber: out_type is {dtype.name}; give a number's type, such as tf.float32.")
+        super().__init__(**kwargs)
+        self.out_type = dtype
+        self.default_value = default_value
+
+    def call(self, inputs: Any) -> Any:
+        """Converts the values."""
+        return map_values(self._number, inputs)
+
+    def _number(self, values: Any) -> Any:
+        if values.dtype != tf.string:
+            return tf.cast(values, self.out_type)
+        texts = tf.where(tf.equal(values, ""), str(self.default_value), values)
+        return tf.strings.to_number(texts, self.out_type)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments, the type by its name."""
+        return {**super().get_config(), "out_type": self.out_type.name, "default_value": self.default_value}
+
+
+def _ignored(ignore_value: Any, dtype: Any) -> Any:
+    """Returns the value that stands for a missing one: "" or -1, and None for floating numbers."""
+    if ignore_value is not None:
+        return tf.cast(ignore_value, dtype)
+    if dtype == tf.string:
+        return tf.constant("")
+    return tf.constant(-1, dtype) if dtype.is_integer else None
+
+
+@tf.keras.utils.register_keras_serializable(_PACKAGE)
+class ToRagged(tf.keras.layers.Layer):  # type: ignore[misc]
+    """Splits strings at a separator and leaves out missing values.
+
+    ElasticDL's earlier versions split as its guide says, its last release did not; it was given what was split before,
+    for which both are the same.
+    """
+
+    def __init__(self, sep: str = ",", ignore_value: Any = None, **kwargs: Any) -> None:
+        """Takes the separator.
+
+        Args:
+          sep: Where strings are split.
+          ignore_value: What stands for a missing value; None for "" and -1, and nothing among floating numbers.
+          **kwargs: Those of every Keras layer.
+        """
+        super().__init__(**kwargs)
+        self.sep = sep
+        self.ignore_value = ignore_value
+
+    def call(self, inputs: Any) -> Any:
+        """Returns a ragged tensor of the values that are there.
+
+        Raises:
+          TypeError: When the input is sparse.
+        """
+        if isinstance(inputs, tf.SparseTensor):
+            raise TypeError("ToRagged takes dense and ragged tensors, not sparse ones: tf.RaggedTensor.from_sparse.")
+        ragged = inputs if isinstance(inputs, tf.RaggedTensor) else tf.RaggedTensor.from_tensor(inputs)
+        if ragged.dtype == tf.string:
+            rank = ragged.shape.rank
+            ragged = tf.strings.split(ragged, self.sep).merge_dims(rank - 1, rank)
+        ignored = _ignored(self.ignore_value, ragged.dtype)
+        return ragged if ignored is None else tf.ragged.boolean_mask(ragged, tf.not_equal(ragged, ignored))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        return {**super().get_config(), "sep": self.sep, "ignore_value": self.ignore_value}
+
+
+@tf.keras.utils.register_keras_serializable(_PACKAGE)
+class ToSparse(tf.keras.layers.Layer):  # type: ignore[misc]
+    """Leaves out missing values."""
+
+    def __init__(self, ignore_value: Any = None, **kwargs: Any) -> None:
+        """Takes what stands for a missing value; None for "", -1 and 0.0."""
+        super().__init__(**kwargs)
+        self.ignore_value = ignore_value
+
+    def call(self, inputs: Any) -> Any:
+        """Returns a sparse tensor of the values that are there. A sparse one is returned as it is."""
+        if isinstance(inputs, tf.SparseTensor):
+            return inputs
+        ignored = _ignored(self.ignore_value, inputs.dtype)
+        places = tf.where(tf.not_equal(inputs, tf.constant(0, inputs.dtype) if ignored is None else ignored))
+        return tf.SparseTensor(places, tf.gather_nd(inputs, places), tf.shape(inputs, out_type=tf.int64))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the argument."""
+        return {**super().get_config(), "ignore_value": self.ignore_value}

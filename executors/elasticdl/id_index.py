@@ -1,0 +1,57 @@
+"""An index from ids to rows that grows while a model trains, made of plain variables.
+
+ElasticDL's parameter servers keep a vector for every id that ever came, whatever its value. Here an id gets the next
+free row of a table when it first comes in training. Being variables, ids and rows are saved, restored and exported
+like all weights, without a lookup table that formats such as `.h5` would lose.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+UNUSED = tf.int64.max
+
+
+def rows_of(ids: Any, known_ids: Any, known_rows: Any) -> Any:
+    """Returns the row of each id, and -1 for one that is not known.
+
+    Args:
+      ids: int64, of any shape.
+      known_ids: int64 [capacity], ascending, with `UNUSED` at the end.
+      known_rows: int64 [capacity], their rows, with -1 at the end.
+    """
+    known_ids, known_rows = tf.convert_to_tensor(known_ids), tf.convert_to_tensor(known_rows)
+    flat = tf.reshape(ids, [-1])
+    places = tf.minimum(tf.searchsorted(known_ids, flat), tf.size(known_ids) - 1)
+    rows = tf.where(tf.gather(known_ids, places) == flat, tf.gather(known_rows, places), -1)
+    return tf.reshape(rows, tf.shape(ids))
+
+
+def learn(ids: Any, known_ids: Any, known_rows: Any, full: str) -> None:
+    """Gives ids that are not known the next rows.
+
+    Args:
+      ids: int64, of any shape. The largest int64 is never learned.
+      known_ids: The variable, as in `rows_of`.
+      known_rows: The variable, as in `rows_of`.
+      full: What an InvalidArgumentError says when there are more ids than rows.
+    """
+    unknown = tf.logical_and(rows_of(ids, known_ids, known_rows) < 0, ids != UNUSED)
+    new = tf.unique(tf.boolean_mask(ids, unknown)).y
+
+    def add() -> Any:
+        count = tf.searchsorted(tf.convert_to_tensor(known_ids), [UNUSED])[0]
+        capacity = tf.shape(known_ids)[0]
+        with tf.control_dependencies([tf.debugging.Assert(count + tf.size(new) <= capacity, [full])]):
+            ids = tf.concat([tf.convert_to_tensor(known_ids)[:count], new], 0)
+        new_rows = tf.cast(count + tf.range(tf.size(new)), tf.int64)
+        rows = tf.concat([tf.convert_to_tensor(known_rows)[:count], new_rows], 0)
+        order = tf.argsort(ids)
+        rest = [[0, capacity - tf.size(ids)]]
+        known_ids.assign(tf.pad(tf.gather(ids, order), rest, constant_values=UNUSED))
+        known_rows.assign(tf.pad(tf.gather(rows, order), rest, constant_values=-1))
+        return tf.constant(True)
+
+    tf.cond(tf.size(new) > 0, add, lambda: tf.constant(False))

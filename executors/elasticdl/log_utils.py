@@ -1,0 +1,25 @@
+"""The loggers of `elasticdl.python.common.log_utils`, which go where the trainer's own lines go."""
+
+from __future__ import annotations
+
+import logging as python_logging
+from typing import Any
+
+from absl import logging
+
+
+def get_logger(name: str, level: str | int = "INFO", *unused: Any, **unused_options: Any) -> python_logging.Logger:
+    """Returns a logger below absl's, so that where its lines go is decided in one place.
+
+    Args:
+      name: The logger's name.
+      level: The least level that it passes on.
+      *unused: Handlers and whether to replace them; the trainer's handlers serve all.
+      **unused_options: The same by name.
+    """
+    logger = logging.get_absl_logger().getChild(name)
+    logger.setLevel(level)
+    return logger
+
+
+default_logger = get_logger("elasticdl")

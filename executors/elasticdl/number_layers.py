@@ -1,0 +1,140 @@
+"""Layers of `elasticdl_preprocessing` for numbers: normalized, in buckets, rounded.
+
+All take dense, sparse and ragged tensors and return the same kind:
+
+    Normalizer(subtractor=1.0, divisor=2.0)([[3.0], [5.0]])         # [[1.0], [2.0]]
+    Discretization(bins=[1, 5, 10])([[0.2], [1.6], [10.9]])         # [[0], [1], [3]]
+    RoundIdentity(num_buckets=10)([[1.2], [4.9], [12.0]])           # [[1], [5], [0]]
+    LogRound(num_bins=20, base=2)([[0.2], [3.1], [1024.0]])         # [[0], [2], [10]]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from .tensor_values import map_values
+
+_PACKAGE = "elasticdl_preprocessing"
+
+
+@tf.keras.utils.register_keras_serializable(_PACKAGE)
+class Normalizer(tf.keras.layers.Layer):  # type: ignore[misc]
+    """Returns (x - subtractor) / divisor, as float32."""
+
+    def __init__(self, subtractor: float, divisor: float, **kwargs: Any) -> None:
+        """Takes the two numbers.
+
+        Raises:
+          ValueError: When the divisor is 0.
+        """
+        if divisor == 0:
+            raise ValueError("Normalizer: divisor is 0. A feature with one value only has a deviation of 0: give 1.")
+        super().__init__(**kwargs)
+        self.subtractor = subtractor
+        self.divisor = divisor
+
+    def call(self, inputs: Any) -> Any:
+        """Normalizes the values."""
+        return map_values(self._normalized, inputs)
+
+    def _normalized(self, values: Any) -> Any:
+        return (tf.cast(values, tf.float32) - self.subtractor) / self.divisor
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        return {**super().get_config(), "subtractor": self.subtractor, "divisor": self.divisor}
+
+
+@tf.keras.utils.register_keras_serializable(_PACKAGE)
+class Discretization(tf.keras.layers.Layer):  # type: ignore[misc]
+    """Returns the bucket that a number lies in, 0 to len(bins), as int64. A boundary belongs to the bucket above."""
+
+    def __init__(self, bins: Sequence[float], **kwargs: Any) -> None:
+        """Takes the boundaries, ascending."""
+        super().__init__(**kwargs)
+        self.bins = list(bins)
+
+    def num_bins(self) -> int:
+        """Returns the number of buckets."""
+        return len(self.bins) + 1
+
+    def call(self, inputs: Any) -> Any:
+        """Finds the buckets."""
+        return map_values(self._buckets, inputs)
+
+    def _buckets(self, values: Any) -> Any:
+        return tf.cast(tf.raw_ops.Bucketize(input=values, boundaries=[float(bound) for bound in self.bins]), tf.int64)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        return {**super().get_config(), "bins": self.bins}
+
+
+def _within(values: Any, size: int, default: int) -> Any:
+    """Returns whole numbers as int64, with `default` for those outside [0, size), NaN among them."""
+    inside = tf.logical_and(values >= 0, values < size)
+    numbers = tf.cast(tf.where(inside, values, tf.zeros_like(values)), tf.int64)
+    return tf.where(inside, numbers, tf.cast(default, tf.int64))
+
+
+@tf.keras.utils.register_keras_serializable(_PACKAGE)
+class RoundIdentity(tf.keras.layers.Layer):  # type: ignore[misc]
+    """Returns the nearest whole number (halves to the even one), as int64."""
+
+    def __init__(self, num_buckets: int, default_value: int = 0, **kwargs: Any) -> None:
+        """Takes the range.
+
+        Args:
+          num_buckets: Results are at least 0 and less than this.
+          default_value: The result for all others.
+          **kwargs: Those of every Keras layer.
+        """
+        super().__init__(**kwargs)
+        self.num_buckets = num_buckets
+        self.default_value = default_value
+
+    def call(self, inputs: Any) -> Any:
+        """Rounds the values."""
+        return map_values(lambda values: _within(tf.round(values), self.num_buckets, self.default_value), inputs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        return {**super().get_config(), "num_buckets": self.num_buckets, "default_value": self.default_value}
+
+
+@tf.keras.utils.register_keras_serializable(_PACKAGE)
+class LogRound(tf.keras.layers.Layer):  # type: ignore[misc]
+    """Returns the rounded logarithm, as int64."""
+
+    def __init__(self, num_bins: int, default_value: int = 0, base: float | None = None, **kwargs: Any) -> None:
+        """Takes range and base.
+
+        Args:
+          num_bins: Results are at least 0 and less than this.
+          default_value: The result for all others, and for numbers that have no logarithm.
+          base: The logarithm's base; None for the natural one.
+          **kwargs: Those of every Keras layer.
+        """
+        super().__init__(**kwargs)
+        self.num_bins = num_bins
+        self.default_value = default_value
+        self.base = base
+
+    def call(self, inputs: Any) -> Any:
+        """Rounds the logarithms of the values."""
+        return map_values(self._rounded, inputs)
+
+    def _rounded(self, values: Any) -> Any:
+        logarithm = tf.math.log(tf.cast(values, tf.float64))
+        if self.base is not None:
+            logarithm /= math.log(self.base)
+        return _within(tf.round(logarithm), self.num_bins, self.default_value)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        own = {"num_bins": self.num_bins, "default_value": self.default_value, "base": self.base}
+        return {**super().get_config(), **own}

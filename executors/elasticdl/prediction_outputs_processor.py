@@ -1,0 +1,19 @@
+"""The base class of a model file's `PredictionOutputsProcessor`."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+
+class BasePredictionOutputsProcessor(abc.ABC):
+    """Takes the predictions of a job, batch by batch."""
+
+    @abc.abstractmethod
+    def process(self, predictions: Any, worker_id: int) -> None:
+        """Takes the predictions for one batch.
+
+        Args:
+          predictions: What the model returned for the batch.
+          worker_id: The worker that predicted it.
+        """

@@ -1,0 +1,63 @@
+"""The layer `elasticdl_preprocessing.layers.SparseEmbedding`: the combined vectors of a row's ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+COMBINERS = ("sum", "mean", "sqrtn")
+
+
+@tf.keras.utils.register_keras_serializable("elasticdl_preprocessing")
+class SparseEmbedding(tf.keras.layers.Layer):  # type: ignore[misc]
+    """Returns one vector for each row of ids; zeros for a row without any."""
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        embeddings_initializer: Any = "uniform",
+        combiner: str = "mean",
+        **kwargs: Any,
+    ) -> None:
+        """Takes the sizes.
+
+        Args:
+          input_dim: Ids are less than this; negative ones are left out.
+          output_dim: The length of a vector.
+          embeddings_initializer: A Keras initializer, or its name.
+          combiner: "sum", "mean" or "sqrtn" (the sum by the square root of the number of ids).
+          **kwargs: Those of every Keras layer.
+
+        Raises:
+          ValueError: When the combiner is none of them.
+        """
+        super().__init__(**kwargs)
+        if combiner not in COMBINERS:
+            raise ValueError(f"SparseEmbedding {self.name!r}: combiner is {combiner!r}; give one of {COMBINERS}.")
+        self.input_dim = input_dim
+        self.output_dim = output_dim
+        self.embeddings_initializer = tf.keras.initializers.get(embeddings_initializer)
+        self.combiner = combiner
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the vectors."""
+        shape = (self.input_dim, self.output_dim)
+        self.embeddings = self.add_weight(name="embeddings", shape=shape, initializer=self.embeddings_initializer)
+        self.built = True
+
+    def call(self, inputs: Any) -> Any:
+        """Combines the vectors of ids [rows, n]: sparse, ragged, or dense with 0 where there is none."""
+        if isinstance(inputs, tf.RaggedTensor):
+            inputs = inputs.to_sparse()
+        elif not isinstance(inputs, tf.SparseTensor):
+            inputs = tf.sparse.from_dense(inputs)
+        ids = tf.cast(inputs, tf.int64)
+        return tf.nn.safe_embedding_lookup_sparse(self.embeddings, ids, combiner=self.combiner)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        initializer = tf.keras.initializers.serialize(self.embeddings_initializer)
+        own = {"input_dim": self.input_dim, "output_dim": self.output_dim, "combiner": self.combiner}
+        return {**super().get_config(), **own, "embeddings_initializer": initializer}
