@@ -78,8 +78,7 @@ def write_text(path: str, text: str) -> None:
 
 def makedirs(path: str) -> None:
     """Makes a folder and those above it; one that is there already is fine."""
-    if path:
-        file_system(path).makedirs(path)
+    file_system(path).makedirs(path)
 
 
 def rmtree(path: str) -> None:
@@ -90,7 +89,7 @@ def rmtree(path: str) -> None:
 
 def parent(path: str) -> str:
     """Returns the folder that a path lies in."""
-    return posixpath.dirname(path.rstrip("/")) if is_remote(path) else os.path.dirname(path.rstrip(os.sep))
+    return posixpath.dirname(path.rstrip("/")) if is_remote(path) else os.path.dirname(path.rstrip(os.sep)) or "."
 
 
 def files_below(folder: str) -> Iterator[str]:

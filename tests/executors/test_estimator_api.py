@@ -24,6 +24,8 @@ import pytest
 
 from generic_trainer.executors.keras_version import choose
 
+pytestmark = pytest.mark.legacy
+
 PROGRAMS = pathlib.Path(__file__).parent / "estimator_programs"
 RESTORED = "before TensorFlow 2.16" not in choose("auto", []).reason
 
