@@ -59,7 +59,7 @@ def decompress(stream: bytes) -> bytes:
 
 def masked_crc32c(data: bytes) -> int:
     """Returns the CRC-32C, rotated and shifted, as snappy streams and TFRecords keep it."""
-    crc = google_crc32c.value(data)
+    crc: int = google_crc32c.value(data)
     return (((crc >> 15) | (crc << 17)) + _MASK) & 0xFFFFFFFF
 
 

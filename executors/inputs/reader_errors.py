@@ -1,0 +1,58 @@
+"""Blocks of records out of Python as `tf.data`, and the errors of what makes them as they were raised.
+
+tf.data turns an exception of a Python generator into an op's error, with the traceback as text and the type gone.
+`ReaderErrors` remembers the exception while the dataset runs and raises it in the op error's place.
+
+Usage:
+
+    errors = ReaderErrors()
+    dataset = errors.dataset(lambda: iter([np.array([b"one", b"two"], object)]), tf.TensorSpec([None], tf.string))
+    with errors.reraised():
+        model.fit(dataset)      # raises what the generator raised
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+_BLOCKS_AHEAD = 2  # one that is being read while another is being used, and one between
+
+
+class ReaderErrors:
+    """What went wrong in the Python code of a reader."""
+
+    def __init__(self) -> None:
+        self._raised: Exception | None = None
+
+    def dataset(self, make_blocks: Callable[[], Iterator[Any]], signature: Any) -> tf.data.Dataset:
+        """Returns the records of the blocks, one by one and in their order; a thread reads ahead of them.
+
+        Args:
+          make_blocks: Called at each run through the dataset; its iterator gives many records at a time, since each
+            step in Python costs as much as hundreds of records in TensorFlow.
+          signature: Type specs of a block, the first dimension of which is that of the records.
+        """
+        blocks = tf.data.Dataset.from_generator(lambda: self._watched(make_blocks), output_signature=signature)
+        return blocks.prefetch(_BLOCKS_AHEAD).unbatch()
+
+    @contextlib.contextmanager
+    def reraised(self) -> Iterator[None]:
+        """Raises the reader's own exception where tf.data raises an error because of it."""
+        self._raised = None
+        try:
+            yield
+        except tf.errors.OpError:
+            if self._raised is None:
+                raise
+            raise self._raised from None
+
+    def _watched(self, make_blocks: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        try:
+            yield from make_blocks()
+        except Exception as error:
+            self._raised = error
+            raise

@@ -1,0 +1,129 @@
+"""Files of records: which ones a path, a folder or a pattern stands for, and of which kind they are.
+
+Usage:
+
+    files = find_record_files(["train/", "more-*.tfrecord"])
+    kind_of(files, columns_wanted=False)      # "TFRecord"
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import posixpath
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+
+from .. import file_io
+from ..errors import InputError, did_you_mean
+from .reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
+from .recordio import MAGIC as RECORD_IO_MAGIC
+from .snappy_framing import masked_crc32c
+
+_GZIP_MAGIC = b"\x1f\x8b\x08"
+_PARQUET_MAGIC = b"PAR1"
+_TF_RECORD_HEADER = struct.Struct("<QI")  # a record's length, and its checksum
+
+
+def find_record_files(origins: Sequence[str]) -> list[str]:
+    """Returns the files that paths, folders and glob patterns stand for; those of each one sorted, none twice.
+
+    Files whose names begin with "." or "_" are no data in a folder: Spark and Hadoop leave such beside theirs.
+
+    Raises:
+      InputError: When one of them stands for no file.
+    """
+    files: dict[str, None] = {}
+    for origin in origins:
+        found = _files_of(origin)
+        if not found:
+            raise InputError(_nothing_there(origin))
+        files.update(dict.fromkeys(found))
+    return list(files)
+
+
+def kind_of(files: Iterable[str], columns_wanted: bool) -> tuple[str, list[str]]:
+    """Tells the kind of files by their names, and by their first bytes where the name says nothing.
+
+    Args:
+      files: The files; empty ones may be among them.
+      columns_wanted: Whether CSV is to be read by columns; else it is lines of text, as in ElasticDL's last versions.
+
+    Returns:
+      The kind, one of READER_TYPES, and the files that are not empty.
+
+    Raises:
+      InputError: When they are of different kinds, of an unknown one, or all empty.
+    """
+    kinds: dict[str, list[str]] = {}
+    for path in files:
+        if file_io.size_of(path):
+            kinds.setdefault(_kind_of_file(path, columns_wanted), []).append(path)
+    if not kinds:
+        raise InputError(f"{', '.join(files)}: there are no records; every file is empty.")
+    if len(kinds) > 1:
+        examples = ", ".join(f"{paths[0]} ({kind})" for kind, paths in kinds.items())
+        raise InputError(f"the files are of different kinds: {examples}. Name the ones to read, as in 'folder/*.csv'.")
+    return kinds.popitem()
+
+
+def is_gzipped(path: str) -> bool:
+    """Returns whether the bytes of a file are gzipped, whatever its name says."""
+    return _head(path, len(_GZIP_MAGIC)) == _GZIP_MAGIC
+
+
+def _files_of(origin: str) -> list[str]:
+    if file_io.isdir(origin):
+        paths = [posixpath.join(origin, name) for name in file_io.listdir(origin) if name[0] not in "._"]
+    else:  # a name may have brackets in it
+        paths = [origin] if file_io.exists(origin) else file_io.glob(origin)
+    return [path for path in paths if not file_io.isdir(path)]
+
+
+def _nothing_there(origin: str) -> str:
+    if file_io.isdir(origin):
+        return f"{origin}: there are no records; the folder holds no file."
+    folder, name = file_io.parent(origin), os.path.basename(origin)
+    beside = file_io.listdir(folder or ".") if file_io.isdir(folder or ".") else []
+    return f"{origin}: there is no such file, and nothing matches it as a pattern.{did_you_mean(name, beside)}"
+
+
+def _kind_of_file(path: str, columns_wanted: bool) -> str:
+    name = path.lower().removesuffix(".gz")
+    if name.endswith(".csv"):
+        return CSV if columns_wanted else TEXT
+    if name.endswith(".txt"):
+        return TEXT
+    head = _head(path, _TF_RECORD_HEADER.size)
+    if name.endswith(".parquet") or head.startswith(_PARQUET_MAGIC):
+        return PARQUET
+    if head.startswith(RECORD_IO_MAGIC):
+        return RECORD_IO
+    if _begins_tf_record(_unzipped_head(path) if head.startswith(_GZIP_MAGIC) else head):
+        return TF_RECORD
+    raise InputError(
+        f"{path}: it begins with {head.hex(' ')}, which is neither RecordIO nor a TFRecord, nor does its name tell "
+        "what it is. Say it: reader_type='CSV', 'Text', 'Parquet', … in --data_reader_params."
+    )
+
+
+def _head(path: str, size: int) -> bytes:
+    with file_io.file_system(path).open(path, mode="rb") as file:
+        head: bytes = file.read(size)
+        return head
+
+
+def _unzipped_head(path: str) -> bytes:
+    with file_io.file_system(path).open(path, mode="rb") as file:
+        try:
+            return gzip.GzipFile(fileobj=file).read(_TF_RECORD_HEADER.size)
+        except (EOFError, OSError, zlib.error) as error:
+            raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
+
+
+def _begins_tf_record(head: bytes) -> bool:
+    if len(head) < _TF_RECORD_HEADER.size:
+        return False
+    _, checksum = _TF_RECORD_HEADER.unpack(head)
+    return masked_crc32c(head[:8]) == int(checksum)
