@@ -17,7 +17,7 @@ def get_logger(name: str, level: str | int = "INFO", *unused: Any, **unused_opti
       *unused: Handlers and whether to replace them; the trainer's handlers serve all.
       **unused_options: The same by name.
     """
-    logger = logging.get_absl_logger().getChild(name)
+    logger: python_logging.Logger = logging.get_absl_logger().getChild(name)
     logger.setLevel(level)
     return logger
 
