@@ -18,6 +18,7 @@ from ..executors.logs import show_logs
 from ..executors.raised_errors import RemoteTraceback, traceback_of
 from ..version import __version__
 from .convert import convert
+from .elasticdl import elasticdl
 from .predict import predict
 from .run import run
 from .train import train
@@ -35,6 +36,7 @@ cli.add_command(train)
 cli.add_command(run)
 cli.add_command(predict)
 cli.add_command(convert)
+cli.add_command(elasticdl)
 
 
 def main() -> None:

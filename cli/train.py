@@ -73,7 +73,7 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
     counts = parse_counts(flags["cluster"]) if flags["cluster"] else None
     task = None if counts else task_from_environment()
     if task is None or task.is_chief:
-        _keep_finished_run(fn_args.model_run_dir)
+        keep_finished_run(fn_args.model_run_dir)
     if counts:
         metrics = train_on_cluster(counts, module, fn_args, options, function=function)["metrics"]
     else:
@@ -93,7 +93,7 @@ def _examples_format(payload: str | None, data_view: str | None, patterns: tuple
     return ExamplesFormat(payload, data_view)
 
 
-def _keep_finished_run(model_run_dir: str) -> None:
+def keep_finished_run(model_run_dir: str) -> None:
     """Moves an earlier, finished run's logs and checkpoints aside; an unfinished run's are resumed from."""
     if run_record.status_of(model_run_dir) != run_record.SUCCEEDED:
         return

@@ -20,6 +20,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 
+from .elasticdl_use import elasticdl_use
 from .errors import InputError
 from .estimator_use import estimator_use
 from .module_source import parsed
@@ -136,8 +137,9 @@ def choose(option: str, files: Sequence[str]) -> KerasChoice:
 
 def _evidence(path: str) -> Iterator[tuple[int, str, str]]:
     """Yields (line, version, what was seen) for each thing in a file that only one version has."""
-    if found := estimator_use(path):
-        yield found[0], "2", found[1]
+    for use in (estimator_use, elasticdl_use):
+        if found := use(path):
+            yield found[0], "2", found[1]
     for node in ast.walk(parsed(path)):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from _imports(node)

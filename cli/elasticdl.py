@@ -1,0 +1,97 @@
+"""`generic-trainer elasticdl train|evaluate|predict`: ElasticDL's commands, with ElasticDL's flags."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from typing import Any
+
+import click
+
+from ..executors import elasticdl_worker, file_io
+from ..executors.errors import InputError
+from ..executors.fn_args import FnArgs
+from ..executors.options import TrainingOptions
+from ..executors.training_run import train as train_module
+from .elasticdl_flags import elasticdl_flags, settle
+from .summary import print_summary
+from .train import keep_finished_run
+
+_NOT_OPTIONS = ("model_zoo", "model_def", "output", "job_name", "dataset_fn", "prediction_data")
+
+
+@click.group()
+def elasticdl() -> None:
+    r"""Runs ElasticDL's model files; takes ElasticDL's flags, of all its releases.
+
+    \b
+    Example:
+      generic-trainer elasticdl train --model_zoo=model_zoo --model_def=iris.iris.custom_model \
+          --training_data=iris.csv --validation_data=iris.csv --num_epochs=2 --output=iris_model
+    """
+
+
+@elasticdl.command()
+@elasticdl_flags("train")
+def train(**flags: Any) -> None:
+    """Trains a model file, and writes a SavedModel that was checked to --output."""
+    given = settle(flags)
+    module, model_name, fn_args = _job(given)
+    keep_finished_run(fn_args.model_run_dir)
+    record = train_module(module, fn_args, TrainingOptions(dialect="elasticdl"), function=model_name)
+    places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
+    print_summary({**places, "TensorBoard": fn_args.model_run_dir}, record.metrics)
+
+
+@elasticdl.command()
+@elasticdl_flags("evaluate")
+def evaluate(**flags: Any) -> None:
+    """Evaluates a checkpoint, and prints its metrics."""
+    metrics = _ask("evaluate", settle(flags))
+    print_summary({}, {"eval": metrics})
+
+
+@elasticdl.command()
+@elasticdl_flags("predict")
+def predict(**flags: Any) -> None:
+    """Predicts with a checkpoint; predictions go to the model file's processor and to --output."""
+    given = settle(flags)
+    count = _ask("predict", given)["count"]
+    click.echo(f"{count:.0f} predictions: {os.path.join(given['output'], 'predictions.jsonl')}")
+
+
+def _ask(action: str, given: dict[str, Any]) -> dict[str, float]:
+    module, model_name, fn_args = _job(given)
+    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+        return elasticdl_worker.run(action, module, model_name, fn_args, scratch)
+
+
+def _job(given: dict[str, Any]) -> tuple[str, str, FnArgs]:
+    """Returns the model file, the model's name in it, and the job's arguments."""
+    zoo, output = given["model_zoo"], given["output"]
+    path, _, model_name = given["model_def"].rpartition(".")
+    if not path:
+        raise InputError(f"--model_def={given['model_def']}: give package.module.function, below --model_zoo.")
+    sys.path[:0] = [os.path.abspath(zoo), os.path.dirname(os.path.abspath(zoo))]
+    config = {name: value for name, value in given.items() if name not in _NOT_OPTIONS}
+    if "dataset_fn" in given:
+        config.setdefault("feed", given["dataset_fn"])
+    if "prediction_data" in given:
+        config["validation_data"] = given["prediction_data"]
+    if "num_minibatches_per_task" in config:
+        config["records_per_task"] = config.pop("num_minibatches_per_task") * config.get("minibatch_size", 64)
+    validation = config.get("validation_data", "")
+    fn_args = FnArgs(
+        train_files=[],
+        eval_files=[validation] if validation and os.path.isfile(validation) else [],
+        serving_model_dir=output,
+        model_run_dir=f"{output.rstrip('/')}_run",
+        custom_config=config,
+    )
+    return os.path.join(zoo, *path.split(".")) + ".py", model_name, fn_args
+
+
+def _checkpoints(fn_args: FnArgs) -> str:
+    folder = (fn_args.custom_config or {}).get("checkpoint_dir") or os.path.join(fn_args.model_run_dir, "checkpoints")
+    return str(folder) if file_io.isdir(folder) else ""

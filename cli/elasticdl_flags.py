@@ -1,0 +1,131 @@
+"""The flags of ElasticDL's commands, of all its releases: what they are today, or what takes their place.
+
+ElasticDL ignored a flag that it did not know. Here it is an error that names the nearest one; a flag that means
+nothing any more is taken, and said to mean nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from ..executors.errors import InputError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+ALL = ("train", "evaluate", "predict")
+
+
+@dataclasses.dataclass(frozen=True)
+class Flag:
+    """One flag.
+
+    Attributes:
+      name: Its name, with underscores as ElasticDL has them.
+      help: What it is for; of one that is gone, what takes its place.
+      kind: Type of its value.
+      commands: Where it may be given.
+      required: Where it must be given.
+      default: Its value otherwise; None leaves it out.
+    """
+
+    name: str
+    help: str
+    kind: type = str
+    commands: tuple[str, ...] = ALL
+    required: tuple[str, ...] = ()
+    default: Any = None
+
+
+_TRAIN = ("train",)
+KEPT = (
+    Flag("model_zoo", "Folder with model files.", required=ALL),
+    Flag("model_def", "The model in it: package.module.function_or_class.", required=ALL),
+    Flag("model_params", "Arguments of the model's function: 'a=1; b=2'."),
+    Flag("feed", "Name of the function that turns records into features and labels."),
+    Flag("dataset_fn", "The older name of --feed."),
+    Flag("loss", "Name of the loss function."),
+    Flag("optimizer", "Name of the optimizer's function."),
+    Flag("eval_metrics_fn", "Name of the metrics' function."),
+    Flag("callbacks", "Name of the callbacks' function."),
+    Flag("custom_data_reader", "Name of the reader's function."),
+    Flag("prediction_outputs_processor", "Name of the class that takes predictions.", commands=("predict",)),
+    Flag("training_data", "File, folder, pattern or table.", commands=_TRAIN, required=_TRAIN),
+    Flag("validation_data", "The same, to evaluate on.", commands=("train", "evaluate"), required=("evaluate",)),
+    Flag("prediction_data", "The same, to predict.", commands=("predict",), required=("predict",)),
+    Flag("data_reader_params", "For the reader: \"columns=['a', 'b']; sep=','\"."),
+    Flag("minibatch_size", "Records in a batch.", int),
+    Flag("num_minibatches_per_task", "With --minibatch_size, the records that a custom reader reads at once.", int),
+    Flag("num_epochs", "Passes over the data; endless when not above 0.", int, _TRAIN),
+    Flag("max_step", "Steps to train; 0 for no limit.", int, _TRAIN),
+    Flag("evaluation_steps", "Steps between evaluations; 0 for each epoch's end only.", int, _TRAIN),
+    Flag("checkpoint_steps", "Steps between checkpoints; 0 for one at the end.", int, _TRAIN),
+    Flag("checkpoint_dir", "Folder of checkpoints; an unfinished job is resumed from it.", commands=_TRAIN),
+    Flag("keep_checkpoint_max", "How many checkpoints are kept; 0 for all.", int, _TRAIN),
+    Flag("checkpoint_dir_for_init", "Checkpoints to start from.", required=("evaluate", "predict")),
+    Flag("log_loss_steps", "Steps between log lines.", int, _TRAIN),
+    Flag("output", "Where the SavedModel, or the predictions, are written.", default="elasticdl_output"),
+    Flag("distribution_strategy", "Local.", default="Local"),
+    Flag("job_name", "A name for the job's logs."),
+)
+_SCHEDULER = "processes are started by the platform, with TF_CONFIG"
+_LOCAL = "training runs in this process, without tasks or a master"
+GONE = {
+    **dict.fromkeys(("get_model_steps", "grads_to_wait", "sync_version_tolerance"), _LOCAL),
+    **dict.fromkeys(("use_async", "lr_staleness_modulation", "use_go_ps", "task_fault_tolerance"), _LOCAL),
+    **dict.fromkeys(("need_elasticdl_job_service", "need_task_manager", "need_pod_manager", "need_tf_config"), _LOCAL),
+    **dict.fromkeys(("relaunch_timeout_worker", "relaunch_on_worker_failure", "job_command"), _SCHEDULER),
+    **dict.fromkeys(("image_name", "worker_image", "num_workers", "num_ps_pods", "volume", "envs"), _SCHEDULER),
+    **dict.fromkeys(("image_pull_policy", "restart_policy", "namespace", "cluster_spec", "yaml"), _SCHEDULER),
+    **dict.fromkeys(("cluster_spec_json", "aux_params", "populate_env_names", "extra_pypi_index"), _SCHEDULER),
+    **dict.fromkeys(("force_use_kube_config_file", "docker_image_repository"), _SCHEDULER),
+    **{
+        f"{role}_{what}": _SCHEDULER
+        for role in ("master", "worker", "ps")
+        for what in ("resource_request", "resource_limit", "pod_priority")
+    },
+    "log_level": "generic-trainer -v shows all logs",
+    "log_file_path": "redirect standard error",
+    "tensorboard_log_dir": "TensorBoard's logs are in the folder that is printed at the end",
+    "evaluation_start_delay_secs": "evaluation goes by --evaluation_steps",
+    "evaluation_throttle_secs": "evaluation goes by --evaluation_steps",
+}
+_STRATEGIES = ("", "Local")
+
+
+def elasticdl_flags(command_name: str) -> Callable[[Command], Command]:
+    """Adds the flags of one of ElasticDL's commands."""
+
+    def add(command: Command) -> Command:
+        for name in sorted(GONE, reverse=True):
+            command = click.option(f"--{name}", hidden=True, is_flag=False, flag_value="true")(command)
+        for flag in reversed(KEPT):
+            if command_name in flag.commands:
+                required = command_name in flag.required
+                command = click.option(
+                    f"--{flag.name}", default=flag.default, type=flag.kind, required=required, help=flag.help
+                )(command)
+        return command
+
+    return add
+
+
+def settle(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the flags that were given and mean something; says so of those that mean nothing any more.
+
+    Raises:
+      InputError: When a strategy is asked for that needs several workers.
+    """
+    given = {name: value for name, value in values.items() if value is not None}
+    for name in [name for name in given if name in GONE]:
+        click.echo(f"--{name} means nothing here: {GONE[name]}.", err=True)
+        del given[name]
+    strategy = given.pop("distribution_strategy", "")
+    if strategy not in _STRATEGIES:
+        raise InputError(
+            f"--distribution_strategy={strategy} needs several workers, which this command does not start. "
+            "Use --distribution_strategy=Local."
+        )
+    return given

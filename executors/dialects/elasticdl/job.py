@@ -1,0 +1,101 @@
+"""An ElasticDL model as a Keras model that `fit` and `evaluate` can run.
+
+`fit` loops, shards over devices and compiles; what one step does is the model file's: its own loss on its own labels,
+with the model's regularisation added, as ElasticDL's workers did it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from ...errors import ModuleError
+from .metrics import EvalMetrics, batch_size
+from .parts import Parts
+
+
+class Job(tf.keras.Model):  # type: ignore[misc]
+    """A model file's model with its loss and metrics.
+
+    Attributes:
+      inner: The model itself.
+      step: Steps trained, an int64 variable.
+      nan_step: The step whose loss was the first that was NaN, or -1.
+    """
+
+    def __init__(self, inner: Any, parts: Parts, eval_metrics: EvalMetrics) -> None:
+        super().__init__(name="elasticdl_job")
+        self.inner = inner
+        self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
+        self.nan_step = tf.Variable(-1, dtype=tf.int64, trainable=False, name="nan_step")
+        self._parts = parts
+        self._eval_metrics = eval_metrics
+        self._mean_loss = tf.keras.metrics.Mean(name="loss")
+
+    @property
+    def metrics(self) -> list[Any]:
+        """What Keras resets at the start of each epoch and evaluation."""
+        return [self._mean_loss, *self._eval_metrics.trackers.values()]
+
+    def call(self, features: Any, training: bool = False) -> Any:
+        """Returns the model's outputs for a batch of features."""
+        return call_model(self.inner, features, training)
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        """Trains on one batch of (features, labels)."""
+        features, labels = data
+        with tf.GradientTape() as tape:
+            outputs = self(features, training=True)
+            loss = self._loss(labels, outputs)
+        variables = self.inner.trainable_variables
+        gradients = tape.gradient(loss, variables)
+        # At the end of the data Keras runs a step that gets no batch: what does not wait for one would count it.
+        with tf.control_dependencies([loss]):
+            self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
+            self.step.assign_add(1)
+            first_nan = tf.logical_and(tf.math.is_nan(loss), self.nan_step < 0)
+            self.nan_step.assign(tf.where(first_nan, self.step, self.nan_step))
+        self._mean_loss.update_state(loss, sample_weight=batch_size(outputs))
+        return {"loss": self._mean_loss.result()}
+
+    def test_step(self, data: Any) -> dict[str, Any]:
+        """Evaluates one batch of (features, labels)."""
+        features, labels = data
+        outputs = self(features, training=False)
+        self._mean_loss.update_state(self._loss(labels, outputs), sample_weight=batch_size(outputs))
+        self._eval_metrics.update(labels, outputs)
+        results = {name: metric.result() for name, metric in self._eval_metrics.trackers.items()}
+        return {"loss": self._mean_loss.result(), **results}
+
+    def _loss(self, labels: Any, outputs: Any) -> Any:
+        loss = tf.reduce_mean(tf.cast(self._parts.loss(labels, outputs), tf.float32))
+        own = self.inner.losses
+        return loss + tf.add_n([tf.cast(one, tf.float32) for one in own]) if own else loss
+
+
+def call_model(model: Any, features: Any, training: bool) -> Any:
+    """Calls a model with what `feed` made.
+
+    Feeds mostly give a dict, also to functional models whose only input has no name.
+    """
+    parameters = inspect.signature(model.call).parameters.values()
+    takes_training = any(
+        parameter.name == "training" or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters
+    )
+    options = {"training": training} if takes_training else {}
+    return model(_fitted(model, features), **options)
+
+
+def _fitted(model: Any, features: Any) -> Any:
+    names = getattr(model, "input_names", None)  # of functional models
+    if not names or not isinstance(features, Mapping) or all(name in features for name in names):
+        return features
+    if len(names) == 1 and len(features) == 1:
+        return next(iter(features.values()))
+    raise ModuleError(
+        f"The model has the inputs {', '.join(names)}, but feed gives {', '.join(map(str, features))}. "
+        "Give tf.keras.Input the features' names: tf.keras.Input(…, name='…')."
+    )

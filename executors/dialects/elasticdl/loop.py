@@ -1,0 +1,193 @@
+"""Trains an ElasticDL model file by Keras's `fit`, with ElasticDL's evaluations, checkpoints and limits."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from ...errors import InputError
+from ...fn_args import FnArgs
+from .job import Job
+from .options import ElasticDLOptions
+
+CHECKPOINT_NAME = "version"
+
+
+class Checkpoints:
+    """The checkpoints of a job: weights, optimizer, step, and how far the epoch was."""
+
+    def __init__(self, job: Job, optimizer: Any, options: ElasticDLOptions) -> None:
+        self.epoch = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self.batch = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self._finished = tf.Variable(False, trainable=False)
+        self._state = tf.train.Checkpoint(
+            model=job.inner, optimizer=optimizer, step=job.step,
+            epoch=self.epoch, batch=self.batch, finished=self._finished,
+        )  # fmt: skip
+        self._job = job
+        self._manager = tf.train.CheckpointManager(
+            self._state,
+            options.checkpoint_dir,
+            max_to_keep=options.keep_checkpoint_max or None,
+            checkpoint_name=CHECKPOINT_NAME,
+        )
+
+    def resume(self) -> None:
+        """Takes up an unfinished job where its last checkpoint was made; a finished one is trained anew."""
+        latest = self._manager.latest_checkpoint
+        if latest is None:
+            return
+        finished = tf.train.load_checkpoint(latest).get_tensor("finished/.ATTRIBUTES/VARIABLE_VALUE")
+        if finished:
+            logging.info("The job of %s had finished; this one starts anew.", latest)
+            return
+        self._state.restore(latest).expect_partial()
+        logging.info("Resuming from %s, at step %d.", latest, self._job.step.numpy())
+
+    def save(self, epoch: int, batch: int, finished: bool = False) -> str:
+        """Saves the job; returns the checkpoint's path."""
+        self.epoch.assign(epoch)
+        self.batch.assign(batch)
+        self._finished.assign(finished)
+        path: str = self._manager.save(checkpoint_number=int(self._job.step.numpy()))
+        return path
+
+
+def load_weights(model: Any, folder: str) -> str:
+    """Restores a model's weights from a folder of checkpoints, or from one of them.
+
+    Returns:
+      The checkpoint.
+
+    Raises:
+      InputError: When there is none, or when its weights are another model's.
+    """
+    path = tf.train.latest_checkpoint(folder) if tf.io.gfile.isdir(folder) else folder
+    if path is None or not tf.io.gfile.glob(f"{path}.index"):
+        raise InputError(f"checkpoint_dir_for_init={folder}: there is no checkpoint. Give a job's checkpoint_dir.")
+    try:
+        tf.train.Checkpoint(model=model).restore(path).expect_partial().assert_existing_objects_matched()
+    except (AssertionError, ValueError) as error:
+        raise InputError(f"{path} holds the weights of another model: {error}") from error
+    logging.info("Weights from %s.", path)
+    return str(path)
+
+
+class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Between batches: evaluates, saves, logs, and ends where the options say so."""
+
+    def __init__(self, job: Job, checkpoints: Checkpoints, options: ElasticDLOptions, evaluation: Evaluation) -> None:
+        super().__init__()
+        self._supports_tf_logs = True  # Keras would otherwise wait for the loss after every batch
+        self._job = job
+        self._checkpoints = checkpoints
+        self._options = options
+        self._evaluation = evaluation
+        self._step = int(job.step.numpy())
+        self._epoch = int(checkpoints.epoch.numpy())
+        self._batch = int(checkpoints.batch.numpy())
+        self._logged = self._step
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Does what is due at this step."""
+        options = self._options
+        self._step += 1
+        self._batch += 1
+        if options.log_loss_steps > 0 and self._step % options.log_loss_steps == 0:
+            self._log(logs)
+        if options.checkpoint_steps > 0 and self._step % options.checkpoint_steps == 0:
+            self._checkpoints.save(self._epoch, self._batch)
+        if options.evaluation_steps > 0 and self._step % options.evaluation_steps == 0:
+            self._evaluation.run(self._step)
+        if 0 < options.max_step <= self._step:
+            self._job.stop_training = True
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Evaluates, unless that has just been done."""
+        self._epoch, self._batch = epoch + 1, 0
+        self._log(logs)
+        self._evaluation.run(self._step)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Saves the finished job."""
+        self._checkpoints.save(self._epoch, self._batch, finished=True)
+
+    def _log(self, logs: Any) -> None:
+        if self._logged == self._step:
+            return
+        self._logged = self._step
+        if (nan_step := int(self._job.nan_step.numpy())) >= 0:
+            raise FloatingPointError(
+                f"The loss is NaN at step {nan_step}. Look for a logarithm or a division of zero in loss and model, "
+                "for NaN in the data, or lower the learning rate."
+            )
+        self._evaluation.log("train", self._step, {"loss": float((logs or {}).get("loss", math.nan))})
+
+
+class Evaluation:
+    """Evaluates the job on the validation data, keeps the best weights and logs for TensorBoard.
+
+    Attributes:
+      results: The last evaluation's metrics.
+      best: Where the weights of the lowest loss are, or None.
+    """
+
+    def __init__(self, job: Job, dataset: Any, fn_args: FnArgs) -> None:
+        self.results: dict[str, float] = {}
+        self.best: str | None = None
+        self._job = job
+        self._dataset = dataset
+        self._lowest = math.inf
+        self._done_at = -1
+        self._folder = fn_args.model_run_dir
+        self._writers: dict[str, Any] = {}
+
+    def run(self, step: int) -> None:
+        """Evaluates the weights of a step; a second time at the same step is left out."""
+        if self._dataset is None or step == self._done_at:
+            return
+        self._done_at = step
+        values = self._job.evaluate(self._dataset, verbose=0, return_dict=True)
+        self.results = {name: float(value) for name, value in values.items()}
+        self.log("eval", step, self.results)
+        if self.results["loss"] < self._lowest:
+            self._lowest = self.results["loss"]
+            path = os.path.join(self._folder, "best", "weights")
+            self.best = tf.train.Checkpoint(model=self._job.inner).write(path)
+
+    def log(self, split: str, step: int, values: dict[str, float]) -> None:
+        """Logs values for people and for TensorBoard."""
+        shown = ", ".join(f"{name} {value:.5g}" for name, value in values.items())
+        logging.info("Step %d: %s %s", step, split, shown)
+        if split not in self._writers:
+            self._writers[split] = tf.summary.create_file_writer(os.path.join(self._folder, split))
+        with self._writers[split].as_default(step):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
+
+
+def fit(job: Job, training: Any, checkpoints: Checkpoints, options: ElasticDLOptions, callbacks: list[Any]) -> None:
+    """Trains from where the job is: the rest of the epoch that was interrupted, then the other epochs.
+
+    Args:
+      job: Compiled.
+      training: Batches of (features, labels), one epoch.
+      checkpoints: Tell the epoch and the batch to begin at.
+      options: Tell how many epochs, and steps.
+      callbacks: Keras's.
+    """
+    epoch, batch = int(checkpoints.epoch.numpy()), int(checkpoints.batch.numpy())
+    if 0 < options.max_step <= int(job.step.numpy()):
+        return
+    epochs = options.num_epochs
+    if epochs < 1:
+        training, epochs = training.repeat(), epoch + 1
+    if batch:
+        job.fit(training.skip(batch), initial_epoch=epoch, epochs=epoch + 1, callbacks=callbacks, verbose=0)
+        epoch += 1
+    if epoch < epochs and not (0 < options.max_step <= int(job.step.numpy())):
+        job.fit(training, initial_epoch=epoch, epochs=epochs, callbacks=callbacks, verbose=0)

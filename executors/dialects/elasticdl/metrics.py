@@ -1,0 +1,118 @@
+"""The metrics of an ElasticDL model file, whichever form its `eval_metrics_fn` has, as Keras metrics.
+
+| what the function gives | example |
+| --- | --- |
+| metrics or functions by name | `{"accuracy": tf.keras.metrics.Accuracy()}`, `{"mse": lambda labels, predictions: …}` |
+| the same for each output of the model | `{"logits": {"accuracy": …}, "probs": {"auc": …}}` |
+| values, from predictions and labels | `{"accuracy": tf.reduce_mean(…)}` |
+
+A function's value for a batch counts as often as the batch has records, so that a short last batch counts less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from ...errors import ModuleError
+from .parts import labels_first, takes_nothing
+
+Update = Callable[[Any, Any], None]
+
+
+class EvalMetrics:
+    """Metrics that are updated batch by batch.
+
+    Attributes:
+      trackers: The Keras metrics by name, those of a nested dict as `output_name`.
+    """
+
+    def __init__(self, function: Callable[..., Any] | None, labels: Any, outputs: Any) -> None:
+        """Makes the metrics.
+
+        Args:
+          function: The file's `eval_metrics_fn`, or None.
+          labels: Those of one batch: the oldest form is asked for its names with them.
+          outputs: The model's for that batch.
+        """
+        self.trackers: dict[str, Any] = {}
+        self._updates: list[Update] = []
+        if function is None:
+            return
+        if not takes_nothing(function):
+            self._add_values(function, labels, outputs)
+            return
+        definitions = _dict(function(), function)
+        for name, definition in definitions.items():
+            if isinstance(definition, Mapping):
+                for inner_name, inner in definition.items():
+                    self._add(f"{name}_{inner_name}", inner, name)
+            else:
+                self._add(name, definition, None)
+
+    def update(self, labels: Any, outputs: Any) -> None:
+        """Takes a batch into account; may be traced."""
+        for update in self._updates:
+            update(labels, outputs)
+
+    def _add(self, name: str, metric: Any, output: str | None) -> None:
+        if isinstance(metric, tf.keras.metrics.Metric):
+            self.trackers[name] = metric
+            self._updates.append(lambda labels, outputs: metric.update_state(labels, _select(outputs, output)))
+            return
+        mean = self.trackers[name] = tf.keras.metrics.Mean(name=name)
+        in_order = labels_first(metric)
+
+        def update(labels: Any, outputs: Any) -> None:
+            predictions = _select(outputs, output)
+            value = metric(labels, predictions) if in_order else metric(predictions, labels)
+            _update_mean(mean, value, outputs)
+
+        self._updates.append(update)
+
+    def _add_values(self, function: Callable[..., Any], labels: Any, outputs: Any) -> None:
+        in_order = labels_first(function)
+
+        def values(labels: Any, outputs: Any) -> Mapping[str, Any]:
+            return _dict(function(labels, outputs) if in_order else function(outputs, labels), function)
+
+        means = {name: tf.keras.metrics.Mean(name=name) for name in values(labels, outputs)}
+        self.trackers.update(means)
+
+        def update(labels: Any, outputs: Any) -> None:
+            for name, value in values(labels, outputs).items():
+                _update_mean(means[name], value, outputs)
+
+        self._updates.append(update)
+
+
+def _dict(value: Any, function: Callable[..., Any]) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not value:
+        raise ModuleError(
+            f"{function.__name__} must return a dict of metrics with at least one; it returned {value!r}."
+        )
+    return value
+
+
+def _select(outputs: Any, name: str | None) -> Any:
+    """Returns one of the model's outputs; the only one, where ElasticDL called it "output"."""
+    if name is None or not isinstance(outputs, Mapping):
+        return outputs
+    if name not in outputs:
+        raise ModuleError(f"eval_metrics_fn has metrics for the output {name!r}; the model has {', '.join(outputs)}.")
+    return outputs[name]
+
+
+def _update_mean(mean: Any, value: Any, outputs: Any) -> None:
+    value = tf.cast(value, tf.float32)
+    if value.shape.rank == 0:
+        mean.update_state(value, sample_weight=tf.cast(batch_size(outputs), tf.float32))
+    else:
+        mean.update_state(value)
+
+
+def batch_size(outputs: Any) -> Any:
+    """Returns the number of records of a batch, by the first of the model's outputs."""
+    return tf.shape(tf.nest.flatten(outputs)[0])[0]

@@ -1,0 +1,44 @@
+"""Takes the predictions of an ElasticDL model to its file's processor, and to a file of JSON lines."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import tensorflow as tf
+
+from ...prediction.files import opened
+from .export import _named
+from .job import call_model
+
+FILE_NAME = "predictions.jsonl"
+
+
+class Predictions:
+    """A context in which batches of features are predicted.
+
+    Attributes:
+      count: How many predictions there are so far.
+    """
+
+    def __init__(self, model: Any, processor: Any, folder: str) -> None:
+        self.count = 0
+        self._function = tf.function(lambda features: call_model(model, features, False), reduce_retracing=True)
+        self._processor = processor
+        self._opened = opened(os.path.join(folder, FILE_NAME))
+
+    def __enter__(self) -> Predictions:
+        self._file = self._opened.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._opened.__exit__(*error)
+
+    def add(self, features: Any) -> None:
+        """Predicts one batch."""
+        outputs = self._function(features)
+        arrays = {name: value.numpy() for name, value in _named(outputs).items()}
+        if self._processor is not None:
+            self._processor.process(tf.nest.map_structure(lambda value: value.numpy(), outputs), 0)
+        self._file.write(arrays)
+        self.count += len(next(iter(arrays.values())))

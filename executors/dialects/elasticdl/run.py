@@ -1,0 +1,178 @@
+"""Training, evaluation and prediction of an ElasticDL model file."""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from ...errors import InputError, ModuleError
+from ...fn_args import FnArgs
+from ...inputs.open_records import open_records
+from ...inputs.reader_params import parse_reader_params
+from ...inputs.records import Records
+from ...raised_errors import add_note
+from .export import export
+from .job import Job
+from .loop import Checkpoints, Evaluation, Schedule, fit, load_weights
+from .metrics import EvalMetrics
+from .options import ElasticDLOptions
+from .parts import EVALUATION, PREDICTION, TRAINING, Parts
+
+BEST_DIR = "best/model"
+
+
+def train(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[str, float]:
+    """Trains the file's model and exports it to `fn_args.serving_model_dir`.
+
+    The weights of the lowest evaluation loss are exported as well, to `best/model` in the model run.
+
+    Returns:
+      The last evaluation's metrics, as `eval_…`.
+
+    Raises:
+      ModuleError: When a part is missing, or gives something else than it should.
+      InputError: When there is no data, or no checkpoint to start from.
+    """
+    options = ElasticDLOptions.of(fn_args)
+    parts = Parts(module, model_name, options)
+    parts.require()
+    _allow_numpy_idioms()
+    records = _records(parts, options.training_data or fn_args.train_files, "training_data")
+    training = _batches(parts, records, TRAINING)
+    job = _job(parts, training)
+    optimizer = parts.optimizer()
+    job.compile(optimizer=optimizer)
+    if options.checkpoint_dir_for_init:
+        load_weights(job.inner, options.checkpoint_dir_for_init)
+    checkpoints = Checkpoints(job, optimizer, options)
+    checkpoints.resume()
+    evaluation = Evaluation(job, _validation(parts, fn_args), fn_args)
+    schedule = Schedule(job, checkpoints, options, evaluation)
+    fit(job, training, checkpoints, options, [schedule, *parts.callbacks()])
+    evaluation.run(int(job.step.numpy()))
+    export(job.inner, parts, records.dataset(), records.metadata, fn_args.serving_model_dir)
+    if evaluation.best:
+        tf.train.Checkpoint(model=job.inner).restore(evaluation.best)
+        folder = os.path.join(fn_args.model_run_dir, BEST_DIR)
+        export(job.inner, parts, records.dataset(), records.metadata, folder)
+    return {f"eval_{name}": value for name, value in evaluation.results.items()}
+
+
+def evaluate(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[str, float]:
+    """Evaluates the weights of a checkpoint on the validation data; returns the metrics."""
+    options = ElasticDLOptions.of(fn_args)
+    parts = Parts(module, model_name, options)
+    parts.require()
+    _allow_numpy_idioms()
+    validation = _validation(parts, fn_args)
+    if validation is None:
+        raise InputError("validation_data is not given: there is nothing to evaluate on.")
+    job = _job(parts, validation)
+    job.compile()
+    load_weights(job.inner, options.checkpoint_dir_for_init)
+    values = job.evaluate(validation, verbose=0, return_dict=True)
+    return {name: float(value) for name, value in values.items()}
+
+
+def predict(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[str, float]:
+    """Puts the prediction data to the weights of a checkpoint.
+
+    The predictions go to the file's processor, and as JSON lines to `predictions.jsonl` in the serving_model_dir.
+
+    Returns:
+      {"count": the number of predictions}.
+    """
+    from .predictions import Predictions
+
+    options = ElasticDLOptions.of(fn_args)
+    parts = Parts(module, model_name, options)
+    records = _records(parts, options.validation_data or fn_args.eval_files, "prediction_data")
+    data = _batches(parts, records, PREDICTION)
+    model = parts.model()
+    _call_once(model, _features_of(data))
+    load_weights(model, options.checkpoint_dir_for_init)
+    with Predictions(model, parts.prediction_outputs_processor(), fn_args.serving_model_dir) as predictions:
+        for batch in data:
+            predictions.add(_features(batch))
+    return {"count": float(predictions.count)}
+
+
+def _validation(parts: Parts, fn_args: FnArgs) -> Any:
+    origin = parts.options.validation_data or fn_args.eval_files
+    if not origin:
+        return None
+    return _batches(parts, _records(parts, origin, "validation_data"), EVALUATION)
+
+
+def _records(parts: Parts, origin: Any, what: str) -> Records:
+    if not origin:
+        raise InputError(f"{what} is not given.")
+    params = parse_reader_params(parts.options.data_reader_params)
+    reader = parts.custom_data_reader()
+    if reader is None:
+        return open_records(origin, params)
+    from ...inputs.custom_reader import open_custom
+
+    data_origin = origin[0] if isinstance(origin, list) and len(origin) == 1 else origin
+    return open_custom(reader(data_origin, records_per_task=parts.options.records_per_task or None, **params))
+
+
+def _batches(parts: Parts, records: Records, mode: str) -> Any:
+    """Returns batches of what feed makes of the records; the last batch may be a short one."""
+    dataset = parts.feed(records.dataset(), mode, records.metadata)
+    if mode != PREDICTION and not (isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) == 2):
+        raise ModuleError(
+            f"{parts.module.__file__}: feed must give (features, labels) in {mode}; it gives {dataset.element_spec}."
+        )
+    options = tf.data.Options()
+    options.experimental_optimization.map_parallelization = True  # feeds map record by record, one after the other
+    return dataset.batch(parts.options.minibatch_size).prefetch(tf.data.AUTOTUNE).with_options(options)
+
+
+def _job(parts: Parts, data: Any) -> Job:
+    """Builds the model and its metrics by one batch of data, outside of any graph, where errors are easy to read."""
+    batch = next(iter(data.take(1)), None)
+    if batch is None:
+        raise InputError("There are no records in the data.")
+    features, labels = batch
+    model = parts.model()
+    outputs = _call_once(model, features)
+    try:
+        parts.loss(labels, outputs)
+        metrics = EvalMetrics(parts.eval_metrics_fn(), labels, outputs)
+    except Exception as error:
+        add_note(error, f"Labels: {_shapes(labels)}; the model's outputs: {_shapes(outputs)}.")
+        raise
+    return Job(model, parts, metrics)
+
+
+def _call_once(model: Any, features: Any) -> Any:
+    from .job import call_model
+
+    return call_model(model, features, training=False)
+
+
+def _features_of(data: Any) -> Any:
+    batch = next(iter(data.take(1)), None)
+    if batch is None:
+        raise InputError("There are no records in the data.")
+    return _features(batch)
+
+
+def _features(batch: Any) -> Any:
+    return batch[0] if isinstance(batch, tuple) else batch
+
+
+def _shapes(values: Any) -> Any:
+    return tf.nest.map_structure(lambda value: f"{value.dtype.name} {value.shape}", values)
+
+
+def _allow_numpy_idioms() -> None:
+    """Gives tensors the method that model files of 2019 call on labels, which were NumPy arrays then."""
+    if not hasattr(tf.Tensor, "flatten"):
+        tf.Tensor.flatten = lambda self: tf.reshape(self, [-1])
+        logging.debug("Tensors have flatten() in this process.")
