@@ -9,8 +9,7 @@ Usage:
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 from ..errors import InputError
 from .reader_errors import ReaderErrors
 from .reader_params import CSV, ODPS, PARQUET, RECORD_IO, TEXT, TF_RECORD, ReaderParams
-from .record_files import find_record_files, is_gzipped, kind_of
+from .record_files import find_record_files, kind_of
 from .records import Metadata, Records, Shard
 
 if TYPE_CHECKING:
@@ -127,26 +126,17 @@ def _open_recordio(origin: str, files: list[str], _: ReaderParams) -> Records:
 
 
 def _open_tf_records(origin: str, files: list[str], _: ReaderParams) -> Records:
-    import tensorflow as tf
+    from . import native_records
 
-    return Records(origin, TF_RECORD, Metadata(None), lambda _: _native(tf.data.TFRecordDataset, files))
+    errors = ReaderErrors(lambda: native_records.check_tf_records(files))
+    return Records(origin, TF_RECORD, Metadata(None), lambda _: native_records.tf_record_dataset(files), errors=errors)
 
 
 def _open_text(origin: str, files: list[str], _: ReaderParams) -> Records:
-    import tensorflow as tf
+    from . import native_records
 
-    return Records(origin, TEXT, Metadata(None), lambda _: _native(tf.data.TextLineDataset, files))
-
-
-def _native(reader: Callable[[list[str], str], tf.data.Dataset], files: list[str]) -> tf.data.Dataset:
-    """Reads files by one of tf.data's readers, which takes files of one compression at a time."""
-    parts = [
-        reader(list(group), "GZIP" if gzipped else "") for gzipped, group in itertools.groupby(files, key=is_gzipped)
-    ]
-    dataset = parts[0]
-    for part in parts[1:]:
-        dataset = dataset.concatenate(part)
-    return dataset
+    errors = ReaderErrors()
+    return Records(origin, TEXT, Metadata(None), lambda _: native_records.line_dataset(files, errors), errors=errors)
 
 
 _OPENERS = {

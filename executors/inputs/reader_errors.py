@@ -23,10 +23,15 @@ _BLOCKS_AHEAD = 2  # one that is being read while another is being used, and one
 
 
 class ReaderErrors:
-    """What went wrong in the Python code of a reader."""
+    """What went wrong in the Python code of a reader, or in the files that tf.data itself reads.
 
-    def __init__(self) -> None:
+    Args:
+      examine: Called when tf.data has met damaged data; raises what is wrong with it, if it finds out.
+    """
+
+    def __init__(self, examine: Callable[[], None] | None = None) -> None:
         self._raised: Exception | None = None
+        self._examine = examine
 
     def dataset(self, make_blocks: Callable[[], Iterator[Any]], signature: Any) -> tf.data.Dataset:
         """Returns the records of the blocks, one by one and in their order; a thread reads ahead of them.
@@ -45,10 +50,12 @@ class ReaderErrors:
         self._raised = None
         try:
             yield
-        except tf.errors.OpError:
-            if self._raised is None:
-                raise
-            raise self._raised from None
+        except tf.errors.OpError as error:
+            if self._raised is not None:
+                raise self._raised from None
+            if self._examine is not None and isinstance(error, tf.errors.DataLossError):
+                self._examine()
+            raise
 
     def _watched(self, make_blocks: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         try:

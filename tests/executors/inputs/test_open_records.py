@@ -168,6 +168,17 @@ def test_text_gives_lines(tmp_path: pathlib.Path) -> None:
     assert values(open_records(str(tmp_path))) == [b"one", b"two", b"", b"three"]
 
 
+def test_gzipped_text_that_is_cut_off_is_told(tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path / "a.txt.gz", "".join(f"line {i * i}\n" for i in range(9000)))
+    intact = pathlib.Path(path).read_bytes()
+    assert len(values(open_records(path))) == 9000
+
+    pathlib.Path(path).write_bytes(intact[: len(intact) // 2])
+
+    with pytest.raises(InputError, match=r"a\.txt\.gz is gzipped, and cut off or damaged"):
+        values(open_records(path))
+
+
 def test_tf_records_are_recognized_gzipped_or_not(tmp_path: pathlib.Path) -> None:
     write_records(tmp_path / "a", [b"1", b""])
     write_records(tmp_path / "b", [b"2"], "GZIP")
@@ -178,6 +189,16 @@ def test_tf_records_are_recognized_gzipped_or_not(tmp_path: pathlib.Path) -> Non
 
     assert records.kind == TF_RECORD
     assert values(records) == [b"1", b"", b"2", b"3"]
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+def test_a_damaged_tf_record_file_is_named(tmp_path: pathlib.Path, compression: str) -> None:
+    write_records(tmp_path / "a", [b"1"] * 9, compression)
+    path = write_records(tmp_path / "b", [random.Random(i).randbytes(500) for i in range(9)], compression)
+    pathlib.Path(path).write_bytes(pathlib.Path(path).read_bytes()[:-700])
+
+    with pytest.raises(InputError, match="b: the TFRecord file is damaged or cut off: truncated record at [0-9]+"):
+        values(open_records(str(tmp_path)))
 
 
 def test_recordio_is_recognized_and_read_in_order(tmp_path: pathlib.Path) -> None:
