@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from . import id_index
 from .sparse_embedding import COMBINERS
+from .tensor_values import variable_of
 
 # Vectors that a layer without input_dim has room for: 32 MiB of vectors of 64 numbers, and twice that in an optimizer.
 MAX_IDS = 1 << 17
@@ -101,14 +102,15 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
         if not sparse:
             ids = self._as_sparse(ids)
         rows = ids.with_values(self._rows(ids.values, training))
-        return tf.nn.safe_embedding_lookup_sparse(self.embeddings, rows, combiner=self.combiner)
+        return tf.nn.safe_embedding_lookup_sparse(variable_of(self.embeddings), rows, combiner=self.combiner)
 
     def _rows(self, ids: Any, training: Any) -> Any:
         if self.input_dim:
             return ids
+        known_ids, known_rows = variable_of(self.known_ids), variable_of(self.known_rows)
         if training:
-            id_index.learn(ids, self.known_ids, self.known_rows, self._full())
-        return id_index.rows_of(ids, self.known_ids, self.known_rows)
+            id_index.learn(ids, known_ids, known_rows, self._full())
+        return id_index.rows_of(ids, known_ids, known_rows)
 
     def _full(self) -> str:
         return (
@@ -119,8 +121,8 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
 
     def _vectors(self, rows: Any) -> Any:
         if self.input_dim:
-            return tf.nn.embedding_lookup(self.embeddings, rows)
-        vectors = tf.nn.embedding_lookup(self.embeddings, tf.maximum(rows, 0))
+            return tf.nn.embedding_lookup(variable_of(self.embeddings), rows)
+        vectors = tf.nn.embedding_lookup(variable_of(self.embeddings), tf.maximum(rows, 0))
         return tf.where(tf.expand_dims(rows >= 0, -1), vectors, tf.zeros_like(vectors))
 
     def _as_sparse(self, ids: Any) -> Any:
@@ -129,7 +131,10 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         """Returns where an id is not 0, if that is to be masked and the ids are not combined."""
-        return tf.not_equal(inputs, 0) if self.mask_zero and self.combiner is None else None
+        if not self.mask_zero or self.combiner is not None:
+            return None
+        operations = getattr(tf.keras, "ops", tf)  # Keras 3 asks for the mask of what only its own functions take
+        return operations.not_equal(inputs, 0)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments."""

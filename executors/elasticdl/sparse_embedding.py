@@ -6,6 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from .tensor_values import variable_of
+
 COMBINERS = ("sum", "mean", "sqrtn")
 
 
@@ -54,7 +56,7 @@ class SparseEmbedding(tf.keras.layers.Layer):  # type: ignore[misc]
         elif not isinstance(inputs, tf.SparseTensor):
             inputs = tf.sparse.from_dense(inputs)
         ids = tf.cast(inputs, tf.int64)
-        return tf.nn.safe_embedding_lookup_sparse(self.embeddings, ids, combiner=self.combiner)
+        return tf.nn.safe_embedding_lookup_sparse(variable_of(self.embeddings), ids, combiner=self.combiner)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments."""

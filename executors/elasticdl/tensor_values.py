@@ -1,4 +1,4 @@
-"""Applies a function to the values of a dense, sparse or ragged tensor."""
+"""The values of a dense, sparse or ragged tensor, and of a layer's weight."""
 
 from __future__ import annotations
 
@@ -15,3 +15,8 @@ def map_values(function: Callable[[Any], Any], inputs: Any) -> Any:
     if isinstance(inputs, tf.RaggedTensor):
         return tf.ragged.map_flat_values(function, inputs)
     return function(inputs)
+
+
+def variable_of(weight: Any) -> Any:
+    """Returns the `tf.Variable` of a layer's weight: Keras 3 keeps it inside of one of its own."""
+    return weight if isinstance(weight, tf.Variable) else weight.value
