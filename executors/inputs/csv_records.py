@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -38,7 +37,8 @@ def column_names(path: str, sep: str) -> list[str]:
       InputError: When it has none.
     """
     with file_io.file_system(path).open(path, mode="rb") as file:
-        text = io.TextIOWrapper(gzip.GzipFile(fileobj=file) if is_gzipped(path) else file, "utf-8-sig", newline="")
+        binary = gzip.GzipFile(fileobj=file) if is_gzipped(path) else file
+        text = (line.decode("utf-8").removeprefix("\ufeff") for line in binary)
         try:
             names = next(csv.reader(text, delimiter=sep), [])
         except (csv.Error, UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:

@@ -197,7 +197,7 @@ def test_a_damaged_tf_record_file_is_named(tmp_path: pathlib.Path, compression: 
     path = write_records(tmp_path / "b", [random.Random(i).randbytes(500) for i in range(9)], compression)
     pathlib.Path(path).write_bytes(pathlib.Path(path).read_bytes()[:-700])
 
-    with pytest.raises(InputError, match="b: the TFRecord file is damaged or cut off: truncated record at [0-9]+"):
+    with pytest.raises(InputError, match=r"b: the TFRecord file is damaged or cut off: truncated record at \d+"):
         values(open_records(str(tmp_path)))
 
 
@@ -337,3 +337,26 @@ def test_a_file_of_unknown_kind_is_told_unless_its_reader_is_named(tmp_path: pat
     with pytest.raises(InputError, match=r"iris\.data: it begins with 61 2c 62.* Say it: reader_type='CSV'"):
         open_records(path, {"columns": ["a"]})
     assert values(open_records(path, {"columns": ["a"], "reader_type": "CSV"})) == [[b"1"]]
+
+
+def test_files_on_other_file_systems_are_read(tmp_path: pathlib.Path) -> None:
+    pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "a.parquet")
+    write_recordio(tmp_path / "recordio", [b"one"])
+    write_records(tmp_path / "tfrecord", [b"two"], "GZIP")
+    write(tmp_path / "a.csv", "a,b\n1,2\n")
+    write(tmp_path / "b.csv.gz", "b,a\n4,3\n")
+    write(tmp_path / "a.txt.gz", "line\n")
+    for path in tmp_path.iterdir():
+        with tf.io.gfile.GFile(f"ram://open_records/{path.name}", "wb") as file:
+            file.write(path.read_bytes())
+
+    def read(name: str, **params: Any) -> list[Any]:
+        return values(open_records(f"ram://open_records/{name}", params))
+
+    assert read("*.parquet") == [{"a": 1}, {"a": 2}]
+    assert read("recordio") == [b"one"]
+    assert read("tfrecord") == [b"two"]
+    assert read("*.csv*", columns=["a"]) == [[b"1"], [b"3"]]
+    assert read("a.txt.gz") == [b"line"]
+    with pytest.raises(InputError, match="of different kinds"):
+        read("")
