@@ -27,7 +27,8 @@ from ..errors import InputError, did_you_mean
 from .arrow_file import ArrowFile
 from .record_files import is_gzipped
 
-_BLOCK_BYTES = 4 << 20  # no row may be larger; a block of short rows gives some 100,000 strings
+_BLOCK_BYTES = 4 << 20  # no row may be larger
+_ROWS_AT_ONCE = 16384  # a string in Python takes ten times the bytes that a short one has in the file
 
 
 def column_names(path: str, sep: str) -> list[str]:
@@ -89,7 +90,7 @@ def check_columns(origin: str, columns: Sequence[str], there: Sequence[str]) -> 
 
 def _batches(source: Any, columns: Sequence[str], sep: str) -> Iterator[pa.RecordBatch]:
     wanted = list(dict.fromkeys(columns))
-    yield from pyarrow.csv.open_csv(
+    reader = pyarrow.csv.open_csv(
         source,
         read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES),
         parse_options=pyarrow.csv.ParseOptions(delimiter=sep, newlines_in_values=True),
@@ -97,3 +98,6 @@ def _batches(source: Any, columns: Sequence[str], sep: str) -> Iterator[pa.Recor
             include_columns=wanted, column_types=dict.fromkeys(wanted, pa.binary()), strings_can_be_null=False
         ),
     )
+    for batch in reader:
+        for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+            yield batch.slice(start, _ROWS_AT_ONCE)
