@@ -81,14 +81,20 @@ class MaxStepsStopping(tf.keras.callbacks.Callback):  # type: ignore[misc]
         super().__init__()
         self._max_steps = max_steps
         self._completed_steps = 0
+        self._unknown_steps: int | None = None
 
     def set_completed_steps(self, completed_steps: int) -> None:
         """Says how many steps the weights that training starts from have behind them."""
         self._completed_steps = completed_steps
 
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Finds out which of the completed steps the optimizer does not know of; once, for `fit` may be called again."""
+        if self._unknown_steps is None:
+            self._unknown_steps = max(self._completed_steps - _steps_done(self.model, 0), 0)
+
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Stops the training if this was the last step."""
-        if max(self._completed_steps + batch + 1, _steps_done(self.model, batch + 1)) >= self._max_steps:
+        if (self._unknown_steps or 0) + _steps_done(self.model, batch + 1) >= self._max_steps:
             self.model.stop_training = True
 
 

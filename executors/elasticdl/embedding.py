@@ -79,13 +79,13 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
 
         return self.add_weight(name=name, shape=(rows,), dtype="int64", initializer=initializer, trainable=False)
 
-    # A loop around `model.call` tells no layer that this is training: ids are learned unless someone says it is not.
-    def call(self, inputs: Any, training: Any = True) -> Any:
+    def call(self, inputs: Any, training: Any = None) -> Any:
         """Looks up the vectors.
 
         Args:
           inputs: The ids: dense, sparse or ragged, whole numbers of any type.
-          training: Whether ids that are new get a row, where there is no `input_dim`.
+          training: Whether ids that are new get a row, where there is no `input_dim`. Keras says it to the layers of a
+            model that is called with it, not to those of one whose `call` is called.
 
         Raises:
           ValueError: When ids are sparse and there is no combiner, or they are sparse and 0 is to be masked.

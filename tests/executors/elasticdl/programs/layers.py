@@ -221,7 +221,9 @@ def embedding_without_input_dim(folder: pathlib.Path) -> None:
     assert layer.known_ids.numpy()[:5].tolist() == [-3, 0, 7, 10**15, tf.int64.max]
     assert sorted(layer.known_rows.numpy()[:5].tolist()) == [-1, 0, 1, 2, 3]
     assert model.predict(np.array([[8, 8]]), verbose=0).tolist() == [0.0]
-    saved(model, folder, tf.constant([*ids.tolist(), [8, 7]], tf.int64))
+    seven = model(tf.constant([[7, 7]], tf.int64)).numpy()[0] / 2
+    assert saved(model, folder, tf.constant([*ids.tolist(), [8, 7]], tf.int64))[-1] == pytest.approx(seven)
+    assert layer.known_ids.numpy()[:5].tolist() == [-3, 0, 7, 10**15, tf.int64.max]
 
 
 def embedding_without_input_dim_by_rows_of_any_length(unused: pathlib.Path) -> None:
