@@ -88,7 +88,7 @@ class MaxStepsStopping(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._completed_steps = completed_steps
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Finds out which of the completed steps the optimizer does not know of; once, for `fit` may be called again."""
+        """Finds out which completed steps the optimizer does not know of; once, for `fit` may be called again."""
         if self._unknown_steps is None:
             self._unknown_steps = max(self._completed_steps - _steps_done(self.model, 0), 0)
 
