@@ -15,6 +15,7 @@ from ..executors.fn_args import FnArgs
 from ..executors.options import TrainingOptions
 from ..executors.training_run import train as train_module
 from .elasticdl_flags import elasticdl_flags, settle
+from .elasticdl_prepare import prepare
 from .summary import print_summary
 from .train import keep_finished_run
 
@@ -30,6 +31,9 @@ def elasticdl() -> None:
       generic-trainer elasticdl train --model_zoo=model_zoo --model_def=iris.iris.custom_model \
           --training_data=iris.csv --validation_data=iris.csv --num_epochs=2 --output=iris_model
     """
+
+
+elasticdl.add_command(prepare)
 
 
 @elasticdl.command()

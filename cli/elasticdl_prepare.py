@@ -1,0 +1,66 @@
+"""`generic-trainer elasticdl prepare`: a model file's `prepare_data_for_a_single_file` over a tree of files."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from ..executors.data_preparation import FORMATS, TF_RECORD, PreparationJob
+from ..executors.data_preparation import prepare as prepare_data
+from ..executors.errors import InputError
+
+
+@click.command()
+@click.option("--model_zoo", required=True, metavar="DIR", help="Folder with model files.")
+@click.option("--model_def", required=True, help="The model in it: package.module.function_or_class.")
+@click.option("--input", "folder", required=True, metavar="DIR", help="The files to prepare, at any depth.")
+@click.option("--output", required=True, metavar="DIR", help="Where the shards are written.")
+@click.option("--records-per-shard", type=click.IntRange(1), default=1024, show_default=True)
+@click.option("--format", "kind", type=click.Choice(FORMATS), default=TF_RECORD, show_default=True)
+@click.option(
+    "--max-bad", default="0.01", show_default=True, metavar="N|FRACTION", help="How many of the files may fail."
+)
+@click.option("--workers", type=click.IntRange(1), help="Processes (default: one a core).")
+@click.option("--beam-arg", "beam_args", multiple=True, metavar="ARG", help="An argument for Beam; may be repeated.")
+def prepare(
+    model_zoo: str,
+    model_def: str,
+    folder: str,
+    output: str,
+    records_per_shard: int,
+    kind: str,
+    max_bad: str,
+    workers: int | None,
+    beam_args: tuple[str, ...],
+) -> None:
+    r"""Makes records of files with the model file's prepare_data_for_a_single_file.
+
+    \b
+    Example:
+      generic-trainer elasticdl prepare --model_zoo=model_zoo --model_def=mnist.mnist.custom_model \
+          --input=images --output=records
+
+    A second call prepares the files that came since, and those that failed.
+    """
+    path, _, _ = model_def.rpartition(".")
+    if not path:
+        raise InputError(f"--model_def={model_def}: give package.module.function, below --model_zoo.")
+    sys.path[:0] = [os.path.abspath(model_zoo), os.path.dirname(os.path.abspath(model_zoo))]
+    job = PreparationJob(
+        module=os.path.join(model_zoo, *path.split(".")) + ".py",
+        input=folder,
+        output=output,
+        records_per_shard=records_per_shard,
+        format=kind,
+        max_bad=max_bad,
+        workers=workers or 0,
+        beam_args=beam_args,
+    )
+    outcome = prepare_data(job)
+    click.echo(f"{outcome.records:,} records in {outcome.shards:,} shards: {os.path.join(output, f'data-*.{kind}')}")
+    if outcome.prepared < outcome.files:
+        click.echo(f"{outcome.files - outcome.prepared:,} of {outcome.files:,} files had been prepared before.")
+    if outcome.bad:
+        click.echo(f"Files that could not be prepared: {outcome.bad:,}, see {outcome.bad_files}", err=True)
