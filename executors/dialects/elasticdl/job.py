@@ -16,6 +16,8 @@ from ...errors import ModuleError
 from .metrics import EvalMetrics, batch_size
 from .parts import Parts
 
+_TAKES_VALUE = "_takes_the_only_feature_itself"
+
 
 class Job(tf.keras.Model):  # type: ignore[misc]
     """A model file's model with its loss and metrics.
@@ -76,6 +78,24 @@ class Job(tf.keras.Model):  # type: ignore[misc]
         return loss + tf.add_n([tf.cast(one, tf.float32) for one in own]) if own else loss
 
 
+def build(model: Any, features: Any) -> Any:
+    """Calls a model for the first time, which makes its variables; returns its outputs.
+
+    A subclass of Model may want the dict that feed gives, or the one tensor in it: what works is remembered.
+    """
+    try:
+        return call_model(model, features, training=False)
+    except Exception:
+        if not isinstance(features, Mapping) or len(features) != 1:
+            raise
+        object.__setattr__(model, _TAKES_VALUE, True)  # past Keras, which would save it
+        try:
+            return call_model(model, features, training=False)
+        except Exception:
+            object.__delattr__(model, _TAKES_VALUE)
+        raise
+
+
 def call_model(model: Any, features: Any, training: bool) -> Any:
     """Calls a model with what `feed` made.
 
@@ -90,6 +110,8 @@ def call_model(model: Any, features: Any, training: bool) -> Any:
 
 
 def _fitted(model: Any, features: Any) -> Any:
+    if getattr(model, _TAKES_VALUE, False):
+        return next(iter(features.values()))
     names = getattr(model, "input_names", None)  # of functional models
     if not names or not isinstance(features, Mapping) or all(name in features for name in names):
         return features

@@ -15,6 +15,7 @@ from .job import Job
 from .options import ElasticDLOptions
 
 CHECKPOINT_NAME = "version"
+_ENDLESS = 2**31  # epochs, which max_step cuts off
 
 
 class Checkpoints:
@@ -183,9 +184,7 @@ def fit(job: Job, training: Any, checkpoints: Checkpoints, options: ElasticDLOpt
     epoch, batch = int(checkpoints.epoch.numpy()), int(checkpoints.batch.numpy())
     if 0 < options.max_step <= int(job.step.numpy()):
         return
-    epochs = options.num_epochs
-    if epochs < 1:
-        training, epochs = training.repeat(), epoch + 1
+    epochs = options.num_epochs if options.num_epochs > 0 else _ENDLESS
     if batch:
         job.fit(training.skip(batch), initial_epoch=epoch, epochs=epoch + 1, callbacks=callbacks, verbose=0)
         epoch += 1

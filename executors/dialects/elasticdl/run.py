@@ -7,7 +7,6 @@ from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
-from absl import logging
 
 from ...errors import InputError, ModuleError
 from ...fn_args import FnArgs
@@ -16,9 +15,10 @@ from ...inputs.reader_params import parse_reader_params
 from ...inputs.records import Records
 from ...raised_errors import add_note
 from .export import export
-from .job import Job
+from .job import Job, build
 from .loop import Checkpoints, Evaluation, Schedule, fit, load_weights
 from .metrics import EvalMetrics
+from .numpy_idioms import allow_numpy_idioms
 from .options import ElasticDLOptions
 from .parts import EVALUATION, PREDICTION, TRAINING, Parts
 
@@ -40,8 +40,14 @@ def train(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[s
     options = ElasticDLOptions.of(fn_args)
     parts = Parts(module, model_name, options)
     parts.require()
-    _allow_numpy_idioms()
+    allow_numpy_idioms()
     records = _records(parts, options.training_data or fn_args.train_files, "training_data")
+    with records.reraising():
+        return _train(parts, records, fn_args)
+
+
+def _train(parts: Parts, records: Records, fn_args: FnArgs) -> dict[str, float]:
+    options = parts.options
     training = _batches(parts, records, TRAINING)
     job = _job(parts, training)
     optimizer = parts.optimizer()
@@ -50,7 +56,8 @@ def train(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[s
         load_weights(job.inner, options.checkpoint_dir_for_init)
     checkpoints = Checkpoints(job, optimizer, options)
     checkpoints.resume()
-    evaluation = Evaluation(job, _validation(parts, fn_args), fn_args)
+    validation = _validation(parts, fn_args)
+    evaluation = Evaluation(job, validation and _batches(parts, validation, EVALUATION), fn_args)
     schedule = Schedule(job, checkpoints, options, evaluation)
     fit(job, training, checkpoints, options, [schedule, *parts.callbacks()])
     evaluation.run(int(job.step.numpy()))
@@ -67,14 +74,14 @@ def evaluate(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dic
     options = ElasticDLOptions.of(fn_args)
     parts = Parts(module, model_name, options)
     parts.require()
-    _allow_numpy_idioms()
-    validation = _validation(parts, fn_args)
-    if validation is None:
-        raise InputError("validation_data is not given: there is nothing to evaluate on.")
-    job = _job(parts, validation)
-    job.compile()
-    load_weights(job.inner, options.checkpoint_dir_for_init)
-    values = job.evaluate(validation, verbose=0, return_dict=True)
+    allow_numpy_idioms()
+    records = _records(parts, options.validation_data or fn_args.eval_files, "validation_data")
+    with records.reraising():
+        validation = _batches(parts, records, EVALUATION)
+        job = _job(parts, validation)
+        job.compile()
+        load_weights(job.inner, options.checkpoint_dir_for_init)
+        values = job.evaluate(validation, verbose=0, return_dict=True)
     return {name: float(value) for name, value in values.items()}
 
 
@@ -93,19 +100,21 @@ def predict(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict
     records = _records(parts, options.validation_data or fn_args.eval_files, "prediction_data")
     data = _batches(parts, records, PREDICTION)
     model = parts.model()
-    _call_once(model, _features_of(data))
+    with records.reraising():
+        build(model, _features_of(data))
     load_weights(model, options.checkpoint_dir_for_init)
-    with Predictions(model, parts.prediction_outputs_processor(), fn_args.serving_model_dir) as predictions:
+    with (
+        records.reraising(),
+        Predictions(model, parts.prediction_outputs_processor(), fn_args.serving_model_dir) as predictions,
+    ):
         for batch in data:
             predictions.add(_features(batch))
     return {"count": float(predictions.count)}
 
 
-def _validation(parts: Parts, fn_args: FnArgs) -> Any:
+def _validation(parts: Parts, fn_args: FnArgs) -> Records | None:
     origin = parts.options.validation_data or fn_args.eval_files
-    if not origin:
-        return None
-    return _batches(parts, _records(parts, origin, "validation_data"), EVALUATION)
+    return _records(parts, origin, "validation_data") if origin else None
 
 
 def _records(parts: Parts, origin: Any, what: str) -> Records:
@@ -118,7 +127,8 @@ def _records(parts: Parts, origin: Any, what: str) -> Records:
     from ...inputs.custom_reader import open_custom
 
     data_origin = origin[0] if isinstance(origin, list) and len(origin) == 1 else origin
-    return open_custom(reader(data_origin, records_per_task=parts.options.records_per_task or None, **params))
+    made = reader(data_origin, records_per_task=parts.options.records_per_task or None, **params)
+    return open_custom(made, str(data_origin))
 
 
 def _batches(parts: Parts, records: Records, mode: str) -> Any:
@@ -140,7 +150,7 @@ def _job(parts: Parts, data: Any) -> Job:
         raise InputError("There are no records in the data.")
     features, labels = batch
     model = parts.model()
-    outputs = _call_once(model, features)
+    outputs = build(model, features)
     try:
         parts.loss(labels, outputs)
         metrics = EvalMetrics(parts.eval_metrics_fn(), labels, outputs)
@@ -148,12 +158,6 @@ def _job(parts: Parts, data: Any) -> Job:
         add_note(error, f"Labels: {_shapes(labels)}; the model's outputs: {_shapes(outputs)}.")
         raise
     return Job(model, parts, metrics)
-
-
-def _call_once(model: Any, features: Any) -> Any:
-    from .job import call_model
-
-    return call_model(model, features, training=False)
 
 
 def _features_of(data: Any) -> Any:
@@ -169,10 +173,3 @@ def _features(batch: Any) -> Any:
 
 def _shapes(values: Any) -> Any:
     return tf.nest.map_structure(lambda value: f"{value.dtype.name} {value.shape}", values)
-
-
-def _allow_numpy_idioms() -> None:
-    """Gives tensors the method that model files of 2019 call on labels, which were NumPy arrays then."""
-    if not hasattr(tf.Tensor, "flatten"):
-        tf.Tensor.flatten = lambda self: tf.reshape(self, [-1])
-        logging.debug("Tensors have flatten() in this process.")

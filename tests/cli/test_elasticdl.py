@@ -1,0 +1,287 @@
+"""ElasticDL's commands with ElasticDL's flags: the seed's own command line, and what comes after it."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "module_files"
+COLUMNS = ["sepal.length", "sepal.width", "petal.length", "petal.width", "variety"]
+READER = f"columns={COLUMNS}; sep=','"
+
+
+@pytest.fixture(scope="module")
+def iris_csv(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The file of the seed's command: quoted names in the header, and a column that nobody asks for."""
+    import numpy as np
+    from sklearn.datasets import load_iris
+
+    data = load_iris()
+    order = np.random.default_rng(0).permutation(150)
+    lines = [",".join(f'"{name}"' for name in ["id", *COLUMNS])]
+    lines += [f"{i},{','.join(map(str, data.data[i]))},{data.target[i]}" for i in order]
+    path = tmp_path_factory.mktemp("iris_csv") / "iris.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def zoo(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A folder with model files, as ElasticDL has them: one package for each."""
+    folder = tmp_path / "model_zoo" / "odps_iris_dnn_model"
+    folder.mkdir(parents=True)
+    shutil.copy(MODULES / "iris_elasticdl.py", folder / "odps_iris_dnn_model.py")
+    (folder / "__init__.py").write_text("")
+    return folder.parent
+
+
+@pytest.mark.slow
+def test_the_seeds_command_then_evaluate_then_predict(
+    command: Command, zoo: pathlib.Path, iris_csv: str, tmp_path: pathlib.Path
+) -> None:
+    shared = [f"--model_zoo={zoo}", "--model_def=odps_iris_dnn_model.odps_iris_dnn_model.custom_model"]
+    shared += [f"--data_reader_params={READER}", "--minibatch_size=64", "--job_name=test-odps-iris"]
+    out, checkpoints = tmp_path / "iris_dnn_model", tmp_path / "checkpoints"
+    done = command(
+        *["elasticdl", "train", *shared, f"--training_data={iris_csv}", f"--validation_data={iris_csv}"],
+        *["--num_epochs=60", "--num_minibatches_per_task=20", "--distribution_strategy=Local"],
+        *["--evaluation_steps=20", f"--output={out}", f"--checkpoint_dir={checkpoints}", "--checkpoint_steps=100"],
+        *["--num_workers", 2, "--image_name=elasticdl:ci"],
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "--num_workers means nothing here: processes are started by the platform" in done.stderr
+    assert "--image_name means nothing here" in done.stderr
+    record = json.loads((tmp_path / "iris_dnn_model_run" / "run.json").read_text())
+    assert record["metrics"]["eval"]["accuracy"] > 0.9
+    assert record["keras"]["version"] == "2"
+    assert sorted(path.name for path in checkpoints.glob("*.index")) == ["version-100.index", "version-180.index"]
+    assert ask(out)["output"].shape == (2, 3)
+    assert ask(tmp_path / "iris_dnn_model_run" / "best" / "model")["output"].shape == (2, 3)
+
+    init = f"--checkpoint_dir_for_init={checkpoints}"
+    done = command("elasticdl", "evaluate", *shared, f"--validation_data={iris_csv}", init)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert f"accuracy  {record['metrics']['eval']['accuracy']:.5g}" in done.stdout
+
+    done = command("elasticdl", "predict", *shared, f"--prediction_data={iris_csv}", init, f"--output={tmp_path}/p")
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = [json.loads(line) for line in (tmp_path / "p" / "predictions.jsonl").read_text().splitlines()]
+    assert len(lines) == 150
+    assert {len(line["output"]) for line in lines} == {3}
+
+
+def ask(folder: pathlib.Path) -> dict[str, Any]:
+    import tensorflow as tf
+
+    serve = tf.saved_model.load(str(folder)).signatures["serving_default"]
+    rows = tf.constant([["5.1", "3.5", "1.4", "0.2", "0"], ["6.3", "3.3", "6.0", "2.5", "2"]])
+    answer = {key: value.numpy() for key, value in serve(rows).items()}
+    assert answer["output"].argmax(1).tolist() == [0, 2]
+    return answer
+
+
+@pytest.mark.slow
+def test_digits_with_a_limit_a_schedule_and_a_second_part(
+    command: Command, digits: Any, tmp_path: pathlib.Path
+) -> None:
+    """A job that a limit cut off is finished; one that starts from its weights does better from the first step."""
+    shared = [f"--model_zoo={MODULES}", "--model_def=digits_elasticdl.custom_model", "--minibatch_size=32"]
+    shared += [f"--training_data={digits.train}", f"--validation_data={digits.eval}"]
+    first = [f"--output={tmp_path}/first", f"--checkpoint_dir={tmp_path}/c1", "--keep_checkpoint_max=1"]
+    done = command("elasticdl", "train", *shared, *first, "--num_epochs=0", "--max_step=600", "--checkpoint_steps=100")
+    assert done.returncode == 0, done.stderr[-3000:]
+    metrics = json.loads((tmp_path / "first_run" / "run.json").read_text())["metrics"]["eval"]
+    assert metrics["accuracy"] > 0.95
+    assert [path.name for path in (tmp_path / "c1").glob("*.index")] == ["version-600.index"]
+    second = [f"--output={tmp_path}/second", f"--checkpoint_dir_for_init={tmp_path}/c1", "--max_step=1"]
+    done = command("elasticdl", "train", *shared, *second)
+    assert done.returncode == 0, done.stderr[-3000:]
+    metrics = json.loads((tmp_path / "second_run" / "run.json").read_text())["metrics"]["eval"]
+    assert metrics["accuracy"] > 0.9
+
+
+SNIPPETS = {
+    "functional": """
+inputs = tf.keras.Input(shape=(28, 28), name='image')
+x = tf.keras.layers.Reshape((28, 28, 1))(inputs)
+x = tf.keras.layers.Conv2D(32, kernel_size=(3, 3), activation='relu')(x)
+x = tf.keras.layers.Conv2D(64, kernel_size=(3, 3), activation='relu')(x)
+x = tf.keras.layers.BatchNormalization()(x)
+x = tf.keras.layers.MaxPooling2D(pool_size=(2, 2))(x)
+x = tf.keras.layers.Dropout(0.25)(x)
+x = tf.keras.layers.Flatten()(x)
+outputs = tf.keras.layers.Dense(10)(x)
+
+model = tf.keras.Model(inputs=inputs, outputs=outputs, name='mnist_model')
+""",
+    "subclass": """
+class MnistModel(tf.keras.Model):
+    def __init__(self):
+        super(MnistModel, self).__init__(name='mnist_model')
+        self._reshape = tf.keras.layers.Reshape((28, 28, 1))
+        self._conv1 = tf.keras.layers.Conv2D(
+            32, kernel_size=(3, 3), activation='relu')
+        self._conv2 = tf.keras.layers.Conv2D(
+            64, kernel_size=(3, 3), activation='relu')
+        self._batch_norm = tf.keras.layers.BatchNormalization()
+        self._maxpooling = tf.keras.layers.MaxPooling2D(
+            pool_size=(2, 2))
+        self._dropout = tf.keras.layers.Dropout(0.25)
+        self._flatten = tf.keras.layers.Flatten()
+        self._dense = tf.keras.layers.Dense(10)
+
+    def call(self, inputs, training=False):
+        x = self._reshape(inputs)
+        x = self._conv1(x)
+        x = self._conv2(x)
+        x = self._batch_norm(x, training=training)
+        x = self._maxpooling(x)
+        if training:
+            x = self._dropout(x, training=training)
+        x = self._flatten(x)
+        x = self._dense(x)
+        return x
+
+model = MnistModel()
+""",
+    "the rest": """
+def dataset_fn(dataset, mode):
+    def _parse_data(record):
+        if mode == Mode.PREDICTION:
+            feature_description = {
+                "image": tf.io.FixedLenFeature([28, 28], tf.float32)
+            }
+        else:
+            feature_description = {
+                "image": tf.io.FixedLenFeature([28, 28], tf.float32),
+                "label": tf.io.FixedLenFeature([1], tf.int64),
+            }
+        r = tf.io.parse_single_example(record, feature_description)
+        features = {
+            "image": tf.math.divide(tf.cast(r["image"], tf.float32), 255.0)
+        }
+        if mode == Mode.PREDICTION:
+            return features
+        else:
+            return features, tf.cast(r["label"], tf.int32)
+
+    dataset = dataset.map(_parse_data)
+
+    if mode != Mode.PREDICTION:
+        dataset = dataset.shuffle(buffer_size=1024)
+    return dataset
+
+def loss(labels, output):
+    return tf.reduce_mean(
+        input_tensor=tf.nn.sparse_softmax_cross_entropy_with_logits(
+            logits=output, labels=labels.flatten()
+        )
+    )
+
+def optimizer(lr=0.1):
+    return tf.optimizers.SGD(lr)
+
+def eval_metrics_fn(predictions, labels):
+    return {
+        "accuracy": tf.reduce_mean(
+            input_tensor=tf.cast(
+                tf.equal(
+                    tf.argmax(input=predictions, axis=1), labels.flatten()
+                ),
+                tf.float32,
+            )
+        )
+    }
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def mnist(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The digits in the shape of MNIST: 28 by 28 pixels from 0 to 255, in RecordIO files and in TFRecords."""
+    import numpy as np
+    import tensorflow as tf
+    from sklearn.datasets import load_digits
+
+    from generic_trainer.executors.inputs.recordio import RecordWriter
+
+    folder = tmp_path_factory.mktemp("mnist")
+    data = load_digits()
+    order = np.random.default_rng(0).permutation(len(data.target))
+    large = np.zeros((len(order), 28, 28), np.float32)
+    large[:, 2:26, 2:26] = np.kron(data.images, np.ones((3, 3))) * (255 / 16)
+    with RecordWriter(str(folder / "train.recordio")) as train, tf.io.TFRecordWriter(str(folder / "eval")) as evaluate:
+        for number, i in enumerate(order):
+            example = tf.train.Example()
+            example.features.feature["image"].float_list.value.extend(large[i].ravel())
+            example.features.feature["label"].int64_list.value.append(int(data.target[i]))
+            (train if number < 1500 else evaluate).write(example.SerializeToString())
+    return {"train": str(folder / "train.recordio"), "eval": str(folder / "eval")}
+
+
+def accuracy_of(folder: pathlib.Path, data: str) -> float:
+    import tensorflow as tf
+
+    records = list(tf.data.TFRecordDataset(data).as_numpy_iterator())
+    answers = tf.saved_model.load(str(folder)).signatures["serving_default"](tf.constant(records))["output"].numpy()
+    labels = [tf.train.Example.FromString(record).features.feature["label"].int64_list.value[0] for record in records]
+    return float((answers.argmax(1) == labels).mean())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["functional", "subclass"])
+def test_the_seeds_snippets_as_one_file(
+    command: Command, mnist: dict[str, str], tmp_path: pathlib.Path, form: str
+) -> None:
+    source = "import tensorflow as tf\nfrom elasticdl.python.common.constants import Mode\n"
+    (tmp_path / "mnist.py").write_text(source + SNIPPETS[form] + SNIPPETS["the rest"])
+    done = command(
+        *["elasticdl", "train", f"--model_zoo={tmp_path}", "--model_def=mnist.model", "--num_epochs=12"],
+        *[f"--training_data={mnist['train']}", f"--validation_data={mnist['eval']}", f"--output={tmp_path}/out"],
+        *["--minibatch_size=64"],
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    record = json.loads((tmp_path / "out_run" / "run.json").read_text())
+    assert record["check"]["checks"]["answers"] == "passed"
+    # The seed's learning rate of 0.1 goes up and down between epochs; the best weights are kept as well.
+    assert record["metrics"]["eval"]["accuracy"] > 0.85
+    assert accuracy_of(tmp_path / "out_run" / "best" / "model", mnist["eval"]) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--minibatch_sise=3"], "--minibatch_size"),
+        (["--distribution_strategy=AllreduceStrategy"], "needs several workers, which this command does not start"),
+        (["--model_def=iris"], "--model_def=iris: give package.module.function, below --model_zoo."),
+        (["--model_def=nowhere.custom_model"], "nowhere.py does not exist"),
+        (["--num_epochs=zwei"], "'zwei' is not a valid integer"),
+    ],
+)
+def test_a_command_line_that_is_wrong(
+    command: Command, iris_csv: str, tmp_path: pathlib.Path, arguments: list[str], text: str
+) -> None:
+    line = [f"--model_zoo={MODULES}", "--model_def=iris_elasticdl.custom_model", f"--training_data={iris_csv}"]
+    done = command("elasticdl", "train", *line, f"--output={tmp_path}/out", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert text in done.stderr
+
+
+@pytest.mark.slow
+def test_data_that_does_not_fit(command: Command, iris_csv: str, tmp_path: pathlib.Path) -> None:
+    line = [f"--model_zoo={MODULES}", "--model_def=iris_elasticdl.custom_model", f"--output={tmp_path}/out"]
+    (tmp_path / "empty").mkdir()
+    for data, params, text in (
+        (iris_csv, "columns=['sepal.lenght']", "sepal.lenght"),
+        (f"{tmp_path}/empty", "", f"{tmp_path}/empty"),
+    ):
+        done = command("elasticdl", "train", *line, f"--training_data={data}", f"--data_reader_params={params}")
+        assert done.returncode == 2, done.stderr
+        assert text in done.stderr.splitlines()[-1]
