@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from ..executors.errors import InputError
+from .vscode import vscode_flag
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 ALL = ("train", "evaluate", "predict")
@@ -99,6 +100,7 @@ def elasticdl_flags(command_name: str) -> Callable[[Command], Command]:
     """Adds the flags of one of ElasticDL's commands."""
 
     def add(command: Command) -> Command:
+        command = vscode_flag(command)
         for name in sorted(GONE, reverse=True):
             command = click.option(f"--{name}", hidden=True, is_flag=False, flag_value="true")(command)
         for flag in reversed(KEPT):

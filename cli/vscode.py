@@ -1,0 +1,125 @@
+"""`--vscode`: instead of running a command, writes the configuration that runs it in VS Code's debugger.
+
+    generic-trainer elasticdl train --model_zoo=zoo --model_def=iris.custom_model … --vscode
+
+puts it into `.vscode/launch.json`; what else is in there stays.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from ..executors import file_io
+from ..executors.errors import InputError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+LAUNCH_FILE = os.path.join(".vscode", "launch.json")
+_STRING = r'"(?:\\.|[^"\\])*"'
+_COMMENT = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LAST_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])")
+
+
+def vscode_flag(command: Command) -> Command:
+    """Adds --vscode [FILE] to a command; when it is given, the command is checked but not run."""
+
+    @click.option(
+        "--vscode", is_flag=False, flag_value=LAUNCH_FILE, metavar="[FILE]",
+        help=f"Run nothing; write VS Code's debug configuration of this command to FILE (default: {LAUNCH_FILE}).",
+    )  # fmt: skip
+    @functools.wraps(command)
+    def run(*, vscode: str | None, **flags: Any) -> Any:
+        if not vscode:
+            return command(**flags)
+        context = click.get_current_context()
+        name = f"{context.command_path} {flags.get('model_def', '')}".rstrip()
+        add_configuration(vscode, configuration(name, without_flag(sys.argv[1:], vscode), vscode))
+        click.echo(f"The debug configuration {name!r} is in {vscode}.")
+        return None
+
+    return run  # type: ignore[return-value]
+
+
+def configuration(name: str, arguments: Sequence[str], launch_file: str) -> dict[str, Any]:
+    """Returns the debug configuration of a command line of ours, to be run where it was typed."""
+    here = os.getcwd()
+    workspace = os.path.dirname(os.path.dirname(os.path.abspath(launch_file)))
+    return {
+        "name": name,
+        "type": "debugpy",
+        "request": "launch",
+        "module": f"{__package__}.main",
+        "args": list(arguments),
+        "cwd": "${workspaceFolder}" if here == workspace else here,
+        "console": "integratedTerminal",
+        "justMyCode": False,
+        "subProcess": True,  # training has a process of its own
+    }
+
+
+def without_flag(arguments: Sequence[str], value: str) -> list[str]:
+    """Returns the arguments without `--vscode`, `--vscode VALUE` or `--vscode=VALUE`."""
+    kept: list[str] = []
+    before = ""
+    for argument in arguments:
+        of_the_flag = before == "--vscode" and argument == value
+        if not of_the_flag and argument != "--vscode" and not argument.startswith("--vscode="):
+            kept.append(argument)
+        before = argument
+    return kept
+
+
+def add_configuration(path: str, entry: dict[str, Any]) -> None:
+    """Puts a configuration into a launch.json, in place of the one of the same name if there is one.
+
+    Comments cannot be kept; a file that has any is copied to `launch.json.orig` first.
+
+    Raises:
+      InputError: When the file is no launch.json; it is left alone.
+    """
+    text = file_io.read_text(path) if file_io.exists(path) else ""
+    launch = read_launch(text, path) if text.strip() else {"version": "0.2.0", "configurations": []}
+    entries = launch.setdefault("configurations", [])
+    if not isinstance(entries, list):
+        raise InputError(f'{path}: its "configurations" must be a list; they are {entries!r}. Mend it or name another.')
+    places = [
+        place for place, other in enumerate(entries) if isinstance(other, dict) and other.get("name") == entry["name"]
+    ]
+    if places:
+        entries[places[0]] = entry
+    else:
+        entries.append(entry)
+    if _without_comments(text) != text:
+        file_io.write_text(f"{path}.orig", text)
+        click.echo(f"{path} had comments, which are not kept: it was copied to {path}.orig.", err=True)
+    file_io.write_text(path, json.dumps(launch, indent=4, ensure_ascii=False) + "\n")
+
+
+def read_launch(text: str, path: str) -> dict[str, Any]:
+    """Reads VS Code's kind of JSON, which may have comments, and commas behind the last entry.
+
+    Raises:
+      InputError: When it is something else; it names the line.
+    """
+    plain = _LAST_COMMA.sub(lambda match: match[1] or " ", _without_comments(text))
+    try:
+        launch = json.loads(plain)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{path}: line {error.lineno} cannot be read: {error.msg}. Mend it or name another."
+        ) from error
+    if not isinstance(launch, dict):
+        raise InputError(f"{path}: it must hold an object, {{…}}; it holds {launch!r}. Mend it or name another file.")
+    return launch
+
+
+def _without_comments(text: str) -> str:
+    """Blanks comments out; line ends in them stay, so that lines keep their numbers."""
+    return _COMMENT.sub(lambda match: match[1] or re.sub(r"[^\n]", " ", match[0]), text)
