@@ -16,7 +16,7 @@ import apache_beam as beam
 from absl import logging
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from .data_preparation import PreparationJob
+from .data_preparation import FUNCTION, PreparationJob
 from .logs import show_logs_as_parent_does
 from .module_loader import loaded
 from .module_source import find_source
@@ -58,6 +58,7 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
     workers = min(job.workers or os.cpu_count() or 1, len(groups))
     mode = "multi_processing" if workers > 1 else "in_memory"
     local = [f"--direct_num_workers={workers}", f"--direct_running_mode={mode}"]
+    threading.excepthook = _end_with_worker
     with _progress(job, groups):
         with beam.Pipeline(options=PipelineOptions([*local, *job.beam_args])) as pipeline:
             _ = (
@@ -78,6 +79,20 @@ def _loaded(module: str, search_path: tuple[str, ...]) -> Prepare:
     atexit.register(stack.close)
     scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="generic-trainer-"))
     return preparation_of(stack.enter_context(loaded(find_source(module, scratch))))
+
+
+def _end_with_worker(failure: threading.ExceptHookArgs) -> None:
+    """Ends the process when the thread that waits for a worker sees it die: Beam itself would wait forever."""
+    if failure.thread is None or failure.thread.name != "run_worker":
+        threading.__excepthook__(failure)
+        return
+    logging.error(
+        "A worker process was killed, by the system or by what %s calls: %s. With --workers=1 the file that it was at "
+        "can be found.",
+        FUNCTION,
+        failure.exc_value,
+    )
+    os._exit(1)
 
 
 @contextlib.contextmanager

@@ -66,7 +66,7 @@ def write_group(prepare: Prepare, group: Group, job: PreparationJob, allowed_bad
     _remove_leftovers(job.output, group.number)
     bad: list[dict[str, str]] = []
     records = _good_records(prepare, group, job.input, bad, allowed_bad)
-    shards = []
+    shards: list[str] = []
     count = 0
     while (first := next(records, None)) is not None:
         suffix = f"_{len(shards):03d}" if shards else ""  # "_" sorts behind ".", so readers keep the order

@@ -212,3 +212,19 @@ def test_bad_files_are_allowed_by_number_or_by_fraction(max_bad: str, files: int
 def test_other_limits_for_bad_files_are_refused(max_bad: str) -> None:
     with pytest.raises(InputError, match=f"max_bad='{max_bad}'"):
         PreparationJob("m.py", "in", "out", max_bad=max_bad)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_ends_the_command(
+    command: Command, module: Callable[..., str], lines: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    killing = """
+        import os, signal
+
+        def prepare_data_for_a_single_file(filename):
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    done = _prepare(command, module(killing), lines, tmp_path / "out", "--records-per-shard", 1, "--workers", 2)
+
+    assert done.returncode == 1
+    assert "A worker process was killed" in done.stderr
