@@ -27,6 +27,9 @@ _OURS = tuple(os.path.join(os.path.dirname(_EXECUTORS), name, "") for name in ("
 # Between our call and the user's module.
 _MACHINERY = (contextlib.__file__, importlib.__file__, "<frozen importlib")
 
+# Lines of TensorFlow's errors that tell where in TensorFlow it happened.
+_NOISE = ("Graph execution error", "Detected at node", "Node:", "<stack traces", "[[{{", "File ", "(most recent call")
+
 
 class RemoteTraceback(Exception):
     """Carries the text of another process's traceback as the cause of an exception."""
@@ -160,3 +163,9 @@ def add_note(error: BaseException, note: str) -> None:
         error.__notes__ = [note]  # type: ignore[attr-defined]
     elif note not in notes:
         notes.append(note)
+
+
+def gist_of(error: BaseException) -> str:
+    """Returns what an error says in one line, without where in TensorFlow it happened."""
+    lines = [line.strip() for line in str(getattr(error, "message", error)).splitlines()]
+    return " ".join(line for line in lines if line and not line.startswith(_NOISE)) or str(error)

@@ -16,6 +16,7 @@ from . import probe_examples
 from .errors import ModelCheckError
 from .options import CHECKS
 from .probe_examples import Example
+from .raised_errors import gist_of
 
 _INTERNAL_SIGNATURES = ("__saved_model_init_op", "__saved_model_train_op")
 _VALUES_SHOWN = 10
@@ -142,7 +143,7 @@ def _ask(function: Any, name: str, request: dict[str, Any]) -> tuple[dict[str, A
         try:
             return {key: value.numpy() for key, value in function(**inputs).items()}, example, ""
         except Exception as error:  # a traced function raises whatever is in it
-            problem = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+            problem = f"{type(error).__name__}: {gist_of(error)}"
             if example.is_certain:
                 text = f"its signature {name!r} fails on {example.source}: {type(error).__name__}: {error}"
                 raise _failed("answers", request["shown_as"], text) from error

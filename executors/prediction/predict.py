@@ -19,13 +19,11 @@ import numpy as np
 
 from ..errors import InputError
 from ..inputs.example_files import Batch, batches
+from ..raised_errors import gist_of
 from . import files
 from .feed import Feed, feed_for
 from .request import PredictionRequest
 from .signature import ServingSignature, load_signature
-
-# Lines of TensorFlow's errors that tell where in TensorFlow it happened.
-_NOISE = ("Graph execution error", "Detected at node", "Node:", "<stack traces", "[[{{", "File ", "(most recent call")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,9 +91,4 @@ def _failed(signature: ServingSignature, inputs: Mapping[str, Any], batch: Batch
         except Exception as cause:  # as above
             where, error = batch.where(index), cause
             break
-    return InputError(f"{where}: the signature {signature.name!r} fails: {type(error).__name__}: {_gist(error)}")
-
-
-def _gist(error: Exception) -> str:
-    lines = [line.strip() for line in str(getattr(error, "message", error)).splitlines()]
-    return " ".join(line for line in lines if line and not line.startswith(_NOISE)) or str(error)
+    return InputError(f"{where}: the signature {signature.name!r} fails: {type(error).__name__}: {gist_of(error)}")

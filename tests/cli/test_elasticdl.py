@@ -250,9 +250,11 @@ def test_the_seeds_snippets_as_one_file(
     assert done.returncode == 0, done.stderr[-3000:]
     record = json.loads((tmp_path / "out_run" / "run.json").read_text())
     assert record["check"]["checks"]["answers"] == "passed"
-    # The seed's learning rate of 0.1 goes up and down between epochs; the best weights are kept as well.
-    assert record["metrics"]["eval"]["accuracy"] > 0.85
-    assert accuracy_of(tmp_path / "out_run" / "best" / "model", mnist["eval"]) > 0.95
+    # With the seed's learning rate of 0.1 the accuracy goes up and down between epochs; the best weights are kept.
+    evaluations = [float(line.rpartition("accuracy ")[2]) for line in done.stderr.splitlines() if "eval loss" in line]
+    assert len(evaluations) == 12
+    assert max(evaluations) > 0.95
+    assert accuracy_of(tmp_path / "out_run" / "best" / "model", mnist["eval"]) > 0.92
 
 
 @pytest.mark.parametrize(
