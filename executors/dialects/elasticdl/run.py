@@ -60,6 +60,7 @@ def _train(parts: Parts, records: Records, fn_args: FnArgs) -> dict[str, float]:
     evaluation = Evaluation(job, validation and _batches(parts, validation, EVALUATION), fn_args)
     schedule = Schedule(job, checkpoints, options, evaluation)
     fit(job, training, checkpoints, options, [schedule, *parts.callbacks()])
+    schedule.finish()
     evaluation.run(int(job.step.numpy()))
     export(job.inner, parts, records.dataset(), records.metadata, fn_args.serving_model_dir)
     if evaluation.best:
@@ -140,6 +141,7 @@ def _batches(parts: Parts, records: Records, mode: str) -> Any:
         )
     options = tf.data.Options()
     options.experimental_optimization.map_parallelization = True  # feeds map record by record, one after the other
+    options.autotune.enabled = False  # measuring each of these small steps takes as long as they do
     return dataset.batch(parts.options.minibatch_size).prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
