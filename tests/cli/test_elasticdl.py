@@ -257,6 +257,44 @@ def test_the_seeds_snippets_as_one_file(
     assert accuracy_of(tmp_path / "out_run" / "best" / "model", mnist["eval"]) > 0.92
 
 
+INTERRUPTED = """
+import os
+import tensorflow as tf
+from iris_elasticdl import custom_model, feed, loss, optimizer
+
+class Interrupt(tf.keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if self.model.step.numpy() == 50 and not os.path.exists(FLAG):
+            open(FLAG, "w").close()
+            raise InterruptedError("a preempted machine")
+
+def callbacks():
+    return [Interrupt()]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [15, 20])  # steps 45, in the middle of an epoch, and 40, at the end of one
+def test_an_interrupted_job_goes_on_where_its_last_checkpoint_was(
+    command: Command, iris_csv: str, tmp_path: pathlib.Path, every: int
+) -> None:
+    shutil.copy(MODULES / "iris_elasticdl.py", tmp_path)
+    (tmp_path / "job.py").write_text(INTERRUPTED + f"\nFLAG = {str(tmp_path / 'flag')!r}\n")
+    line = [f"--model_zoo={tmp_path}", "--model_def=job.custom_model", f"--data_reader_params={READER}"]
+    line += [f"--training_data={iris_csv}", "--minibatch_size=16", "--num_epochs=8", f"--output={tmp_path}/out"]
+    line += [f"--checkpoint_steps={every}", f"--checkpoint_dir={tmp_path}/c"]
+    done = command("elasticdl", "train", *line)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "generic-trainer: failed: InterruptedError: a preempted machine"
+    done = command("elasticdl", "train", *line)
+    assert done.returncode == 0, done.stderr[-3000:]
+    last = 50 // every * every
+    assert f"Resuming from {tmp_path}/c/version-{last}, at step {last}." in done.stderr
+    # Ten batches an epoch, the last one of six records: none was left out and none trained twice.
+    steps = {int(path.stem.removeprefix("version-")) for path in (tmp_path / "c").glob("*.index")}
+    assert steps == {*range(every, 80, every), 80}
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

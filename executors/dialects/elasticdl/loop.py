@@ -93,6 +93,11 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._batch = int(checkpoints.batch.numpy())
         self._logged = self._step
 
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Notes the epoch; the one that a resumed job begins with has batches behind it."""
+        if epoch != self._epoch:
+            self._epoch, self._batch = epoch, 0
+
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Does what is due at this step."""
         options = self._options
@@ -113,8 +118,8 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._log(logs)
         self._evaluation.run(self._step)
 
-    def on_train_end(self, logs: Any = None) -> None:
-        """Saves the finished job."""
+    def finish(self) -> None:
+        """Saves the finished job. Not at Keras's end of training, which a resumed job comes to twice."""
         self._checkpoints.save(self._epoch, self._batch, finished=True)
 
     def _log(self, logs: Any) -> None:
@@ -186,7 +191,9 @@ def fit(job: Job, training: Any, checkpoints: Checkpoints, options: ElasticDLOpt
         return
     epochs = options.num_epochs if options.num_epochs > 0 else _ENDLESS
     if batch:
-        job.fit(training.skip(batch), initial_epoch=epoch, epochs=epoch + 1, callbacks=callbacks, verbose=0)
+        rest = training.skip(batch)
+        if next(iter(rest.take(1)), None) is not None:  # else the checkpoint is that of an epoch's last step
+            job.fit(rest, initial_epoch=epoch, epochs=epoch + 1, callbacks=callbacks, verbose=0)
         epoch += 1
     if epoch < epochs and not (0 < options.max_step <= int(job.step.numpy())):
         job.fit(training, initial_epoch=epoch, epochs=epochs, callbacks=callbacks, verbose=0)
