@@ -310,6 +310,22 @@ def test_a_part_that_is_wrong_is_named(iris: Any, tmp_path: pathlib.Path) -> Non
         assert text in found[name]["error"] + " ".join(found[name]["notes"]), found[name]
 
 
+EARLY_STOP = """
+def callbacks():
+    return [tf.keras.callbacks.EarlyStopping(monitor="val_loss", min_delta=100, patience=1)]
+"""
+
+
+@pytest.mark.slow
+def test_keras_stops_early_by_what_the_file_evaluates(iris: Any, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "file.py"
+    path.write_text(HEAD + "\n".join([*PARTS.values(), EARLY_STOP]))
+    found = run({"early stop": str(path)}, iris, tmp_path)
+    assert "error" not in found["early stop"], found
+    # 120 records in batches of 16 are 8 steps; the second of 25 epochs was not better by 100.
+    assert [path.stem for path in (tmp_path / "0" / "checkpoints").glob("*.index")] == ["version-16"]
+
+
 # What is told without TensorFlow
 
 

@@ -113,10 +113,12 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._job.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Evaluates, unless that has just been done."""
+        """Evaluates, unless that has just been done; the file's callbacks find the metrics as Keras's `val_…`."""
         self._epoch, self._batch = epoch + 1, 0
         self._log(logs)
         self._evaluation.run(self._step)
+        if logs is not None:
+            logs.update({f"val_{name}": value for name, value in self._evaluation.results.items()})
 
     def finish(self) -> None:
         """Saves the finished job. Not at Keras's end of training, which a resumed job comes to twice."""
