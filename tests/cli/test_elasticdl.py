@@ -257,6 +257,20 @@ def test_the_seeds_snippets_as_one_file(
     assert accuracy_of(tmp_path / "out_run" / "best" / "model", mnist["eval"]) > 0.92
 
 
+@pytest.mark.slow
+def test_a_model_file_on_keras_3_by_the_trainers_own_command(
+    command: Command, digits: Any, tmp_path: pathlib.Path
+) -> None:
+    data = ["--train-files", digits.train, "--eval-files", digits.eval, "--output", tmp_path / "out"]
+    config = ["--custom-config", '{"num_epochs": 8, "minibatch_size": 32}', "--keras", 3, "--seed", 1]
+    done = command("train", MODULES / "digits_elasticdl.py", *data, *config)
+    assert done.returncode == 0, done.stderr[-3000:]
+    record = json.loads((tmp_path / "out" / "model_run" / "run.json").read_text())
+    assert record["dialect"]["name"] == "elasticdl"
+    assert record["metrics"]["eval"]["accuracy"] > 0.9
+    assert record["check"]["checks"]["answers"] == "passed"
+
+
 INTERRUPTED = """
 import os
 import tensorflow as tf
