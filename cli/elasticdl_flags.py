@@ -106,9 +106,9 @@ def elasticdl_flags(command_name: str) -> Callable[[Command], Command]:
         for flag in reversed(KEPT):
             if command_name in flag.commands:
                 required = command_name in flag.required
-                command = click.option(
-                    f"--{flag.name}", default=flag.default, type=flag.kind, required=required, help=flag.help
-                )(command)
+                default = {} if flag.default is None else {"default": flag.default}  # None would pass for a value
+                option = click.option(f"--{flag.name}", type=flag.kind, required=required, help=flag.help, **default)
+                command = option(command)
         return command
 
     return add
