@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from types import ModuleType
 from typing import Any
@@ -37,16 +38,15 @@ def train(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[s
       ModuleError: When a part is missing, or gives something else than it should.
       InputError: When there is no data, or no checkpoint to start from.
     """
-    options = ElasticDLOptions.of(fn_args)
-    parts = Parts(module, model_name, options)
-    parts.require()
-    allow_numpy_idioms()
-    records = _records(parts, options.training_data or fn_args.train_files, "training_data")
-    with records.reraising():
-        return _train(parts, records, fn_args)
+    parts = _parts(module, model_name, fn_args)
+    records = _records(parts, parts.options.training_data or fn_args.train_files, "training_data")
+    origin = parts.options.validation_data or fn_args.eval_files
+    validation = _records(parts, origin, "validation_data") if origin else None
+    with records.reraising(), validation.reraising() if validation else contextlib.nullcontext():
+        return _train(parts, records, validation, fn_args)
 
 
-def _train(parts: Parts, records: Records, fn_args: FnArgs) -> dict[str, float]:
+def _train(parts: Parts, records: Records, validation: Records | None, fn_args: FnArgs) -> dict[str, float]:
     options = parts.options
     training = _batches(parts, records, TRAINING)
     job = _job(parts, training)
@@ -56,7 +56,6 @@ def _train(parts: Parts, records: Records, fn_args: FnArgs) -> dict[str, float]:
         load_weights(job.inner, options.checkpoint_dir_for_init)
     checkpoints = Checkpoints(job, optimizer, options)
     checkpoints.resume()
-    validation = _validation(parts, fn_args)
     evaluation = Evaluation(job, validation and _batches(parts, validation, EVALUATION), fn_args)
     schedule = Schedule(job, checkpoints, options, evaluation)
     fit(job, training, checkpoints, options, [schedule, *parts.callbacks()])
@@ -72,16 +71,13 @@ def _train(parts: Parts, records: Records, fn_args: FnArgs) -> dict[str, float]:
 
 def evaluate(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[str, float]:
     """Evaluates the weights of a checkpoint on the validation data; returns the metrics."""
-    options = ElasticDLOptions.of(fn_args)
-    parts = Parts(module, model_name, options)
-    parts.require()
-    allow_numpy_idioms()
-    records = _records(parts, options.validation_data or fn_args.eval_files, "validation_data")
+    parts = _parts(module, model_name, fn_args)
+    records = _records(parts, parts.options.validation_data or fn_args.eval_files, "validation_data")
     with records.reraising():
         validation = _batches(parts, records, EVALUATION)
         job = _job(parts, validation)
         job.compile()
-        load_weights(job.inner, options.checkpoint_dir_for_init)
+        load_weights(job.inner, parts.options.checkpoint_dir_for_init)
         values = job.evaluate(validation, verbose=0, return_dict=True)
     return {name: float(value) for name, value in values.items()}
 
@@ -113,9 +109,12 @@ def predict(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict
     return {"count": float(predictions.count)}
 
 
-def _validation(parts: Parts, fn_args: FnArgs) -> Records | None:
-    origin = parts.options.validation_data or fn_args.eval_files
-    return _records(parts, origin, "validation_data") if origin else None
+def _parts(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> Parts:
+    """Returns a file's parts, those that training and evaluation cannot do without looked over."""
+    parts = Parts(module, model_name, ElasticDLOptions.of(fn_args))
+    parts.require()
+    allow_numpy_idioms()
+    return parts
 
 
 def _records(parts: Parts, origin: Any, what: str) -> Records:
