@@ -142,7 +142,7 @@ def test_making_a_folder_twice_is_fine(root: str) -> None:
     [
         ("/a/b/c", "/a/b"),
         ("/a/b/", "/a"),
-        ("a", ""),
+        ("a", "."),
         ("gs://bucket/a/b", "gs://bucket/a"),
         ("gs://bucket/a/", "gs://bucket"),
     ],
