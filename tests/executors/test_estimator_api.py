@@ -112,7 +112,7 @@ def test_an_export_loads_where_keras_is_3_and_shows_its_signatures(
     answers = json.loads((folder / row / "answers.json").read_text())
     examples = tf.constant([base64.b64decode(example) for example in answers["examples"]])
     served = tf.saved_model.load(str(export)).signatures["predict"](examples)
-    assert served["logistic"].numpy().tolist() == [pytest.approx(value, rel=1e-6) for value in answers["logistic"]]
+    assert served["logistic"].numpy().tolist() == [pytest.approx(value, rel=1e-5) for value in answers["logistic"]]
     cli = pathlib.Path(sys.executable).parent / "saved_model_cli"
     line = [cli, "show", "--dir", export, "--all"]
     shown = subprocess.run(line, capture_output=True, text=True, check=True, timeout=100)
