@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from typing import Any
 
 import click
 
 from ..executors import elasticdl_worker, file_io
-from ..executors.errors import InputError
 from ..executors.fn_args import FnArgs
 from ..executors.options import TrainingOptions
 from ..executors.training_run import train as train_module
-from .elasticdl_flags import elasticdl_flags, settle
+from .elasticdl_flags import elasticdl_flags, model_file, settle
 from .elasticdl_prepare import prepare
 from .summary import print_summary
 from .train import keep_finished_run
@@ -73,11 +71,8 @@ def _ask(action: str, given: dict[str, Any]) -> dict[str, float]:
 
 def _job(given: dict[str, Any]) -> tuple[str, str, FnArgs]:
     """Returns the model file, the model's name in it, and the job's arguments."""
-    zoo, output = given["model_zoo"], given["output"]
-    path, _, model_name = given["model_def"].rpartition(".")
-    if not path:
-        raise InputError(f"--model_def={given['model_def']}: give package.module.function, below --model_zoo.")
-    sys.path[:0] = [os.path.abspath(zoo), os.path.dirname(os.path.abspath(zoo))]
+    path, model_name = model_file(given["model_zoo"], given["model_def"])
+    output = given["output"]
     config = {name: value for name, value in given.items() if name not in _NOT_OPTIONS}
     if "dataset_fn" in given:
         config.setdefault("feed", given["dataset_fn"])
@@ -93,7 +88,7 @@ def _job(given: dict[str, Any]) -> tuple[str, str, FnArgs]:
         model_run_dir=f"{output.rstrip('/')}_run",
         custom_config=config,
     )
-    return os.path.join(zoo, *path.split(".")) + ".py", model_name, fn_args
+    return path, model_name, fn_args
 
 
 def _checkpoints(fn_args: FnArgs) -> str:

@@ -7,6 +7,8 @@ nothing any more is taken, and said to mean nothing.
 from __future__ import annotations
 
 import dataclasses
+import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -112,6 +114,22 @@ def elasticdl_flags(command_name: str) -> Callable[[Command], Command]:
         return command
 
     return add
+
+
+def model_file(zoo: str, model_def: str) -> tuple[str, str]:
+    """Finds the model file of --model_def below --model_zoo, and has it import from there; nothing of it runs.
+
+    Returns:
+      The file and the model's name in it.
+
+    Raises:
+      InputError: When --model_def has no point in it.
+    """
+    path, _, model_name = model_def.rpartition(".")
+    if not path:
+        raise InputError(f"--model_def={model_def}: give package.module.function, below --model_zoo.")
+    sys.path[:0] = [os.path.abspath(zoo), os.path.dirname(os.path.abspath(zoo))]
+    return os.path.join(zoo, *path.split(".")) + ".py", model_name
 
 
 def settle(values: Mapping[str, Any]) -> dict[str, Any]:

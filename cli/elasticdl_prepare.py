@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import click
 
 from ..executors.data_preparation import FORMATS, TF_RECORD, PreparationJob
 from ..executors.data_preparation import prepare as prepare_data
-from ..executors.errors import InputError
+from .elasticdl_flags import model_file
 
 
 @click.command()
@@ -44,12 +43,9 @@ def prepare(
 
     A second call prepares the files that came since, and those that failed.
     """
-    path, _, _ = model_def.rpartition(".")
-    if not path:
-        raise InputError(f"--model_def={model_def}: give package.module.function, below --model_zoo.")
-    sys.path[:0] = [os.path.abspath(model_zoo), os.path.dirname(os.path.abspath(model_zoo))]
+    path, _ = model_file(model_zoo, model_def)
     job = PreparationJob(
-        module=os.path.join(model_zoo, *path.split(".")) + ".py",
+        module=path,
         input=folder,
         output=output,
         records_per_shard=records_per_shard,

@@ -56,11 +56,6 @@ class ClusterTask:
         return self.type == WORKER and self.index == 0 and not self._leaders
 
     @property
-    def trains(self) -> bool:
-        """Whether it runs training steps."""
-        return self.type in (CHIEF, MASTER, WORKER)
-
-    @property
     def worker_index(self) -> int:
         """Its number among those that train, the chief first; its index for the other roles."""
         return self.index + (self._leaders if self.type == WORKER else 0)

@@ -24,8 +24,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from . import file_io
 from .errors import InputError, did_you_mean
+from .file_io import whole_file
 from .module_source import ARCHIVE_ENDINGS, find_source
-from .whole_file import whole_file
 
 _ENTRY_POINTS = ("trainer_fn", "model_fn")
 _BUILDER = "build_estimator"  # what the dialect model_fn takes in its stead

@@ -13,7 +13,7 @@ from .elasticdl import provide_elasticdl
 from .module_source import defines, parsed
 
 _PARTS = ("loss", "optimizer")
-_FEEDS = ("feed", "dataset_fn")
+FEED_NAMES = ("feed", "dataset_fn")
 _PACKAGES = ("elasticdl", "elasticdl_preprocessing", "elasticdl_client", "elasticai_api")
 
 
@@ -28,7 +28,7 @@ def elasticdl_use(path: str) -> tuple[int, str] | None:
         if isinstance(node, (ast.Import, ast.ImportFrom)) and any(_is_elasticdl(name) for name in _modules(node))
     ]
     if not found and all(defines(path, name) for name in _PARTS):
-        found = [(1, f"loss, optimizer and {feed}, as in ElasticDL") for feed in _FEEDS if defines(path, feed)]
+        found = [(1, f"loss, optimizer and {feed}, as in ElasticDL") for feed in FEED_NAMES if defines(path, feed)]
     return min(found, default=None)
 
 

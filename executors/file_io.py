@@ -6,6 +6,7 @@ that, so it goes to TFX's own local plug-in, which is plain Python.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posixpath
 import shutil
@@ -64,11 +65,23 @@ def read_text(path: str) -> str:
 
 def write_text(path: str, text: str) -> None:
     """Writes a file so that a reader sees all of the text or none of it (on local disks)."""
+    with whole_file(path) as part, file_system(path).open(part, mode="wb") as file:
+        file.write(text.encode("utf-8"))
+
+
+@contextlib.contextmanager
+def whole_file(path: str) -> Iterator[str]:
+    """Gives the path of a part file to write, which becomes `path` when the block ends well.
+
+    Ends it otherwise, with an error or Ctrl-C, the part file is removed and what was at `path` is still there.
+
+        with whole_file("predictions.csv") as part:
+            write(part)
+    """
     makedirs(parent(path))
     part = f"{path}.part-{os.getpid()}"
     try:
-        with file_system(path).open(part, mode="wb") as file:
-            file.write(text.encode("utf-8"))
+        yield part
         file_system(path).rename(part, path, overwrite=True)
     except BaseException:
         if exists(part):

@@ -17,9 +17,9 @@ from typing import Any
 from . import file_io
 from .data_preparation import FUNCTION, RECORD_IO, PreparationJob
 from .errors import ModuleError
+from .file_io import whole_file
 from .preparation_manifest import Group, GroupResult
 from .raised_errors import traceback_of
-from .whole_file import whole_file
 
 Prepare = Callable[[str], list[bytes]]
 

@@ -16,7 +16,8 @@ from typing import Any, TextIO
 import tensorflow as tf
 
 from ..errors import InputError
-from .data_reader import AbstractDataReader, Metadata, check_required_kwargs
+from ..inputs.records import Metadata
+from .data_reader import AbstractDataReader, check_required_kwargs
 
 
 def _place(task: Any) -> tuple[str, int, int]:

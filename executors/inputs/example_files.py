@@ -23,6 +23,7 @@ from typing import Any
 
 from .. import file_io
 from ..errors import InputError
+from .record_files import is_gzipped
 
 TF_RECORD, CSV, JSON_LINES = "TFRecord", "CSV", "JSON lines"
 
@@ -34,7 +35,6 @@ _ENDINGS = {
     ".tfrecord": TF_RECORD,
     ".tfrecords": TF_RECORD,
 }
-_GZIP_MAGIC = b"\x1f\x8b\x08"  # two bytes alone may be a TFRecord's length
 _TF_RECORD_HEADER_BYTES = 12  # a length of 8 bytes, the upper ones zero, and its checksum
 
 
@@ -109,8 +109,7 @@ def batches(file: ExampleFile, size: int) -> Iterator[Batch]:
 
 
 def _recognized(path: str) -> ExampleFile:
-    with file_io.file_system(path).open(path, mode="rb") as raw:
-        gzipped = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+    gzipped = is_gzipped(path)
     name = path.lower().removesuffix(".gz")
     kind = next((kind for ending, kind in _ENDINGS.items() if name.endswith(ending)), None)
     if kind is None:

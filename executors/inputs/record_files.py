@@ -21,7 +21,7 @@ from .reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
 from .recordio import MAGIC as RECORD_IO_MAGIC
 from .snappy_framing import masked_crc32c
 
-_GZIP_MAGIC = b"\x1f\x8b\x08"
+_GZIP_MAGIC = b"\x1f\x8b\x08"  # two bytes alone may be a TFRecord's length
 _PARQUET_MAGIC = b"PAR1"
 _TF_RECORD_HEADER = struct.Struct("<QI")  # a record's length, and its checksum
 

@@ -28,8 +28,8 @@ import tensorflow as tf
 
 from .. import file_io
 from ..errors import InputError
+from ..file_io import whole_file
 from ..inputs.columns import BYTES, FLOAT, INT, to_tf_examples
-from ..whole_file import whole_file
 from .request import STDOUT
 
 

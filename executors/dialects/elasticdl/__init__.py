@@ -15,18 +15,18 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from ...elasticdl_use import FEED_NAMES
 from ...options import TrainingOptions
 from .. import RunFn
+from .parts import MODEL_NAMES
 
 NEEDS = "a Keras model (custom_model, CustomModel or model), feed or dataset_fn, loss and optimizer"
-_MODELS = ("custom_model", "CustomModel", "model")
-_FEEDS = ("feed", "dataset_fn")
 
 
 def matches(module: ModuleType, function: str | None) -> str:
     """Returns evidence when a module has the parts that every model file has; `function` may name the model."""
-    feed = next((name for name in _FEEDS if callable(getattr(module, name, None))), None)
-    model = next((name for name in (function, *_MODELS) if name and hasattr(module, name)), None)
+    feed = next((name for name in FEED_NAMES if callable(getattr(module, name, None))), None)
+    model = next((name for name in (function, *MODEL_NAMES) if name and hasattr(module, name)), None)
     if feed is None or model is None or not callable(getattr(module, "loss", None)) or not hasattr(module, "optimizer"):
         return ""
     return f"it defines {model}, {feed}, loss and optimizer"

@@ -29,7 +29,7 @@ def export(model: Any, parts: Parts, records: Any, metadata: Any, folder: str) -
       folder: Where to write.
     """
     spec = records.element_spec
-    features = _features(parts.feed(records, PREDICTION, metadata).element_spec)
+    features = features_of(parts.feed(records, PREDICTION, metadata).element_spec)
     signatures = {TENSORS: _tensor_signature(model, features)}
     if isinstance(spec, tf.TensorSpec) and spec.dtype == tf.string:
         signatures["serving_default"] = _record_signature(model, parts, metadata, spec)
@@ -44,9 +44,9 @@ def export(model: Any, parts: Parts, records: Any, metadata: Any, folder: str) -
         tf.saved_model.save(model, folder, signatures=signatures)
 
 
-def _features(spec: Any) -> Any:
-    """Returns the features' part of what feed gives in prediction; some files give labels there, too."""
-    return spec[0] if isinstance(spec, tuple) else spec
+def features_of(element: Any) -> Any:
+    """Returns the features' part of what feed gives, or of its spec; some files give labels in prediction, too."""
+    return element[0] if isinstance(element, tuple) else element
 
 
 def _tensor_signature(model: Any, features: Any) -> Any:
@@ -55,9 +55,9 @@ def _tensor_signature(model: Any, features: Any) -> Any:
 
     if not isinstance(features, Mapping):
         specs = {"inputs": batched(features)}
-        return tf.function(lambda inputs: _named(call_model(model, inputs, False))).get_concrete_function(**specs)
+        return tf.function(lambda inputs: named(call_model(model, inputs, False))).get_concrete_function(**specs)
     specs = {name: batched(spec) for name, spec in features.items()}
-    return tf.function(lambda **values: _named(call_model(model, values, False))).get_concrete_function(
+    return tf.function(lambda **values: named(call_model(model, values, False))).get_concrete_function(
         **{name: tf.TensorSpec(spec.shape, spec.dtype, name=name) for name, spec in specs.items()}
     )
 
@@ -66,12 +66,12 @@ def _record_signature(model: Any, parts: Parts, metadata: Any, spec: Any) -> Any
     def serve(records: Any) -> Any:
         dataset = parts.feed(tf.data.Dataset.from_tensor_slices(records), PREDICTION, metadata)
         batch = dataset.batch(tf.shape(records, tf.int64)[0]).get_single_element()
-        return _named(call_model(model, _features(batch), False))
+        return named(call_model(model, features_of(batch), False))
 
     return tf.function(serve, input_signature=[tf.TensorSpec([None, *spec.shape], tf.string, name="records")])
 
 
-def _named(outputs: Any) -> dict[str, Any]:
+def named(outputs: Any) -> dict[str, Any]:
     """Returns outputs by name; ElasticDL calls the only one "output"."""
     if isinstance(outputs, Mapping):
         return dict(outputs)

@@ -49,13 +49,12 @@ class Checkpoints:
         self._state.restore(latest).expect_partial()
         logging.info("Resuming from %s, at step %d.", latest, self._job.step.numpy())
 
-    def save(self, epoch: int, batch: int, finished: bool = False) -> str:
-        """Saves the job; returns the checkpoint's path."""
+    def save(self, epoch: int, batch: int, finished: bool = False) -> None:
+        """Saves the job."""
         self.epoch.assign(epoch)
         self.batch.assign(batch)
         self._finished.assign(finished)
-        path: str = self._manager.save(checkpoint_number=int(self._job.step.numpy()))
-        return path
+        self._manager.save(checkpoint_number=int(self._job.step.numpy()))
 
 
 def load_weights(model: Any, folder: str) -> str:

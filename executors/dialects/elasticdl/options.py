@@ -77,7 +77,6 @@ class ElasticDLOptions:
             kind = int if cls.__dataclass_fields__[name].type == "int" else (str, dict)
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise InputError(f"custom_config: {name}={value!r} is not of the type that ElasticDL's flag has.")
-        values.setdefault("max_step", fn_args.train_steps or 0)
-        values["max_step"] = values["max_step"] or fn_args.train_steps or 0
+        values["max_step"] = values.get("max_step") or fn_args.train_steps or 0
         values["checkpoint_dir"] = values.get("checkpoint_dir") or fn_args.checkpoint_dir
         return cls(**values)

@@ -19,13 +19,14 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
+from ...elasticdl.constants import Mode
+from ...elasticdl_use import FEED_NAMES
 from ...errors import ModuleError, did_you_mean
 from ...inputs.reader_params import parse_reader_params
 from .options import ElasticDLOptions
 
-TRAINING, EVALUATION, PREDICTION = "training", "evaluation", "prediction"
+TRAINING, EVALUATION, PREDICTION = Mode.TRAINING, Mode.EVALUATION, Mode.PREDICTION
 MODEL_NAMES = ("custom_model", "CustomModel", "model")
-FEED_NAMES = ("feed", "dataset_fn")
 _IS_LABEL = re.compile(r"label|target|true|truth|^y$|^gt$", re.IGNORECASE)
 _LOOKS = {
     "loss": "def loss(labels, predictions): …",

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from ...prediction.files import opened
-from .export import _named
+from .export import named
 from .job import call_model
 
 FILE_NAME = "predictions.jsonl"
@@ -37,7 +37,7 @@ class Predictions:
     def add(self, features: Any) -> None:
         """Predicts one batch."""
         outputs = self._function(features)
-        arrays = {name: value.numpy() for name, value in _named(outputs).items()}
+        arrays = {name: value.numpy() for name, value in named(outputs).items()}
         if self._processor is not None:
             self._processor.process(tf.nest.map_structure(lambda value: value.numpy(), outputs), 0)
         self._file.write(arrays)

@@ -15,7 +15,7 @@ from ...inputs.open_records import open_records
 from ...inputs.reader_params import parse_reader_params
 from ...inputs.records import Records
 from ...raised_errors import add_note
-from .export import export
+from .export import export, features_of
 from .job import Job, build
 from .loop import Checkpoints, Evaluation, Schedule, fit, load_weights
 from .metrics import EvalMetrics
@@ -98,14 +98,14 @@ def predict(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict
     data = _batches(parts, records, PREDICTION)
     model = parts.model()
     with records.reraising():
-        build(model, _features_of(data))
+        build(model, features_of(_first(data)))
     load_weights(model, options.checkpoint_dir_for_init)
     with (
         records.reraising(),
         Predictions(model, parts.prediction_outputs_processor(), fn_args.serving_model_dir) as predictions,
     ):
         for batch in data:
-            predictions.add(_features(batch))
+            predictions.add(features_of(batch))
     return {"count": float(predictions.count)}
 
 
@@ -146,10 +146,7 @@ def _batches(parts: Parts, records: Records, mode: str) -> Any:
 
 def _job(parts: Parts, data: Any) -> Job:
     """Builds the model and its metrics by one batch of data, outside of any graph, where errors are easy to read."""
-    batch = next(iter(data.take(1)), None)
-    if batch is None:
-        raise InputError("There are no records in the data.")
-    features, labels = batch
+    features, labels = _first(data)
     model = parts.model()
     outputs = build(model, features)
     try:
@@ -161,15 +158,11 @@ def _job(parts: Parts, data: Any) -> Job:
     return Job(model, parts, metrics)
 
 
-def _features_of(data: Any) -> Any:
+def _first(data: Any) -> Any:
     batch = next(iter(data.take(1)), None)
     if batch is None:
         raise InputError("There are no records in the data.")
-    return _features(batch)
-
-
-def _features(batch: Any) -> Any:
-    return batch[0] if isinstance(batch, tuple) else batch
+    return batch
 
 
 def _shapes(values: Any) -> Any:
