@@ -3,11 +3,43 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from ..errors import InputError
-from ..inputs.records import Metadata
+
+# MaxCompute's types that ElasticDL knew, by name: its client need not be installed.
+_MAXCOMPUTE_DTYPES = {"bigint": tf.int64, "double": tf.float64, "string": tf.string}
+
+
+class Metadata:
+    """What a reader knows of its records.
+
+    Attributes:
+      column_names: The columns' names in order, or None where records have no columns.
+      column_dtypes: A type by column name: MaxCompute's for its tables, NumPy's for CSV files. None where unknown.
+    """
+
+    def __init__(self, column_names: Sequence[str] | None, column_dtypes: Mapping[str, Any] | None = None) -> None:
+        """Takes names and types."""
+        self.column_names = column_names
+        self.column_dtypes = column_dtypes
+
+    def get_tf_dtype_from_maxcompute_column(self, column_name: str) -> Any:
+        """Returns the TensorFlow type of a MaxCompute table's column.
+
+        Raises:
+          ValueError: When the types are unknown, or it is one that has no counterpart.
+        """
+        if self.column_dtypes is None:
+            raise ValueError(f"The type of column {column_name!r} is not known: the reader has set no column_dtypes.")
+        dtype = str(self.column_dtypes.get(column_name)).lower()
+        if dtype not in _MAXCOMPUTE_DTYPES:
+            known = ", ".join(_MAXCOMPUTE_DTYPES)
+            raise ValueError(f"Column {column_name!r} has the type {dtype}; those that can be read are {known}.")
+        return _MAXCOMPUTE_DTYPES[dtype]
 
 
 class AbstractDataReader(abc.ABC):

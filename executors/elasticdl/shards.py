@@ -16,8 +16,7 @@ from typing import Any, TextIO
 import tensorflow as tf
 
 from ..errors import InputError
-from ..inputs.records import Metadata
-from .data_reader import AbstractDataReader, check_required_kwargs
+from .data_reader import AbstractDataReader, Metadata, check_required_kwargs
 
 
 def _place(task: Any) -> tuple[str, int, int]:
