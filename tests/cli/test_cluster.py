@@ -38,7 +38,7 @@ MODULE = """
         strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy() if mirrored else None
         print("task", fn_args.is_chief, fn_args.worker_index, fn_args.num_workers, flush=True)
         estimator = tf.estimator.DNNClassifier(
-            [8], columns, n_classes=3, optimizer=lambda: tf.keras.optimizers.legacy.Adam(0.05),
+            [8], columns, n_classes=3, optimizer=lambda: tf.keras.optimizers.legacy.Adam(0.01),
             config=tf.estimator.RunConfig(
                 tf_random_seed=1, model_dir=fn_args.serving_model_dir, train_distribute=strategy,
                 save_checkpoints_steps=200, experimental_max_worker_delay_secs=0,
