@@ -1,0 +1,159 @@
+"""Will this ad be clicked? A conf of DLRover's TensorFlow trainer around a ready-made Estimator.
+
+    cd module_files
+    generic-trainer dlrover --conf=ctr_dlrover.TrainConf
+
+DLRover's trainer wants an Estimator of one's own, constructed from a folder, a config and params. A ready-made one
+gets that form from an adaptor: an Estimator whose model function builds the ready-made one and calls its model
+function. The one here is TensorFlow's wide and deep classifier. For DeepCTR's DeepFM, exchange its expression:
+
+    from deepctr.estimator import DeepFMEstimator
+    self.estimator = DeepFMEstimator(wide, deep, task="binary")
+
+The rows have the form of Criteo's display advertising data: the label `I0` (was the ad clicked?), the counts `I1` to
+`I13`, and the words `C1` to `C26`, which say nothing but whether two are the same. One in ten fields is empty, which
+reads as 0 or as no word. `C26` has up to three words, with the byte 1 between them; that its column is sparse makes it
+a SparseTensor for the model, [batch, words].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from dlrover.trainer.tensorflow.reader.base_reader import ElasticReader
+from dlrover.trainer.tensorflow.util.column_info import Column
+
+LABEL = "I0"
+COUNTS = [f"I{number}" for number in range(1, 14)]
+WORDS = [f"C{number}" for number in range(1, 27)]
+MANY_WORDS = WORDS[-1]
+BETWEEN_WORDS = "\x01"
+DIFFERENT_WORDS = 30  # in each column
+MISSING = 0.1
+CLICKS = -1.5  # the logit of a row that nothing speaks for or against; a quarter of all ads are clicked
+
+_truth = np.random.default_rng(0)
+COUNT_WEIGHTS = _truth.normal(0, 0.4, len(COUNTS))
+WORD_WEIGHTS = _truth.normal(0, 0.4, [len(WORDS), DIFFERENT_WORDS])
+
+BUCKETS = 1000  # into which all words of a column are hashed
+DEFAULTS = {"learning_rate": 0.2, "embedding_width": 4, "hidden_units": [64, 32]}
+
+
+class AdReader(ElasticReader):
+    """Gives rows whose clicks follow from the counts' logarithms and from the words."""
+
+    def __init__(self, path: str, rows: int, seed: int) -> None:
+        """Constructs the reader.
+
+        Args:
+            path: The name of these rows, which tells them from those of other readers.
+            rows: How many there are.
+            seed: Different seeds give different rows of the same kind.
+        """
+        self.rows = rows
+        self.seed = seed
+        super().__init__(path=path)
+
+    def count_data(self) -> None:
+        """Sets the number of rows, before any is read."""
+        self._data_nums = self.rows
+
+    def read_data_by_index_range(self, start_index: int, end_index: int) -> list[str]:
+        """Returns the rows from the first index up to the last one, which does not count."""
+        return [make_row(np.random.default_rng([self.seed, index])) for index in range(start_index, end_index)]
+
+
+def make_row(random: np.random.Generator) -> str:
+    """Makes a row out of random numbers: the label, the counts and the words, by commas."""
+    sizes = random.normal(size=len(COUNTS))
+    drawn = random.integers(DIFFERENT_WORDS, size=len(WORDS) - 1 + random.integers(1, 4))
+    columns = np.minimum(np.arange(len(drawn)), len(WORDS) - 1)  # all that are left go into the last column
+    logit = CLICKS + sizes @ COUNT_WEIGHTS + WORD_WEIGHTS[columns, drawn].sum()
+
+    words = [f"{column + 1:02x}{word:06x}" for column, word in zip(columns, drawn, strict=True)]
+    words[len(WORDS) - 1 :] = [BETWEEN_WORDS.join(words[len(WORDS) - 1 :])]
+    fields = [f"{count:.0f}" for count in np.exp(2 + sizes)] + words
+    known = random.random(len(fields)) >= MISSING
+    clicked = random.logistic() < logit
+    return ",".join([f"{clicked:d}", *(field if there else "" for field, there in zip(fields, known, strict=True))])
+
+
+def make_columns(embedding_width: int) -> tuple[list[Any], list[Any]]:
+    """Makes the feature columns of the wide part, which sums up, and of the deep one."""
+    counts = [tf.feature_column.numeric_column(name, normalizer_fn=tf.math.log1p) for name in COUNTS]
+    words = [tf.feature_column.categorical_column_with_hash_bucket(name, BUCKETS) for name in WORDS]
+    # Small at first, for DeepFM multiplies them with one another.
+    start = tf.compat.v1.truncated_normal_initializer(stddev=0.02)
+    embedded = [tf.feature_column.embedding_column(column, embedding_width, initializer=start) for column in words]
+    return [*counts, *words], [*counts, *embedded]
+
+
+class WideAndDeepAdaptor(tf.estimator.Estimator):
+    """A wide and deep classifier in the form of a custom Estimator."""
+
+    def __init__(
+        self, model_dir: str, config: tf.estimator.RunConfig | None = None, params: dict[str, Any] | None = None
+    ) -> None:
+        """Constructs the adaptor; the trainer passes all three by position.
+
+        Args:
+            model_dir: Where to work.
+            config: How to run.
+            params: The conf's `params`: `learning_rate`, `embedding_width` and `hidden_units`.
+        """
+        self.run_config = config
+        super().__init__(self.model_fn, model_dir=model_dir, config=config, params=params)
+
+    def model_fn(
+        self, features: dict[str, Any], labels: tf.Tensor | None, mode: str, params: dict[str, Any]
+    ) -> tf.estimator.EstimatorSpec:
+        """Builds the ready-made Estimator's graph for a mode.
+
+        Args:
+            features: A tensor [batch] for each column but the label's; a SparseTensor for a sparse one.
+            labels: [batch]; None to predict.
+            mode: A key of `tf.estimator.ModeKeys`.
+            params: `learning_rate`, `embedding_width` and `hidden_units`.
+        """
+        wide, deep = make_columns(params["embedding_width"])
+        self.estimator = tf.estimator.DNNLinearCombinedClassifier(
+            linear_feature_columns=wide,
+            linear_optimizer=lambda: tf.keras.optimizers.legacy.Ftrl(params["learning_rate"]),
+            dnn_feature_columns=deep,
+            dnn_optimizer=lambda: tf.keras.optimizers.legacy.Adagrad(params["learning_rate"]),
+            dnn_hidden_units=params["hidden_units"],
+        )
+        if labels is not None:
+            labels = tf.reshape(labels, [-1, 1])
+        return self.estimator._model_fn(features, labels, mode, self.run_config)
+
+
+COLUMNS = (
+    Column.create(name=LABEL, dtype="int32", is_label=True),
+    *(Column.create(name=name, dtype="float32", is_label=False) for name in COUNTS),
+    *(Column.create(name=name, dtype="string", is_label=False, is_sparse=name == MANY_WORDS) for name in WORDS),
+)
+
+
+class TrainConf:
+    """Says what to train, on what, and for how long."""
+
+    classifier_class = WideAndDeepAdaptor
+    params = DEFAULTS
+    model_dir = "ctr_model"
+
+    max_steps = 600
+    log_steps = 100
+    save_steps = 200  # a checkpoint each, and an evaluation after it
+    eval_steps = 20
+
+    train_set = {  # noqa: RUF012 (a conf's attributes are plain ones)
+        "reader": AdReader("train", rows=20_000, seed=1),
+        "columns": COLUMNS,
+        "batch_size": 128,
+        "epoch": 4,
+    }
+    eval_set = {"reader": AdReader("eval", rows=2560, seed=2), "columns": COLUMNS, "batch_size": 128}  # noqa: RUF012

@@ -1,0 +1,124 @@
+"""What is y, given x? A conf of DLRover's TensorFlow trainer: a reader, an Estimator, and what to do with them.
+
+    cd module_files
+    generic-trainer dlrover --conf=linear_dlrover.TrainConf
+
+A conf is a class that is named by its module and its own name; any attribute that it leaves out has a default. The
+same file runs with DLRover itself, though that one trains all rows, whatever `max_steps` says.
+
+The rows come from a reader: a line of text each, with one field for each column of the set. A reader says how many
+rows there are and gives those of a range when asked, any range, in any order, by several at a time. So what it gives
+must depend on the index alone. Here the index seeds the noise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from dlrover.trainer.tensorflow.reader.base_reader import ElasticReader
+from dlrover.trainer.tensorflow.util.column_info import Column
+
+v1 = tf.compat.v1
+Modes = tf.estimator.ModeKeys
+
+LARGEST = 1000
+
+
+class LineReader(ElasticReader):
+    """Gives rows "x,y" with y = 2 x and between 1 and 4 more."""
+
+    def __init__(self, path: str, rows: int, seed: int) -> None:
+        """Constructs the reader.
+
+        Args:
+            path: The name of these rows, which tells them from those of other readers.
+            rows: How many there are.
+            seed: Different seeds give different rows.
+        """
+        self.rows = rows
+        self.seed = seed
+        super().__init__(path=path)
+
+    def count_data(self) -> None:
+        """Sets the number of rows, before any is read."""
+        self._data_nums = self.rows
+
+    def read_data_by_index_range(self, start_index: int, end_index: int) -> list[str]:
+        """Returns the rows from the first index up to the last one, which does not count."""
+        rows = []
+        for index in range(start_index, end_index):
+            random = np.random.default_rng([self.seed, index])
+            x = random.integers(1, LARGEST)
+            y = 2 * x + random.integers(1, 5)
+            rows.append(f"{x},{y}")
+        return rows
+
+
+class LineEstimator(tf.estimator.Estimator):
+    """Fits a line by least squares."""
+
+    def __init__(
+        self, model_dir: str, config: tf.estimator.RunConfig | None = None, params: dict[str, Any] | None = None
+    ) -> None:
+        """Constructs the Estimator; the trainer passes all three by position.
+
+        Args:
+            model_dir: Where to work.
+            config: How to run.
+            params: The conf's `params`: `learning_rate`.
+        """
+        super().__init__(self.model_fn, model_dir=model_dir, config=config, params=params)
+
+    def model_fn(
+        self, features: dict[str, tf.Tensor], labels: tf.Tensor | None, mode: str, params: dict[str, Any]
+    ) -> tf.estimator.EstimatorSpec:
+        """Builds the graph for one mode.
+
+        Args:
+            features: `x`, [batch].
+            labels: `y`, [batch]; None to predict.
+            mode: A key of `tf.estimator.ModeKeys`.
+            params: `learning_rate`.
+        """
+        # Between -1 and 1, for then steps of one length suit both the slope and the bias.
+        x = tf.reshape(features["x"], [-1, 1]) / (LARGEST / 2) - 1
+        scaled = v1.layers.dense(x, 1)
+        predictions = scaled[:, 0] * LARGEST
+        if mode == Modes.PREDICT:
+            return tf.estimator.EstimatorSpec(mode, predictions=predictions)
+
+        labels = tf.reshape(labels, [-1])
+        loss = v1.losses.mean_squared_error(labels / LARGEST, scaled[:, 0])
+        if mode == Modes.EVAL:
+            # As good as it gets: the standard deviation of the noise, about 1.12.
+            metrics = {"rmse": v1.metrics.root_mean_squared_error(labels, predictions)}
+            return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
+
+        optimizer = v1.train.GradientDescentOptimizer(params["learning_rate"])
+        train_op = optimizer.minimize(loss, global_step=v1.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+COLUMNS = (
+    Column.create(name="x", dtype="float32", is_label=False),
+    Column.create(name="y", dtype="float32", is_label=True),
+)
+
+
+class TrainConf:
+    """Says what to train, on what, and for how long."""
+
+    classifier_class = LineEstimator
+    params = {"learning_rate": 0.5}  # noqa: RUF012 (a conf's attributes are plain ones)
+    model_dir = "linear_model"
+
+    batch_size = 64
+    max_steps = 300
+    log_steps = 50
+    save_steps = 100  # a checkpoint each, and an evaluation after it
+    eval_steps = 10
+
+    train_set = {"reader": LineReader("train", rows=4000, seed=1), "columns": COLUMNS, "epoch": 10}  # noqa: RUF012
+    eval_set = {"reader": LineReader("eval", rows=640, seed=2), "columns": COLUMNS}  # noqa: RUF012
