@@ -41,8 +41,12 @@ class ReaderErrors:
             step in Python costs as much as hundreds of records in TensorFlow.
           signature: Type specs of a block, the first dimension of which is that of the records.
         """
+        return self.blocks(make_blocks, signature).unbatch()
+
+    def blocks(self, make_blocks: Callable[[], Iterator[Any]], signature: Any) -> tf.data.Dataset:
+        """Returns the blocks as they are; the arguments are those of `dataset`."""
         blocks = tf.data.Dataset.from_generator(lambda: self._watched(make_blocks), output_signature=signature)
-        return blocks.prefetch(_BLOCKS_AHEAD).unbatch()
+        return blocks.prefetch(_BLOCKS_AHEAD)
 
     @contextlib.contextmanager
     def reraised(self) -> Iterator[None]:

@@ -1,0 +1,424 @@
+"""Rows of a Python reader, as blocks: by ranges in the order of a ledger, or one after the other from an iterator.
+
+A reader by ranges has `count_data()`, which sets `_data_nums`, and `read_data_by_index_range(start, end)`, which
+returns or yields as many rows, each a delimited str or bytes; a plain reader has `iterator()`. They are DLRover's
+ElasticReader and Reader; whether a reader inherits from them makes no difference.
+
+Usage:
+
+    ledger = ShardLedger(count_rows(reader), shard_size=1024, epochs=2)
+    errors = ReaderErrors()
+    dataset = batches(lambda: read_ranges(reader, ledger), errors, batch_size=64)     # string vectors
+    with errors.reraised():
+        ...                                 # ledger.trained(n) after each step
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import itertools
+import logging
+import operator
+import queue
+import random
+import threading
+import types
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ..errors import InputError
+from ..raised_errors import add_note
+from .reader_errors import ReaderErrors
+from .shard_ledger import Shard, ShardError, ShardLedger
+
+_THREADS = 4  # readers mostly wait for a disk or a network; more would only hold more shards in memory
+_MOST_IN_A_BLOCK = 1024
+_LOOKED_INTO = 1000  # items of a container, when it is looked at for changes
+_DEEPEST = 4
+
+_SIMPLE = (str, bytes, bytearray, int, float, complex, bool, type(None), range, slice, np.generic)
+_PLAIN_MODULES = ("datetime", "decimal", "fractions", "pathlib", "re", "uuid")
+_TABLES = ("DataFrame", "Series", "Table", "RecordBatch", "ChunkedArray")
+_CONTAINERS = (list, tuple, set, frozenset, dict, collections.deque)
+
+_busy: dict[int, threading.Lock] = {}
+
+
+class RowsError(InputError):
+    """A reader returned something else than the rows that it was asked for."""
+
+
+def count_rows(reader: Any) -> int:
+    """Returns how many rows a reader has: what its `count_data()` sets `_data_nums` to.
+
+    Raises:
+      InputError: When it has no such method, or does not set a whole number, or there are no rows.
+    """
+    name = type(reader).__name__
+    returned = _method(reader, "count_data")()
+    count = getattr(reader, "_data_nums", None)
+    if count is None:
+        also = "" if returned is None else f" It returned {returned!r}; assign that instead."
+        raise InputError(f"{name}.count_data() did not set self._data_nums, the number of rows.{also}")
+    try:
+        number = -1 if isinstance(count, bool) else operator.index(count)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise InputError(
+            f"{name}.count_data() set self._data_nums to {count!r}, which is {_a(count)}; it must be the number of "
+            "rows, a whole number."
+        )
+    if number == 0:
+        raise InputError(f"{name} has no rows: its count_data() set self._data_nums to 0.")
+    return number
+
+
+def read_range(reader: Any, start: int, end: int, is_stopped: Callable[[], bool] = lambda: False) -> Any:
+    """Returns the rows [start, end) as a vector of bytes.
+
+    Args:
+      reader: With `read_data_by_index_range(start, end)`.
+      start: Number of the first row, from 0.
+      end: Number of the row to stop before.
+      is_stopped: Asked between rows that are yielded; True ends the reading early.
+
+    Raises:
+      RowsError: When there are more or fewer rows, or they are neither str nor bytes. What the reader itself raises
+        comes as it is.
+    """
+    call = f"{type(reader).__name__}.read_data_by_index_range({start}, {end})"
+    found = _method(reader, "read_data_by_index_range")(start, end)
+    rows = _listed(_iterable(found, call), end - start + 1, is_stopped)
+    if len(rows) != end - start:
+        more = "more than " if len(rows) > end - start and not isinstance(found, Sized) else ""
+        said = f"{more}{end - start}" if more else str(len(rows))
+        raise RowsError(
+            f"{call} gave {said} rows; it must give {end - start}, one for each number from {start} to {end - 1}. "
+            "Either count_data() counts other rows than it reads, or it leaves some out."
+        )
+    return _block(rows, start, call)
+
+
+def read_ranges(reader: Any, ledger: ShardLedger, worker: str = "", threads: int = _THREADS) -> Iterator[Any]:
+    """Yields the rows of the ledger's shards as vectors of bytes, one a shard, in the order in which they are taken.
+
+    Threads read ahead of whoever uses the rows, one shard each. The first shard is read alone. Only if that shows a
+    reader without a memory (see `reads_in_parallel`) several threads call it, else one does, in order: the rows are
+    the same as without threads, and in the same order.
+
+    When the iterator is closed, what has been taken and not trained stays with the worker until `ledger.release`.
+
+    Args:
+      reader: With `read_data_by_index_range(start, end)`.
+      ledger: Hands out the shards; the caller tells it what was trained.
+      worker: In whose name they are taken.
+      threads: Most threads, and most shards in memory besides the one that was yielded last.
+
+    Raises:
+      RowsError: As `read_range`.
+      Exception: What the reader raised at the third try for the same rows, with a note that names them.
+    """
+    reading = _Reading(reader, ledger, worker, threads)
+    try:
+        yield from reading.blocks()
+    finally:
+        reading.stop()
+
+
+def iterate_rows(reader: Any, skip: int = 0, most: int = _MOST_IN_A_BLOCK) -> Iterator[Any]:
+    """Yields the rows of a plain reader as vectors of 1, 2, 4, … bytes: the first come at once, the later cost little.
+
+    Args:
+      reader: With `iterator()`, which may be endless.
+      skip: How many rows to leave out at the begin, to go on after those.
+      most: Most rows in a vector.
+
+    Raises:
+      InputError: When there are no rows, or one is neither str nor bytes. What the reader itself raises comes as it is.
+    """
+    call = f"{type(reader).__name__}.iterator()"
+    source = iter(_iterable(_method(reader, "iterator")(), call))
+    rows = itertools.islice(source, skip, None)
+    first, size = skip, 1
+    try:
+        while some := list(itertools.islice(rows, size)):
+            yield _block(some, first, call)
+            first, size = first + len(some), min(2 * size, most)
+    finally:
+        _close(source)
+    if first == 0:
+        raise InputError(f"{call} gave no rows. If it did before: each call must begin anew.")
+
+
+def batches(make_blocks: Callable[[], Iterator[Any]], errors: ReaderErrors, batch_size: int) -> tf.data.Dataset:
+    """Returns the rows of blocks as string vectors of `batch_size`, the last one shorter.
+
+    Blocks of a thousand rows and more are fastest, since each is one step in Python (`benchmarks/README.md`).
+
+    Args:
+      make_blocks: Called at each run through the dataset; returns an iterator such as `read_ranges`.
+      errors: Keeps what it raises.
+      batch_size: Number of rows in a batch.
+    """
+    return errors.blocks(make_blocks, tf.TensorSpec([None], tf.string)).rebatch(batch_size)
+
+
+def reads_in_parallel(reader: Any, read: Callable[[], Any]) -> bool:
+    """Reads once, and returns whether several threads may read: whether that left no trace and can leave none.
+
+    An attribute `thread_safe` of the reader, True or False, decides. Else the reader must hold plain data only: text,
+    numbers, containers and tables of these, no files, connections or generators, whose state nobody sees. Reading
+    must not have changed any of it, nor drawn from the global generators of Python or NumPy. The same holds for what
+    the reader's methods name in their module or around them, such as a generator with a seed.
+    """
+    declared = getattr(reader, "thread_safe", None)
+    if isinstance(declared, bool):
+        read()
+        return declared
+    seen = _Surroundings(reader)  # kept while reading, so that no new object can have the identity of an old one
+    before = seen.picture()
+    read()
+    return before is not None and before == _Surroundings(reader).picture()
+
+
+class _Reading:
+    """Shards of a ledger that are being read by threads; see `read_ranges`."""
+
+    def __init__(self, reader: Any, ledger: ShardLedger, worker: str, threads: int) -> None:
+        self._reader, self._ledger, self._worker, self._most_threads = reader, ledger, worker, threads
+        self._waiting: collections.deque[tuple[Shard, Future[Any]]] = collections.deque()
+        self._jobs: queue.SimpleQueue[tuple[Shard, Future[Any]] | None] = queue.SimpleQueue()
+        self._threads = 0
+        self._is_stopped = False
+        self._is_parallel: bool | None = None  # not known before the first shard has been read
+        self._alone = _lock_of(reader)
+
+    def blocks(self) -> Iterator[Any]:
+        """Yields the rows, shard by shard."""
+        self._start(1)
+        self._take(1)
+        while self._waiting:
+            future = self._waiting[0][1]
+            try:
+                block = future.result()
+            except RowsError:
+                raise
+            except Exception as error:
+                if not self._again(error):
+                    raise
+                continue
+            del self._waiting[0], future
+            self._start(self._most_threads if self._is_parallel else 1)
+            self._take(self._most_threads)
+            yield block
+            del block
+
+    def stop(self) -> None:
+        """Ends the threads, each at the next row that it gets."""
+        self._is_stopped = True
+        for _ in range(self._threads):
+            self._jobs.put(None)
+
+    def _start(self, threads: int) -> None:
+        for _ in range(threads - self._threads):
+            threading.Thread(target=self._run, name="range reader", daemon=True).start()
+        self._threads = max(threads, self._threads)
+
+    def _take(self, most: int, read_already: Mapping[Shard, Future[Any]] | None = None) -> None:
+        """Takes shards until `most` are waiting, and has those read that are not among the given ones."""
+        while len(self._waiting) < most and (shard := self._ledger.take(self._worker)) is not None:
+            future = (read_already or {}).get(shard)
+            if future is None:
+                future = Future()
+                self._jobs.put((shard, future))
+            self._waiting.append((shard, future))
+
+    def _again(self, error: Exception) -> bool:
+        """Gives the first shard that waits back and takes it again; those after it too, so that it stays the first."""
+        (shard, _), *later = self._waiting
+        self._ledger.put_back([other for other, _ in later], self._worker)
+        try:
+            self._ledger.failed(shard, error, self._worker)
+        except ShardError as final:
+            add_note(error, f"rows {shard} of {type(self._reader).__name__} failed {final.tries} times")
+            return False
+        self._waiting.clear()
+        self._take(len(later) + 1, dict(later))
+        return True
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None and not self._is_stopped:
+            shard, future = job
+            try:
+                future.set_result(self._read(shard))
+            except BaseException as error:
+                future.set_exception(error)
+            del job, future  # or the rows would be held while this thread waits for the next
+
+    def _read(self, shard: Shard) -> Any:
+        def rows() -> Any:
+            return read_range(self._reader, shard.start, shard.end, lambda: self._is_stopped)
+
+        if self._is_parallel:
+            return rows()
+        with self._alone:
+            if self._is_parallel is not None:
+                return rows()
+            found: list[Any] = []
+            self._is_parallel = reads_in_parallel(self._reader, lambda: found.append(rows()))
+            return found[0]
+
+
+def _lock_of(reader: Any) -> threading.Lock:
+    """Returns the reader's lock: an earlier iterator's thread may still be inside it when another one begins."""
+    key = id(reader)
+    if key not in _busy:
+        with contextlib.suppress(TypeError):  # of readers that have no place for weak references
+            weakref.finalize(reader, _busy.pop, key, None).atexit = False
+    return _busy.setdefault(key, threading.Lock())
+
+
+def _method(reader: Any, name: str) -> Callable[..., Any]:
+    method = getattr(reader, name, None)
+    if not callable(method):
+        raise InputError(
+            f"the reader {type(reader).__name__} has no {name}(). One that is read by ranges has count_data() and "
+            "read_data_by_index_range(start, end), a plain one has iterator()."
+        )
+    found: Callable[..., Any] = method
+    return found
+
+
+def _iterable(rows: Any, call: str) -> Iterable[Any]:
+    if isinstance(rows, (str, bytes)) or not isinstance(rows, Iterable):
+        raise RowsError(f"{call} returned {_a(rows)}; return a list of rows, or yield them.")
+    return rows
+
+
+def _listed(rows: Iterable[Any], most: int, is_stopped: Callable[[], bool]) -> list[Any]:
+    """Returns all rows of a container, or of an iterator the first ones."""
+    if isinstance(rows, Sized):
+        return list(rows)
+    listed: list[Any] = []
+    for row in rows:
+        listed.append(row)
+        if len(listed) == most or is_stopped():
+            _close(rows)
+            break
+    return listed
+
+
+def _close(rows: Any) -> None:
+    if callable(close := getattr(rows, "close", None)):
+        close()
+
+
+def _block(rows: Iterable[Any], first: int, call: str) -> Any:
+    """Returns the rows as a vector of bytes; the first one's number is for messages."""
+    encoded = [row.encode("utf-8", "surrogateescape") if isinstance(row, str) else row for row in rows]
+    for number, row in enumerate(encoded, first):
+        if not isinstance(row, bytes):
+            raise RowsError(
+                f"{call}: row {number} is {_a(row)}: {repr(row)[:200]}. Each row must be one str or bytes, with "
+                "its fields separated by the delimiter."
+            )
+    return np.array(encoded, object)
+
+
+def _a(value: Any) -> str:
+    return "None" if value is None else f"of type {type(value).__name__}"
+
+
+class _Surroundings:
+    """The values that a reader's methods can see: its attributes, its classes', and what they name outside.
+
+    Of other modules and classes, and of functions in other modules, it is taken that they keep nothing between calls.
+    """
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        self._values: dict[Any, Any] = {}
+        self._functions: set[types.FunctionType] = set()
+        self._classes = {cls: vars(cls) for cls in type(reader).__mro__}
+        for name, value in list(getattr(reader, "__dict__", {"?": object()}).items()):
+            self._add(("attribute", name), value)
+        self._add_named(["read_data_by_index_range"], self._classes)
+
+    def picture(self) -> Any:
+        """Returns something that is equal as long as nothing changes; None if some value is more than plain data."""
+        if not all(map(_is_plain, self._values.values())):
+            return None
+        numpys: Any = np.random.get_state()
+        drawn = (random.getstate(), numpys[1].tobytes(), *numpys[2:])
+        return {key: _picture(value) for key, value in self._values.items()}, drawn
+
+    def _add(self, key: Any, value: Any) -> None:
+        owner = getattr(value, "__self__", None)  # of a method
+        if owner is not None and owner is not self._reader:
+            self._add((key, "owner"), owner)
+        function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+        if isinstance(function, types.FunctionType):
+            self._add_function(function)
+        elif not isinstance(value, (types.ModuleType, types.BuiltinFunctionType, type, logging.Logger)):
+            self._values[key] = value
+
+    def _add_function(self, function: types.FunctionType) -> None:
+        if function in self._functions:
+            return
+        self._functions.add(function)
+        self._values[function, "defaults"] = function.__defaults__
+        self._values[function, "named defaults"] = function.__kwdefaults__
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # of a cell that is still empty
+                self._add((function, name), cell.cell_contents)
+        module = function.__module__
+        of_module = {
+            name: value
+            for name, value in list(function.__globals__.items())
+            if not isinstance(value, types.FunctionType) or value.__module__ == module
+        }
+        self._add_named(_names(function.__code__), {module: of_module, **self._classes})
+
+    def _add_named(self, names: Iterable[str], places: Mapping[Any, Mapping[str, Any]]) -> None:
+        for name in names:
+            for label, place in places.items():
+                if name in place and not name.startswith("__"):
+                    self._add((label, name), place[name])
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Returns the global names and attributes that a function uses, also in the functions inside it."""
+    inner = [_names(part) for part in code.co_consts if isinstance(part, types.CodeType)]
+    return set(code.co_names).union(*inner)
+
+
+def _is_plain(value: Any, depth: int = 0) -> bool:
+    """Returns whether a value is data that stays as it is while it is read."""
+    if isinstance(value, _CONTAINERS) or (isinstance(value, np.ndarray) and value.dtype == object):
+        return depth < _DEEPEST and all(_is_plain(item, depth + 1) for item in _items(value))
+    module = type(value).__module__.partition(".")[0]
+    is_table = module in ("pandas", "pyarrow") and type(value).__name__ in _TABLES
+    return isinstance(value, (*_SIMPLE, np.ndarray)) or module in _PLAIN_MODULES or is_table
+
+
+def _picture(value: Any) -> Any:
+    """Returns something that is equal as long as a plain value is; of a big one only which it is, and its length."""
+    if isinstance(value, _CONTAINERS):
+        which = None if isinstance(value, tuple) else id(value)  # the pairs of a dict are new ones each time
+        return type(value), which, len(value), [_picture(item) for item in _items(value)]
+    if isinstance(value, np.ndarray):
+        return id(value), value.shape, value.tobytes() if value.size <= _LOOKED_INTO else None
+    return (type(value), value) if isinstance(value, _SIMPLE) else id(value)
+
+
+def _items(value: Any) -> list[Any]:
+    """Returns what is in a container; of a big one the first items."""
+    items = value.items() if isinstance(value, dict) else value.ravel() if isinstance(value, np.ndarray) else value
+    return list(itertools.islice(items, _LOOKED_INTO))
