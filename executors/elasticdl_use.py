@@ -6,11 +6,11 @@ files were written for Keras 2.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 
 from .elasticdl import provide_elasticdl
-from .module_source import defines, parsed
+from .module_source import defines
+from .stand_ins import first_import
 
 _PARTS = ("loss", "optimizer")
 FEED_NAMES = ("feed", "dataset_fn")
@@ -22,27 +22,14 @@ def elasticdl_use(path: str) -> tuple[int, str] | None:
 
     It imports ElasticDL, or defines what every model file has to.
     """
-    found = [
-        (node.lineno, ast.unparse(node))
-        for node in ast.walk(parsed(path))
-        if isinstance(node, (ast.Import, ast.ImportFrom)) and any(_is_elasticdl(name) for name in _modules(node))
-    ]
-    if not found and all(defines(path, name) for name in _PARTS):
-        found = [(1, f"loss, optimizer and {feed}, as in ElasticDL") for feed in FEED_NAMES if defines(path, feed)]
-    return min(found, default=None)
+    found = first_import(path, _PACKAGES)
+    if found or not all(defines(path, name) for name in _PARTS):
+        return found
+    feeds = [feed for feed in FEED_NAMES if defines(path, feed)]
+    return (1, f"loss, optimizer and {min(feeds)}, as in ElasticDL") if feeds else None
 
 
 def provide_what_is_used(files: Sequence[str]) -> None:
     """Provides ElasticDL's names, if a module's files import any."""
     if any(elasticdl_use(file) for file in files):
         provide_elasticdl()
-
-
-def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    return [node.module] if node.module and not node.level else []
-
-
-def _is_elasticdl(name: str) -> bool:
-    return name.partition(".")[0] in _PACKAGES

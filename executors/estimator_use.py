@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Sequence
 
+from .dlrover_use import dlrover_use
 from .estimator import restore_estimator
 from .estimator.tfma_export import restore_tfma_export
 from .module_source import imports_in, parsed
@@ -19,7 +20,12 @@ _ENTRY_POINTS = ("trainer_fn",)
 
 
 def estimator_use(path: str) -> tuple[int, str] | None:
-    """Returns the line and the words by which a source file uses Estimators, or None."""
+    """Returns the line and the words by which a source file uses Estimators, or None.
+
+    A conf of DLRover's does, by the class that it names.
+    """
+    if found := dlrover_use(path):
+        return found
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Attribute) and _NAMES.search(ast.unparse(node)):
             return node.lineno, ast.unparse(node)

@@ -22,7 +22,7 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
-from .elasticdl_use import provide_what_is_used
+from . import dlrover_use, elasticdl_use
 from .errors import ModuleError
 from .estimator_use import restore_what_is_used
 from .module_source import ModuleSource, is_below, own_folders
@@ -39,7 +39,8 @@ def loaded(source: ModuleSource) -> Iterator[ModuleType]:
       Exception: Whatever the module itself raises, with its own type and traceback.
     """
     restore_what_is_used(source.files)
-    provide_what_is_used(source.files)
+    dlrover_use.provide_what_is_used(source.files)
+    elasticdl_use.provide_what_is_used(source.files)
     with _only_while_in_use(source):
         yield _import(source)
 

@@ -1,16 +1,12 @@
 """The old dotted names and what stands behind each.
 
-A published module holds the public names of one of ours. Packages above it are made on the way. Names are those that
-public model files import, of every version; of ElasticDL's own workings (master, worker, servers) there is nothing.
+Names are those that public model files import, of every version; of ElasticDL's own workings (master, worker, servers)
+there is nothing.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+from ..stand_ins import provide
 
 _CALLBACKS = "elasticdl.python.elasticdl.callbacks"
 _LAYERS = "elasticdl_preprocessing.layers"
@@ -83,31 +79,4 @@ def provide_elasticdl() -> None:
 
     The layers and callbacks are built on what `tf.keras` is in this process, and settle it.
     """
-    packages = {name.partition(".")[0] for name, _ in _MODULES}
-    missing = {package for package in packages if not _is_there(package)}
-    for name, ours in _MODULES:
-        if name.partition(".")[0] in missing:
-            module = importlib.import_module(f"{__package__}.{ours}")
-            public = {key: value for key, value in vars(module).items() if not key.startswith("_")}
-            vars(_published(name)).update(public)
-
-
-def _is_there(package: str) -> bool:
-    """Returns whether a package is installed, or published already. A folder of that name is not a package."""
-    if package in sys.modules:
-        return True
-    spec = importlib.util.find_spec(package)
-    return spec is not None and spec.origin is not None
-
-
-def _published(name: str) -> ModuleType:
-    """Returns the module of that name, made along with the packages above it where it is not there."""
-    if name not in sys.modules:
-        module = ModuleType(name, f"{name} as Generic Trainer provides it.")
-        module.__spec__ = ModuleSpec(name, None, origin=__name__, is_package=True)
-        module.__path__ = []
-        sys.modules[name] = module
-        package, _, last = name.rpartition(".")
-        if package:
-            setattr(_published(package), last, module)
-    return sys.modules[name]
+    provide(_MODULES, beside=__name__)

@@ -1,0 +1,28 @@
+"""`data_mapping`: TensorFlow's types by the names that columns have, as DLRover's exported models took them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+__all__ = ["data_mapping"]
+
+data_mapping: dict[str, Any]
+
+_NAMES = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "string")
+# Rows were decoded otherwise: "float" was float64 there, and "int" int64.
+_OTHER_NAMES = {"float": "float32", "double": "float64", "int": "int8"}
+
+
+def __getattr__(name: str) -> Any:
+    if name != "data_mapping":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _mapping()
+
+
+@functools.cache
+def _mapping() -> dict[str, Any]:
+    import tensorflow as tf
+
+    names = {name: name for name in _NAMES} | _OTHER_NAMES
+    return {name: tf.as_dtype(dtype) for name, dtype in names.items()}
