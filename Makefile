@@ -24,6 +24,8 @@ DEMO := run --data $(DEMO_DATA) --module-file module_files/taxi_keras.py --label
 # mypy and import-linter need a real package folder, which an editable install in strict mode makes out of links. They
 # get it here, apart from .venv, because a strict install does not see files that are added after it.
 LINKED := build/linked
+# Two at a time: most tests wait for a process that imports TensorFlow on one core. A file's tests share their fixtures.
+PARALLEL ?= -n 2 --dist loadfile
 
 .PHONY: help setup demo test test-fast test-legacy lint style types lock wheel clean
 
@@ -37,10 +39,10 @@ demo: setup ## Run the whole pipeline on the Chicago taxi data
 	$(VENV)/bin/generic-trainer $(DEMO) $(DEMO_ARGS)
 
 test: setup ## Run the tests
-	$(PYTHON) -m pytest $(PYTEST_ARGS)
+	$(PYTHON) -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
 test-fast: setup ## Run the tests that take seconds
-	$(PYTHON) -m pytest -m "not slow" $(PYTEST_ARGS)
+	$(PYTHON) -m pytest $(PARALLEL) -m "not slow" $(PYTEST_ARGS)
 
 test-legacy: ## Run the quicker tests and the Estimators' on TFX 1.15.1 and TensorFlow 2.15.1, in .venv-legacy
 	@$(MAKE) test LANE=legacy-py310 VENV=.venv-legacy PYTEST_ARGS='-m "not slow or legacy" $(PYTEST_ARGS)'

@@ -13,9 +13,7 @@ from ..executors import conversion
 @click.command()
 @click.argument("module")
 @click.option("--write", is_flag=True, help="Change the file, too.")
-@click.option(
-    "--function", metavar="NAME", help="The function to train with, if trainer_fn or model_fn does not say it."
-)
+@click.option("--function", metavar="NAME", help="The function or conf class to train with, if it is not clear.")
 def convert(module: str, write: bool, function: str | None) -> None:
     r"""Shows the lines that give MODULE a run_fn, as a diff.
 
@@ -23,7 +21,7 @@ def convert(module: str, write: bool, function: str | None) -> None:
     Example:
       generic-trainer convert taxi_estimator.py --write
 
-    MODULE is a file or package.module with a trainer_fn or a model_fn. It is not executed.
+    MODULE is a file or package.module with a trainer_fn, a model_fn, or a conf class of DLRover's. It is not executed.
     """
     sys.path.insert(0, os.getcwd())
     converted = conversion.convert(module, function)

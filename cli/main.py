@@ -18,6 +18,7 @@ from ..executors.logs import show_logs
 from ..executors.raised_errors import RemoteTraceback, traceback_of
 from ..version import __version__
 from .convert import convert
+from .dlrover import dlrover
 from .elasticdl import elasticdl
 from .predict import predict
 from .run import run
@@ -37,6 +38,7 @@ cli.add_command(run)
 cli.add_command(predict)
 cli.add_command(convert)
 cli.add_command(elasticdl)
+cli.add_command(dlrover)
 
 
 def main() -> None:

@@ -94,7 +94,9 @@ def read_range(reader: Any, start: int, end: int, is_stopped: Callable[[], bool]
         comes as it is.
     """
     call = f"{type(reader).__name__}.read_data_by_index_range({start}, {end})"
-    found = _method(reader, "read_data_by_index_range")(start, end)
+    # DLRover's readers may define how they iterate, too; ours know which of the two counts.
+    method = getattr(reader, "read_range", None) or _method(reader, "read_data_by_index_range")
+    found = method(start, end)
     rows = _listed(_iterable(found, call), end - start + 1, is_stopped)
     if len(rows) != end - start:
         more = "more than " if len(rows) > end - start and not isinstance(found, Sized) else ""
@@ -136,15 +138,16 @@ def iterate_rows(reader: Any, skip: int = 0, most: int = _MOST_IN_A_BLOCK) -> It
     """Yields the rows of a plain reader as vectors of 1, 2, 4, … bytes: the first come at once, the later cost little.
 
     Args:
-      reader: With `iterator()`, which may be endless.
+      reader: With `iterator()`, or a function that returns an iterator; it may be endless, or have no rows.
       skip: How many rows to leave out at the begin, to go on after those.
       most: Most rows in a vector.
 
     Raises:
-      InputError: When there are no rows, or one is neither str nor bytes. What the reader itself raises comes as it is.
+      InputError: When a row is neither str nor bytes. What the reader itself raises comes as it is.
     """
-    call = f"{type(reader).__name__}.iterator()"
-    source = iter(_iterable(_method(reader, "iterator")(), call))
+    is_reader = hasattr(reader, "iterator") or not callable(reader)
+    call = f"{type(reader).__name__}.iterator()" if is_reader else f"{getattr(reader, '__qualname__', reader)}()"
+    source = iter(_iterable((_method(reader, "iterator") if is_reader else reader)(), call))
     rows = itertools.islice(source, skip, None)
     first, size = skip, 1
     try:
@@ -153,8 +156,6 @@ def iterate_rows(reader: Any, skip: int = 0, most: int = _MOST_IN_A_BLOCK) -> It
             first, size = first + len(some), min(2 * size, most)
     finally:
         _close(source)
-    if first == 0:
-        raise InputError(f"{call} gave no rows. If it did before: each call must begin anew.")
 
 
 def batches(make_blocks: Callable[[], Iterator[Any]], errors: ReaderErrors, batch_size: int) -> tf.data.Dataset:
@@ -349,7 +350,7 @@ class _Surroundings:
         self._classes = {cls: vars(cls) for cls in type(reader).__mro__}
         for name, value in list(getattr(reader, "__dict__", {"?": object()}).items()):
             self._add(("attribute", name), value)
-        self._add_named(["read_data_by_index_range"], self._classes)
+        self._add_named(["read_range", "read_data_by_index_range"], self._classes)
 
     def picture(self) -> Any:
         """Returns something that is equal as long as nothing changes; None if some value is more than plain data."""

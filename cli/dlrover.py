@@ -1,0 +1,113 @@
+"""`generic-trainer dlrover --conf=module.Class`: DLRover's command, with DLRover's flags."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from ..executors import run_record
+from ..executors.cluster import task_from_environment
+from ..executors.errors import InputError, did_you_mean
+from ..executors.fn_args import FnArgs
+from ..executors.layouts import EVAL_DIR, SERVING_DIRS
+from ..executors.options import TrainingOptions
+from ..executors.training_run import train as train_module
+from .summary import print_summary
+from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
+
+# DLRover's local platforms are stand-ins for a cluster's, with processes of this machine.
+_LOCAL = ("LOCAL", "LOCAL_KUBERNETES", "LOCAL_RAY")
+_ELSEWHERE = ("KUBERNETES", "RAY")
+_ONE_PROCESS = "one process here trains, evaluates and exports"
+_NO_MASTER = "there is no master that would need it"
+_GONE = {
+    "ps_num": _ONE_PROCESS,
+    "worker_num": _ONE_PROCESS,
+    "evaluator_num": _ONE_PROCESS,
+    "enable_auto_scaling": _ONE_PROCESS,
+    "task_id": "TF_CONFIG says which task a process is",
+    "task_type": "TF_CONFIG says which task a process is",
+    "worker_action": _NO_MASTER,
+    "mock": _NO_MASTER,
+}
+
+
+def _dlrovers_flags(command: Any) -> Any:
+    for name in sorted(_GONE, reverse=True):
+        command = click.option(f"--{name}", hidden=True, is_flag=False, flag_value="true")(command)
+    return command
+
+
+@click.command()
+@click.option("--conf", required=True, metavar="MODULE.CLASS|FILE", help="The conf class, or a file that holds one.")
+@click.option("--platform", default="Local", show_default=True, help="Where to run: Local.")
+@click.option(
+    "--output",
+    default="dlrover_output",
+    show_default=True,
+    metavar="DIR",
+    help="For the checked model and the run's record.",
+)
+@click.option(
+    "--restart_data",
+    is_flag=True,
+    help="Begin at the first row of the data, whatever the checkpoint says. Weights stay.",
+)
+@click.option(
+    "--label_in_signature", is_flag=True, help="Have the serving signature take the label too, as DLRover's did."
+)
+@_dlrovers_flags
+@custom_config_flag
+@training_flags
+def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **flags: Any) -> None:
+    r"""Trains, evaluates and exports what a DLRover conf describes.
+
+    Checkpoints and exports go to the conf's model_dir. A job that was interrupted is resumed from there, behind the
+    last row that the checkpoint's weights have seen; the next job begins with these weights at the first row.
+
+    \b
+    Example:
+      generic-trainer dlrover --conf=train_conf.TrainConf
+    """
+    _require_local(platform)
+    sys.path.insert(0, os.getcwd())  # as `python -m dlrover.trainer` has it
+    for name in [name for name in _GONE if flags.get(name) is not None]:
+        click.echo(f"--{name} means nothing here: {_GONE[name]}.", err=True)
+    flags["dialect"] = "dlrover"
+    options: TrainingOptions = options_from(flags)
+    model_run = os.path.join(output, "model_run")
+    finished = run_record.status_of(model_run) == run_record.SUCCEEDED
+    fn_args = FnArgs(
+        train_files=[],
+        eval_files=[],
+        serving_model_dir=os.path.join(output, "model", SERVING_DIRS[0]),
+        eval_model_dir=os.path.join(output, "model", EVAL_DIR),
+        model_run_dir=model_run,
+        custom_config={
+            **(parse_custom_config(custom_config) or {}),
+            "use_conf_model_dir": True,
+            "train_data_anew": flags["restart_data"] or finished,
+            "label_in_signature": flags["label_in_signature"],
+        },
+        seed=options.seed,
+    )
+    task = task_from_environment()
+    record = train_module(conf, fn_args, options)
+    if task is None or task.is_chief:
+        print_summary({"Model": fn_args.serving_model_dir, "Record": model_run}, record.metrics)
+    else:
+        click.echo(f"The {task} has done its part.")
+
+
+def _require_local(platform: str) -> None:
+    name = platform.upper()
+    if name in _ELSEWHERE:
+        raise InputError(
+            f"--platform={platform}: jobs are not submitted to a cluster yet. Use --platform=Local, also in a cluster's "
+            "own processes, where TF_CONFIG is set."
+        )
+    if name not in _LOCAL:
+        raise InputError(f"--platform={platform}: choose Local.{did_you_mean(name, [*_LOCAL, *_ELSEWHERE])}")

@@ -1,0 +1,205 @@
+"""A conf class as options that are checked: names, defaults and meaning are those of contract dlrover.md, 1.3.
+
+DLRover read half of what its documents and examples have in a conf. Here all of it does what it says.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+from absl import logging
+
+from ...errors import InputError, ModuleError, did_you_mean
+from ...fn_args import FnArgs
+
+_ESSENTIAL = ("classifier_class", "train_set")
+_OF_DEEPREC = ("enable_incr_saved_model", "checkpoint_incremental_save_secs")
+_BATCH_SIZE = 64
+_EPOCHS = 10
+_WHOLE_NUMBERS = ("max_steps", "eval_steps", "log_steps", "save_steps", "save_secs", "keep_checkpoint_max")
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSet:
+    """`train_set` or `eval_set` of a conf.
+
+    Attributes:
+      name: "train_set" or "eval_set", for messages.
+      columns: The conf's columns, in the order of a row's fields.
+      reader: An object with read_data_by_index_range and count_data, or with iterator(); None to go by `path`.
+      path: "file://…", "fake://…" or several; when there is neither, the run's example files are read.
+      field_delim: What separates a row's fields.
+      value_delim: What separates the values in the field of a sparse column.
+      batch_size: Rows in a batch; the last one may have fewer.
+      epoch: Passes over the data.
+    """
+
+    name: str
+    columns: tuple[Any, ...]
+    reader: Any = None
+    path: Any = None
+    field_delim: str = ","
+    value_delim: str = "\x01"
+    batch_size: int = _BATCH_SIZE
+    epoch: int = _EPOCHS
+
+
+@dataclasses.dataclass(frozen=True)
+class Conf:
+    """What a conf class says.
+
+    Attributes:
+      where: File and class, for messages.
+      classifier_class: A class or function that is called with (model_dir, config, params).
+      train_set: The data to train on.
+      eval_set: The data to evaluate on; one pass, unless its `epoch` says otherwise.
+      params: Given to the Estimator.
+      model_dir: Where the Estimator works; None when the conf does not say.
+      max_steps: Global step at which training ends; None to end with the data.
+      eval_steps: Batches in an evaluation.
+      log_steps: Steps between two log lines with loss and steps per second.
+      save_steps: Steps between checkpoints, or None.
+      save_secs: Seconds between checkpoints, or None.
+      keep_checkpoint_max: How many checkpoints are kept; 0 for all.
+      session_config: A tf.compat.v1.ConfigProto, a dict of its fields, or None.
+      run_config: A tf.estimator.RunConfig to start from, a dict of its fields, or None.
+      compare_fn: (best so far, current) -> whether the current evaluation is the best; None for the smaller loss.
+    """
+
+    where: str
+    classifier_class: Any
+    train_set: DataSet
+    eval_set: DataSet
+    params: dict[str, Any]
+    model_dir: str | None = None
+    max_steps: int | None = None
+    eval_steps: int | None = 100
+    log_steps: int = 100
+    save_steps: int | None = 100
+    save_secs: int | None = None
+    keep_checkpoint_max: int = 5
+    session_config: Any = None
+    run_config: Any = None
+    compare_fn: Callable[..., Any] | None = None
+
+
+def conf_classes(module: ModuleType) -> list[str]:
+    """Returns the names of a module's conf classes: those defined there, else those that it imports."""
+    found = {
+        name: value
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and all(hasattr(value, attribute) for attribute in _ESSENTIAL)
+    }
+    own = [name for name, value in found.items() if value.__module__ == module.__name__]
+    return own or list(found)
+
+
+def find_conf(module: ModuleType, name: str | None) -> tuple[type, str]:
+    """Returns a module's conf class, and its file and name for messages.
+
+    Raises:
+      ModuleError: When it is not there, or when there are several and none was named.
+    """
+    names = conf_classes(module)
+    if name is None and len(names) == 1:
+        [name] = names
+    if name is None:
+        what = f"holds several conf classes: {', '.join(names)}. Name one" if names else "holds no conf class"
+        raise ModuleError(
+            f"{module.__file__} {what}. A conf is a class with {' and '.join(_ESSENTIAL)}; ask for it as module.Class."
+        )
+    conf = getattr(module, name, None)
+    where = f"{module.__file__}: {name}"
+    if not inspect.isclass(conf):
+        there = [*names, *(own for own, value in vars(module).items() if inspect.isclass(value))]
+        raise ModuleError(f"{module.__file__} has no conf class {name!r}.{did_you_mean(name, there)}")
+    missing = [attribute for attribute in (*_ESSENTIAL, "eval_set") if getattr(conf, attribute, None) is None]
+    if missing:
+        raise ModuleError(f"{where} lacks {', '.join(missing)}: a conf has classifier_class, train_set and eval_set.")
+    return conf, where
+
+
+def read_conf(conf: type, fn_args: FnArgs, where: str) -> Conf:
+    """Reads a conf class.
+
+    Args:
+      conf: The class.
+      fn_args: Its train_steps and eval_steps, and entries of custom_config with the name of an attribute, come before
+        what the conf says.
+      where: The file and class, for messages.
+
+    Raises:
+      InputError: When a value is not of the kind that it has to be.
+    """
+    values = {name: getattr(conf, name) for name in dir(conf) if not name.startswith("__")}
+    config: Mapping[str, Any] = fn_args.custom_config or {}
+    values |= {name: value for name, value in config.items() if name not in ("train_set", "eval_set")}
+    steps = {"max_steps": fn_args.train_steps, "eval_steps": fn_args.eval_steps}
+    values |= {name: value for name, value in steps.items() if value}
+    for name in _OF_DEEPREC:
+        if values.get(name):
+            logging.info("%s: %s is for DeepRec's TensorFlow, and means nothing here.", where, name)
+    settings = {field.name for field in dataclasses.fields(Conf)} - {"where", "train_set", "eval_set", "params"}
+    given = {name: value for name, value in values.items() if name in settings}
+    _check(given, where)
+    params = values.get("params") or {}
+    if not isinstance(params, Mapping):
+        raise InputError(f"{where}: params must be a dict, not {params!r}.")
+    return Conf(
+        where,
+        train_set=_data_set("train_set", values, where),
+        eval_set=_data_set("eval_set", values, where),
+        params={**params, **{name: value for name, value in config.items() if name in params}},
+        **given,
+    )
+
+
+def _check(given: dict[str, Any], where: str) -> None:
+    for name in _WHOLE_NUMBERS:
+        value = given.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+            raise InputError(f"{where}: {name}={value!r} must be a whole number, not below 0.")
+    for name in ("max_steps", "eval_steps", "log_steps", "save_steps", "save_secs"):
+        given.update({name: None} if name in given and not given[name] else {})
+    if given.get("save_secs") and given.get("save_steps"):
+        raise InputError(
+            f"{where}: save_steps={given['save_steps']} and save_secs={given['save_secs']}: give one of them."
+        )
+    if given.get("save_secs") or ("save_steps" in given and not given["save_steps"]):
+        given.setdefault("save_steps", None)
+        if not given.get("save_secs"):
+            raise InputError(f"{where}: save_steps=None without save_secs saves nothing; give one of them.")
+    if "log_steps" in given and not given["log_steps"]:
+        del given["log_steps"]
+    if not isinstance(given.get("model_dir", ""), (str, type(None))):
+        given["model_dir"] = str(given["model_dir"])  # a path object
+    if given.get("compare_fn") is not None and not callable(given["compare_fn"]):
+        raise InputError(f"{where}: compare_fn={given['compare_fn']!r} is not a function of (best, current).")
+
+
+def _data_set(name: str, values: Mapping[str, Any], where: str) -> DataSet:
+    given = values[name]
+    if not isinstance(given, Mapping):
+        raise InputError(f"{where}: {name} must be a dict with columns and a reader or path, not {given!r}.")
+    columns = given.get("columns")
+    if not columns or isinstance(columns, (str, Mapping)):
+        raise InputError(f"{where}: {name} has no columns. Give a tuple of Column.create(name=…, dtype=…, is_label=…).")
+    # An evaluation is one pass over its data, unless the conf says so for that very set.
+    epochs = values.get("epoch") or _EPOCHS if name == "train_set" else 1
+    sizes = {
+        "batch_size": given.get("batch_size") or values.get("batch_size") or _BATCH_SIZE,
+        "epoch": given.get("epoch") or epochs,
+    }
+    for key, value in sizes.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InputError(f"{where}: {name}[{key!r}] is {value!r}; it must be a whole number above 0.")
+    delims = {key: given[key] for key in ("field_delim", "value_delim") if given.get(key)}
+    for key, value in delims.items():
+        if not isinstance(value, str) or len(value) != 1:
+            raise InputError(f"{where}: {name}[{key!r}] is {value!r}; it must be one character.")
+    reader = given.get("reader_fn") or given.get("reader")
+    return DataSet(name, tuple(columns), reader, given.get("path"), **delims, **sizes)

@@ -1,0 +1,331 @@
+"""The rows of a set of a conf as batches, and how far they have been trained.
+
+Where rows come from, what the run gives before what the conf says:
+
+* the run's example files: tf.Examples by the columns' names, or delimited text;
+* a reader that reads by index ranges (DLRover's ElasticReader and FileReader): the ledger hands out the ranges;
+* a reader with only `iterator()`, or a `reader_fn`: a stream, which is read again up to the position on resuming;
+* a path, `file://…` or `fake://…`.
+
+Each is a `Source`. None shuffles: DLRover did not.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import tensorflow.compat.v1 as tf
+from absl import logging
+
+from ... import file_io
+from ...dlrover.path_util import reader_for
+from ...errors import InputError
+from ...inputs.delimited import check_rows, looks_like_data
+from ...inputs.native_records import check_tf_records, tf_record_dataset
+from ...inputs.range_reader import batches, count_rows, iterate_rows, read_ranges
+from ...inputs.reader_errors import ReaderErrors
+from ...inputs.reader_params import TF_RECORD
+from ...inputs.record_files import kind_of
+from ...inputs.shard_ledger import ShardLedger
+from .columns import Columns
+from .conf import DataSet
+
+_SCOPE = "conf_input"
+_BATCHES_AHEAD = 4
+_BATCHES_IN_SHARD = 10  # DLRover's documented default
+_ROWS_EXAMINED = 1_000_000
+
+
+class Source(Protocol):
+    """Rows in their order, and a position in them."""
+
+    def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
+        """Returns a dataset of string vectors, and what has to be fed when its iterator is initialized."""
+
+    def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
+        """Returns the features and labels of a batch of rows."""
+
+    def examine(self) -> None:
+        """Raises what is wrong with the rows from the position on, if that can be found out."""
+
+    def restart(self, position: str | None) -> None:
+        """Goes to a position that was taken earlier; to the beginning when there is none."""
+
+    def trained(self, count: int) -> None:
+        """Takes note that the next so many rows are in the weights."""
+
+    def position(self) -> str:
+        """Returns how far the rows are in the weights."""
+
+
+class Batches:
+    """A set's batches as an Estimator's input, and their position as checkpoints hold it.
+
+    Attributes:
+      records: Number of rows in the batch of a step, a tensor of the graph being built.
+      takes_examples: Whether rows are serialized tf.Examples.
+      errors: What has gone wrong in the reader.
+    """
+
+    records: Any
+
+    def __init__(self, data: DataSet, columns: Columns, source: Source) -> None:
+        self.columns = columns
+        self.takes_examples = isinstance(source, ExampleSource)
+        self._batch_size = data.batch_size
+        self._source = source
+        self.errors = ReaderErrors()
+
+    def training_input(self) -> tuple[Any, Any]:
+        """Builds the input of a training: features and labels. `begin` has to be called in the session."""
+        dataset, self._fed = self._dataset()
+        iterator = tf.data.make_initializable_iterator(dataset)
+        features, labels, self.records = iterator.get_next()
+        self._initializer = iterator.initializer
+        return features, labels
+
+    def evaluation_input(self) -> Any:
+        """Builds the input of an evaluation, which begins at the first row."""
+        self._source.restart(None)
+        dataset, _ = self._dataset()
+        return dataset.map(lambda features, labels, _: (features, labels))
+
+    def begin(self, session: Any, position: str | None) -> None:
+        """Begins to read in a session of the graph that `training_input` was built in."""
+        self._source.restart(position)
+        session.run(self._initializer, {tensor: value() for tensor, value in self._fed.items()})
+
+    def trained(self, count: int) -> None:
+        """Takes note that the next so many rows are in the weights."""
+        self._source.trained(count)
+
+    def position(self) -> str:
+        """Returns how far the rows are in the weights."""
+        return self._source.position()
+
+    def examine(self) -> None:
+        """Raises what is wrong with the rows that come next, if that can be found out."""
+        self._source.examine()
+
+    def _dataset(self) -> tuple[Any, dict[Any, Any]]:
+        with tf.name_scope(_SCOPE):  # none of the model's names is taken
+            rows, fed = self._source.batches(self._batch_size, self.errors)
+            parsed = rows.map(lambda some: (*self._source.decode(some), tf.shape(some)[0]), tf.data.AUTOTUNE)
+            return parsed.prefetch(_BATCHES_AHEAD), fed
+
+
+def open_source(data: DataSet, columns: Columns, files: Sequence[str], where: str) -> Source:
+    """Finds out where the rows of a set come from.
+
+    Args:
+      data: The set.
+      columns: Its columns.
+      files: Patterns of the run's example files, which come before what the conf says.
+      where: The conf, for messages.
+
+    Raises:
+      InputError: When there are no rows, or what should give them does not.
+    """
+    where = f"{where}: {data.name}"
+    if files:
+        return _open_files(data, columns, files, where)
+    reader = data.reader
+    if reader is None:
+        if not data.path:
+            raise InputError(f"{where} has no reader and no path, and the run has no example files.")
+        reader = reader_for(data.path)
+    if inspect.isclass(reader):
+        reader = reader()
+    if hasattr(reader, "read_data_by_index_range"):
+        return RangeSource(data, columns, reader, where)
+    if callable(getattr(reader, "iterator", None)):
+        return StreamSource(data, columns, reader.iterator, where)
+    if callable(reader):
+        return StreamSource(data, columns, reader, where)
+    raise InputError(
+        f"{where}: the reader {reader!r} has neither read_data_by_index_range(start, end) with count_data(), nor "
+        "iterator()."
+    )
+
+
+def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where: str) -> Source:
+    if data.reader is not None or data.path:
+        logging.info("%s: reading %s, which the run gives, in place of the conf's own.", where, ", ".join(patterns))
+    files = sorted(file for pattern in patterns for file in file_io.glob(pattern))
+    kind, files = kind_of(files, columns_wanted=True)
+    if kind == TF_RECORD:
+        return ExampleSource(data, columns, files)
+    reader = reader_for([f"file://{file}" for file in files])
+    first = reader.header()
+    # Nobody said whether there is a header; a row of words where numbers are wanted is one.
+    reader.skip_header = first is not None and not looks_like_data(first, columns.fields, columns.field_delim)
+    return RangeSource(data, columns, reader, where)
+
+
+class RangeSource:
+    """Rows of a reader with `read_data_by_index_range`; a ledger hands out its ranges."""
+
+    def __init__(self, data: DataSet, columns: Columns, reader: Any, where: str) -> None:
+        self._data = data
+        self._columns = columns
+        self._reader = reader
+        self._where = where
+        self._name = str(getattr(reader, "path", None) or getattr(reader, "_path", None) or type(reader).__qualname__)
+        reader._batch_size, reader._num_epochs = data.batch_size, data.epoch  # as DLRover's trainer sets them
+        self._size = count_rows(reader)
+        self._warn_of_lost_row()
+        self.restart(None)
+
+    def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
+        """See Source."""
+        return batches(lambda: read_ranges(self._reader, self._ledger), errors, size), {}
+
+    def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
+        """See Source."""
+        return self._columns.decode(rows)
+
+    def examine(self) -> None:
+        """See Source."""
+        left = ShardLedger.from_json(self.position())
+        first = left.done % self._size
+        _examine(read_ranges(self._reader, left), self._columns, first, self._place)
+
+    def restart(self, position: str | None) -> None:
+        """See Source."""
+        if position is not None:
+            ledger = ShardLedger.from_json(position)
+            if ledger.matches(self._name, self._size):
+                self._ledger = ledger.with_epochs(self._data.epoch)
+                logging.info("%s: %d rows are trained already; going on behind them.", self._where, ledger.done)
+                if self._ledger.is_finished:
+                    logging.warning("%s: all rows are trained already, %d times.", self._where, self._data.epoch)
+                return
+            logging.warning("%s: the checkpoint is of other data; reading begins at the first row.", self._where)
+        shard = self._data.batch_size * int(getattr(self._reader, "num_minibatches_per_shard", _BATCHES_IN_SHARD) or 1)
+        self._ledger = ShardLedger(self._size, shard, self._data.epoch, self._name)
+
+    def trained(self, count: int) -> None:
+        """See Source."""
+        self._ledger.trained(count)
+
+    def position(self) -> str:
+        """See Source."""
+        return self._ledger.to_json()
+
+    def _place(self, row: int) -> str:
+        return f"{self._name}, row {row + 1}" + (" after the header" if _skips_header(self._reader) else "")
+
+    def _warn_of_lost_row(self) -> None:
+        """Says so when a header is skipped that does not look like one: DLRover lost the first row of such files."""
+        header = self._reader.header() if _skips_header(self._reader) else None
+        if header and looks_like_data(header, self._columns.fields, self._columns.field_delim):
+            logging.warning(
+                "%s: the first row of %s is skipped as a header, but looks like data: %r. If it is, use "
+                "FileReader(path, skip_header=False).",
+                self._where,
+                self._name,
+                header,
+            )
+
+
+class StreamSource:
+    """Rows of an iterator, which cannot be entered in the middle: to resume, the rows before are read and left out."""
+
+    def __init__(self, data: DataSet, columns: Columns, iterator: Any, where: str) -> None:
+        self._columns = columns
+        self._epochs = data.epoch
+        self._where = where
+        self._iterator = iterator
+        self._trained = 0
+
+    def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
+        """See Source."""
+        return batches(self._blocks, errors, size), {}
+
+    def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
+        """See Source."""
+        return self._columns.decode(rows)
+
+    def examine(self) -> None:
+        """See Source."""
+        _examine(self._blocks(), self._columns, self._trained, lambda row: f"{self._where}: the reader's row {row + 1}")
+
+    def restart(self, position: str | None) -> None:
+        """See Source."""
+        self._trained = json.loads(position).get("rows", 0) if position else 0
+        if self._trained:
+            logging.info("%s: leaving out %d rows, which are trained already.", self._where, self._trained)
+
+    def trained(self, count: int) -> None:
+        """See Source."""
+        self._trained += count
+
+    def position(self) -> str:
+        """See Source."""
+        return json.dumps({"rows": self._trained})
+
+    def _blocks(self) -> Iterator[Any]:
+        skip, read = self._trained, 0
+        for _ in range(self._epochs):
+            before = read
+            for block in iterate_rows(self._iterator):
+                read += len(block)
+                if read > skip:
+                    yield block[max(skip - read + len(block), 0) :]
+            if read == before:
+                break  # it can be iterated only once
+        if not read:
+            raise InputError(f"{self._where}: the reader yields no rows.")
+
+
+class ExampleSource:
+    """tf.Examples out of TFRecords, by the names of the columns."""
+
+    def __init__(self, data: DataSet, columns: Columns, files: Sequence[str]) -> None:
+        self._columns = columns
+        self._epochs = data.epoch
+        self._files = files
+        self._trained = 0
+
+    def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
+        """See Source."""
+        skip = tf.placeholder_with_default(tf.constant(0, tf.int64), [])
+        records = tf_record_dataset(self._files).repeat(self._epochs).skip(skip)
+        return records.batch(size), {skip: lambda: self._trained}
+
+    def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
+        """See Source."""
+        return self._columns.parse(rows)
+
+    def examine(self) -> None:
+        """See Source."""
+        check_tf_records(self._files)
+
+    def restart(self, position: str | None) -> None:
+        """See Source."""
+        self._trained = json.loads(position).get("rows", 0) if position else 0
+
+    def trained(self, count: int) -> None:
+        """See Source."""
+        self._trained += count
+
+    def position(self) -> str:
+        """See Source."""
+        return json.dumps({"rows": self._trained})
+
+
+def _skips_header(reader: Any) -> bool:
+    return bool(getattr(reader, "skip_header", False)) and callable(getattr(reader, "header", None))
+
+
+def _examine(blocks: Iterator[Any], columns: Columns, first: int, place: Any) -> None:
+    """Looks for a row that cannot be decoded, among as many as anyone would wait for."""
+    looked_at = 0
+    for block in blocks:
+        check_rows(list(block), columns.fields, columns.field_delim, columns.value_delim, first + looked_at, place)
+        looked_at += len(block)
+        if looked_at >= _ROWS_EXAMINED:
+            return

@@ -1,0 +1,111 @@
+"""The Estimator that a conf names: called with (model_dir, config, params), as DLRover did it, or by name.
+
+* A custom Estimator takes the three in this order. One without a constructor of its own, as in DLRover's documents, has
+  its `model_fn` method for a model function and its `run_config` attribute set.
+* A ready-made one, `tf.estimator.DNNClassifier` or a function like DeepCTR's `DeepFMEstimator`, takes other arguments
+  first: it gets `model_dir` and `config` by name and the rest from the conf's `params`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from ...errors import ModuleError, did_you_mean
+from ...fn_args import FnArgs
+from .conf import Conf
+
+_DIR = "model_dir"
+
+
+def make_estimator(conf: Conf, config: Any) -> Any:
+    """Returns the conf's Estimator.
+
+    Args:
+      conf: Its `classifier_class` is a class, a function, or a dotted name of one.
+      config: The RunConfig; its model_dir is where the Estimator works.
+
+    Raises:
+      ModuleError: When what comes out is no Estimator.
+    """
+    made_by = _found(conf)
+    if _names_directory_later(made_by):
+        estimator = made_by(**conf.params, model_dir=config.model_dir, config=config)
+    else:
+        estimator = _with_constructor(made_by)(config.model_dir, config, dict(conf.params))
+    if not isinstance(estimator, tf.estimator.Estimator):
+        raise ModuleError(
+            f"{conf.where}: classifier_class={_name(made_by)} gives {type(estimator).__name__}, which is no "
+            "tf.estimator.Estimator. Make it a subclass whose constructor takes (model_dir, config, params)."
+        )
+    return estimator
+
+
+def make_run_config(conf: Conf, model_dir: str, fn_args: FnArgs) -> Any:
+    """Returns the RunConfig that the conf asks for."""
+    given = conf.run_config
+    config = tf.estimator.RunConfig(**given) if isinstance(given, dict) else given or tf.estimator.RunConfig()
+    session = conf.session_config
+    if isinstance(session, dict):
+        session = tf.ConfigProto(**session)
+    return config.replace(
+        model_dir=model_dir,
+        tf_random_seed=config.tf_random_seed if config.tf_random_seed is not None else fn_args.seed,
+        session_config=session or config.session_config,
+        log_step_count_steps=conf.log_steps,
+        keep_checkpoint_max=conf.keep_checkpoint_max,
+        save_checkpoints_steps=conf.save_steps,
+        save_checkpoints_secs=conf.save_secs,
+    )
+
+
+def _found(conf: Conf) -> Any:
+    made_by = conf.classifier_class
+    if isinstance(made_by, str):
+        module_name, _, name = made_by.rpartition(".")
+        if not module_name:
+            raise ModuleError(f"{conf.where}: classifier_class={made_by!r} must be a class, or 'module.Class'.")
+        module = importlib.import_module(module_name)
+        if not hasattr(module, name):
+            hint = did_you_mean(name, vars(module))
+            raise ModuleError(f"{conf.where}: classifier_class={made_by!r}: {module_name} has no {name!r}.{hint}")
+        made_by = getattr(module, name)
+    if not callable(made_by) or (inspect.isclass(made_by) and not issubclass(made_by, tf.estimator.Estimator)):
+        raise ModuleError(
+            f"{conf.where}: classifier_class={_name(made_by)} is no tf.estimator.Estimator. Make it a subclass whose "
+            "constructor takes (model_dir, config, params), or a function of these that returns an Estimator."
+        )
+    return made_by
+
+
+def _names_directory_later(made_by: Any) -> bool:
+    """Returns whether something takes a model_dir, but not as its first argument."""
+    if inspect.isclass(made_by) and _lacks_constructor(made_by):
+        return False
+    return _DIR in list(inspect.signature(made_by).parameters)[1:]
+
+
+def _lacks_constructor(made_by: type) -> bool:
+    """Returns whether a subclass has a model function for a method, and nothing that hands it to the Estimator."""
+    ready_made = "tensorflow_estimator"
+    own = [cls for cls in made_by.__mro__ if not cls.__module__.startswith(ready_made) and cls is not object]
+    return any("model_fn" in vars(cls) for cls in own) and not any("__init__" in vars(cls) for cls in own)
+
+
+def _with_constructor(made_by: Any) -> Any:
+    if not inspect.isclass(made_by) or not _lacks_constructor(made_by):
+        return made_by
+
+    def __init__(self: Any, model_dir: str, config: Any, params: dict[str, Any]) -> None:
+        self.run_config = config
+        takes_params = {"params": params} if "params" in inspect.signature(self.model_fn).parameters else {}
+        made_by.__init__(self, self.model_fn, model_dir, config, **takes_params)
+
+    return type(made_by.__name__, (made_by,), {"__init__": __init__, "__module__": made_by.__module__})
+
+
+def _name(made_by: Any) -> str:
+    return str(getattr(made_by, "__qualname__", repr(made_by)))

@@ -1,0 +1,154 @@
+"""Trains, evaluates and exports what a conf describes."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+from absl import logging
+
+from ... import cluster, file_io
+from ...errors import InputError
+from ...estimator.checkpoints import CheckpointHook, DataPositionHook, save_objects
+from ...fn_args import FnArgs
+from ..estimator_training import EstimatorJob, at_work, train_and_export
+from .columns import Columns
+from .conf import Conf, read_conf
+from .data import Batches, open_source
+from .estimator import make_estimator, make_run_config
+from .serving import serving_input_receiver_fn
+
+OWN_MODEL_DIR = "use_conf_model_dir"
+ANEW = "train_data_anew"
+LABEL_IN_SIGNATURE = "label_in_signature"
+_EXPORTER = "best_exporter"  # DLRover's, so that models are found where they were
+
+
+def train(conf: type, fn_args: FnArgs, where: str) -> dict[str, float]:
+    """Does this process's part of training, evaluating and exporting the Estimator of a conf class.
+
+    Args:
+      conf: The class.
+      fn_args: The run's arguments. In custom_config: attributes of the conf to replace, `use_conf_model_dir` to work in
+        the conf's model_dir and not in the model run, `train_data_anew` to begin at the data's first row whatever the
+        checkpoint says, `label_in_signature` for DLRover's form of the serving signature.
+      where: The file and class, for messages.
+
+    Returns:
+      The last evaluation's metrics.
+
+    Raises:
+      InputError: When a value of the conf, a column or a row cannot be used.
+      ModuleError: When classifier_class gives no Estimator.
+    """
+    settings = read_conf(conf, fn_args, where)
+    _fill_configuration(conf)
+    task = cluster.task_from_environment()
+    if task is not None and task.num_workers > 1:
+        raise InputError(
+            f"{where}: TF_CONFIG lists {task.num_workers} workers. A conf's data is handed out to one worker so far; "
+            "let the cluster have a chief, parameter servers and an evaluator."
+        )
+    job = _Job(settings, fn_args)
+    with job.examined():
+        return train_and_export(job.make, fn_args, where)
+
+
+def _fill_configuration(conf: type) -> None:
+    """Puts the conf into DLRover's `Configuration`, from where a model may read it, if anything has imported that."""
+    module = sys.modules.get("dlrover.trainer.util.conf_util")
+    if module is not None:
+        module.get_conf(conf)
+
+
+class _Job:
+    """What a conf describes, as an Estimator with its specs."""
+
+    def __init__(self, conf: Conf, fn_args: FnArgs) -> None:
+        self._conf = conf
+        self._config = fn_args.custom_config or {}
+        own = self._config.get(OWN_MODEL_DIR)
+        if own and not conf.model_dir:
+            raise InputError(f"{conf.where} has no model_dir: the job has to know where to keep its checkpoints.")
+        self._model_dir = conf.model_dir if own else at_work(fn_args).serving_model_dir
+        self._fn_args = fn_args
+        self._batches: list[Batches] = []
+
+    def make(self) -> EstimatorJob:
+        """Builds the Estimator and its specs."""
+        conf = self._conf
+        file_io.makedirs(self._model_dir)
+        config = make_run_config(conf, self._model_dir, self._fn_args)
+        estimator = make_estimator(conf, config)
+        dense = not self._takes_sparse(config)
+        training, evaluation = (
+            self._open(data, files, dense)
+            for data, files in ((conf.train_set, self._fn_args.train_files), (conf.eval_set, self._fn_args.eval_files))
+        )
+        save_objects(estimator)
+        checkpoints = CheckpointHook(estimator, training, conf.save_steps, conf.save_secs)
+        position = DataPositionHook(training, self._model_dir, anew=bool(self._config.get(ANEW)))
+        with_label = bool(self._config.get(LABEL_IN_SIGNATURE))
+        receiver_fn = serving_input_receiver_fn(evaluation.columns, training.takes_examples, with_label)
+        return EstimatorJob(
+            estimator,
+            tf.estimator.TrainSpec(training.training_input, conf.max_steps, hooks=[position, checkpoints]),
+            tf.estimator.EvalSpec(
+                evaluation.evaluation_input,
+                conf.eval_steps,
+                exporters=_exporter(conf, receiver_fn),
+                start_delay_secs=5,
+                throttle_secs=10,
+            ),
+        )
+
+    @contextlib.contextmanager
+    def examined(self) -> Iterator[None]:
+        """Has a reader's own exception raised, and a row that cannot be decoded named, where TensorFlow says less."""
+        try:
+            yield
+        except tf.errors.OpError as error:
+            for batches in self._batches:
+                with batches.errors.reraised():  # raises the reader's exception, if there is one
+                    raise error from None
+            raise
+
+    def _open(self, data: Any, files: Any, dense: bool) -> Batches:
+        columns = Columns.of(data, self._conf.where, dense)
+        batches = Batches(data, columns, open_source(data, columns, files or (), self._conf.where))
+        self._batches.append(batches)
+        return batches
+
+    def _takes_sparse(self, config: Any) -> bool:
+        """Returns whether the model takes sparse columns as SparseTensors; DLRover's gave them as other columns."""
+        conf = self._conf
+        columns = Columns.of(conf.train_set, conf.where)
+        if not any(field.is_sparse for field in columns.fields):
+            return True
+        with tf.Graph().as_default():
+            features, labels = columns.decode(tf.placeholder(tf.string, [None]))
+            tf.train.get_or_create_global_step()
+            try:
+                make_estimator(conf, config)._call_model_fn(features, labels, "train", config)
+            except (TypeError, ValueError, AttributeError) as error:
+                if "Sparse" not in str(error):
+                    raise
+                logging.info(
+                    "%s: its model takes sparse columns as dense ones, so these are dense: %s", conf.where, error
+                )
+                return False
+        return True
+
+
+def _exporter(conf: Conf, receiver_fn: Any) -> Any:
+    compare = conf.compare_fn
+
+    def is_better(best_eval_result: Any, current_eval_result: Any) -> bool:
+        answer = compare(best_eval_result, current_eval_result)  # type: ignore[misc]
+        return bool(answer[0] if isinstance(answer, tuple) else answer)
+
+    own = {"compare_fn": is_better} if compare else {}
+    return tf.estimator.BestExporter(_EXPORTER, receiver_fn, **own)

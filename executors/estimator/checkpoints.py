@@ -1,0 +1,200 @@
+"""Checkpoints of an Estimator that hold the position in the data beside the weights, and the object graph.
+
+Weights and position are one file: they are restored together or not at all. Variables are saved by the object graph, as
+TensorFlow's guide to checkpoints shows it for Estimators, with the scopes of their names for objects. So the weights of
+`dense/kernel` and `dense/bias` are restored without the Estimator:
+
+    checkpoint = tf.train.Checkpoint(dense=tf.train.Checkpoint(kernel=kernel, bias=bias))
+    checkpoint.restore(tf.train.latest_checkpoint(model_dir)).expect_partial()
+
+A folder that holds an Estimator's own checkpoints, by the variables' names, stays so. A model function that brings a
+saver keeps it.
+
+Usage, where `data` knows its position and how many `records` are in a batch:
+
+    save_objects(estimator)
+    saver = CheckpointHook(estimator, data, save_steps=100)
+    estimator.train(input_fn, hooks=[DataPositionHook(data, estimator.model_dir), saver])    # in this order
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import tensorflow.compat.v1 as tf
+from absl import logging
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+from tensorflow.python.trackable import base as trackable
+from tensorflow.python.training.saving import saveable_object_util
+
+POSITION = "generic_trainer/data_position"
+_VALUE = "VARIABLE_VALUE"  # an attribute of every variable in an object graph
+_IN_OBJECT = f"/.ATTRIBUTES/{_VALUE}"
+_SAVER = "_generic_trainer_saver"
+
+
+class Data(Protocol):
+    """Data whose position goes into checkpoints.
+
+    Attributes:
+      records: Number of records in the batch of a step, a tensor of the graph being built.
+    """
+
+    records: Any
+
+    def begin(self, session: Any, position: str | None) -> None:
+        """Begins to read where `position()` was taken; at the beginning when there is none."""
+
+    def trained(self, count: int) -> None:
+        """Takes note that the next so many records are in the weights."""
+
+    def position(self) -> str:
+        """Returns where the weights are in the data."""
+
+
+def read_position(checkpoint: str | None) -> str | None:
+    """Returns the position in the data that a checkpoint holds; None when it was written by other means."""
+    if checkpoint is None:
+        return None
+    reader = tf.train.load_checkpoint(checkpoint)
+    if not reader.has_tensor(POSITION):
+        logging.warning("%s holds no position in the data: the data is read from its beginning.", checkpoint)
+        return None
+    value: bytes = reader.get_tensor(POSITION)
+    return value.decode()
+
+
+class DataPositionHook(tf.train.SessionRunHook):  # type: ignore[misc]
+    """Counts the records of every step that was trained; reads on from where the restored checkpoint was.
+
+    It has to stand before the hook that saves, which must not save a step that is not counted yet.
+
+    Args:
+      data: The data.
+      model_dir: Where checkpoints are.
+      anew: Begin at the data's beginning, whatever the checkpoint says that is there now.
+    """
+
+    def __init__(self, data: Data, model_dir: str, anew: bool = False) -> None:
+        self._data = data
+        self._model_dir = model_dir
+        self._ignored = tf.train.latest_checkpoint(model_dir) if anew else None
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Begins reading; called once more when TensorFlow has recovered from a lost parameter server."""
+        del coord
+        checkpoint = tf.train.latest_checkpoint(self._model_dir)
+        self._data.begin(session, None if checkpoint == self._ignored else read_position(checkpoint))
+
+    def before_run(self, run_context: Any) -> Any:
+        """Asks for the number of records in this step's batch."""
+        del run_context
+        return tf.train.SessionRunArgs(self._data.records)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Counts them: the step that they were for has run."""
+        del run_context
+        self._data.trained(int(run_values.results))
+
+
+class CheckpointHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
+    """Saves checkpoints with the position in the data.
+
+    Args:
+      estimator: After `save_objects`; its RunConfig says how many checkpoints are kept.
+      data: Its position is saved.
+      save_steps: Steps between checkpoints; or
+      save_secs: seconds between them.
+    """
+
+    def __init__(self, estimator: Any, data: Data, save_steps: int | None = None, save_secs: int | None = None) -> None:
+        super().__init__(estimator.model_dir, save_secs=save_secs, save_steps=save_steps)
+        self._data = data
+        self._estimator = estimator
+
+    def begin(self) -> None:
+        """Makes the saver, and a variable for the position that nothing but this saver knows."""
+        super().begin()
+        position = tf.get_variable(
+            POSITION, [], tf.string, tf.zeros_initializer(), trainable=False, collections=[tf.GraphKeys.LOCAL_VARIABLES]
+        )
+        self._value = tf.placeholder(tf.string, [])
+        self._assign = position.assign(self._value).op
+        theirs = getattr(self._estimator, _SAVER, None)
+        wanted = theirs._var_list if theirs is not None else None
+        if not isinstance(wanted, dict):
+            wanted = saveable_object_util.op_list_to_dict(_all_that_is_saved() if wanted is None else wanted)
+        keep = self._estimator.config.keep_checkpoint_max
+        self._saver = _saver({**wanted, POSITION: position}, max_to_keep=keep)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Saves what training begins with."""
+        state = tf.train.get_checkpoint_state(self._checkpoint_dir)
+        if state is not None:
+            self._saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
+        super().after_create_session(session, coord)
+
+    def _save(self, session: Any, step: int) -> Any:
+        session.run(self._assign, {self._value: self._data.position()})
+        return super()._save(session, step)
+
+
+def save_objects(estimator: Any) -> None:
+    """Has an Estimator save and restore its variables by the object graph, in every mode, unless its folder forbids."""
+    build = estimator._call_model_fn
+
+    def call_model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
+        spec = build(features, labels, mode, config)
+        theirs = spec.scaffold.saver if spec.scaffold is not None else None
+        if theirs is None and not _holds_names(estimator.model_dir):
+            theirs = _object_saver()
+            scaffold = tf.train.Scaffold(saver=theirs, copy_from_scaffold=spec.scaffold)
+            spec = spec._replace(scaffold=scaffold)
+        setattr(estimator, _SAVER, theirs)
+        return spec
+
+    estimator._call_model_fn = call_model_fn
+
+
+def _holds_names(model_dir: str) -> bool:
+    latest = tf.train.latest_checkpoint(model_dir)
+    return latest is not None and not tf.train.load_checkpoint(latest).has_tensor(trackable.OBJECT_GRAPH_PROTO_KEY)
+
+
+def _object_saver() -> Any:
+    named = saveable_object_util.op_list_to_dict(_all_that_is_saved())
+    objects = {f"{name}{_IN_OBJECT}": value for name, value in named.items()}
+    key = trackable.OBJECT_GRAPH_PROTO_KEY
+    graph = tf.constant(object_graph(list(named)).SerializeToString())
+    return _saver({**objects, key: trackable.NoRestoreSaveable(graph, key, tf.string)})
+
+
+def _saver(saved: dict[str, Any], **options: Any) -> Any:
+    return tf.train.Saver(saved, sharded=True, save_relative_paths=True, **options)
+
+
+def _all_that_is_saved() -> list[Any]:
+    """Returns what an Estimator's own saver saves."""
+    return [*tf.global_variables(), *tf.get_collection(tf.GraphKeys.SAVEABLE_OBJECTS)]
+
+
+def object_graph(names: Sequence[str]) -> Any:
+    """Returns the object graph of variables: each part of a name is an object in the one before.
+
+    Args:
+      names: The variables' names, such as "dense/kernel".
+    """
+    graph = trackable_object_graph_pb2.TrackableObjectGraph()
+    graph.nodes.add()
+    places = {"": 0}
+    for name in names:
+        parts = name.split("/")
+        for depth, part in enumerate(parts, 1):
+            path, above = "/".join(parts[:depth]), "/".join(parts[: depth - 1])
+            if path not in places:
+                places[path] = len(graph.nodes)
+                graph.nodes.add()
+                graph.nodes[places[above]].children.add(node_id=places[path], local_name=part)
+        graph.nodes[places[name]].attributes.add(name=_VALUE, full_name=name, checkpoint_key=f"{name}{_IN_OBJECT}")
+    return graph
