@@ -1,7 +1,8 @@
 """Turns a module of an older dialect into one with a `run_fn`, by adding a few lines at its end.
 
 The recipe is that of TFX's RFC on the generic trainer: a `run_fn` that calls the `trainer_fn` and trains what it
-returns. Nothing of the module is executed, and nothing that stands in it is changed.
+returns. So it is with a `model_fn`, and with a conf of DLRover's. Nothing of the module is executed, and nothing that
+stands in it is changed.
 
 Usage:
 
@@ -23,6 +24,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 
 from . import file_io
+from .dlrover_use import is_conf
 from .errors import InputError, did_you_mean
 from .file_io import whole_file
 from .module_source import ARCHIVE_ENDINGS, find_source
@@ -130,15 +132,17 @@ def _names(statement: ast.stmt) -> Iterator[str]:
 
 
 def _only_entry_point(path: str, there: Mapping[str, ast.stmt]) -> str:
-    found = [name for name in _ENTRY_POINTS if name in there] or [name for name in (_BUILDER,) if name in there]
+    confs = [name for name, node in there.items() if isinstance(node, ast.ClassDef) and is_conf(node)]
+    found = [name for name in _ENTRY_POINTS if name in there] + confs
+    found = found or [name for name in (_BUILDER,) if name in there]
     if len(found) == 1:
         return found[0]
     if found:
         raise InputError(f"{path} has both {' and '.join(found)}. Say which one trains it with --function.")
     near = next((hint for name in _ENTRY_POINTS if (hint := did_you_mean(name, there))), "")
     raise InputError(
-        f"{path} has neither {' nor '.join(_ENTRY_POINTS)}, so there is nothing to make a run_fn from.{near} "
-        "A function with a name of its own is named with --function."
+        f"{path} has neither {' nor '.join(_ENTRY_POINTS)} nor a conf of DLRover's, so there is nothing to make a "
+        f"run_fn from.{near} A function with a name of its own is named with --function."
     )
 
 
@@ -149,6 +153,8 @@ def _dialect(path: str, function: str, there: Mapping[str, ast.stmt]) -> str:
     if function == _BUILDER:
         return "model_fn"
     node = there[function]
+    if isinstance(node, ast.ClassDef):
+        return "dlrover"  # which looks the conf over when it trains; it may inherit what it needs
     parameters = [argument.arg for argument in node.args.args] if isinstance(node, ast.FunctionDef) else []
     if parameters[:1] == ["features"]:  # an Estimator insists on the name
         return "model_fn"

@@ -25,9 +25,14 @@ def dlrover_use(path: str) -> tuple[int, str] | None:
     if found := first_import(path, _PACKAGES):
         return found
     for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.ClassDef) and set(_OF_A_CONF) <= set(_assigned(node)):
+        if isinstance(node, ast.ClassDef) and is_conf(node):
             return node.lineno, f"class {node.name} with {' and '.join(_OF_A_CONF)}, as in DLRover"
     return None
+
+
+def is_conf(node: ast.ClassDef) -> bool:
+    """Returns whether a class has what every conf has, going by what stands in its own body."""
+    return set(_OF_A_CONF) <= set(_assigned(node))
 
 
 def provide_what_is_used(files: Sequence[str]) -> None:

@@ -30,7 +30,7 @@ _METRICS = {
 _HIGHER_IS_BETTER = {"AUC": True, "SparseCategoricalAccuracy": True, "MeanSquaredError": False}
 _SIGNS = {
     "multiclass": ("sparsecategorical", "sparse_categorical", "categoricalcrossentropy", "sparse_softmax"),
-    "binary": ("binarycrossentropy", "binary_crossentropy", "sigmoid_cross_entropy", "binaryaccuracy"),
+    "binary": ("binarycrossentropy", "binary_crossentropy", "sigmoid_cross_entropy", "binaryaccuracy", "auc"),
     "regression": ("meansquarederror", "mean_squared_error", "meanabsoluteerror", "mse", "huber", "poisson"),
 }
 _TRANSFORM_SIGNATURE = "transform_features"

@@ -33,6 +33,7 @@ from ..fn_args import FnArgs
 from ..options import TrainingOptions
 from ..schema_file import read_schema
 from . import RunFn, function_in
+from .dlrover.conf import conf_classes
 from .estimator_inputs import examples_input_fn, parsing_receiver_fn
 from .estimator_training import EstimatorJob, at_work, train_and_export
 from .signatures import call_by_name, parameter_names, takes_features_and_labels
@@ -45,11 +46,11 @@ _LABELS = ("LABEL_KEY", "_LABEL_KEY", "label_key", "LABEL")
 
 
 def matches(module: ModuleType, function: str | None) -> str:
-    """Returns evidence when the module has a model function or an Estimator, and nothing of the newer dialects."""
+    """Returns evidence when the module has a model function or an Estimator, and nothing that says more."""
     if function is not None:
         candidate = getattr(module, function, None)
         return f"the function {function} takes features and labels" if takes_features_and_labels(candidate) else ""
-    if any(callable(getattr(module, name, None)) for name in ("run_fn", "trainer_fn")):
+    if any(callable(getattr(module, name, None)) for name in ("run_fn", "trainer_fn")) or conf_classes(module):
         return ""
     if callable(getattr(module, "model_fn", None)):
         return "it defines model_fn"

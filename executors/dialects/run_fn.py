@@ -8,6 +8,7 @@ from types import ModuleType
 from ..errors import ModuleError
 from ..options import TrainingOptions
 from . import RunFn, function_in
+from .dlrover.conf import conf_classes
 from .signatures import takes_features_and_labels, takes_fn_args_and_schema
 
 NEEDS = "a function run_fn(fn_args), or the name of another function that takes fn_args"
@@ -21,6 +22,8 @@ def matches(module: ModuleType, function: str | None) -> str:
         return ""
     if function and (takes_fn_args_and_schema(candidate) or takes_features_and_labels(candidate)):
         return ""  # a trainer_fn or a model_fn by another name
+    if function in conf_classes(module):
+        return ""
     return f"it defines {name}" if function is None else f"the function {name} was named"
 
 

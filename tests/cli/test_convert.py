@@ -21,6 +21,7 @@ from generic_trainer.executors.estimator_use import estimator_use
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 TRAINER_FN = "def trainer_fn(fn_args, schema):\n    raise SystemExit  # never executed\n"
+CONF = "class TrainConf:\n    classifier_class = train_set = eval_set = 1\n"
 
 
 def run(*arguments: object) -> Result:
@@ -120,6 +121,8 @@ def test_the_diff_is_one_that_patch_takes(file: File, tmp_path: pathlib.Path, co
         ("def net(features, labels): pass", ["--function", "net"], '"model_fn", __name__, fn_args, function="net"'),
         ("def model_fn(): 1\ndef trainer_fn(): 1", ["--function", "model_fn"], '"model_fn", __name__, fn_args'),
         ("def build_estimator(): 1", [], '"model_fn", __name__, fn_args, function="build_estimator"'),
+        (f"{CONF}class E(Estimator): 1\n", [], '"dlrover", __name__, fn_args, function="TrainConf"'),
+        ("class C(Base): 1", ["--function", "C"], '"dlrover", __name__, fn_args, function="C"'),
     ],
 )
 def test_the_function_may_be_named(file: File, source: str, arguments: list[str], line: str) -> None:
@@ -129,9 +132,10 @@ def test_the_function_may_be_named(file: File, source: str, arguments: list[str]
 @pytest.mark.parametrize(
     ("source", "arguments", "message"),
     [
-        ("x = 1", [], "m.py has neither trainer_fn nor model_fn, so there is nothing to make a run_fn from."),
+        ("x = 1", [], "m.py has neither trainer_fn nor model_fn nor a conf of DLRover's, so there is nothing"),
         ("def trainr_fn(a, b): 1", [], "Did you mean 'trainr_fn'?"),
         ("class A:\n    def trainer_fn(a, b): 1", [], "has neither trainer_fn nor model_fn"),
+        (f"{CONF}{CONF.replace('TrainConf', 'Other')}", [], "m.py has both TrainConf and Other. Say which one"),
         ("def trainer_fn(): 1\ndef model_fn(): 1", [], "has both trainer_fn and model_fn. Say which one"),
         ("def trainer_fn(): 1", ["--function", "trainer"], "has no function 'trainer'. Did you mean 'trainer_fn'?"),
         ("def f(a, b, c): 1", ["--function", "f"], "m.py, line 1: f is neither like trainer_fn(fn_args, schema) nor"),

@@ -67,6 +67,19 @@ def test_a_module_with_both_keeps_its_run_fn() -> None:
     assert (name, reason) == ("trainer_fn", "the function other takes fn_args and schema")
 
 
+def test_a_conf_is_dlrovers_unless_its_module_grew_a_run_fn() -> None:
+    every = dialects.installed()
+    conf = "def model_fn(features, labels): 1\nclass C:\n    classifier_class = train_set = eval_set = 1\n"
+    for source, function, expected in (
+        (conf, None, "dlrover"),
+        (conf, "C", "dlrover"),
+        (conf, "model_fn", "model_fn"),
+        (f"{conf}def run_fn(fn_args): 1", None, "run_fn"),
+        (f"{conf}def run_fn(fn_args): 1", "C", "dlrover"),
+    ):
+        assert dialects.choose(module_with(source), function, TrainingOptions(), every)[0] == expected
+
+
 def test_none_says_what_was_found_and_what_is_needed() -> None:
     with pytest.raises(ModuleError) as caught:
         choose("def run_fun(fn_args): pass\ndef build(): pass")

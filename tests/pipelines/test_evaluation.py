@@ -24,6 +24,7 @@ MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "module_files"
         ("tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)", "multiclass"),
         ("model.compile(loss='mse')", "regression"),
         ("loss = tf.keras.losses.MeanSquaredError()", "regression"),
+        ("loss = tf.losses.mean_squared_error(y, p)\nmetrics = {'a': tf.metrics.auc(y, p)}", "binary"),
         ("responses = loss(y, y_)", "unknown"),
         ("def run_fn(:", "unknown"),
     ],
@@ -63,6 +64,30 @@ def test_the_example_modules_are_understood() -> None:
         (
             "def trainer_fn(a, b):\n  return {'estimator': tf.estimator.DNNClassifier(c), 'eval_input_receiver_fn': f}",
             ("binary", "logistic", True),
+        ),
+        (
+            "class C:\n  classifier_class = tf.estimator.LinearClassifier\n  train_set = {}",
+            ("binary", "logistic", False),
+        ),
+        (
+            "class C:\n  train_set = {}\n  classifier_class = 'a.DNNClassifier'\n  params = {'n_classes': 3}",
+            ("multiclass", "probabilities", False),
+        ),
+        (
+            "class A(tf.estimator.DNNRegressor):\n  def __init__(self, *a): super().__init__(*a)",
+            ("regression", "predictions", False),
+        ),
+        ("tf.estimator.DNNClassifier(c, n_classes=p['k'])\np = {'k': 2}", ("binary", "logistic", False)),
+        ("p = {'n_classes': 3}\ntf.estimator.DNNClassifier(c, **p)", ("multiclass", "probabilities", False)),
+        (
+            "from deepctr.estimator import DeepFMEstimator\n"
+            "class A(tf.estimator.Estimator):\n  f = DeepFMEstimator(wide, deep, task=params['task'])\n"
+            "params = {'task': 'regression'}",
+            ("regression", "pred", False),
+        ),
+        (
+            "from deepctr.estimator.models import WDLEstimator\nf = WDLEstimator(w, config=tf.estimator.RunConfig())",
+            ("binary", "pred", False),
         ),
         (
             "tf.estimator.DNNClassifier(c)\ntfma.export.export_eval_savedmodel(eval_input_receiver_fn=f)",
