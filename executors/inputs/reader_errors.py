@@ -55,11 +55,15 @@ class ReaderErrors:
         try:
             yield
         except tf.errors.OpError as error:
-            if self._raised is not None:
-                raise self._raised from None
+            self.reraise()
             if self._examine is not None and isinstance(error, tf.errors.DataLossError):
                 self._examine()
             raise
+
+    def reraise(self) -> None:
+        """Raises what the reader has raised, if it has."""
+        if self._raised is not None:
+            raise self._raised from None
 
     def _watched(self, make_blocks: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         try:

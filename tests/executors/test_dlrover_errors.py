@@ -41,7 +41,7 @@ class Linear(tf.estimator.Estimator):
     def __init__(self, model_dir, config=None, params=None):
         super().__init__(self.model_fn, model_dir=model_dir, config=config, params=params)
 
-    def model_fn(self, features, labels, mode):
+    def model_fn(self, features, labels, mode, params):
         answer = tf.get_variable("w", []) * tf.cast(features["x"], tf.float32)
         if mode == "infer":
             return tf.estimator.EstimatorSpec(mode, answer)
@@ -159,11 +159,11 @@ SAID = {
     "another delimiter": ("InputError", "tabs.csv, row 1 after the header"),
     "never counts": ("InputError", "NeverCounts"),
     "empty": ("InputError", "Empty"),
-    "fewer rows": ("InputError", "Short"),
-    "rows of tuples": ("InputError", "tuple"),
+    "fewer rows": ("RowsError", "Short.read_data_by_index_range(0, 40) gave 39 rows; it must give 40"),
+    "rows of tuples": ("RowsError", "row 0 is of type tuple: (0, 0)"),
     "raises in the middle": ("ConnectionError", "the table is gone"),
     "unreadable path": ("InputError", "Did you mean 'short.csv'?"),
-    "unknown scheme": ("InputError", "odps://project/table"),
+    "unknown scheme": ("WrongPathError", "'odps://project/table'. It must begin with one of fake://, file://"),
     "no reader": ("InputError", "conf.py: TrainConf: train_set has no reader and no path"),
     "a reader of nothing": ("InputError", "the reader 5 has neither read_data_by_index_range"),
     "negative steps": ("InputError", "max_steps=-1 must be a whole number"),

@@ -7,14 +7,13 @@ Columns are DLRover's or ours (`executors/dlrover/`): all that counts is that th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import tensorflow.compat.v1 as tf
 
 from ...errors import InputError
 from ...inputs.delimited import Field, decode
 from .conf import DataSet
+from .examples import parse_examples
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,12 +25,16 @@ class Columns:
       label: The label's name.
       field_delim: What separates a row's fields.
       value_delim: What separates the values of a sparse column.
+      row: The fields of a row of text, where these are others than the columns; they are by the names of a header then.
+      kinds: What tf.Examples hold of the columns, as of `examples.kinds_in`.
     """
 
     fields: tuple[Field, ...]
     label: str
     field_delim: str
     value_delim: str
+    row: tuple[Field, ...] = ()
+    kinds: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, data: DataSet, where: str, dense: bool = False) -> Columns:
@@ -71,34 +74,21 @@ class Columns:
 
     def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
         """Returns the features and the label of delimited rows, a string vector; every one [batch], or sparse."""
-        return self._split(decode(rows, self.fields, self.field_delim, self.value_delim))
+        decoded = decode(rows, self.row or self.fields, self.field_delim, self.value_delim)
+        return self._split({field.name: decoded[field.name] for field in self.fields})
 
     def parse(self, examples: Any) -> tuple[dict[str, Any], Any]:
         """Returns the features and the label of serialized tf.Examples, a string vector, in the same form."""
-        return self._split(parse_examples(examples, self.fields))
+        return self._split(parse_examples(examples, self.fields, self.kinds, self.value_delim))
+
+    def under(self, header: Sequence[str]) -> Columns:
+        """Returns the columns for rows whose fields are in the order of a header; itself if that names not all of them."""
+        known = {field.name: field for field in self.fields}
+        if any(header.count(name) != 1 for name in known):
+            return self
+        row = tuple(known.get(name) or Field(f"{name} ({place})", "string") for place, name in enumerate(header))
+        return dataclasses.replace(self, row=row)
 
     def _split(self, tensors: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
         features = dict(tensors)
         return features, features.pop(self.label)
-
-
-def parse_examples(examples: Any, fields: tuple[Field, ...]) -> dict[str, Any]:
-    """Returns columns out of serialized tf.Examples; a value that is missing is 0 or "", as an empty field is.
-
-    tf.Examples hold int64, float32 and strings; other types are made of these.
-    """
-    spec: dict[str, Any] = {}
-    for field in fields:
-        kind = _kind_in_examples(field.dtype)
-        default = "" if kind == tf.string else 0
-        spec[field.name] = tf.io.VarLenFeature(kind) if field.is_sparse else tf.io.FixedLenFeature([], kind, default)
-    parsed = tf.io.parse_example(examples, spec)
-    return {field.name: _as(parsed[field.name], field.dtype) for field in fields}
-
-
-def _kind_in_examples(dtype: Any) -> Any:
-    return tf.string if dtype == tf.string else tf.float32 if dtype.is_floating else tf.int64
-
-
-def _as(tensor: Any, dtype: Any) -> Any:
-    return tensor if tensor.dtype == dtype else tf.cast(tensor, dtype)

@@ -67,7 +67,6 @@ class Batches:
     Attributes:
       records: Number of rows in the batch of a step, a tensor of the graph being built.
       takes_examples: Whether rows are serialized tf.Examples.
-      errors: What has gone wrong in the reader.
     """
 
     records: Any
@@ -77,7 +76,7 @@ class Batches:
         self.takes_examples = isinstance(source, ExampleSource)
         self._batch_size = data.batch_size
         self._source = source
-        self.errors = ReaderErrors()
+        self._errors = ReaderErrors()
 
     def training_input(self) -> tuple[Any, Any]:
         """Builds the input of a training: features and labels. `begin` has to be called in the session."""
@@ -106,13 +105,14 @@ class Batches:
         """Returns how far the rows are in the weights."""
         return self._source.position()
 
-    def examine(self) -> None:
-        """Raises what is wrong with the rows that come next, if that can be found out."""
+    def explain(self) -> None:
+        """Raises what the reader has raised, or what is wrong with the rows that come next, if that can be found out."""
+        self._errors.reraise()
         self._source.examine()
 
     def _dataset(self) -> tuple[Any, dict[Any, Any]]:
         with tf.name_scope(_SCOPE):  # none of the model's names is taken
-            rows, fed = self._source.batches(self._batch_size, self.errors)
+            rows, fed = self._source.batches(self._batch_size, self._errors)
             parsed = rows.map(lambda some: (*self._source.decode(some), tf.shape(some)[0]), tf.data.AUTOTUNE)
             return parsed.prefetch(_BATCHES_AHEAD), fed
 

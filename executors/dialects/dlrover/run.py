@@ -110,10 +110,9 @@ class _Job:
         """Has a reader's own exception raised, and a row that cannot be decoded named, where TensorFlow says less."""
         try:
             yield
-        except tf.errors.OpError as error:
+        except tf.errors.OpError:
             for batches in self._batches:
-                with batches.errors.reraised():  # raises the reader's exception, if there is one
-                    raise error from None
+                batches.explain()
             raise
 
     def _open(self, data: Any, files: Any, dense: bool) -> Batches:

@@ -13,12 +13,12 @@ from typing import Any
 import tensorflow as tf
 
 from ...inputs.delimited import Field, split_values
-from .columns import Columns, parse_examples
+from .columns import Columns
+from .examples import joined, parse_examples
 
 _EXAMPLES = "examples"
 _COLUMNS = "columns"
 _SCOPE = "serving_input"
-_DIGITS = 9  # behind the point: more than a float32 has
 
 
 def serving_input_receiver_fn(columns: Columns, takes_examples: bool, with_label: bool = False) -> Callable[[], Any]:
@@ -34,7 +34,7 @@ def serving_input_receiver_fn(columns: Columns, takes_examples: bool, with_label
         # In a scope: an op with a column's name would rename the model's variable of that name.
         with tf.name_scope(_SCOPE):
             examples = tf.compat.v1.placeholder(tf.string, [None], name=_EXAMPLES)
-            parsed = parse_examples(examples, columns.features)
+            parsed = parse_examples(examples, columns.features, columns.kinds, columns.value_delim)
             raw = {field.name: _by_itself(parsed[field.name], field, columns.value_delim) for field in columns.features}
             features = {
                 field.name: split_values(raw[field.name], field, columns.value_delim)
@@ -54,15 +54,4 @@ def serving_input_receiver_fn(columns: Columns, takes_examples: bool, with_label
 
 def _by_itself(parsed: Any, field: Field, delim: str) -> Any:
     """Returns a column out of a tf.Example as a vector that can be fed in place of it; a sparse one as text."""
-    return tf.compat.v1.placeholder_with_default(_joined(parsed, delim) if field.is_sparse else parsed, [None])
-
-
-def _joined(values: Any, delim: str) -> Any:
-    """Returns the values of each row of a SparseTensor as one string, as a field of a row holds them."""
-    text = values.values
-    if values.dtype.is_floating:
-        text = tf.strings.as_string(text, precision=_DIGITS, scientific=True)
-    elif values.dtype != tf.string:
-        text = tf.strings.as_string(text)
-    rows = tf.RaggedTensor.from_sparse(tf.SparseTensor(values.indices, text, values.dense_shape))
-    return tf.strings.reduce_join(rows, axis=-1, separator=delim)
+    return tf.compat.v1.placeholder_with_default(joined(parsed, delim) if field.is_sparse else parsed, [None])
