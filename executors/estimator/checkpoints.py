@@ -108,7 +108,9 @@ class CheckpointHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
       save_secs: seconds between them.
     """
 
-    def __init__(self, estimator: Any, data: Data, save_steps: int | None = None, save_secs: int | None = None) -> None:
+    def __init__(
+        self, estimator: Any, data: Data, save_steps: int | None = None, save_secs: float | None = None
+    ) -> None:
         super().__init__(estimator.model_dir, save_secs=save_secs, save_steps=save_steps)
         self._data = data
         self._estimator = estimator

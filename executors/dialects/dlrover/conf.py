@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -20,7 +21,7 @@ _ESSENTIAL = ("classifier_class", "train_set")
 _OF_DEEPREC = ("enable_incr_saved_model", "checkpoint_incremental_save_secs")
 _BATCH_SIZE = 64
 _EPOCHS = 10
-_WHOLE_NUMBERS = ("max_steps", "eval_steps", "log_steps", "save_steps", "save_secs", "keep_checkpoint_max")
+_NUMBERS = ("max_steps", "eval_steps", "log_steps", "save_steps", "save_secs", "keep_checkpoint_max")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Conf:
     eval_steps: int | None = 100
     log_steps: int = 100
     save_steps: int | None = 100
-    save_secs: int | None = None
+    save_secs: float | None = None
     keep_checkpoint_max: int = 5
     session_config: Any = None
     run_config: Any = None
@@ -143,9 +144,6 @@ def read_conf(conf: type, fn_args: FnArgs, where: str) -> Conf:
     for name in _OF_DEEPREC:
         if values.get(name):
             logging.info("%s: %s is for DeepRec's TensorFlow, and means nothing here.", where, name)
-    settings = {field.name for field in dataclasses.fields(Conf)} - {"where", "train_set", "eval_set", "params"}
-    given = {name: value for name, value in values.items() if name in settings}
-    _check(given, where)
     params = values.get("params") or {}
     if not isinstance(params, Mapping):
         raise InputError(f"{where}: params must be a dict, not {params!r}.")
@@ -154,31 +152,36 @@ def read_conf(conf: type, fn_args: FnArgs, where: str) -> Conf:
         train_set=_data_set("train_set", values, where),
         eval_set=_data_set("eval_set", values, where),
         params={**params, **{name: value for name, value in config.items() if name in params}},
-        **given,
+        **_settings(values, where),
     )
 
 
-def _check(given: dict[str, Any], where: str) -> None:
-    for name in _WHOLE_NUMBERS:
+def _settings(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Returns what is given of Conf's own settings; an absent number may also be None or 0 in a conf."""
+    names = {field.name for field in dataclasses.fields(Conf)} - {"where", "train_set", "eval_set", "params"}
+    given = {name: value for name, value in values.items() if name in names}
+    for name in _NUMBERS:
         value = given.get(name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        number = isinstance(value, (int, float) if name == "save_secs" else int) and not isinstance(value, bool)
+        if value is not None and not (number and value >= 0):
             raise InputError(f"{where}: {name}={value!r} must be a whole number, not below 0.")
-    for name in ("max_steps", "eval_steps", "log_steps", "save_steps", "save_secs"):
-        given.update({name: None} if name in given and not given[name] else {})
-    if given.get("save_secs") and given.get("save_steps"):
-        raise InputError(
-            f"{where}: save_steps={given['save_steps']} and save_secs={given['save_secs']}: give one of them."
-        )
-    if given.get("save_secs") or ("save_steps" in given and not given["save_steps"]):
-        given.setdefault("save_steps", None)
-        if not given.get("save_secs"):
-            raise InputError(f"{where}: save_steps=None without save_secs saves nothing; give one of them.")
-    if "log_steps" in given and not given["log_steps"]:
+    by_steps, by_secs = given.get("save_steps"), given.get("save_secs")
+    if by_steps and by_secs:
+        raise InputError(f"{where}: save_steps={by_steps} and save_secs={by_secs}: give one of them.")
+    for name in ("max_steps", "eval_steps", "save_steps", "save_secs"):
+        if name in given:
+            given[name] = given[name] or None
+    if by_secs:
+        given["save_steps"] = None  # DLRover's default of 100 stayed, and TensorFlow takes only one of them
+    elif "save_steps" in given and not by_steps:
+        raise InputError(f"{where}: save_steps={by_steps!r} without save_secs saves nothing; give one of them.")
+    if not given.get("log_steps", 1):
         del given["log_steps"]
-    if not isinstance(given.get("model_dir", ""), (str, type(None))):
-        given["model_dir"] = str(given["model_dir"])  # a path object
+    if given.get("model_dir") is not None:
+        given["model_dir"] = os.fspath(given["model_dir"])
     if given.get("compare_fn") is not None and not callable(given["compare_fn"]):
         raise InputError(f"{where}: compare_fn={given['compare_fn']!r} is not a function of (best, current).")
+    return given
 
 
 def _data_set(name: str, values: Mapping[str, Any], where: str) -> DataSet:
@@ -190,14 +193,14 @@ def _data_set(name: str, values: Mapping[str, Any], where: str) -> DataSet:
         raise InputError(f"{where}: {name} has no columns. Give a tuple of Column.create(name=…, dtype=…, is_label=…).")
     # An evaluation is one pass over its data, unless the conf says so for that very set.
     epochs = values.get("epoch") or _EPOCHS if name == "train_set" else 1
-    sizes = {
+    sizes: dict[str, Any] = {
         "batch_size": given.get("batch_size") or values.get("batch_size") or _BATCH_SIZE,
         "epoch": given.get("epoch") or epochs,
     }
     for key, value in sizes.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InputError(f"{where}: {name}[{key!r}] is {value!r}; it must be a whole number above 0.")
-    delims = {key: given[key] for key in ("field_delim", "value_delim") if given.get(key)}
+    delims: dict[str, Any] = {key: given[key] for key in ("field_delim", "value_delim") if given.get(key)}
     for key, value in delims.items():
         if not isinstance(value, str) or len(value) != 1:
             raise InputError(f"{where}: {name}[{key!r}] is {value!r}; it must be one character.")

@@ -102,7 +102,7 @@ def _with_constructor(made_by: Any) -> Any:
     def __init__(self: Any, model_dir: str, config: Any, params: dict[str, Any]) -> None:
         self.run_config = config
         takes_params = {"params": params} if "params" in inspect.signature(self.model_fn).parameters else {}
-        made_by.__init__(self, self.model_fn, model_dir, config, **takes_params)
+        tf.estimator.Estimator.__init__(self, self.model_fn, model_dir, config, **takes_params)
 
     return type(made_by.__name__, (made_by,), {"__init__": __init__, "__module__": made_by.__module__})
 
