@@ -216,6 +216,38 @@ def test_a_reader_of_plain_data_is_read_by_several(attributes: dict[str, Any]) -
     assert len(threads) > 1
 
 
+_guard = threading.RLock()
+
+
+class Base:
+    """A base class whose own ways to read take a lock, which the reader below does not use."""
+
+    def read_data_by_index_range(self, start: int, end: int) -> Any:
+        with _guard:
+            return []
+
+    def read_range(self, start: int, end: int) -> Any:
+        return self.read_data_by_index_range(start, end)
+
+
+class Inherited(Base):
+    def read_data_by_index_range(self, start: int, end: int) -> Any:
+        return Reader().read_data_by_index_range(start, end)
+
+
+class InheritedRandom(Base):
+    def read_data_by_index_range(self, start: int, end: int) -> Any:
+        return Reader().read_data_by_index_range(start, end) if GENERATOR.random() < 2 else []
+
+
+@pytest.mark.parametrize(("kind", "most"), [(Inherited, 4), (InheritedRandom, 1)])
+def test_what_a_base_class_locks_does_not_matter(kind: type[Base], most: int) -> None:
+    numbers, threads = numbers_and_threads(rows_of(kind()))
+
+    assert numbers == list(range(SIZE))
+    assert (len(threads) > 1) == (most > 1)
+
+
 def test_a_seeded_reader_gives_the_rows_that_it_gives_without_threads() -> None:
     class Fake:
         def read_data_by_index_range(self, start: int, end: int) -> Iterator[str]:
@@ -505,6 +537,12 @@ def test_a_plain_reader_gives_blocks_that_grow() -> None:
     assert [len(block) for block in iterate_rows(Plain(rows[:20]), most=4)] == [1, 2, 4, 4, 4, 4, 1]
 
 
+def test_a_function_may_stand_for_a_plain_reader() -> None:
+    assert [block.tolist() for block in iterate_rows(lambda: ["a", "b", "c"])] == [[b"a"], [b"b", b"c"]]
+    assert [block.tolist() for block in iterate_rows(Plain(["a"]).iterator)] == [[b"a"]]
+    assert list(iterate_rows(Plain([]))) == []
+
+
 @pytest.mark.parametrize("skip", [1, 700, 1000, 2000])
 def test_rows_at_the_begin_can_be_left_out(skip: int) -> None:
     rows = [b"%d" % i for i in range(1000)]
@@ -534,8 +572,8 @@ def test_a_plain_reader_may_be_endless() -> None:
 def test_wrong_rows_of_a_plain_reader_are_told() -> None:
     with pytest.raises(RowsError, match=r"Plain.iterator\(\): row 6 is of type int: 7"):
         list(iterate_rows(Plain(["x"] * 6 + [7]), skip=4))
-    with pytest.raises(InputError, match=r"Plain.iterator\(\) gave no rows. If it did before: each call must begin"):
-        list(iterate_rows(Plain([])))
+    with pytest.raises(RowsError, match=r"Plain.iterator\(\): row 0 is None"):
+        list(iterate_rows(Plain([None]).iterator))
     reader = Plain([])
     reader.iterator = lambda: "1,2"  # type: ignore[method-assign]
     with pytest.raises(RowsError, match=r"Plain.iterator\(\) returned of type str"):
