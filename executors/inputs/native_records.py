@@ -8,8 +8,10 @@ Usage:
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import itertools
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -23,6 +25,7 @@ from .reader_errors import ReaderErrors
 from .record_files import is_gzipped
 
 _RECORDS_AT_ONCE = 4096
+_PLACE = re.compile(r"\w+ record at \d+")  # of TensorFlow's messages: "corrupted record at 198", the byte
 
 
 def tf_record_dataset(paths: Sequence[str]) -> tf.data.Dataset:
@@ -37,6 +40,24 @@ def tf_record_dataset(paths: Sequence[str]) -> tf.data.Dataset:
     return dataset
 
 
+def first_tf_records(paths: Sequence[str], count: int) -> list[bytes]:
+    """Returns the first records of some files.
+
+    Args:
+      paths: The files.
+      count: How many records, if there are so many.
+
+    Raises:
+      tf.errors.DataLossError: When a file is damaged.
+    """
+    with _session() as session:
+        batch = tf.compat.v1.data.make_one_shot_iterator(tf_record_dataset(paths).take(count).batch(count)).get_next()
+        try:
+            return list(session.run(batch))
+        except tf.errors.OutOfRangeError:
+            return []
+
+
 def check_tf_records(paths: Sequence[str]) -> None:
     """Reads files to the end; called when tf.data has met a damaged one, since it does not say which.
 
@@ -45,11 +66,19 @@ def check_tf_records(paths: Sequence[str]) -> None:
     """
     for path in paths:
         try:
-            for _ in tf_record_dataset([path]).batch(_RECORDS_AT_ONCE):
-                pass
+            with _session() as session:
+                session.run(tf_record_dataset([path]).reduce(0, lambda count, _: count))
         except tf.errors.DataLossError as error:
-            what = error.message.partition("}} ")[2].partition(" [Op:")[0]  # "corrupted record at 198", the byte
-            raise InputError(f"{path}: the TFRecord file is damaged or cut off: {what or error.message}.") from error
+            found = _PLACE.search(error.message)
+            what = found[0] if found else error.message
+            raise InputError(f"{path}: the TFRecord file is damaged or cut off: {what}.") from error
+
+
+@contextlib.contextmanager
+def _session() -> Iterator[Any]:
+    """Enters a session: where TensorFlow behaves as version 1 does, a dataset cannot be iterated in Python."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        yield session
 
 
 def line_dataset(paths: Sequence[str], errors: ReaderErrors) -> tf.data.Dataset:

@@ -43,12 +43,13 @@ def find_record_files(origins: Sequence[str]) -> list[str]:
     return list(files)
 
 
-def kind_of(files: Iterable[str], columns_wanted: bool) -> tuple[str, list[str]]:
+def kind_of(files: Iterable[str], columns_wanted: bool, otherwise: str | None = None) -> tuple[str, list[str]]:
     """Tells the kind of files by their names, and by their first bytes where the name says nothing.
 
     Args:
       files: The files; empty ones may be among them.
       columns_wanted: Whether CSV is to be read by columns; else it is lines of text, as in ElasticDL's last versions.
+      otherwise: The kind of files that nothing tells the kind of; None if there should be none.
 
     Returns:
       The kind, one of READER_TYPES, and the files that are not empty.
@@ -58,8 +59,8 @@ def kind_of(files: Iterable[str], columns_wanted: bool) -> tuple[str, list[str]]
     """
     kinds: dict[str, list[str]] = {}
     for path in files:
-        if file_io.size_of(path):
-            kinds.setdefault(_kind_of_file(path, columns_wanted), []).append(path)
+        if not _is_empty(path):
+            kinds.setdefault(_kind_of_file(path, columns_wanted, otherwise), []).append(path)
     if not kinds:
         raise InputError(f"{', '.join(files)}: there are no records; every file is empty.")
     if len(kinds) > 1:
@@ -89,7 +90,12 @@ def _nothing_there(origin: str) -> str:
     return f"{origin}: there is no such file, and nothing matches it as a pattern.{did_you_mean(name, beside)}"
 
 
-def _kind_of_file(path: str, columns_wanted: bool) -> str:
+def _is_empty(path: str) -> bool:
+    """Returns whether there is nothing in a file; that of a shard without records may be gzipped nothing."""
+    return not file_io.size_of(path) or (is_gzipped(path) and not _unzipped_head(path))
+
+
+def _kind_of_file(path: str, columns_wanted: bool, otherwise: str | None) -> str:
     name = path.lower().removesuffix(".gz")
     if name.endswith(".csv"):
         return CSV if columns_wanted else TEXT
@@ -102,6 +108,8 @@ def _kind_of_file(path: str, columns_wanted: bool) -> str:
         return RECORD_IO
     if _begins_tf_record(_unzipped_head(path) if head.startswith(_GZIP_MAGIC) else head):
         return TF_RECORD
+    if otherwise is not None:
+        return otherwise
     raise InputError(
         f"{path}: it begins with {head.hex(' ')}, which is neither RecordIO nor a TFRecord, nor does its name tell "
         "what it is. Say it: reader_type='CSV', 'Text', 'Parquet', … in --data_reader_params."

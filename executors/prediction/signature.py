@@ -26,6 +26,9 @@ from ..inputs.columns import BYTES, FLOAT, INT
 from ..op_packages import import_packages_for
 
 _DEFAULTS = ("serving_default", "predict")
+# What stands before the same signature over tf.Examples, where it takes each column of a DLRover conf as a vector. That
+# one has for a missing value what the model was trained with in its place, and takes any number of values.
+_OF_EXAMPLES = "examples:"
 _PARSERS = ("ParseExampleV2", "ParseExample", "ParseSingleExample")
 # They take serialized records as well, of other kinds or with keys that nothing here reads.
 _OTHER_PARSERS = ("ParseSequenceExampleV2", "ParseSequenceExample", "ParseSingleSequenceExample", "DecodeProtoV2")
@@ -129,7 +132,7 @@ def _choose(there: list[str], name: str | None, model: str) -> str:
         return name
     for default in _DEFAULTS:
         if default in there:
-            return default
+            return _OF_EXAMPLES + default if _OF_EXAMPLES + default in there else default
     if len(there) != 1:
         wanted = " or ".join(_DEFAULTS)
         raise InputError(f"--model {model} has no signature {wanted}; it has {known}. Choose with --signature.")

@@ -370,6 +370,9 @@ def test_the_default_signature(ask: Ask, tmp_path: pathlib.Path) -> None:
     assert predict.output.splitlines()[0] == '{"y": 3.0}'
     only = CliRunner().invoke(predict_command, [*line, str(saved("b", anything=built.double))])
     assert only.output.splitlines()[0] == '{"y": 2.0}'
+    # As the exports of DLRover confs have it: the same over tf.Examples, where a value may be missing.
+    both = saved("d", **{"serving_default": built.double, "examples:serving_default": built.triple})
+    assert CliRunner().invoke(predict_command, [*line, str(both)]).output.splitlines()[0] == '{"y": 3.0}'
     with pytest.raises(InputError, match=r"it has double, triple. Choose with --signature"):
         ask(tmp_path / "x.csv", model=saved("c", double=built.double, triple=built.triple))
 

@@ -82,7 +82,7 @@ class Columns:
         return self._split(parse_examples(examples, self.fields, self.kinds, self.value_delim))
 
     def under(self, header: Sequence[str]) -> Columns:
-        """Returns the columns for rows whose fields are in the order of a header; itself if that names not all of them."""
+        """Returns the columns for rows with their fields in a header's order; itself if that lacks the name of one."""
         known = {field.name: field for field in self.fields}
         if any(header.count(name) != 1 for name in known):
             return self

@@ -12,6 +12,7 @@ Each is a `Source`. None shuffles: DLRover did not.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 from collections.abc import Iterator, Sequence
@@ -20,18 +21,20 @@ from typing import Any, Protocol
 import tensorflow.compat.v1 as tf
 from absl import logging
 
-from ... import file_io
+from ...dlrover.file_reader import FileReader
+from ...dlrover.joined_reader import JoinedReader
 from ...dlrover.path_util import reader_for
 from ...errors import InputError
-from ...inputs.delimited import check_rows, looks_like_data
+from ...inputs.delimited import check_rows, looks_like_data, split_row
 from ...inputs.native_records import check_tf_records, tf_record_dataset
 from ...inputs.range_reader import batches, count_rows, iterate_rows, read_ranges
 from ...inputs.reader_errors import ReaderErrors
-from ...inputs.reader_params import TF_RECORD
-from ...inputs.record_files import kind_of
+from ...inputs.reader_params import CSV, TEXT, TF_RECORD
+from ...inputs.record_files import find_record_files, kind_of
 from ...inputs.shard_ledger import ShardLedger
 from .columns import Columns
 from .conf import DataSet
+from .examples import kinds_in
 
 _SCOPE = "conf_input"
 _BATCHES_AHEAD = 4
@@ -40,7 +43,13 @@ _ROWS_EXAMINED = 1_000_000
 
 
 class Source(Protocol):
-    """Rows in their order, and a position in them."""
+    """Rows in their order, and a position in them.
+
+    Attributes:
+      columns: What the rows hold.
+    """
+
+    columns: Columns
 
     def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
         """Returns a dataset of string vectors, and what has to be fed when its iterator is initialized."""
@@ -71,8 +80,8 @@ class Batches:
 
     records: Any
 
-    def __init__(self, data: DataSet, columns: Columns, source: Source) -> None:
-        self.columns = columns
+    def __init__(self, data: DataSet, source: Source) -> None:
+        self.columns = source.columns
         self.takes_examples = isinstance(source, ExampleSource)
         self._batch_size = data.batch_size
         self._source = source
@@ -106,7 +115,7 @@ class Batches:
         return self._source.position()
 
     def explain(self) -> None:
-        """Raises what the reader has raised, or what is wrong with the rows that come next, if that can be found out."""
+        """Raises what the reader has raised, or what is wrong with the next rows, if that can be found out."""
         self._errors.reraise()
         self._source.examine()
 
@@ -154,15 +163,26 @@ def open_source(data: DataSet, columns: Columns, files: Sequence[str], where: st
 def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where: str) -> Source:
     if data.reader is not None or data.path:
         logging.info("%s: reading %s, which the run gives, in place of the conf's own.", where, ", ".join(patterns))
-    files = sorted(file for pattern in patterns for file in file_io.glob(pattern))
-    kind, files = kind_of(files, columns_wanted=True)
+    kind, files = kind_of(find_record_files(patterns), columns_wanted=True, otherwise=TEXT)
     if kind == TF_RECORD:
-        return ExampleSource(data, columns, files)
-    reader = reader_for([f"file://{file}" for file in files])
-    first = reader.header()
-    # Nobody said whether there is a header; a row of words where numbers are wanted is one.
-    reader.skip_header = first is not None and not looks_like_data(first, columns.fields, columns.field_delim)
-    return RangeSource(data, columns, reader, where)
+        kinds = kinds_in(files, columns.fields, where)
+        return ExampleSource(data, dataclasses.replace(columns, kinds=kinds), files)
+    if kind not in (CSV, TEXT):
+        raise InputError(
+            f"{where}: {files[0]} is {kind}. What a run can give in place of the conf's reader are TFRecords of "
+            "tf.Examples, and delimited text."
+        )
+    readers = [FileReader(file) for file in files]
+    headers = [reader.header() or "" for reader in readers]
+    # Nobody said whether these are headers. Names of all columns are one, and words where numbers are wanted.
+    named = columns.under(_names(headers[0], columns.field_delim))
+    has_header = named is not columns or not looks_like_data(headers[0], columns.fields, columns.field_delim)
+    for file, header in zip(files, headers, strict=True):
+        if has_header and header != headers[0]:
+            raise InputError(f"{where}: {files[0]} begins with the header {headers[0]!r}, and {file} with {header!r}.")
+    for reader in readers:
+        reader.skip_header = has_header
+    return RangeSource(data, named, JoinedReader(readers), where)
 
 
 class RangeSource:
@@ -170,7 +190,7 @@ class RangeSource:
 
     def __init__(self, data: DataSet, columns: Columns, reader: Any, where: str) -> None:
         self._data = data
-        self._columns = columns
+        self.columns = columns
         self._reader = reader
         self._where = where
         self._name = str(getattr(reader, "path", None) or getattr(reader, "_path", None) or type(reader).__qualname__)
@@ -185,13 +205,13 @@ class RangeSource:
 
     def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
         """See Source."""
-        return self._columns.decode(rows)
+        return self.columns.decode(rows)
 
     def examine(self) -> None:
         """See Source."""
         left = ShardLedger.from_json(self.position())
         first = left.done % self._size
-        _examine(read_ranges(self._reader, left), self._columns, first, self._place)
+        _examine(read_ranges(self._reader, left), self.columns, first, self._place)
 
     def restart(self, position: str | None) -> None:
         """See Source."""
@@ -221,7 +241,7 @@ class RangeSource:
     def _warn_of_lost_row(self) -> None:
         """Says so when a header is skipped that does not look like one: DLRover lost the first row of such files."""
         header = self._reader.header() if _skips_header(self._reader) else None
-        if header and looks_like_data(header, self._columns.fields, self._columns.field_delim):
+        if header and looks_like_data(header, self.columns.fields, self.columns.field_delim):
             logging.warning(
                 "%s: the first row of %s is skipped as a header, but looks like data: %r. If it is, use "
                 "FileReader(path, skip_header=False).",
@@ -235,7 +255,7 @@ class StreamSource:
     """Rows of an iterator, which cannot be entered in the middle: to resume, the rows before are read and left out."""
 
     def __init__(self, data: DataSet, columns: Columns, iterator: Any, where: str) -> None:
-        self._columns = columns
+        self.columns = columns
         self._epochs = data.epoch
         self._where = where
         self._iterator = iterator
@@ -247,11 +267,11 @@ class StreamSource:
 
     def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
         """See Source."""
-        return self._columns.decode(rows)
+        return self.columns.decode(rows)
 
     def examine(self) -> None:
         """See Source."""
-        _examine(self._blocks(), self._columns, self._trained, lambda row: f"{self._where}: the reader's row {row + 1}")
+        _examine(self._blocks(), self.columns, self._trained, lambda row: f"{self._where}: the reader's row {row + 1}")
 
     def restart(self, position: str | None) -> None:
         """See Source."""
@@ -285,7 +305,7 @@ class ExampleSource:
     """tf.Examples out of TFRecords, by the names of the columns."""
 
     def __init__(self, data: DataSet, columns: Columns, files: Sequence[str]) -> None:
-        self._columns = columns
+        self.columns = columns
         self._epochs = data.epoch
         self._files = files
         self._trained = 0
@@ -298,7 +318,7 @@ class ExampleSource:
 
     def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
         """See Source."""
-        return self._columns.parse(rows)
+        return self.columns.parse(rows)
 
     def examine(self) -> None:
         """See Source."""
@@ -317,6 +337,14 @@ class ExampleSource:
         return json.dumps({"rows": self._trained})
 
 
+def _names(header: str, delim: str) -> list[str]:
+    try:
+        fields = split_row(header.encode("utf-8", "surrogateescape"), delim)
+    except ValueError:
+        return []  # it is no header
+    return [field.decode("utf-8", "replace").strip() for field in fields]
+
+
 def _skips_header(reader: Any) -> bool:
     return bool(getattr(reader, "skip_header", False)) and callable(getattr(reader, "header", None))
 
@@ -325,7 +353,8 @@ def _examine(blocks: Iterator[Any], columns: Columns, first: int, place: Any) ->
     """Looks for a row that cannot be decoded, among as many as anyone would wait for."""
     looked_at = 0
     for block in blocks:
-        check_rows(list(block), columns.fields, columns.field_delim, columns.value_delim, first + looked_at, place)
+        fields = columns.row or columns.fields
+        check_rows(list(block), fields, columns.field_delim, columns.value_delim, first + looked_at, place)
         looked_at += len(block)
         if looked_at >= _ROWS_EXAMINED:
             return

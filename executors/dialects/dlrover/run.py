@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -73,7 +74,7 @@ class _Job:
         own = self._config.get(OWN_MODEL_DIR)
         if own and not conf.model_dir:
             raise InputError(f"{conf.where} has no model_dir: the job has to know where to keep its checkpoints.")
-        self._model_dir = conf.model_dir if own else at_work(fn_args).serving_model_dir
+        self._model_dir: str = conf.model_dir if own and conf.model_dir else at_work(fn_args).serving_model_dir
         self._fn_args = fn_args
         self._batches: list[Batches] = []
 
@@ -92,7 +93,9 @@ class _Job:
         checkpoints = CheckpointHook(estimator, training, conf.save_steps, conf.save_secs)
         position = DataPositionHook(training, self._model_dir, anew=bool(self._config.get(ANEW)))
         with_label = bool(self._config.get(LABEL_IN_SIGNATURE))
-        receiver_fn = serving_input_receiver_fn(evaluation.columns, training.takes_examples, with_label)
+        kinds = {**training.columns.kinds, **evaluation.columns.kinds}
+        columns = dataclasses.replace(evaluation.columns, kinds=kinds)
+        receiver_fn = serving_input_receiver_fn(columns, training.takes_examples, with_label)
         return EstimatorJob(
             estimator,
             tf.estimator.TrainSpec(training.training_input, conf.max_steps, hooks=[position, checkpoints]),
@@ -117,7 +120,7 @@ class _Job:
 
     def _open(self, data: Any, files: Any, dense: bool) -> Batches:
         columns = Columns.of(data, self._conf.where, dense)
-        batches = Batches(data, columns, open_source(data, columns, files or (), self._conf.where))
+        batches = Batches(data, open_source(data, columns, files or (), self._conf.where))
         self._batches.append(batches)
         return batches
 

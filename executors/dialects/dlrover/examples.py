@@ -1,0 +1,138 @@
+"""tf.Examples as the columns of a conf, by name.
+
+A column says how text is to be read. In a tf.Example it has been read already, to int64, float32 or bytes, and not by
+the conf's types: TFX's ExampleGen makes int64 of a column where all numbers are whole, and where all words are digits.
+So a column is parsed as what the examples hold, and then made what the conf says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+from google.protobuf.message import DecodeError
+
+from ...errors import InputError
+from ...inputs.delimited import Field, split_values
+from ...inputs.native_records import first_tf_records
+
+_RECORDS = 10_000  # a feature that is in none of so many is taken for what the conf says
+_KINDS = {"int64_list": tf.int64, "float_list": tf.float32, "bytes_list": tf.string}
+_DIGITS = 9  # behind the point: more than a float32 has
+
+
+def kinds_in(files: Sequence[str], fields: Sequence[Field], where: str) -> dict[str, Any]:
+    """Looks up what the tf.Examples in TFRecord files hold.
+
+    Args:
+      files: The files.
+      fields: The columns.
+      where: The data set, for messages.
+
+    Returns:
+      {column: tf.int64, tf.float32 or tf.string}, without those that are not in the first examples.
+
+    Raises:
+      InputError: When a column cannot be made of what the examples hold; or when they have none of the columns.
+    """
+    kinds: dict[str, Any] = {}
+    for record in first_tf_records(files, _RECORDS):
+        for name, feature in _features(record, files[0]).items():
+            if kind := feature.WhichOneof("kind"):
+                kinds[name] = _KINDS[kind]
+        if all(field.name in kinds for field in fields):
+            break
+    if not any(field.name in kinds for field in fields):
+        raise InputError(
+            f"{where}: the examples in {files[0]} have none of the columns {', '.join(f.name for f in fields)}; they "
+            f"have {', '.join(sorted(kinds)) or 'no features'}."
+        )
+    for field in fields:
+        kind = kinds.get(field.name, _natural(field.dtype))
+        if not _can_become(kind, field):
+            raise InputError(
+                f"{where}: the column {field.name!r} is {field.dtype.name}, and the examples in {files[0]} hold "
+                f"{kind.name} there. Give it the dtype {'float32' if kind.is_floating else kind.name!r}."
+            )
+    return {field.name: kinds[field.name] for field in fields if field.name in kinds}
+
+
+def parse_examples(
+    examples: Any, fields: Sequence[Field], kinds: Mapping[str, Any], value_delim: str
+) -> dict[str, Any]:
+    """Returns columns out of serialized tf.Examples; a value that is missing is 0 or "", as an empty field is.
+
+    Args:
+      examples: String vector, [batch].
+      fields: The columns.
+      kinds: What the examples hold, as of `kinds_in`; of other columns, what their type is nearest to.
+      value_delim: What separates the values in the text of a sparse column.
+
+    Returns:
+      {name: tensor [batch] of the column's dtype, or SparseTensor [batch, most values of a row]}.
+    """
+    spec: dict[str, Any] = {}
+    for field in fields:
+        kind = kinds.get(field.name, _natural(field.dtype))
+        if field.is_sparse or (field.dtype == tf.string and kind != tf.string):
+            spec[field.name] = tf.io.VarLenFeature(kind)
+        else:  # a FixedLenFeature does without a feature, but not without a value in one, as CsvExampleGen writes it
+            spec[field.name] = tf.io.FixedLenSequenceFeature([], kind, allow_missing=True)
+    parsed = tf.io.parse_example(examples, spec)
+    return {field.name: _as_column(parsed[field.name], field, value_delim) for field in fields}
+
+
+def joined(values: Any, delim: str) -> Any:
+    """Returns the values of each row of a SparseTensor as one string, as a field of a row holds them."""
+    text = values.values
+    if text.dtype.is_floating:
+        text = tf.strings.as_string(text, precision=_DIGITS, scientific=True)
+    elif text.dtype != tf.string:
+        text = tf.strings.as_string(text)
+    rows = tf.RaggedTensor.from_sparse(tf.SparseTensor(values.indices, text, values.dense_shape))
+    return tf.strings.reduce_join(rows, axis=-1, separator=delim)
+
+
+def _as_column(parsed: Any, field: Field, value_delim: str) -> Any:
+    if field.is_sparse:
+        if parsed.dtype == tf.string:  # the text of a CSV's field, or one value each
+            return split_values(joined(parsed, value_delim), field, value_delim)
+        return tf.SparseTensor(parsed.indices, _cast(parsed.values, field.dtype), parsed.dense_shape)
+    if isinstance(parsed, tf.SparseTensor):  # numbers that are to be text, of which there is none where one is missing
+        text = _cast(parsed.values, tf.string)
+        return joined(tf.SparseTensor(parsed.indices, text, parsed.dense_shape), value_delim)
+    return _cast(_only_value(parsed, field.name), field.dtype)
+
+
+def _only_value(padded: Any, name: str) -> Any:
+    """Returns the values of a [batch, most values of a row] tensor as a vector, with 0 or "" for rows without one."""
+    several = f"a tf.Example has several values of {name}; that takes a column with is_sparse=True"
+    with tf.control_dependencies([tf.debugging.assert_less(tf.shape(padded)[1], 2, message=several)]):
+        return tf.pad(padded, [[0, 0], [0, 1]], constant_values="" if padded.dtype == tf.string else 0)[:, 0]
+
+
+def _cast(values: Any, dtype: Any) -> Any:
+    if values.dtype == dtype:
+        return values
+    if dtype == tf.string:
+        return tf.strings.as_string(values, shortest=bool(values.dtype.is_floating))
+    return tf.cast(values, dtype)
+
+
+def _features(record: bytes, file: str) -> Mapping[str, Any]:
+    try:
+        features: Mapping[str, Any] = tf.train.Example.FromString(record).features.feature
+    except DecodeError as error:
+        raise InputError(f"{file} is a TFRecord file, but not of tf.Examples: {error}.") from error
+    return features
+
+
+def _natural(dtype: Any) -> Any:
+    return tf.string if dtype == tf.string else tf.float32 if dtype.is_floating else tf.int64
+
+
+def _can_become(kind: Any, field: Field) -> bool:
+    if kind == tf.string:
+        return bool(field.dtype == tf.string or field.is_sparse)
+    return bool(kind == tf.int64 or not (field.dtype.is_integer or field.dtype == tf.bool))
