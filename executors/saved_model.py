@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from absl import logging
@@ -80,6 +80,7 @@ def check_saved_model(
     skip: Sequence[str] = (),
     op_packages: Sequence[str] = (),
     shown_as: str = "",
+    environment: Mapping[str, str] | None = None,
     timeout: float | None = None,
 ) -> CheckReport:
     """Checks the SavedModel that a training module wrote.
@@ -95,6 +96,7 @@ def check_saved_model(
       skip: Names of checks to leave out, of `options.CHECKS`.
       op_packages: Packages to import first because they register TensorFlow ops.
       shown_as: The folder's name in messages, when the check is made on a copy of it.
+      environment: Variables for the fresh process, such as which Keras `tf.keras` is: TensorFlow imports one of them.
       timeout: Seconds that the fresh process may take.
 
     Raises:
@@ -130,7 +132,7 @@ def check_saved_model(
             "skip": list(skip),
             "op_packages": list(op_packages),
         },
-        environment={"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"},
+        environment={"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})},
         timeout=timeout,
         quiet=True,
     )

@@ -183,6 +183,7 @@ class _Run:
             skip=self.options.skip_checks,
             op_packages=op_packages,
             shown_as=final,
+            environment=keras_version.KerasChoice(**self.record.keras).environment(),
             timeout=self.options.timeout,
         )
         self.record.check = dataclasses.asdict(report)

@@ -150,7 +150,7 @@ def save_objects(estimator: Any) -> None:
         spec = build(features, labels, mode, config)
         theirs = spec.scaffold.saver if spec.scaffold is not None else None
         if theirs is None and not _holds_names(estimator.model_dir):
-            theirs = _object_saver()
+            theirs = _ExportSaver() if mode == tf.estimator.ModeKeys.PREDICT else _object_saver()
             scaffold = tf.train.Scaffold(saver=theirs, copy_from_scaffold=spec.scaffold)
             spec = spec._replace(scaffold=scaffold)
         setattr(estimator, _SAVER, theirs)
@@ -162,6 +162,18 @@ def save_objects(estimator: Any) -> None:
 def _holds_names(model_dir: str) -> bool:
     latest = tf.train.latest_checkpoint(model_dir)
     return latest is not None and not tf.train.load_checkpoint(latest).has_tensor(trackable.OBJECT_GRAPH_PROTO_KEY)
+
+
+class _ExportSaver(tf.train.Saver):  # type: ignore[misc]
+    """Restores variables by the object graph, and saves them by name, as a SavedModel of TensorFlow 1 has them."""
+
+    def __init__(self) -> None:
+        super().__init__(sharded=True)
+        self._objects = _object_saver()
+
+    def restore(self, sess: Any, save_path: str) -> None:
+        """Restores a checkpoint."""
+        self._objects.restore(sess, save_path)
 
 
 def _object_saver() -> Any:

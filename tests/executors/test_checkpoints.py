@@ -59,7 +59,7 @@ def model_fn(features, labels, mode, params):
     counted = tf.scatter_add(seen, features["x"], tf.ones_like(features["x"], tf.int32))
     own = tf.train.Saver([bias, seen, tf.train.get_global_step()]) if params.get("own_saver") else None
     return tf.estimator.EstimatorSpec(
-        mode, bias, loss, tf.group(train_op, counted), scaffold=tf.train.Scaffold(saver=own)
+        mode, tf.identity(bias), loss, tf.group(train_op, counted), scaffold=tf.train.Scaffold(saver=own)
     )
 
 def train(folder, steps, **params):
@@ -83,6 +83,17 @@ found["seen"] = np.bincount(tf.train.load_variable(latest, "seen/.ATTRIBUTES/VAR
 found["kept"] = [path.rpartition("-")[2] for path in tf.train.get_checkpoint_state(here).all_model_checkpoint_paths]
 numbers = lambda: tf.data.Dataset.range(8).batch(4).map(lambda x: ({"x": x}, x))
 found["evaluated at"] = int(estimator.evaluate(numbers, steps=1)["global_step"])
+
+def receiver_fn():
+    inputs = {"x": tf.placeholder(tf.int64, [None])}
+    return tf.estimator.export.ServingInputReceiver(inputs, inputs)
+exported = estimator.export_saved_model(FOLDER + "/export", receiver_fn).decode()
+found["exported"] = [name for name, _ in tf.train.list_variables(exported + "/variables/variables")]
+same = [
+    tf.train.load_variable(exported + "/variables/variables", "dense/kernel"),
+    tf.train.load_variable(latest, "dense/kernel/.ATTRIBUTES/VARIABLE_VALUE"),
+]
+found["same"] = bool((same[0] == same[1]).all())
 
 # An older checkpoint, by the Estimator alone: it trains on, and the data begins at its first record.
 old = FOLDER + "/old"
@@ -155,6 +166,8 @@ def test_variables_are_saved_by_the_object_graph_unless_a_saver_or_the_folder_sa
     assert sorted(found["names in old"]) == sorted([*weights, position])
     assert sorted(found["own"]) == sorted(["dense/bias", "global_step", "seen", position])
     assert found["evaluated at"] == 40
+    assert sorted(found["exported"]) == weights  # as TensorFlow 1 reads a SavedModel's
+    assert found["same"] is True
 
 
 @pytest.mark.legacy
