@@ -444,6 +444,12 @@ def reading_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "range reader"]
 
 
+def wait_for_end(threads: set[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join(timeout=5)
+        assert not thread.is_alive(), "a thread still reads or waits"
+
+
 def test_closing_ends_the_threads() -> None:
     class Slow(Reader):
         def read_data_by_index_range(self, start: int, end: int) -> Iterator[str]:
@@ -451,39 +457,37 @@ def test_closing_ends_the_threads() -> None:
                 time.sleep(0.001 if start < 100 else 0.1)
                 yield row
 
-    before = len(reading_threads())
+    before = set(reading_threads())
     blocks = read_ranges(Slow(), ShardLedger(10**6, 100, 1))
     next(blocks)
-    assert len(reading_threads()) > before
+    ours = set(reading_threads()) - before
+    assert ours
 
     blocks.close()  # 100 rows of a tenth of a second are not waited for
 
-    for _ in range(500):
-        if len(reading_threads()) == before:
-            return
-        time.sleep(0.01)
-    pytest.fail("a thread still reads")
+    wait_for_end(ours)
 
 
 def test_threads_end_with_the_rows() -> None:
+    before = set(reading_threads())
+
     rows_of(Reader())
 
-    for _ in range(500):
-        if not reading_threads():
-            return
-        time.sleep(0.01)
-    pytest.fail("a thread still waits")
+    wait_for_end(set(reading_threads()) - before)
 
 
 def test_a_second_iterator_waits_for_the_call_of_the_first() -> None:
     """A reader that is for one thread only never has two inside it, also when its first iterator has been closed."""
     inside = threading.Lock()
+    met: list[int] = []
 
     class Alone(Reader):
         thread_safe = False
 
         def read_data_by_index_range(self, start: int, end: int) -> Any:
-            assert inside.acquire(blocking=False), "two threads are inside"
+            if not inside.acquire(blocking=False):
+                met.append(start)
+                return []
             try:
                 time.sleep(0.03)
                 return super().read_data_by_index_range(start, end)
@@ -494,7 +498,9 @@ def test_a_second_iterator_waits_for_the_call_of_the_first() -> None:
     for _ in range(5):
         blocks = read_ranges(reader, ShardLedger(50, 5, 1))
         assert next(blocks)[0].startswith(b"0,")
+        time.sleep(0.01)  # the thread goes on reading
         blocks.close()
+    assert not met
 
 
 def test_a_reader_that_hangs_does_not_keep_the_process() -> None:
