@@ -16,6 +16,7 @@ Usage:
 from __future__ import annotations
 
 import collections
+import concurrent.futures
 import contextlib
 import itertools
 import logging
@@ -26,7 +27,6 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,8 @@ from ..raised_errors import add_note
 from .reader_errors import ReaderErrors
 from .shard_ledger import Shard, ShardError, ShardLedger
 
-_THREADS = 4  # readers mostly wait for a disk or a network; more would only hold more shards in memory
+_THREADS = 8  # for readers that wait for a disk or a network; more would only hold more shards in memory
+_PATIENCE = 0.001  # seconds that the rows of a shard may take before more threads are called for
 _MOST_IN_A_BLOCK = 1024
 _LOOKED_INTO = 1000  # items of a container, when it is looked at for changes
 _DEEPEST = 4
@@ -114,9 +115,9 @@ def read_range(reader: Any, start: int, end: int, is_stopped: Callable[[], bool]
 def read_ranges(reader: Any, ledger: ShardLedger, worker: str = "", threads: int = _THREADS) -> Iterator[Any]:
     """Yields the rows of the ledger's shards as vectors of bytes, one a shard, in the order in which they are taken.
 
-    Threads read ahead of whoever uses the rows, one shard each. The first shard is read alone. Only if that shows a
-    reader without a memory (see `reads_in_parallel`) several threads call it, else one does, in order: the rows are
-    the same as without threads, and in the same order.
+    A thread reads ahead of whoever uses the rows. The first shard is read alone. Only if that shows a reader without a
+    memory (see `reads_in_parallel`), and rows are not there when they are wanted, several threads read; else it stays
+    one. The rows are the same as without threads, and in the same order.
 
     When the iterator is closed, what has been taken and not trained stays with the worker until `ledger.release`.
 
@@ -198,8 +199,8 @@ class _Reading:
 
     def __init__(self, reader: Any, ledger: ShardLedger, worker: str, threads: int) -> None:
         self._reader, self._ledger, self._worker, self._most_threads = reader, ledger, worker, threads
-        self._waiting: collections.deque[tuple[Shard, Future[Any]]] = collections.deque()
-        self._jobs: queue.SimpleQueue[tuple[Shard, Future[Any]] | None] = queue.SimpleQueue()
+        self._waiting: collections.deque[tuple[Shard, concurrent.futures.Future[Any]]] = collections.deque()
+        self._jobs: queue.SimpleQueue[tuple[Shard, concurrent.futures.Future[Any]] | None] = queue.SimpleQueue()
         self._threads = 0
         self._is_stopped = False
         self._is_parallel: bool | None = None  # not known before the first shard has been read
@@ -211,6 +212,9 @@ class _Reading:
         self._take(1)
         while self._waiting:
             future = self._waiting[0][1]
+            if self._is_parallel and not concurrent.futures.wait([future], _PATIENCE).done:
+                # Whoever uses the rows waits for them. Where nobody does, more threads would be in each other's way.
+                self._start(self._most_threads)
             try:
                 block = future.result()
             except RowsError:
@@ -220,7 +224,6 @@ class _Reading:
                     raise
                 continue
             del self._waiting[0], future
-            self._start(self._most_threads if self._is_parallel else 1)
             self._take(self._most_threads)
             yield block
             del block
@@ -236,12 +239,12 @@ class _Reading:
             threading.Thread(target=self._run, name="range reader", daemon=True).start()
         self._threads = max(threads, self._threads)
 
-    def _take(self, most: int, read_already: Mapping[Shard, Future[Any]] | None = None) -> None:
+    def _take(self, most: int, read_already: Mapping[Shard, concurrent.futures.Future[Any]] | None = None) -> None:
         """Takes shards until `most` are waiting, and has those read that are not among the given ones."""
         while len(self._waiting) < most and (shard := self._ledger.take(self._worker)) is not None:
             future = (read_already or {}).get(shard)
             if future is None:
-                future = Future()
+                future = concurrent.futures.Future()
                 self._jobs.put((shard, future))
             self._waiting.append((shard, future))
 

@@ -15,6 +15,7 @@ from ... import cluster, file_io
 from ...errors import InputError
 from ...estimator.checkpoints import CheckpointHook, DataPositionHook, save_objects
 from ...fn_args import FnArgs
+from ...inputs.delimited import DECODE_ERRORS
 from ..estimator_training import EstimatorJob, at_work, train_and_export
 from .columns import Columns
 from .conf import Conf, read_conf
@@ -113,7 +114,7 @@ class _Job:
         """Has a reader's own exception raised, and a row that cannot be decoded named, where TensorFlow says less."""
         try:
             yield
-        except tf.errors.OpError:
+        except (tf.errors.OpError, *DECODE_ERRORS):
             for batches in self._batches:
                 batches.explain()
             raise
