@@ -12,8 +12,10 @@ import tensorflow as tf
 from generic_trainer.executors.dialects.dlrover.columns import Columns
 from generic_trainer.executors.dialects.dlrover.conf import DataSet
 from generic_trainer.executors.dialects.dlrover.data import ExampleSource, RangeSource, open_source
+from generic_trainer.executors.dialects.dlrover.run import train
 from generic_trainer.executors.dlrover.column_info import Column
 from generic_trainer.executors.errors import InputError
+from generic_trainer.executors.fn_args import FnArgs
 from generic_trainer.executors.inputs.reader_errors import ReaderErrors
 
 
@@ -130,6 +132,11 @@ def test_records_of_something_else_and_files_of_other_kinds(tmp_path: pathlib.Pa
     (tmp_path / "b.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match=r"train_set: .*b\.parquet is Parquet\. What a run can give"):
         opened([tmp_path / "b.parquet"], y="int64")
+
+
+def test_examples_that_are_transformed_are_refused() -> None:
+    with pytest.raises(InputError, match=r"conf.py: C: .* these are transformed\. Leave out the preprocessing_fn"):
+        train(object, FnArgs(transform_graph_path="transform_graph"), "conf.py: C")
 
 
 def test_a_shard_may_hold_no_records(tmp_path: pathlib.Path) -> None:

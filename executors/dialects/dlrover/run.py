@@ -43,9 +43,14 @@ def train(conf: type, fn_args: FnArgs, where: str) -> dict[str, float]:
       The last evaluation's metrics.
 
     Raises:
-      InputError: When a value of the conf, a column or a row cannot be used.
+      InputError: When a value of the conf, a column or a row cannot be used, or the examples are transformed ones.
       ModuleError: When classifier_class gives no Estimator.
     """
+    if fn_args.transform_graph_path:
+        raise InputError(
+            f"{where}: a conf's model is served raw examples, so it is trained on raw ones; and these are transformed. "
+            "Leave out the preprocessing_fn, and the Trainer's transform_graph."
+        )
     settings = read_conf(conf, fn_args, where)
     _fill_configuration(conf)
     task = cluster.task_from_environment()
