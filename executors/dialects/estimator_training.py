@@ -64,7 +64,7 @@ def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, wher
       where: The module and function, for messages.
 
     Returns:
-      The last evaluation's metrics as `eval_…`; {} from a task that does not evaluate.
+      The exported model's metrics as `eval_…`; {} from a task that does not evaluate.
 
     Raises:
       ModuleError: When nothing was exported.
@@ -73,7 +73,7 @@ def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, wher
     if task is None or task.type == cluster.MASTER:
         job = _checked(make_job(), where)
         metrics = _train(job)
-        if find_saved_model(job.estimator.model_dir) is None:
+        if not metrics or find_saved_model(job.estimator.model_dir) is None:
             # Without max_steps, or with none of them left to train, TensorFlow calls no evaluation the last one.
             metrics = _Evaluator(job).evaluate(last=True)
     elif task.type == cluster.EVALUATOR:
@@ -83,7 +83,8 @@ def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, wher
     else:
         _train(_checked(make_job(), where))
         return {}  # the evaluator exports
-    _publish(job, fn_args, where)
+    export = _publish(job, fn_args, where)
+    metrics = _metrics_of(export, job, metrics)
     return {f"eval_{name}": float(value) for name, value in metrics.items() if name != "global_step"}
 
 
@@ -162,8 +163,22 @@ def _evaluate_until_trained(job: EstimatorJob, fn_args: FnArgs) -> dict[str, Any
     return evaluator.evaluate(last=True)
 
 
-def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> None:
-    """Copies what was exported to where the trainer looks for a model."""
+def _metrics_of(export: str, job: EstimatorJob, last: dict[str, Any]) -> dict[str, Any]:
+    """Returns the metrics of an export: the last ones, or those that were logged for its step, as a BestExporter's."""
+    import tensorflow as tf
+    from tensorflow_estimator.python.estimator.early_stopping import read_eval_metrics
+
+    step_name = tf.compat.v1.GraphKeys.GLOBAL_STEP
+    variables = tf.train.load_checkpoint(os.path.join(export, "variables", "variables"))
+    step = int(variables.get_tensor(step_name)) if variables.has_tensor(step_name) else last.get(step_name)
+    if step == last.get(step_name):
+        return last
+    logged: dict[str, Any] = read_eval_metrics(job.estimator.eval_dir(job.eval_spec.name)).get(step, last)
+    return logged
+
+
+def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> str:
+    """Copies what was exported to where the trainer looks for a model; returns the export's folder."""
     export = find_saved_model(job.estimator.model_dir)
     if export is None:
         raise ModuleError(
@@ -181,6 +196,7 @@ def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> None:
         )
     if fn_args.eval_model_dir and (found := _newest(eval_models)):
         file_io.copytree(found, fn_args.eval_model_dir)
+    return export
 
 
 def _newest(folder: str) -> str | None:

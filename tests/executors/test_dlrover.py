@@ -119,6 +119,20 @@ _, folder = run("compare", conf(compare_fn=compare_fn, train_set={"epoch": 2}))
 _, folder = run("compare", conf(compare_fn=compare_fn, train_set={"epoch": 4}))
 found["compare"] = [compared, len(os.listdir(f"{folder}/export/best_exporter"))]
 
+# The loss grows with the steps, so the first evaluation's model is the best, and its metrics are those of the job.
+class Worse(Linear):
+    def model_fn(self, features, labels, mode, params):
+        step = tf.train.get_or_create_global_step()
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            return tf.estimator.EstimatorSpec(mode, features["x"])
+        with tf.control_dependencies([features["x"]]):
+            later = tf.assign_add(step, 1)
+        return tf.estimator.EstimatorSpec(mode, features["x"], tf.cast(step, tf.float32), later)
+
+metrics, folder = run("worse", conf(classifier_class=Worse, save_steps=2))
+exported = max(glob.glob(f"{folder}/export/best_exporter/*")) + "/variables/variables"
+found["worse"] = [step(folder), int(tf.train.load_variable(exported, "global_step")), metrics]
+
 # A job ends; the next one in the same folder has nothing left to train, unless it is told to begin anew.
 a_conf = conf(model_dir="again_model")
 run("again", a_conf, use_conf_model_dir=True)
@@ -260,6 +274,12 @@ def test_compare_fn_of_dlrovers_form_is_asked(found: dict[str, Any]) -> None:
     compared, exports = found["compare"]
     assert compared == [["loss", "right"]]
     assert exports == 2  # BestExporter's first of each process
+
+
+@pytest.mark.legacy
+@pytest.mark.slow
+def test_metrics_are_those_of_the_exported_model(found: dict[str, Any]) -> None:
+    assert found["worse"] == [5, 2, {"eval_loss": 2.0}]
 
 
 @pytest.mark.legacy

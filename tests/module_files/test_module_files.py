@@ -126,6 +126,27 @@ def test_clicks_by_an_adaptor(command: Command, clicks: dict[str, str], tmp_path
 
 
 @pytest.mark.slow
+def test_a_line_by_a_conf(command: Command, tmp_path: pathlib.Path) -> None:
+    done = command("dlrover", f"--conf={MODULES / 'linear_dlrover.py'}", "--seed", 1, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert metrics_of(tmp_path / "dlrover_output")["rmse"] == pytest.approx(1.12, abs=0.1)  # that of the noise
+    assert (tmp_path / "linear_model" / "model.ckpt-300.index").exists()
+
+
+@pytest.mark.slow
+def test_clicks_by_a_conf(command: Command, tmp_path: pathlib.Path) -> None:
+    fewer = '{"max_steps": 300, "save_steps": 300}'  # each evaluation builds the graph twice more
+    line = ["dlrover", f"--conf={MODULES / 'ctr_dlrover.py'}", "--seed", 1, "--custom-config", fewer]
+    done = command(*line, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    metrics = metrics_of(tmp_path / "dlrover_output")
+    assert metrics["auc"] > 0.75
+    record = json.loads((tmp_path / "dlrover_output" / "model_run" / "run.json").read_text())
+    assert "I0" not in record["check"]["signatures"]["predict"]["inputs"]
+    assert record["check"]["signatures"]["predict"]["inputs"]["C26"] == "string (?)"
+
+
+@pytest.mark.slow
 def test_tfxs_test_module_unmodified(command: Command, tmp_path: pathlib.Path) -> None:
     data = TFX / "components" / "testdata" / "transform"
     done = command(
