@@ -69,6 +69,8 @@ class Reader(ElasticReader):
         for index in range(start_index, end_index):
             x = index * 7919 % 1000 + 1
             rows.append(f"{x},{2 * x}")
+            if ROW_SECONDS:
+                time.sleep(ROW_SECONDS)
         return rows
 
 
@@ -173,6 +175,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=4000)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=20)
+    parser.add_argument("--row-seconds", type=float, default=0.0, help="How long the reader waits for each row.")
     parser.add_argument("--timeout", type=float, default=600, help="seconds after which a job is stopped")
     parser.add_argument("--side", choices=SIDES, help="only this one, without ratios")
     parser.add_argument("--quick", action="store_true", help="one pair of 50 steps: does it run at all?")
@@ -259,6 +262,7 @@ def _write_conf(folder: str, options: argparse.Namespace) -> pathlib.Path:
         "ROWS": options.rows,
         "EPOCHS": options.epochs,
         "BATCH_SIZE": options.batch_size,
+        "ROW_SECONDS": options.row_seconds,
     }
     settings = "".join(f"{name} = {value}\n" for name, value in values.items())
     path = pathlib.Path(folder)

@@ -42,6 +42,9 @@ _BATCHES_IN_SHARD = 10  # DLRover's documented default
 _ROWS_EXAMINED = 1_000_000
 
 
+_as_it_is = tf.autograph.experimental.do_not_convert  # AutoGraph would take half a second to find nothing to convert
+
+
 class Source(Protocol):
     """Rows in their order, and a position in them.
 
@@ -99,7 +102,7 @@ class Batches:
         """Builds the input of an evaluation, which begins at the first row."""
         self._source.restart(None)
         dataset, _ = self._dataset()
-        return dataset.map(lambda features, labels, _: (features, labels))
+        return dataset.map(_without_count)
 
     def begin(self, session: Any, position: str | None) -> None:
         """Begins to read in a session of the graph that `training_input` was built in."""
@@ -119,10 +122,14 @@ class Batches:
         self._errors.reraise()
         self._source.examine()
 
+    @_as_it_is
+    def _decoded(self, rows: Any) -> tuple[Any, Any, Any]:
+        return (*self._source.decode(rows), tf.shape(rows)[0])
+
     def _dataset(self) -> tuple[Any, dict[Any, Any]]:
         with tf.name_scope(_SCOPE):  # none of the model's names is taken
             rows, fed = self._source.batches(self._batch_size, self._errors)
-            parsed = rows.map(lambda some: (*self._source.decode(some), tf.shape(some)[0]), tf.data.AUTOTUNE)
+            parsed = rows.map(self._decoded, tf.data.AUTOTUNE)
             return parsed.prefetch(_BATCHES_AHEAD), fed
 
 
@@ -343,6 +350,12 @@ def _names(header: str, delim: str) -> list[str]:
     except ValueError:
         return []  # it is no header
     return [field.decode("utf-8", "replace").strip() for field in fields]
+
+
+@_as_it_is
+def _without_count(features: Any, labels: Any, count: Any) -> tuple[Any, Any]:
+    del count
+    return features, labels
 
 
 def _skips_header(reader: Any) -> bool:
