@@ -161,6 +161,10 @@ _, folder = run("reader_fn", conf(train_set={"reader_fn": reader_fn, "reader": N
 found["reader_fn"] = step(folder)
 position = json.loads(tf.train.load_variable(folder, "generic_trainer/data_position"))
 found["rows of reader_fn"] = position["rows"]
+_, folder = run("reader_fn", conf(train_set={"epoch": 1}))
+found["other data"] = [step(folder), [line for line in said if "of other data" in line]]
+_, folder = run("reader_fn", conf(train_set={"reader_fn": reader_fn, "reader": None, "epoch": 1}))
+found["other data again"] = [step(folder), [line for line in said if "of other data" in line]]
 
 # The first generation's paths; rows of a file whose header looks like data.
 with open("rows.csv", "w") as file:
@@ -295,6 +299,16 @@ def test_streams_are_read(found: dict[str, Any]) -> None:
     assert found["endless"] == 7
     assert found["reader_fn"] == 5  # 36 rows in batches of 8
     assert found["rows of reader_fn"] == 36
+
+
+@pytest.mark.legacy
+@pytest.mark.slow
+def test_other_data_in_the_same_folder_is_read_from_its_beginning(found: dict[str, Any]) -> None:
+    said = "conf.py: reader_fn: train_set: the position in the checkpoint is of other data; reading begins at the first"
+    for name, steps in (("other data", 10), ("other data again", 12)):
+        step, [warning] = found[name]
+        assert step == steps
+        assert warning.startswith(said)
 
 
 @pytest.mark.legacy

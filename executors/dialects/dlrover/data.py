@@ -157,9 +157,7 @@ def open_source(data: DataSet, columns: Columns, files: Sequence[str], where: st
         reader = reader()
     if hasattr(reader, "read_data_by_index_range"):
         return RangeSource(data, columns, reader, where)
-    if callable(getattr(reader, "iterator", None)):
-        return StreamSource(data, columns, reader.iterator, where)
-    if callable(reader):
+    if callable(getattr(reader, "iterator", None)) or callable(reader):
         return StreamSource(data, columns, reader, where)
     raise InputError(
         f"{where}: the reader {reader!r} has neither read_data_by_index_range(start, end) with count_data(), nor "
@@ -173,7 +171,7 @@ def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where:
     kind, files = kind_of(find_record_files(patterns), columns_wanted=True, otherwise=TEXT)
     if kind == TF_RECORD:
         kinds = kinds_in(files, columns.fields, where)
-        return ExampleSource(data, dataclasses.replace(columns, kinds=kinds), files)
+        return ExampleSource(data, dataclasses.replace(columns, kinds=kinds), files, where)
     if kind not in (CSV, TEXT):
         raise InputError(
             f"{where}: {files[0]} is {kind}. What a run can give in place of the conf's reader are TFRecords of "
@@ -223,14 +221,14 @@ class RangeSource:
     def restart(self, position: str | None) -> None:
         """See Source."""
         if position is not None:
-            ledger = ShardLedger.from_json(position)
-            if ledger.matches(self._name, self._size):
+            ledger = ShardLedger.from_json(position) if "of" not in json.loads(position) else None
+            if ledger is not None and ledger.matches(self._name, self._size):
                 self._ledger = ledger.with_epochs(self._data.epoch)
                 logging.info("%s: %d rows are trained already; going on behind them.", self._where, ledger.done)
                 if self._ledger.is_finished:
                     logging.warning("%s: all rows are trained already, %d times.", self._where, self._data.epoch)
                 return
-            logging.warning("%s: the checkpoint is of other data; reading begins at the first row.", self._where)
+            _warn_of_other_data(self._where)
         shard = self._data.batch_size * int(getattr(self._reader, "num_minibatches_per_shard", _BATCHES_IN_SHARD) or 1)
         self._ledger = ShardLedger(self._size, shard, self._data.epoch, self._name)
 
@@ -258,15 +256,40 @@ class RangeSource:
             )
 
 
-class StreamSource:
+class _CountedSource:
+    """Rows that come one after the other: the position is how many of them are in the weights."""
+
+    def __init__(self, columns: Columns, name: str, where: str) -> None:
+        self.columns = columns
+        self._name = name
+        self._where = where
+        self._trained = 0
+
+    def restart(self, position: str | None) -> None:
+        """See Source."""
+        saved = json.loads(position) if position else {}
+        self._trained = saved.get("rows", 0) if saved.get("of") == self._name else 0
+        if self._trained:
+            logging.info("%s: leaving out %d rows, which are trained already.", self._where, self._trained)
+        elif saved:
+            _warn_of_other_data(self._where)
+
+    def trained(self, count: int) -> None:
+        """See Source."""
+        self._trained += count
+
+    def position(self) -> str:
+        """See Source."""
+        return json.dumps({"of": self._name, "rows": self._trained})
+
+
+class StreamSource(_CountedSource):
     """Rows of an iterator, which cannot be entered in the middle: to resume, the rows before are read and left out."""
 
-    def __init__(self, data: DataSet, columns: Columns, iterator: Any, where: str) -> None:
-        self.columns = columns
+    def __init__(self, data: DataSet, columns: Columns, reader: Any, where: str) -> None:
+        super().__init__(columns, str(getattr(reader, "__qualname__", type(reader).__qualname__)), where)
         self._epochs = data.epoch
-        self._where = where
-        self._iterator = iterator
-        self._trained = 0
+        self._reader = reader
 
     def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
         """See Source."""
@@ -280,25 +303,11 @@ class StreamSource:
         """See Source."""
         _examine(self._blocks(), self.columns, self._trained, lambda row: f"{self._where}: the reader's row {row + 1}")
 
-    def restart(self, position: str | None) -> None:
-        """See Source."""
-        self._trained = json.loads(position).get("rows", 0) if position else 0
-        if self._trained:
-            logging.info("%s: leaving out %d rows, which are trained already.", self._where, self._trained)
-
-    def trained(self, count: int) -> None:
-        """See Source."""
-        self._trained += count
-
-    def position(self) -> str:
-        """See Source."""
-        return json.dumps({"rows": self._trained})
-
     def _blocks(self) -> Iterator[Any]:
         skip, read = self._trained, 0
         for _ in range(self._epochs):
             before = read
-            for block in iterate_rows(self._iterator):
+            for block in iterate_rows(self._reader):
                 read += len(block)
                 if read > skip:
                     yield block[max(skip - read + len(block), 0) :]
@@ -308,14 +317,13 @@ class StreamSource:
             raise InputError(f"{self._where}: the reader yields no rows.")
 
 
-class ExampleSource:
+class ExampleSource(_CountedSource):
     """tf.Examples out of TFRecords, by the names of the columns."""
 
-    def __init__(self, data: DataSet, columns: Columns, files: Sequence[str]) -> None:
-        self.columns = columns
+    def __init__(self, data: DataSet, columns: Columns, files: Sequence[str], where: str) -> None:
+        super().__init__(columns, ",".join(files), where)
         self._epochs = data.epoch
         self._files = files
-        self._trained = 0
 
     def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
         """See Source."""
@@ -331,18 +339,6 @@ class ExampleSource:
         """See Source."""
         check_tf_records(self._files)
 
-    def restart(self, position: str | None) -> None:
-        """See Source."""
-        self._trained = json.loads(position).get("rows", 0) if position else 0
-
-    def trained(self, count: int) -> None:
-        """See Source."""
-        self._trained += count
-
-    def position(self) -> str:
-        """See Source."""
-        return json.dumps({"rows": self._trained})
-
 
 def _names(header: str, delim: str) -> list[str]:
     try:
@@ -356,6 +352,10 @@ def _names(header: str, delim: str) -> list[str]:
 def _without_count(features: Any, labels: Any, count: Any) -> tuple[Any, Any]:
     del count
     return features, labels
+
+
+def _warn_of_other_data(where: str) -> None:
+    logging.warning("%s: the position in the checkpoint is of other data; reading begins at the first row.", where)
 
 
 def _skips_header(reader: Any) -> bool:

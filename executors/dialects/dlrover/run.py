@@ -40,7 +40,7 @@ def train(conf: type, fn_args: FnArgs, where: str) -> dict[str, float]:
       where: The file and class, for messages.
 
     Returns:
-      The last evaluation's metrics.
+      The exported model's metrics.
 
     Raises:
       InputError: When a value of the conf, a column or a row cannot be used, or the examples are transformed ones.
