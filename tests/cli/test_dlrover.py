@@ -236,3 +236,39 @@ def newest(model_dir: pathlib.Path) -> int:
     state = model_dir / "checkpoint"
     first = state.read_text().partition("\n")[0] if state.exists() else ""
     return int(first.rpartition("-")[2].strip('"')) if first else -1
+
+
+@pytest.mark.slow
+def test_a_conf_trains_on_a_cluster_with_one_worker(command: Command, tmp_path: pathlib.Path) -> None:
+    write(tmp_path, MyEstimator=ESTIMATOR, conf=CONF)
+    rows = "".join(f"{x % 37},{2 * (x % 37)}\n" for x in range(400))
+    (tmp_path / "line.csv").write_text(f"x,y\n{rows}")
+    files = ["--train-files", "line.csv", "--eval-files", "line.csv", "--output", "out"]
+    done = command("train", "conf.py", *files, "--cluster", "chief=1,ps=1,evaluator=1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    run = json.loads((tmp_path / "out" / "model_run" / "run.json").read_text())
+    assert run["status"] == "succeeded"
+    assert "mse" in run["metrics"]["eval"]
+    work = tmp_path / "out" / "model_run" / "Format-Serving"
+    assert in_checkpoint(work, "global_step") == 50
+    assert len(list((work / "export" / "best_exporter").iterdir())) >= 1
+
+
+@pytest.mark.parametrize(
+    ("platform", "said"),
+    [
+        ("Kubernetes", "--platform=Kubernetes: jobs are not submitted to a cluster yet. Use --platform=Local"),
+        ("Lokal", "--platform=Lokal: choose Local. Did you mean 'LOCAL'?"),
+    ],
+)
+def test_a_platform_that_is_not_here_is_said(command: Command, platform: str, said: str) -> None:
+    done = command("dlrover", "--conf=conf.TrainConf", f"--platform={platform}")
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_a_conf_that_is_not_there_is_said(command: Command, tmp_path: pathlib.Path) -> None:
+    write(tmp_path, train_conf=CONF)
+    done = command("dlrover", "--conf=trian_conf.TrainConf", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Did you mean 'train_conf'?" in done.stderr

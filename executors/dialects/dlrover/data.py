@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import tensorflow.compat.v1 as tf
@@ -40,9 +40,6 @@ _SCOPE = "conf_input"
 _BATCHES_AHEAD = 4
 _BATCHES_IN_SHARD = 10  # DLRover's documented default
 _ROWS_EXAMINED = 1_000_000
-
-
-_as_it_is = tf.autograph.experimental.do_not_convert  # AutoGraph would take half a second to find nothing to convert
 
 
 class Source(Protocol):
@@ -102,7 +99,7 @@ class Batches:
         """Builds the input of an evaluation, which begins at the first row."""
         self._source.restart(None)
         dataset, _ = self._dataset()
-        return dataset.map(_without_count)
+        return dataset.map(_as_it_is(lambda features, labels, _: (features, labels)))
 
     def begin(self, session: Any, position: str | None) -> None:
         """Begins to read in a session of the graph that `training_input` was built in."""
@@ -122,14 +119,13 @@ class Batches:
         self._errors.reraise()
         self._source.examine()
 
-    @_as_it_is
     def _decoded(self, rows: Any) -> tuple[Any, Any, Any]:
         return (*self._source.decode(rows), tf.shape(rows)[0])
 
     def _dataset(self) -> tuple[Any, dict[Any, Any]]:
         with tf.name_scope(_SCOPE):  # none of the model's names is taken
             rows, fed = self._source.batches(self._batch_size, self._errors)
-            parsed = rows.map(self._decoded, tf.data.AUTOTUNE)
+            parsed = rows.map(_as_it_is(self._decoded), tf.data.AUTOTUNE)
             return parsed.prefetch(_BATCHES_AHEAD), fed
 
 
@@ -348,10 +344,9 @@ def _names(header: str, delim: str) -> list[str]:
     return [field.decode("utf-8", "replace").strip() for field in fields]
 
 
-@_as_it_is
-def _without_count(features: Any, labels: Any, count: Any) -> tuple[Any, Any]:
-    del count
-    return features, labels
+def _as_it_is(function: Callable[..., Any]) -> Any:
+    """Returns a function that AutoGraph leaves alone: it takes half a second to find nothing to convert."""
+    return tf.autograph.experimental.do_not_convert(function)
 
 
 def _warn_of_other_data(where: str) -> None:
