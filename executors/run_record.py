@@ -116,6 +116,11 @@ def status_of(folder: str, name: str = FILE_NAME) -> str | None:
     return status
 
 
+def has_trained(folder: str) -> bool:
+    """Returns whether the run recorded in a folder ended, or broke off, after its module had trained."""
+    return "training/run_fn" in read(folder).get("phases", {})
+
+
 def masked(value: Any, name: str = "") -> Any:
     """Returns JSON values with all that lies under a secret-looking name replaced by "***"."""
     if _SECRET.search(name) and value not in (None, ""):

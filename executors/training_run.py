@@ -108,8 +108,8 @@ class _Run:
             theirs = self._staged(fn_args, staging)
             with self.record.phase("training"):
                 result = self._run_module(theirs)
+            self.record.save()  # tells the cluster, or whoever runs it again after a crash, that training is over
             if self.task:
-                self.record.save()  # tells the cluster that training is over
                 with self.record.phase("evaluator"):
                     self._evaluate(self.task, theirs)
             with self.record.phase("check"):

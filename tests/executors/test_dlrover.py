@@ -133,12 +133,14 @@ metrics, folder = run("worse", conf(classifier_class=Worse, save_steps=2))
 exported = max(glob.glob(f"{folder}/export/best_exporter/*")) + "/variables/variables"
 found["worse"] = [step(folder), int(tf.train.load_variable(exported, "global_step")), metrics]
 
-# A job ends; the next one in the same folder has nothing left to train, unless it is told to begin anew.
+# A job ends, and is run again because it broke off after training; then comes the next, and one that is to begin anew.
 a_conf = conf(model_dir="again_model")
 run("again", a_conf, use_conf_model_dir=True)
-metrics, _ = run("again", a_conf, use_conf_model_dir=True)
+metrics, _ = run("again", a_conf, use_conf_model_dir=True, has_trained=True)
 found["again"] = [step("again_model"), "all rows are trained already" in " ".join(said), sorted(metrics)]
-run("again", a_conf, use_conf_model_dir=True, train_data_anew=True)
+run("again", a_conf, use_conf_model_dir=True)
+found["next"] = step("again_model")
+run("again", a_conf, use_conf_model_dir=True, has_trained=True, train_data_anew=True)
 found["anew"] = step("again_model")
 
 # Streams: documented by DLRover, and a reader_fn in the reader's place.
@@ -288,9 +290,10 @@ def test_metrics_are_those_of_the_exported_model(found: dict[str, Any]) -> None:
 
 @pytest.mark.legacy
 @pytest.mark.slow
-def test_a_finished_job_is_not_trained_again_unless_it_is_to_begin_anew(found: dict[str, Any]) -> None:
+def test_a_job_that_broke_off_after_training_is_not_trained_again_and_the_next_job_is(found: dict[str, Any]) -> None:
     assert found["again"] == [5, True, ["eval_loss", "eval_right"]]
-    assert found["anew"] == 10
+    assert found["next"] == 10
+    assert found["anew"] == 15
 
 
 @pytest.mark.legacy

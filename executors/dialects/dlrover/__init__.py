@@ -9,7 +9,9 @@
 
     conf.py       the attributes of a conf, those too that DLRover documented and ignored
     columns.py    columns: which is the label, and how rows become tensors
-    data.py       a set's rows as batches, and how far they have been trained
+    sources.py    where a set's rows come from, and how far they have been trained
+    data.py       a set's rows as batches for the Estimator
+    examples.py   tf.Examples in place of rows
     serving.py    what the exported model is fed with
     estimator.py  the Estimator that a conf names
     run.py        training, evaluation and export, put together

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -19,13 +21,16 @@ from ...inputs.delimited import DECODE_ERRORS
 from ..estimator_training import EstimatorJob, at_work, train_and_export
 from .columns import Columns
 from .conf import Conf, read_conf
-from .data import Batches, open_source
+from .data import Batches
 from .estimator import make_estimator, make_run_config
 from .serving import serving_input_receiver_fn
+from .sources import open_source
 
 OWN_MODEL_DIR = "use_conf_model_dir"
 ANEW = "train_data_anew"
+TRAINED = "has_trained"
 LABEL_IN_SIGNATURE = "label_in_signature"
+_MARK = "finished_job.json"
 _EXPORTER = "best_exporter"  # DLRover's, so that models are found where they were
 
 
@@ -36,7 +41,8 @@ def train(conf: type, fn_args: FnArgs, where: str) -> dict[str, float]:
       conf: The class.
       fn_args: The run's arguments. In custom_config: attributes of the conf to replace, `use_conf_model_dir` to work in
         the conf's model_dir and not in the model run, `train_data_anew` to begin at the data's first row whatever the
-        checkpoint says, `label_in_signature` for DLRover's form of the serving signature.
+        checkpoint says, `has_trained` when this job has been through with training before it broke off, and
+        `label_in_signature` for DLRover's form of the serving signature.
       where: The file and class, for messages.
 
     Returns:
@@ -61,7 +67,10 @@ def train(conf: type, fn_args: FnArgs, where: str) -> dict[str, float]:
         )
     job = _Job(settings, fn_args)
     with job.examined():
-        return train_and_export(job.make, fn_args, where)
+        metrics = train_and_export(job.make, fn_args, where)
+    if task is None or task.is_chief:
+        job.note_that_it_is_through()
+    return metrics
 
 
 def _fill_configuration(conf: type) -> None:
@@ -80,6 +89,7 @@ class _Job:
         own = self._config.get(OWN_MODEL_DIR)
         if own and not conf.model_dir:
             raise InputError(f"{conf.where} has no model_dir: the job has to know where to keep its checkpoints.")
+        self._is_own = bool(own)
         self._model_dir: str = conf.model_dir if own and conf.model_dir else at_work(fn_args).serving_model_dir
         self._fn_args = fn_args
         self._batches: list[Batches] = []
@@ -97,7 +107,7 @@ class _Job:
         )
         save_objects(estimator)
         checkpoints = CheckpointHook(estimator, training, conf.save_steps, conf.save_secs)
-        position = DataPositionHook(training, self._model_dir, anew=bool(self._config.get(ANEW)))
+        position = DataPositionHook(training, self._model_dir, anew=self._is_anew())
         with_label = bool(self._config.get(LABEL_IN_SIGNATURE))
         kinds = {**training.columns.kinds, **evaluation.columns.kinds}
         columns = dataclasses.replace(evaluation.columns, kinds=kinds)
@@ -113,6 +123,26 @@ class _Job:
                 throttle_secs=10,
             ),
         )
+
+    def note_that_it_is_through(self) -> None:
+        """Leaves word in the conf's model_dir that whoever trains on from this checkpoint is another job."""
+        if self._is_own:
+            file_io.write_text(self._mark(), json.dumps({"checkpoint": self._latest_checkpoint()}))
+
+    def _is_anew(self) -> bool:
+        """Returns whether the data is to be read from its beginning: a job that broke off goes on, the next begins."""
+        if self._config.get(ANEW):
+            return True
+        if not self._is_own or self._config.get(TRAINED) or not file_io.exists(self._mark()):
+            return False
+        left = json.loads(file_io.read_text(self._mark()))
+        return bool(left["checkpoint"] == self._latest_checkpoint())
+
+    def _latest_checkpoint(self) -> str:
+        return os.path.basename(tf.train.latest_checkpoint(self._model_dir) or "")
+
+    def _mark(self) -> str:
+        return os.path.join(self._model_dir, _MARK)
 
     @contextlib.contextmanager
     def examined(self) -> Iterator[None]:

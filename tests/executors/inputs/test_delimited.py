@@ -18,11 +18,9 @@ from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.inputs.delimited import (
     DECODE_ERRORS,
     Field,
-    check_rows,
     decode,
-    looks_like_data,
-    split_row,
 )
+from generic_trainer.executors.inputs.row_checks import check_rows, looks_like_data, split_row
 
 WHOLE = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "float32", "float64"]
@@ -419,7 +417,8 @@ def test_rows_are_decoded_and_checked_in_a_program_that_has_switched_to_graphs()
         import tensorflow as tf
         tf.compat.v1.disable_v2_behavior()
         from generic_trainer.executors.errors import InputError
-        from generic_trainer.executors.inputs.delimited import Field, check_rows, decode, looks_like_data
+        from generic_trainer.executors.inputs.delimited import Field, decode
+        from generic_trainer.executors.inputs.row_checks import check_rows, looks_like_data
 
         fields = [Field("a", "int8"), Field("b", "float32", is_sparse=True), Field("c", "bool")]
         dataset = tf.data.Dataset.from_tensor_slices(["1,1.5\\x012,true", ",,", "300,,"]).batch(2)

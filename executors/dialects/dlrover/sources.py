@@ -1,0 +1,302 @@
+"""Where the rows of a set come from, in their order, and how far they have been trained.
+
+What the run gives comes before what the conf says:
+
+* the run's example files: tf.Examples by the columns' names, or delimited text;
+* a reader that reads by index ranges (DLRover's ElasticReader and FileReader): the ledger hands out the ranges;
+* a reader with only `iterator()`, or a `reader_fn`: a stream, which is read again up to the position on resuming;
+* a path, `file://…` or `fake://…`.
+
+Each is a `Source`. None shuffles: DLRover did not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import tensorflow.compat.v1 as tf
+from absl import logging
+
+from ...dlrover.file_reader import FileReader
+from ...dlrover.joined_reader import JoinedReader
+from ...dlrover.path_util import reader_for
+from ...errors import InputError
+from ...inputs.native_records import check_tf_records, tf_record_dataset
+from ...inputs.range_reader import batches, count_rows, iterate_rows, read_ranges
+from ...inputs.reader_errors import ReaderErrors
+from ...inputs.reader_params import CSV, TEXT, TF_RECORD
+from ...inputs.record_files import find_record_files, kind_of
+from ...inputs.row_checks import check_rows, looks_like_data, split_row
+from ...inputs.shard_ledger import ShardLedger
+from .columns import Columns
+from .conf import DataSet
+from .examples import kinds_in
+
+_BATCHES_IN_SHARD = 10  # DLRover's documented default
+_ROWS_EXAMINED = 1_000_000
+
+
+class Source(Protocol):
+    """Rows in their order, and a position in them.
+
+    Attributes:
+      columns: What the rows hold.
+    """
+
+    columns: Columns
+
+    def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
+        """Returns a dataset of string vectors, and what has to be fed when its iterator is initialized."""
+
+    def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
+        """Returns the features and labels of a batch of rows."""
+
+    def examine(self) -> None:
+        """Raises what is wrong with the rows from the position on, if that can be found out."""
+
+    def restart(self, position: str | None) -> None:
+        """Goes to a position that was taken earlier; to the beginning when there is none."""
+
+    def trained(self, count: int) -> None:
+        """Takes note that the next so many rows are in the weights."""
+
+    def position(self) -> str:
+        """Returns how far the rows are in the weights."""
+
+
+def open_source(data: DataSet, columns: Columns, files: Sequence[str], where: str) -> Source:
+    """Finds out where the rows of a set come from.
+
+    Args:
+      data: The set.
+      columns: Its columns.
+      files: Patterns of the run's example files, which come before what the conf says.
+      where: The conf, for messages.
+
+    Raises:
+      InputError: When there are no rows, or what should give them does not.
+    """
+    where = f"{where}: {data.name}"
+    if files:
+        return _open_files(data, columns, files, where)
+    reader = data.reader
+    if reader is None:
+        if not data.path:
+            raise InputError(f"{where} has no reader and no path, and the run has no example files.")
+        reader = reader_for(data.path)
+    if inspect.isclass(reader):
+        reader = reader()
+    if hasattr(reader, "read_data_by_index_range"):
+        return RangeSource(data, columns, reader, where)
+    if callable(getattr(reader, "iterator", None)) or callable(reader):
+        return StreamSource(data, columns, reader, where)
+    raise InputError(
+        f"{where}: the reader {reader!r} has neither read_data_by_index_range(start, end) with count_data(), nor "
+        "iterator()."
+    )
+
+
+def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where: str) -> Source:
+    if data.reader is not None or data.path:
+        logging.info("%s: reading %s, which the run gives, in place of the conf's own.", where, ", ".join(patterns))
+    kind, files = kind_of(find_record_files(patterns), columns_wanted=True, otherwise=TEXT)
+    if kind == TF_RECORD:
+        kinds = kinds_in(files, columns.fields, where)
+        return ExampleSource(data, dataclasses.replace(columns, kinds=kinds), files, where)
+    if kind not in (CSV, TEXT):
+        raise InputError(
+            f"{where}: {files[0]} is {kind}. What a run can give in place of the conf's reader are TFRecords of "
+            "tf.Examples, and delimited text."
+        )
+    readers = [FileReader(file) for file in files]
+    headers = [reader.header() or "" for reader in readers]
+    # Nobody said whether these are headers. Names of all columns are one, and words where numbers are wanted.
+    named = columns.under(_names(headers[0], columns.field_delim))
+    has_header = named is not columns or not looks_like_data(headers[0], columns.fields, columns.field_delim)
+    for file, header in zip(files, headers, strict=True):
+        if has_header and header != headers[0]:
+            raise InputError(f"{where}: {files[0]} begins with the header {headers[0]!r}, and {file} with {header!r}.")
+    for reader in readers:
+        reader.skip_header = has_header
+    return RangeSource(data, named, JoinedReader(readers), where)
+
+
+class RangeSource:
+    """Rows of a reader with `read_data_by_index_range`; a ledger hands out its ranges."""
+
+    def __init__(self, data: DataSet, columns: Columns, reader: Any, where: str) -> None:
+        self._data = data
+        self.columns = columns
+        self._reader = reader
+        self._where = where
+        self._name = str(getattr(reader, "path", None) or getattr(reader, "_path", None) or type(reader).__qualname__)
+        reader._batch_size, reader._num_epochs = data.batch_size, data.epoch  # as DLRover's trainer sets them
+        self._size = count_rows(reader)
+        self._warn_of_lost_row()
+        self.restart(None)
+
+    def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
+        """See Source."""
+        return batches(lambda: read_ranges(self._reader, self._ledger), errors, size), {}
+
+    def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
+        """See Source."""
+        return self.columns.decode(rows)
+
+    def examine(self) -> None:
+        """See Source."""
+        left = ShardLedger.from_json(self.position())
+        first = left.done % self._size
+        _examine(read_ranges(self._reader, left), self.columns, first, self._place)
+
+    def restart(self, position: str | None) -> None:
+        """See Source."""
+        if position is not None:
+            ledger = ShardLedger.from_json(position) if "of" not in json.loads(position) else None
+            if ledger is not None and ledger.matches(self._name, self._size):
+                self._ledger = ledger.with_epochs(self._data.epoch)
+                logging.info("%s: %d rows are trained already; going on behind them.", self._where, ledger.done)
+                if self._ledger.is_finished:
+                    logging.warning("%s: all rows are trained already, %d times.", self._where, self._data.epoch)
+                return
+            _warn_of_other_data(self._where)
+        shard = self._data.batch_size * int(getattr(self._reader, "num_minibatches_per_shard", _BATCHES_IN_SHARD) or 1)
+        self._ledger = ShardLedger(self._size, shard, self._data.epoch, self._name)
+
+    def trained(self, count: int) -> None:
+        """See Source."""
+        self._ledger.trained(count)
+
+    def position(self) -> str:
+        """See Source."""
+        return self._ledger.to_json()
+
+    def _place(self, row: int) -> str:
+        return f"{self._name}, row {row + 1}" + (" after the header" if _skips_header(self._reader) else "")
+
+    def _warn_of_lost_row(self) -> None:
+        """Says so when a header is skipped that does not look like one: DLRover lost the first row of such files."""
+        header = self._reader.header() if _skips_header(self._reader) else None
+        if header and looks_like_data(header, self.columns.fields, self.columns.field_delim):
+            logging.warning(
+                "%s: the first row of %s is skipped as a header, but looks like data: %r. If it is, use "
+                "FileReader(path, skip_header=False).",
+                self._where,
+                self._name,
+                header,
+            )
+
+
+class _CountedSource:
+    """Rows that come one after the other: the position is how many of them are in the weights."""
+
+    def __init__(self, columns: Columns, name: str, where: str) -> None:
+        self.columns = columns
+        self._name = name
+        self._where = where
+        self._trained = 0
+
+    def restart(self, position: str | None) -> None:
+        """See Source."""
+        saved = json.loads(position) if position else {}
+        self._trained = saved.get("rows", 0) if saved.get("of") == self._name else 0
+        if self._trained:
+            logging.info("%s: leaving out %d rows, which are trained already.", self._where, self._trained)
+        elif saved:
+            _warn_of_other_data(self._where)
+
+    def trained(self, count: int) -> None:
+        """See Source."""
+        self._trained += count
+
+    def position(self) -> str:
+        """See Source."""
+        return json.dumps({"of": self._name, "rows": self._trained})
+
+
+class StreamSource(_CountedSource):
+    """Rows of an iterator, which cannot be entered in the middle: to resume, the rows before are read and left out."""
+
+    def __init__(self, data: DataSet, columns: Columns, reader: Any, where: str) -> None:
+        super().__init__(columns, str(getattr(reader, "__qualname__", type(reader).__qualname__)), where)
+        self._epochs = data.epoch
+        self._reader = reader
+
+    def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
+        """See Source."""
+        return batches(self._blocks, errors, size), {}
+
+    def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
+        """See Source."""
+        return self.columns.decode(rows)
+
+    def examine(self) -> None:
+        """See Source."""
+        _examine(self._blocks(), self.columns, self._trained, lambda row: f"{self._where}: the reader's row {row + 1}")
+
+    def _blocks(self) -> Iterator[Any]:
+        skip, read = self._trained, 0
+        for _ in range(self._epochs):
+            before = read
+            for block in iterate_rows(self._reader):
+                read += len(block)
+                if read > skip:
+                    yield block[max(skip - read + len(block), 0) :]
+            if read == before:
+                break  # it can be iterated only once
+        if not read:
+            raise InputError(f"{self._where}: the reader yields no rows.")
+
+
+class ExampleSource(_CountedSource):
+    """tf.Examples out of TFRecords, by the names of the columns."""
+
+    def __init__(self, data: DataSet, columns: Columns, files: Sequence[str], where: str) -> None:
+        super().__init__(columns, ",".join(files), where)
+        self._epochs = data.epoch
+        self._files = files
+
+    def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
+        """See Source."""
+        skip = tf.placeholder_with_default(tf.constant(0, tf.int64), [])
+        records = tf_record_dataset(self._files).repeat(self._epochs).skip(skip)
+        return records.batch(size), {skip: lambda: self._trained}
+
+    def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
+        """See Source."""
+        return self.columns.parse(rows)
+
+    def examine(self) -> None:
+        """See Source."""
+        check_tf_records(self._files)
+
+
+def _names(header: str, delim: str) -> list[str]:
+    try:
+        fields = split_row(header.encode("utf-8", "surrogateescape"), delim)
+    except ValueError:
+        return []  # it is no header
+    return [field.decode("utf-8", "replace").strip() for field in fields]
+
+
+def _warn_of_other_data(where: str) -> None:
+    logging.warning("%s: the position in the checkpoint is of other data; reading begins at the first row.", where)
+
+
+def _skips_header(reader: Any) -> bool:
+    return bool(getattr(reader, "skip_header", False)) and callable(getattr(reader, "header", None))
+
+
+def _examine(blocks: Iterator[Any], columns: Columns, first: int, place: Any) -> None:
+    """Looks for a row that cannot be decoded, among as many as anyone would wait for."""
+    looked_at = 0
+    for block in blocks:
+        fields = columns.row or columns.fields
+        check_rows(list(block), fields, columns.field_delim, columns.value_delim, first + looked_at, place)
+        looked_at += len(block)
+        if looked_at >= _ROWS_EXAMINED:
+            return
