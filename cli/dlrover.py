@@ -79,7 +79,7 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
     flags["dialect"] = "dlrover"
     options: TrainingOptions = options_from(flags)
     model_run = os.path.join(output, "model_run")
-    finished = run_record.status_of(model_run) == run_record.SUCCEEDED
+    broke_off = run_record.status_of(model_run) != run_record.SUCCEEDED
     fn_args = FnArgs(
         train_files=[],
         eval_files=[],
@@ -89,7 +89,8 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
         custom_config={
             **(parse_custom_config(custom_config) or {}),
             "use_conf_model_dir": True,
-            "train_data_anew": flags["restart_data"] or finished,
+            "train_data_anew": flags["restart_data"],
+            "has_trained": broke_off and run_record.has_trained(model_run),
             "label_in_signature": flags["label_in_signature"],
         },
         seed=options.seed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import textwrap
@@ -14,6 +15,7 @@ import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # child processes would compile TensorFlow anew every time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job, and its children, would ignore it
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 IRIS_FEATURES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
