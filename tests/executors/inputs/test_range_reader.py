@@ -628,7 +628,6 @@ def test_rows_reach_a_program_that_has_switched_to_graphs() -> None:
         tf.compat.v1.disable_v2_behavior()
         from generic_trainer.executors.inputs.range_reader import batches, iterate_rows, read_ranges
         from generic_trainer.executors.inputs.reader_errors import ReaderErrors
-from generic_trainer.executors.inputs.reader_state import reads_in_parallel
         from generic_trainer.executors.inputs.shard_ledger import ShardLedger
 
         class Both:
