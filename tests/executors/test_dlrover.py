@@ -24,7 +24,7 @@ from absl import logging as absl_logging
 from dlrover.trainer.tensorflow.reader.base_reader import ElasticReader
 from dlrover.trainer.tensorflow.reader.file_reader import FileReader
 from dlrover.trainer.tensorflow.util.column_info import Column
-from dlrover.trainer.util.conf_util import Configuration
+from dlrover.trainer.util.conf_util import Configuration, ConfigurationManagerInterface
 from generic_trainer.executors.dialects.dlrover.run import train
 from generic_trainer.executors.fn_args import FnArgs
 
@@ -236,6 +236,16 @@ with tf.Graph().as_default(), tf.Session() as session:
     feed = {serving.inputs["examples"].name: [example.SerializeToString() for example in examples]}
     again = session.run(serving.outputs["output"].name, feed)
 found["answers"] = [(answers / weight).tolist(), (again / weight).tolist()]
+
+# A conf with defaults beside it, as DLRover merges them: what the conf says wins.
+class Defaults(ConfigurationManagerInterface):
+    priority = 1 << 31
+    max_steps = 3
+    save_steps = 1
+    keep_checkpoint_max = 9
+
+_, folder = run("defaults", conf(save_steps=2))
+found["defaults"] = saved_steps(folder)
 print(json.dumps(found))
 """
 
@@ -272,6 +282,12 @@ def test_numbers_of_a_conf_do_what_they_say(found: dict[str, Any]) -> None:
 def test_configs_and_params_reach_the_estimator(found: dict[str, Any]) -> None:
     assert found["configs"] == [1, 7, {"a": 2}]  # custom_config replaces what params has
     assert found["configuration"] == "hello"
+
+
+@pytest.mark.legacy
+@pytest.mark.slow
+def test_confs_that_are_registered_beside_it_are_merged(found: dict[str, Any]) -> None:
+    assert found["defaults"] == [0, 2, 3]
 
 
 @pytest.mark.legacy

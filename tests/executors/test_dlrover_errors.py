@@ -116,6 +116,7 @@ CASES = {
     "no reader": {"reader": None},
     "a reader of nothing": {"reader": 5},
     "negative steps": {"max_steps": -1},
+    "no eval_set": {"eval_set": None},
     "save by both": {"save_steps": 10, "save_secs": 10},
 }
 
@@ -138,8 +139,8 @@ say("no conf", lambda: find_conf(module, None))
 module.TrainConf = conf()
 module.TrainConf.__module__ = "conf"
 say("another conf", lambda: find_conf(module, "TrianConf"))
-module.Unfinished = type("Unfinished", (), {"classifier_class": Linear, "train_set": {}})
-say("no eval_set", lambda: find_conf(module, "Unfinished"))
+module.Unfinished = type("Unfinished", (), {"classifier_class": Linear, "train_set": None})
+say("no train_set", lambda: find_conf(module, "Unfinished"))
 module.Other = type("Other", (), {**vars(conf())})
 module.Other.__module__ = "conf"
 say("two confs", lambda: find_conf(module, None))
@@ -170,7 +171,8 @@ SAID = {
     "save by both": ("InputError", "save_steps=10 and save_secs=10: give one of them"),
     "no conf": ("ModuleError", "conf.py holds no conf class"),
     "another conf": ("ModuleError", "no conf class 'TrianConf'. Did you mean 'TrainConf'?"),
-    "no eval_set": ("ModuleError", "conf.py: Unfinished lacks eval_set"),
+    "no train_set": ("ModuleError", "conf.py: Unfinished lacks train_set"),
+    "no eval_set": ("InputError", "conf.py: TrainConf: eval_set must be a dict with columns and a reader or path"),
     "two confs": ("ModuleError", "several conf classes: TrainConf, Other"),
 }
 

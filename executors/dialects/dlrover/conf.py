@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -118,7 +119,7 @@ def find_conf(module: ModuleType, name: str | None) -> tuple[type, str]:
     if not inspect.isclass(conf):
         there = [*names, *(own for own, value in vars(module).items() if inspect.isclass(value))]
         raise ModuleError(f"{module.__file__} has no conf class {name!r}.{did_you_mean(name, there)}")
-    missing = [attribute for attribute in (*_ESSENTIAL, "eval_set") if getattr(conf, attribute, None) is None]
+    missing = [attribute for attribute in _ESSENTIAL if getattr(conf, attribute, None) is None]
     if missing:
         raise ModuleError(f"{where} lacks {', '.join(missing)}: a conf has classifier_class, train_set and eval_set.")
     return conf, where
@@ -136,7 +137,7 @@ def read_conf(conf: type, fn_args: FnArgs, where: str) -> Conf:
     Raises:
       InputError: When a value is not of the kind that it has to be.
     """
-    values = {name: getattr(conf, name) for name in dir(conf) if not name.startswith("__")}
+    values = _merged_values(conf)
     config: Mapping[str, Any] = fn_args.custom_config or {}
     values |= {name: value for name, value in config.items() if name not in ("train_set", "eval_set")}
     steps = {"max_steps": fn_args.train_steps, "eval_steps": fn_args.eval_steps}
@@ -154,6 +155,16 @@ def read_conf(conf: type, fn_args: FnArgs, where: str) -> Conf:
         params={**params, **{name: value for name, value in config.items() if name in params}},
         **_settings(values, where),
     )
+
+
+def _merged_values(conf: type) -> dict[str, Any]:
+    """Returns what a conf class holds, merged with the confs that were registered beside it.
+
+    That fills DLRover's `Configuration`, too, from where a model may read it.
+    """
+    values = {name: getattr(conf, name) for name in dir(conf) if not name.startswith("__")}
+    conf_util = sys.modules.get("dlrover.trainer.util.conf_util")  # a name of DLRover's, or of ours in its place
+    return values | (dict(conf_util.get_conf(conf).to_dict()) if conf_util else {})
 
 
 def _settings(values: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -185,7 +196,7 @@ def _settings(values: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _data_set(name: str, values: Mapping[str, Any], where: str) -> DataSet:
-    given = values[name]
+    given = values.get(name)
     if not isinstance(given, Mapping):
         raise InputError(f"{where}: {name} must be a dict with columns and a reader or path, not {given!r}.")
     columns = given.get("columns")

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,7 +57,6 @@ def train(conf: type, fn_args: FnArgs, where: str) -> dict[str, float]:
             "Leave out the preprocessing_fn, and the Trainer's transform_graph."
         )
     settings = read_conf(conf, fn_args, where)
-    _fill_configuration(conf)
     task = cluster.task_from_environment()
     if task is not None and task.num_workers > 1:
         raise InputError(
@@ -71,13 +69,6 @@ def train(conf: type, fn_args: FnArgs, where: str) -> dict[str, float]:
     if task is None or task.is_chief:
         job.note_that_it_is_through()
     return metrics
-
-
-def _fill_configuration(conf: type) -> None:
-    """Puts the conf into DLRover's `Configuration`, from where a model may read it, if anything has imported that."""
-    module = sys.modules.get("dlrover.trainer.util.conf_util")
-    if module is not None:
-        module.get_conf(conf)
 
 
 class _Job:
