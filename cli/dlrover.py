@@ -63,7 +63,7 @@ def _dlrovers_flags(command: Any) -> Any:
 @custom_config_flag
 @training_flags
 def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **flags: Any) -> None:
-    r"""Trains, evaluates and exports what a DLRover conf describes.
+    """Trains, evaluates and exports what a DLRover conf describes.
 
     Checkpoints and exports go to the conf's model_dir. A job that was interrupted is resumed from there, behind the
     last row that the checkpoint's weights have seen; the next job begins with these weights at the first row.
@@ -71,7 +71,7 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
     \b
     Example:
       generic-trainer dlrover --conf=train_conf.TrainConf
-    """
+    """  # noqa: D301 (click's mark of lines to keep)
     _require_local(platform)
     sys.path.insert(0, os.getcwd())  # as `python -m dlrover.trainer` has it
     for name in [name for name in _GONE if flags.get(name) is not None]:

@@ -22,13 +22,13 @@ _NOT_OPTIONS = ("model_zoo", "model_def", "output", "job_name", "dataset_fn", "p
 
 @click.group()
 def elasticdl() -> None:
-    r"""Runs ElasticDL's model files; takes ElasticDL's flags, of all its releases.
+    """Runs ElasticDL's model files; takes ElasticDL's flags, of all its releases.
 
     \b
     Example:
-      generic-trainer elasticdl train --model_zoo=model_zoo --model_def=iris.iris.custom_model \
+      generic-trainer elasticdl train --model_zoo=model_zoo --model_def=iris.iris.custom_model \\
           --training_data=iris.csv --validation_data=iris.csv --num_epochs=2 --output=iris_model
-    """
+    """  # noqa: D301 (click's mark of lines to keep)
 
 
 elasticdl.add_command(prepare)

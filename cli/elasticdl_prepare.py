@@ -34,15 +34,15 @@ def prepare(
     workers: int | None,
     beam_args: tuple[str, ...],
 ) -> None:
-    r"""Makes records of files with the model file's prepare_data_for_a_single_file.
+    """Makes records of files with the model file's prepare_data_for_a_single_file.
 
     \b
     Example:
-      generic-trainer elasticdl prepare --model_zoo=model_zoo --model_def=mnist.mnist.custom_model \
+      generic-trainer elasticdl prepare --model_zoo=model_zoo --model_def=mnist.mnist.custom_model \\
           --input=images --output=records
 
     A second call prepares the files that came since, and those that failed.
-    """
+    """  # noqa: D301 (click's mark of lines to keep)
     path, _ = model_file(model_zoo, model_def)
     job = PreparationJob(
         module=path,

@@ -23,7 +23,7 @@ from ..executors.prediction.request import OUTPUT_ENDINGS, STDOUT, PredictionReq
     "--op-package", "op_packages", multiple=True, metavar="PACKAGE", help="Registers ops that the model uses."
 )
 def predict(model: str, examples: tuple[str, ...], output: str, **flags: object) -> None:
-    r"""Puts every example to a SavedModel and writes one prediction for each.
+    """Puts every example to a SavedModel and writes one prediction for each.
 
     \b
     Example:
@@ -32,7 +32,7 @@ def predict(model: str, examples: tuple[str, ...], output: str, **flags: object)
     Examples are TFRecords of tf.Examples, CSV with a header (.csv; an empty cell is a missing value) or one JSON
     object a line (.jsonl, .json); each may be gzipped. In JSON lines that are written, "NaN" and "Infinity" are
     strings, and bytes that are not UTF-8 are {"b64": …}.
-    """
+    """  # noqa: D301 (click's mark of lines to keep)
     request = PredictionRequest.of(model, examples, output, **flags)
 
     from ..executors.prediction.predict import predict as predict_all  # imports TensorFlow: seconds

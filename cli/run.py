@@ -44,12 +44,12 @@ from .training_flags import custom_config_flag, options_from, parse_custom_confi
 @custom_config_flag
 @training_flags
 def run(custom_config: str | None, **flags: Any) -> None:
-    r"""Runs a pipeline: read, validate, transform, train, evaluate and push.
+    """Runs a pipeline: read, validate, transform, train, evaluate and push.
 
     \b
     Example:
       generic-trainer run --data taxi/ --module-file taxi_keras.py --label big_tip
-    """
+    """  # noqa: D301 (click's mark of lines to keep)
     sys.path.insert(0, os.getcwd())
     training = options_from(flags)
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:

@@ -38,19 +38,19 @@ from .training_flags import custom_config_flag, options_from, parse_custom_confi
 @custom_config_flag
 @training_flags
 def train(module: str, output: str, function: str | None, custom_config: str | None, **flags: Any) -> None:
-    r"""Trains MODULE and checks the model that it writes.
+    """Trains MODULE and checks the model that it writes.
 
     MODULE is a file, package.module, package.module.function, or name@archive.zip.
 
     \b
     Example:
-      generic-trainer train iris_keras.py --train-files 'iris/train*' --eval-files 'iris/eval*' \
+      generic-trainer train iris_keras.py --train-files 'iris/train*' --eval-files 'iris/eval*' \\
           --train-steps 300 --output out
 
     The model is written to DIR/model/Format-Serving, logs and the run's record to DIR/model_run.
 
     Where the platform sets TF_CONFIG, the same command in each process does its part; the chief publishes.
-    """
+    """  # noqa: D301 (click's mark of lines to keep)
     sys.path.insert(0, os.getcwd())  # as `python -m package.module` does
     options = options_from(flags)
     base, hyperparameters = flags["base_model"], flags["hyperparameters"]

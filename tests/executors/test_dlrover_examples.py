@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from generic_trainer.executors.dialects.dlrover.columns import Columns
 from generic_trainer.executors.dialects.dlrover.conf import DataSet
-from generic_trainer.executors.dialects.dlrover.data import ExampleSource, RangeSource, open_source
 from generic_trainer.executors.dialects.dlrover.run import train
+from generic_trainer.executors.dialects.dlrover.sources import ExampleSource, RangeSource, open_source
 from generic_trainer.executors.dlrover.column_info import Column
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.fn_args import FnArgs
