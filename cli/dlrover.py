@@ -10,11 +10,13 @@ import click
 
 from ..executors import run_record
 from ..executors.cluster import task_from_environment
+from ..executors.dialects.dlrover.conf import ANEW, LABEL_IN_SIGNATURE, OWN_MODEL_DIR, TRAINED
 from ..executors.errors import InputError, did_you_mean
 from ..executors.fn_args import FnArgs
 from ..executors.layouts import EVAL_DIR, SERVING_DIRS
 from ..executors.options import TrainingOptions
 from ..executors.training_run import train as train_module
+from .gone_flags import gone_flags, without_gone
 from .summary import print_summary
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
 
@@ -35,12 +37,6 @@ _GONE = {
 }
 
 
-def _dlrovers_flags(command: Any) -> Any:
-    for name in sorted(_GONE, reverse=True):
-        command = click.option(f"--{name}", hidden=True, is_flag=False, flag_value="true")(command)
-    return command
-
-
 @click.command()
 @click.option("--conf", required=True, metavar="MODULE.CLASS|FILE", help="The conf class, or a file that holds one.")
 @click.option("--platform", default="Local", show_default=True, help="Where to run: Local.")
@@ -59,7 +55,7 @@ def _dlrovers_flags(command: Any) -> Any:
 @click.option(
     "--label_in_signature", is_flag=True, help="Have the serving signature take the label too, as DLRover's did."
 )
-@_dlrovers_flags
+@gone_flags(_GONE)
 @custom_config_flag
 @training_flags
 def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **flags: Any) -> None:
@@ -74,9 +70,7 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
     """  # noqa: D301 (click's mark of lines to keep)
     _require_local(platform)
     sys.path.insert(0, os.getcwd())  # as `python -m dlrover.trainer` has it
-    for name in [name for name in _GONE if flags.get(name) is not None]:
-        click.echo(f"--{name} means nothing here: {_GONE[name]}.", err=True)
-    flags["dialect"] = "dlrover"
+    flags = {**without_gone(flags, _GONE), "dialect": "dlrover"}
     options: TrainingOptions = options_from(flags)
     model_run = os.path.join(output, "model_run")
     broke_off = run_record.status_of(model_run) != run_record.SUCCEEDED
@@ -88,10 +82,10 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
         model_run_dir=model_run,
         custom_config={
             **(parse_custom_config(custom_config) or {}),
-            "use_conf_model_dir": True,
-            "train_data_anew": flags["restart_data"],
-            "has_trained": broke_off and run_record.has_trained(model_run),
-            "label_in_signature": flags["label_in_signature"],
+            OWN_MODEL_DIR: True,
+            ANEW: flags["restart_data"],
+            TRAINED: broke_off and run_record.has_trained(model_run),
+            LABEL_IN_SIGNATURE: flags["label_in_signature"],
         },
         seed=options.seed,
     )

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from ..executors.errors import InputError
+from .gone_flags import gone_flags, without_gone
 from .vscode import vscode_flag
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -102,9 +103,7 @@ def elasticdl_flags(command_name: str) -> Callable[[Command], Command]:
     """Adds the flags of one of ElasticDL's commands."""
 
     def add(command: Command) -> Command:
-        command = vscode_flag(command)
-        for name in sorted(GONE, reverse=True):
-            command = click.option(f"--{name}", hidden=True, is_flag=False, flag_value="true")(command)
+        command = gone_flags(GONE)(vscode_flag(command))
         for flag in reversed(KEPT):
             if command_name in flag.commands:
                 required = command_name in flag.required
@@ -138,10 +137,7 @@ def settle(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
       InputError: When a strategy is asked for that needs several workers.
     """
-    given = {name: value for name, value in values.items() if value is not None}
-    for name in [name for name in given if name in GONE]:
-        click.echo(f"--{name} means nothing here: {GONE[name]}.", err=True)
-        del given[name]
+    given = {name: value for name, value in without_gone(values, GONE).items() if value is not None}
     strategy = given.pop("distribution_strategy", "")
     if strategy not in _STRATEGIES:
         raise InputError(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -224,8 +225,14 @@ def parsed(path: str) -> ast.Module:
 
     Its SyntaxError is the user's to see when the module is loaded, with its own traceback.
     """
+    return _tree(file_io.read_bytes(path))
+
+
+@functools.lru_cache(maxsize=64)
+def _tree(source: bytes) -> ast.Module:
+    """Parses a source once: a module is looked at a dozen times before it runs, and nobody changes its tree."""
     try:
-        return ast.parse(file_io.read_bytes(path))
+        return ast.parse(source)
     except (SyntaxError, ValueError):
         return ast.Module(body=[], type_ignores=[])
 

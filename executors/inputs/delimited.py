@@ -45,8 +45,6 @@ _OTHER_NAMES = {"float": "float64", "double": "float64", "int": "int64", "str": 
 # is no UTF-8, as in a latin-1 file, Python cannot even make the exception.
 DECODE_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
 
-_DIGITS = 40  # more than any whole number has
-
 
 @dataclasses.dataclass(frozen=True)
 class Field:
@@ -151,14 +149,14 @@ def _name_of(dtype: Any) -> str:
     return repr(dtype)
 
 
-def raw_type(field: Field) -> tf.DType:
+def _raw_type(field: Field) -> tf.DType:
     """Returns the type as which decode_csv reads a column."""
     return tf.string if field.is_sparse else _PARSED_AS[field.dtype.name]
 
 
 def _default(field: Field) -> Any:
     """Returns what decode_csv puts in the place of an empty field."""
-    raw = raw_type(field)
+    raw = _raw_type(field)
     nothing = "" if field.is_sparse or field.dtype == tf.string else "0" if raw == tf.string else 0
     return np.array([nothing], raw.as_numpy_dtype)
 

@@ -18,6 +18,12 @@ from absl import logging
 from ...errors import InputError, ModuleError, did_you_mean
 from ...fn_args import FnArgs
 
+# Entries of custom_config that are no attributes of a conf; see `run.train`.
+OWN_MODEL_DIR = "use_conf_model_dir"
+ANEW = "train_data_anew"
+TRAINED = "has_trained"
+LABEL_IN_SIGNATURE = "label_in_signature"
+
 _ESSENTIAL = ("classifier_class", "train_set")
 _OF_DEEPREC = ("enable_incr_saved_model", "checkpoint_incremental_save_secs")
 _BATCH_SIZE = 64

@@ -19,16 +19,12 @@ from ...fn_args import FnArgs
 from ...inputs.delimited import DECODE_ERRORS
 from ..estimator_training import EstimatorJob, at_work, train_and_export
 from .columns import Columns
-from .conf import Conf, read_conf
+from .conf import ANEW, LABEL_IN_SIGNATURE, OWN_MODEL_DIR, TRAINED, Conf, read_conf
 from .data import Batches
 from .estimator import make_estimator, make_run_config
 from .serving import serving_input_receiver_fn
 from .sources import open_source
 
-OWN_MODEL_DIR = "use_conf_model_dir"
-ANEW = "train_data_anew"
-TRAINED = "has_trained"
-LABEL_IN_SIGNATURE = "label_in_signature"
 _MARK = "finished_job.json"
 _EXPORTER = "best_exporter"  # DLRover's, so that models are found where they were
 

@@ -1,0 +1,188 @@
+"""Measures two sides in turns, and says how they compare; every benchmark here is made of this.
+
+Usage, as the end of a benchmark's file:
+
+    def main() -> None:
+        options = arguments(__doc__)                      # --pairs, --quick, --json, --measure
+        if options.measure:                               # in a child process: one side, once
+            say(SIDES[options.measure](options))
+            return
+        rows = [
+            compare(
+                "examples per second, dense", "TFX's own factory", options,
+                ours=lambda: in_a_process(__file__, "ours", options),
+                peer=lambda: in_a_process(__file__, "tfx", options),
+                at_least=3.0,
+            ),
+        ]
+        report(rows, options)
+
+    if __name__ == "__main__":
+        main()
+"""
+
+# ruff: noqa: T201 (a table on the terminal is what this is for)
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+_SENTINEL = "measured:"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One line of the table of results.
+
+    Attributes:
+      what: What was measured.
+      against: What it was measured against.
+      unit: Of the two medians.
+      ours, peer: What was measured, pair by pair.
+      inverse: Whether the ratio is peer / ours ("times sooner") and not ours / peer.
+      at_least, at_most: What the ratio is to be; one of them, or none.
+    """
+
+    what: str
+    against: str
+    unit: str
+    ours: list[float]
+    peer: list[float]
+    inverse: bool = False
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @property
+    def ratios(self) -> list[float]:
+        """The ratio of each pair."""
+        pairs = zip(self.ours, self.peer, strict=True)
+        return [peer / ours if self.inverse else ours / peer for ours, peer in pairs]
+
+    @property
+    def ratio(self) -> float:
+        """The median of the pairs' ratios: what else a shared machine did then has met both sides of a pair."""
+        return statistics.median(self.ratios)
+
+    @property
+    def wanted(self) -> str:
+        """What the ratio is to be, in words."""
+        if self.at_least is not None:
+            return f"at least {self.at_least:g}"
+        return f"at most {self.at_most:g}" if self.at_most is not None else ""
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether it is; None if nothing was asked for."""
+        if self.at_least is not None:
+            return self.ratio >= self.at_least
+        return self.ratio <= self.at_most if self.at_most is not None else None
+
+    def cells(self) -> list[str]:
+        """The row's cells: what, against, both medians, the ratio with its spread, what is wanted, and if it is so."""
+        low, high = min(self.ratios), max(self.ratios)
+        said = {True: "yes", False: "**no**", None: ""}[self.reached]
+        medians = [f"{_short(statistics.median(side))} {self.unit}".strip() for side in (self.ours, self.peer)]
+        ratio = f"{_short(self.ratio)} ({_short(low)} to {_short(high)}, {len(self.ours)} pairs)"
+        return [self.what, self.against, *medians, ratio, self.wanted, said]
+
+
+HEADER = ["what", "against", "here", "there", "ratio (spread)", "wanted", "reached"]
+
+
+def arguments(description: str | None, *, pairs: int = 5) -> argparse.Namespace:
+    """Reads the flags that every benchmark has.
+
+    Args:
+      description: The benchmark's docstring.
+      pairs: How many pairs to measure unless `--pairs` says so; `--quick` makes one.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=pairs, help=f"how often to measure both sides (default: {pairs})")
+    parser.add_argument("--quick", action="store_true", help="one pair, of less work: does it run at all?")
+    parser.add_argument("--json", metavar="FILE", help="write the rows to this file, too")
+    parser.add_argument("--measure", metavar="SIDE", help=argparse.SUPPRESS)  # what the child processes do
+    parser.add_argument("--folder", default="", help=argparse.SUPPRESS)  # where they find the data
+    options = parser.parse_args()
+    if options.quick:
+        options.pairs = 1
+    return options
+
+
+def compare(
+    what: str,
+    against: str,
+    options: argparse.Namespace,
+    *,
+    ours: Callable[[], float],
+    peer: Callable[[], float],
+    unit: str = "",
+    inverse: bool = False,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> Row:
+    """Measures both sides `options.pairs` times in turns, and prints each pair; the fields are those of `Row`."""
+    row = Row(what, against, unit, [], [], inverse, at_least, at_most)
+    print(f"{what}, against {against}", flush=True)
+    for pair in range(options.pairs):
+        # The side that begins changes, for the second one may find the machine warmer.
+        sides = [(row.ours, ours), (row.peer, peer)]
+        for measured, measure in sides if pair % 2 == 0 else reversed(sides):
+            measured.append(measure())
+        here, there, ratio = (_short(values[-1]) for values in (row.ours, row.peer, row.ratios))
+        print(f"  pair {pair + 1}: {here} {unit}, {there} {unit}, ratio {ratio}", flush=True)
+    return row
+
+
+def report(rows: Sequence[Row], options: argparse.Namespace) -> None:
+    """Prints the rows as a table, and writes them to `options.json` if it is given."""
+    print("\n" + table(rows))
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump([dataclasses.asdict(row) for row in rows], file)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Returns the rows as a table in Markdown."""
+    lines = [HEADER, ["---"] * len(HEADER), *(row.cells() for row in rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def in_a_process(
+    script: str,
+    side: str,
+    options: argparse.Namespace,
+    *,
+    python: str = sys.executable,
+    environment: Mapping[str, str] | None = None,
+) -> float:
+    """Runs a benchmark's file with `--measure SIDE` in a process of its own; returns what it says with `say`."""
+    line = [python, script, "--measure", side, *(["--quick"] if options.quick else [])]
+    line += ["--folder", options.folder] if options.folder else []
+    return float(json.loads(said_by(line, environment)))
+
+
+def said_by(line: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+    """Runs a command that calls `say`; returns what it said, as JSON."""
+    variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # imports take three times as long where it is set
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env=variables)
+    said = [text for text in done.stdout.splitlines() if text.startswith(_SENTINEL)]
+    if done.returncode or not said:
+        sys.exit(f"{' '.join(line)} ended with code {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
+    return said[-1].removeprefix(_SENTINEL)
+
+
+def say(value: float | Mapping[str, float]) -> None:
+    """Tells the process that started this one what was measured."""
+    print(_SENTINEL, json.dumps(value), flush=True)
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

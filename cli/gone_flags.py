@@ -1,0 +1,42 @@
+"""Flags of the trainers that came before: taken, so that old command lines run, and said to mean nothing any more.
+
+Usage:
+
+    GONE = {"image_name": "processes are started by the platform"}
+
+    @click.command()
+    @gone_flags(GONE)
+    def train(**flags):
+        flags = without_gone(flags, GONE)     # --image_name means nothing here: processes are started by the platform.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def gone_flags(gone: Mapping[str, str]) -> Callable[[Command], Command]:
+    """Adds flags, with or without a value, that no help shows.
+
+    Args:
+      gone: {name of a flag: what takes its place}.
+    """
+
+    def add(command: Command) -> Command:
+        for name in sorted(gone, reverse=True):
+            command = click.option(f"--{name}", hidden=True, is_flag=False, flag_value="true")(command)
+        return command
+
+    return add
+
+
+def without_gone(flags: Mapping[str, Any], gone: Mapping[str, str]) -> dict[str, Any]:
+    """Returns a command's flags without those; says of each one that was given what takes its place."""
+    for name in [name for name in flags if name in gone and flags[name] is not None]:
+        click.echo(f"--{name} means nothing here: {gone[name]}.", err=True)
+    return {name: value for name, value in flags.items() if name not in gone}
