@@ -3,22 +3,13 @@
 Usage, as the end of a benchmark's file:
 
     def main() -> None:
-        options = arguments(__doc__)                      # --pairs, --quick, --json, --measure
-        if options.measure:                               # in a child process: one side, once
-            say(SIDES[options.measure](options))
-            return
-        rows = [
-            compare(
-                "examples per second, dense", "TFX's own factory", options,
-                ours=lambda: in_a_process(__file__, "ours", options),
-                peer=lambda: in_a_process(__file__, "tfx", options),
-                at_least=3.0,
-            ),
-        ]
-        report(rows, options)
+        options = arguments(__doc__)  # --pairs, --quick, --json, --measure
+        if options.measure:
+            say(MEASURES[options.measure](options))  # in a child process: one side, once
+        else:
+            report([compare("examples per second, dense", "TFX's factory", options, ours=…, peer=…, at_least=3)], options)
 
-    if __name__ == "__main__":
-        main()
+where a side is a function that returns a number, such as `lambda: in_a_process(__file__, "tfx", options)`.
 """
 
 # ruff: noqa: T201 (a table on the terminal is what this is for)
