@@ -1,5 +1,6 @@
 # Everything runs in .venv, which scripts/bootstrap.sh makes and keeps up to date.
 #   make test PYTEST_ARGS="-k loader"          arguments for pytest
+#   make bench BENCH_ARGS=--quick              arguments for benchmarks/run_all.py
 #   make test LANE=legacy-py310 VENV=.venv-legacy    another lane of requirements/, in an environment of its own
 
 SHELL := /bin/bash
@@ -14,6 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON := $(VENV)/bin/python
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 # The Chicago taxi trips that come inside the tfx wheel.
 DEMO_DATA := $(VENV)/lib/python3.*/site-packages/tfx/examples/chicago_taxi_pipeline/data/simple
@@ -27,7 +29,7 @@ LINKED := build/linked
 # Two at a time: most tests wait for a process that imports TensorFlow on one core. A file's tests share their fixtures.
 PARALLEL ?= -n 2 --dist loadfile
 
-.PHONY: help setup demo test test-fast test-legacy lint style types lock wheel clean
+.PHONY: help setup demo test test-fast test-legacy bench lint style types lock wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -46,6 +48,9 @@ test-fast: setup ## Run the tests that take seconds
 
 test-legacy: ## Run the quicker tests and the Estimators' on TFX 1.15.1 and TensorFlow 2.15.1, in .venv-legacy
 	@$(MAKE) test LANE=legacy-py310 VENV=.venv-legacy PYTEST_ARGS='-m "not slow or legacy" $(PYTEST_ARGS)'
+
+bench: setup ## Run the benchmarks, one after the other, and write benchmarks/RESULTS.md
+	$(PYTHON) benchmarks/run_all.py $(BENCH_ARGS)
 
 lint: style types ## Check style, types and the layers of the package
 

@@ -1,0 +1,162 @@
+"""Runs the benchmarks one after the other, and writes what they measured as one table.
+
+    make bench                                     everything, into benchmarks/RESULTS.md
+    make bench BENCH_ARGS=--quick                  one pair of everything, into build/RESULTS.md: does it run at all?
+    make bench BENCH_ARGS="memory.py --pairs 9"    one of them, into build/RESULTS.md
+
+A benchmark that fails has a row that says so; the others run all the same, and the exit code is 1.
+"""
+
+# ruff: noqa: T201 (what is being measured is said on the terminal)
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+
+import pairs
+
+PROGRAMS = (
+    "start_up.py",
+    "input_records.py",
+    "input_columns.py",
+    "training_loops.py",
+    "checkpoints.py",
+    "memory.py",
+)
+_PACKAGES = ("tensorflow", "tfx", "tfx-bsl", "keras", "tf-keras", "numpy", "pyarrow", "protobuf")
+_FOLDER = pathlib.Path(__file__).resolve().parent
+_SECONDS = 900  # after which a benchmark is not waited for any longer
+
+
+def main() -> int:
+    """Runs the programs that were asked for; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"default: {' '.join(PROGRAMS)}")
+    parser.add_argument("--pairs", type=int, help="how often to measure both sides (default: as each program has it)")
+    parser.add_argument("--quick", action="store_true", help="one pair, of less work")
+    parser.add_argument("--output", metavar="FILE", type=pathlib.Path, help="where to write the table instead")
+    options = parser.parse_args()
+    flags = [*(["--pairs", str(options.pairs)] if options.pairs else []), *(["--quick"] if options.quick else [])]
+    is_part = bool(options.programs or flags)
+    output = options.output or (_FOLDER.parent / "build" if is_part else _FOLDER) / "RESULTS.md"
+    start = time.monotonic()
+    lines, failed = run([_FOLDER / program for program in options.programs or PROGRAMS], flags)
+    command = " ".join(["make bench", *([f'BENCH_ARGS="{" ".join(sys.argv[1:])}"'] if sys.argv[1:] else [])])
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(results(lines, command, time.monotonic() - start), encoding="utf-8")
+    print(f"\n{output} holds the table.")
+    return 1 if failed else 0
+
+
+def run(programs: Sequence[pathlib.Path], flags: Sequence[str]) -> tuple[list[list[str]], bool]:
+    """Runs benchmarks one after the other.
+
+    Args:
+      programs: Their files; each takes `--json FILE`, as those that are made of `pairs` do.
+      flags: What else they are called with.
+
+    Returns:
+      The cells of the table's lines, and whether a benchmark has failed.
+    """
+    lines, has_failed = [], False
+    for program in programs:
+        print(f"== {program.name}", flush=True)
+        start = time.monotonic()
+        rows, problem = _rows_of(program, flags)
+        lines += [row.cells() for row in rows]
+        if problem:
+            has_failed = True
+            lines.append([program.name, f"**failed**: {problem}", *[""] * (len(pairs.HEADER) - 2)])
+        print(f"== {program.name} ({problem or 'done'}, {time.monotonic() - start:.0f} s)", flush=True)
+    return lines, has_failed
+
+
+def results(lines: Sequence[Sequence[str]], command: str, seconds: float) -> str:
+    """Returns the page: when, by what and where was measured, and the table."""
+    table = [pairs.HEADER, ["---"] * len(pairs.HEADER), *lines]
+    return "\n".join(
+        [
+            "# Results of the benchmarks",
+            "",
+            f"Measured on {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d} by `{command}`, in "
+            f"{seconds / 60:.0f} minutes. How to read the table stands in [README.md](README.md).",
+            "",
+            *(f"| {' | '.join(cells)} |" for cells in table),
+            "",
+            f"Software: {_software()}.",
+            "",
+            f"Hardware: {_hardware()}.",
+            "",
+        ]
+    )
+
+
+def _rows_of(program: pathlib.Path, flags: Sequence[str]) -> tuple[list[pairs.Row], str]:
+    """Runs a benchmark; returns its rows, and what went wrong or ""."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "rows.json")
+        # In a session of its own, so that nothing of it is left to disturb the next one.
+        child = subprocess.Popen([sys.executable, program, "--json", str(file), *flags], start_new_session=True)
+        try:
+            code = child.wait(_SECONDS)
+            problem = f"it ended with code {code}" if code else ""
+        except subprocess.TimeoutExpired:
+            problem = f"it took more than {_SECONDS} seconds"
+        except BaseException:
+            _end(child)
+            raise
+        if problem:
+            _end(child)
+        if not file.exists():
+            return [], problem or "it wrote no rows"
+        return [pairs.Row(**row) for row in json.loads(file.read_text(encoding="utf-8"))], problem
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Ends a benchmark with the processes that it started."""
+    try:
+        os.killpg(child.pid, 9)
+    except ProcessLookupError:
+        return
+    child.wait()
+
+
+def _software() -> str:
+    versions = [f"Python {platform.python_version()}"]
+    for package in _PACKAGES:
+        try:
+            versions.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ", ".join([*versions, f"{platform.system()} {platform.release()}"])
+
+
+def _hardware() -> str:
+    cores = len(os.sched_getaffinity(0))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{_processor()}, {cores} core{'s' if cores > 1 else ''}, {memory:.1f} GiB of memory"
+
+
+def _processor() -> str:
+    """Returns the processor's name as Linux has it; what Python knows elsewhere."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
