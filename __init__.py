@@ -16,8 +16,16 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .components.trainer import Trainer
+    from .executors.checkpoints import AsyncCheckpoints
     from .executors.dialects import run_as
-    from .executors.errors import InputError, ModelCheckError, ModuleError, TrainerError, TrainingProcessError
+    from .executors.errors import (
+        CheckpointError,
+        InputError,
+        ModelCheckError,
+        ModuleError,
+        TrainerError,
+        TrainingProcessError,
+    )
     from .executors.fn_args import FnArgs
     from .executors.generic_executor import GenericExecutor
     from .executors.options import TrainingOptions
@@ -25,6 +33,8 @@ if TYPE_CHECKING:
     from .executors.training_run import train
 
 _HOMES = {
+    "AsyncCheckpoints": "executors.checkpoints",
+    "CheckpointError": "executors.errors",
     "FnArgs": "executors.fn_args",
     "GenericExecutor": "executors.generic_executor",
     "InputError": "executors.errors",
@@ -40,6 +50,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "AsyncCheckpoints",
+    "CheckpointError",
     "FnArgs",
     "GenericExecutor",
     "InputError",

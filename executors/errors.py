@@ -34,6 +34,12 @@ class TrainingProcessError(TrainerError):
     exit_code = 1
 
 
+class CheckpointError(TrainerError):
+    """A checkpoint could not be written in the background of the training."""
+
+    exit_code = 1
+
+
 class ModelCheckError(TrainerError):
     """What `run_fn` left behind is not a SavedModel that loads and answers."""
 

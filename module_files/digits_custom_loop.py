@@ -6,8 +6,9 @@ The trainer asks nothing of the loop: `run_fn` may train in any way that ends wi
 * one compiled step (`tf.function`) that computes gradients with a `GradientTape` and applies them;
 * scalars for TensorBoard under `fn_args.model_run_dir`, in `train` and `validation`, which TensorBoard
   draws as two curves of one chart;
-* a checkpoint of *everything* that changes (weights, momentum, step) in `fn_args.checkpoint_dir`. A run
-  that was stopped goes on from the last one, with the batch that comes next.
+* a checkpoint of *everything* that changes (weights, momentum, step) in `fn_args.checkpoint_dir`, which is
+  written while the next steps run. A run that was stopped goes on from the last one that is whole, with the
+  batch that comes next.
 
 An example has a feature `image` (64 floats from 0 to 16, the 8 x 8 pixels row by row) and an int64
 `label`. `custom_config` may set `learning_rate` and, for runs without `train_steps`, `epochs`.
@@ -24,6 +25,8 @@ from absl import logging
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
+
+from generic_trainer import AsyncCheckpoints
 
 if TYPE_CHECKING:
     from generic_trainer import FnArgs
@@ -105,7 +108,8 @@ def validate(weights: Weights, dataset: tf.data.Dataset) -> dict[str, float]:
 
 
 def train(
-    manager: tf.train.CheckpointManager,
+    state: tf.train.Checkpoint,
+    checkpoints: AsyncCheckpoints,
     train_step: TrainStep,
     train_data: tf.data.Dataset,
     validation_data: tf.data.Dataset,
@@ -114,13 +118,13 @@ def train(
     """Trains on what is left of `train_data`, with validation and a checkpoint every so many steps.
 
     Args:
-        manager: Holds the state, which stands where the last checkpoint left it.
+        state: Stands where the last checkpoint left it.
+        checkpoints: Where it is saved.
         train_step: Made by `make_train_step`.
         train_data: All batches, from the very first. Those before the state's step are skipped.
         validation_data: Read from start to end each time.
         log_dir: Where TensorBoard's folders `train` and `validation` go.
     """
-    state = manager.checkpoint
     train_log = tf.summary.create_file_writer(os.path.join(log_dir, "train"))
     validation_log = tf.summary.create_file_writer(os.path.join(log_dir, "validation"))
 
@@ -132,7 +136,7 @@ def train(
                 tf.summary.scalar(name, value)
         train_log.flush()
         validation_log.flush()
-        manager.save(checkpoint_number=state.step)
+        checkpoints.save(int(state.step))
 
     for features, labels in train_data.skip(state.step.numpy()):
         loss = train_step(features["image"], labels)
@@ -178,9 +182,9 @@ def run_fn(fn_args: FnArgs) -> None:
     validation_data = read(fn_args.eval_files, num_epochs=1, shuffle=False).take(fn_args.eval_steps or -1)
 
     state = make_state()
-    manager = tf.train.CheckpointManager(state, fn_args.checkpoint_dir, max_to_keep=2)
-    if manager.restore_or_initialize():
-        logging.info("Going on from %s at step %d.", manager.latest_checkpoint, state.step.numpy())
     train_step = make_train_step(state, config.get("learning_rate", LEARNING_RATE))
-    train(manager, train_step, train_data, validation_data, fn_args.model_run_dir)
+    with AsyncCheckpoints(state, fn_args.checkpoint_dir, max_to_keep=2) as checkpoints:
+        if latest := checkpoints.restore():
+            logging.info("Going on from %s at step %d.", latest, state.step.numpy())
+        train(state, checkpoints, train_step, train_data, validation_data, fn_args.model_run_dir)
     export(state.weights, fn_args.serving_model_dir)

@@ -1,4 +1,7 @@
-"""Trains an ElasticDL model file by Keras's `fit`, with ElasticDL's evaluations, checkpoints and limits."""
+"""Trains an ElasticDL model file by Keras's `fit`, with ElasticDL's evaluations, checkpoints and limits.
+
+Between two of these, steps are run in groups (`grouped_steps.py`), unless a callback of the file's looks at each batch.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,17 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from ...batch_watchers import batch_watcher
+from ...checkpoints import AsyncCheckpoints
 from ...errors import InputError
 from ...fn_args import FnArgs
+from ...grouped_steps import Fixed, GroupedSteps, Way
+from ...loop_tuning import plan_for
 from .job import Job
 from .options import ElasticDLOptions
 
 CHECKPOINT_NAME = "version"
+GROUP = 16  # steps; more were no faster (benchmarks/training_loops.py)
 _ENDLESS = 2**31  # epochs, which max_step cuts off
 
 
@@ -30,16 +38,20 @@ class Checkpoints:
             epoch=self.epoch, batch=self.batch, finished=self._finished,
         )  # fmt: skip
         self._job = job
-        self._manager = tf.train.CheckpointManager(
-            self._state,
-            options.checkpoint_dir,
-            max_to_keep=options.keep_checkpoint_max or None,
-            checkpoint_name=CHECKPOINT_NAME,
+        self._saved = AsyncCheckpoints(
+            self._state, options.checkpoint_dir, options.keep_checkpoint_max or None, CHECKPOINT_NAME
         )
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Waits until the last one is written."""
+        self._saved.__exit__(*error)
 
     def resume(self) -> None:
         """Takes up an unfinished job where its last checkpoint was made; a finished one is trained anew."""
-        latest = self._manager.latest_checkpoint
+        latest = self._saved.latest
         if latest is None:
             return
         finished = tf.train.load_checkpoint(latest).get_tensor("finished/.ATTRIBUTES/VARIABLE_VALUE")
@@ -50,11 +62,11 @@ class Checkpoints:
         logging.info("Resuming from %s, at step %d.", latest, self._job.step.numpy())
 
     def save(self, epoch: int, batch: int, finished: bool = False) -> None:
-        """Saves the job."""
+        """Saves the job as it is now; it is written while training goes on."""
         self.epoch.assign(epoch)
         self.batch.assign(batch)
         self._finished.assign(finished)
-        self._manager.save(checkpoint_number=int(self._job.step.numpy()))
+        self._saved.save(int(self._job.step.numpy()))
 
 
 def load_weights(model: Any, folder: str) -> str:
@@ -82,6 +94,7 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     def __init__(self, job: Job, checkpoints: Checkpoints, options: ElasticDLOptions, evaluation: Evaluation) -> None:
         super().__init__()
+        self.knows_groups = True  # which end where something is due
         self._supports_tf_logs = True  # Keras would otherwise wait for the loss after every batch
         self._job = job
         self._checkpoints = checkpoints
@@ -91,6 +104,13 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._epoch = int(checkpoints.epoch.numpy())
         self._batch = int(checkpoints.batch.numpy())
         self._logged = self._step
+
+    def room(self) -> int:
+        """Returns how many steps there are until something is due."""
+        options = self._options
+        periods = (options.log_loss_steps, options.checkpoint_steps, options.evaluation_steps)
+        rest = [period - self._step % period for period in periods if period > 0]
+        return min([*rest, options.max_step - self._step] if options.max_step > 0 else rest, default=_ENDLESS)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Notes the epoch; the one that a resumed job begins with has batches behind it."""
@@ -177,7 +197,14 @@ class Evaluation:
                 tf.summary.scalar(name, value)
 
 
-def fit(job: Job, training: Any, checkpoints: Checkpoints, options: ElasticDLOptions, callbacks: list[Any]) -> None:
+def fit(
+    job: Job,
+    training: Any,
+    checkpoints: Checkpoints,
+    options: ElasticDLOptions,
+    schedule: Schedule,
+    callbacks: list[Any],
+) -> None:
     """Trains from where the job is: the rest of the epoch that was interrupted, then the other epochs.
 
     Args:
@@ -185,11 +212,17 @@ def fit(job: Job, training: Any, checkpoints: Checkpoints, options: ElasticDLOpt
       training: Batches of (features, labels), one epoch.
       checkpoints: Tell the epoch and the batch to begin at.
       options: Tell how many epochs, and steps.
-      callbacks: Keras's.
+      schedule: Does what is due.
+      callbacks: Keras's, of the file.
     """
     epoch, batch = int(checkpoints.epoch.numpy()), int(checkpoints.batch.numpy())
     if 0 < options.max_step <= int(job.step.numpy()):
         return
+    callbacks = [schedule, *callbacks]
+    if not batch_watcher(callbacks):
+        grouped = GroupedSteps(job, plan_for(job) or Fixed(Way.of(job), GROUP), schedule.room)
+        job.train_function = grouped
+        callbacks = [grouped.epochs(), *callbacks]
     epochs = options.num_epochs if options.num_epochs > 0 else _ENDLESS
     if batch:
         rest = training.skip(batch)

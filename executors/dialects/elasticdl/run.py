@@ -58,8 +58,9 @@ def _train(parts: Parts, records: Records, validation: Records | None, fn_args: 
     checkpoints.resume()
     evaluation = Evaluation(job, validation and _batches(parts, validation, EVALUATION), fn_args)
     schedule = Schedule(job, checkpoints, options, evaluation)
-    fit(job, training, checkpoints, options, [schedule, *parts.callbacks()])
-    schedule.finish()
+    with checkpoints:
+        fit(job, training, checkpoints, options, schedule, parts.callbacks())
+        schedule.finish()
     evaluation.run(int(job.step.numpy()))
     export(job.inner, parts, records.dataset(), records.metadata, fn_args.serving_model_dir)
     if evaluation.best:

@@ -1,0 +1,177 @@
+"""Checkpoints that are written in the background: what stands in them, and what is left when something goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+# Saves, changes what it saved at once, and looks at what was written. Prints {name: what was found}.
+PROGRAM = """
+import json, os, sys
+import numpy as np
+import tensorflow as tf
+from generic_trainer import AsyncCheckpoints, CheckpointError
+
+FOLDER = sys.argv[1]
+found = {}
+
+model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(3)])
+optimizer = tf.keras.optimizers.Adam(0.1)
+table = tf.Variable(tf.zeros([1 << 17, 4]))  # 2 MB, updated by rows
+wide = tf.Variable(tf.zeros([1 << 19]))  # 2 MB, updated as a whole
+step = tf.Variable(0, dtype=tf.int64)
+words = tf.Variable("none")
+note = tf.train.experimental.PythonState
+
+class Position(note):
+    value = 0
+    def serialize(self):
+        return str(self.value)
+    def deserialize(self, string):
+        self.value = int(string)
+
+position = Position()
+state = tf.train.Checkpoint(model=model, optimizer=optimizer, table=table, wide=wide, step=step, words=words,
+                            position=position, best=[tf.Variable(1.0), {"deep": tf.Variable([2, 3])}])
+
+@tf.function
+def train():
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model(tf.ones([2, 4])) ** 2)
+    weights = model.trainable_variables
+    optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
+    table.scatter_add(tf.IndexedSlices(tf.ones([2, 4]), [1, 5]))
+    wide.assign_add(tf.ones([1 << 19]))
+    words.assign(tf.strings.as_string(step))
+    step.assign_add(1)
+
+here = os.path.join(FOLDER, "here")
+weights = {}
+with AsyncCheckpoints(state, here, max_to_keep=2) as checkpoints:
+    found["at first"] = checkpoints.restore()
+    for _ in range(4):
+        train()
+        position.value += 7
+        weights[int(step)] = model.weights[0].numpy().tolist()
+        path = checkpoints.save(int(step))
+        train()  # while it is written
+        position.value += 7
+found["path"] = os.path.basename(path)
+found["latest"] = os.path.basename(tf.train.latest_checkpoint(here))
+found["kept"] = sorted(name for name in os.listdir(here))
+
+reader = tf.train.load_checkpoint(here)
+value = lambda name: reader.get_tensor(name + "/.ATTRIBUTES/VARIABLE_VALUE")
+found["values"] = [int(value("step")), int(value("table")[5, 0]), int(value("wide")[9]), value("words").decode()]
+kernels = [reader.get_tensor(name).tolist() for name, shape in reader.get_variable_to_shape_map().items()
+           if shape == [4, 3]]
+found["weights"] = weights[7] in kernels  # among the optimizer's moments
+found["position"] = reader.get_tensor("position/.ATTRIBUTES/py_state").decode()
+
+# The same as TensorFlow's own, in names, shapes, types and bytes.
+checkpoints.restore()
+own = tf.train.load_checkpoint(state.write(os.path.join(FOLDER, "own")))
+names = own.get_variable_to_dtype_map()
+found["same names"] = names == reader.get_variable_to_dtype_map()
+found["different"] = [name for name in names if not np.array_equal(own.get_tensor(name), reader.get_tensor(name))]
+found["restored"] = [int(step), int(wide[3]), position.value]
+
+# A write that fails: a file where TensorFlow makes a folder.
+open(os.path.join(here, "ckpt-20_temp"), "w").close()
+checkpoints.save(20)
+for name, action in {"next": lambda: checkpoints.save(21), "after": lambda: checkpoints.save(22)}.items():
+    try:
+        action()
+        found[name] = "saved"
+    except CheckpointError as error:
+        found[name] = [str(error), type(error.__cause__).__module__.partition(".")[0],
+                       os.path.basename(tf.train.latest_checkpoint(here))]
+checkpoints.wait()
+found["then"] = os.path.basename(tf.train.latest_checkpoint(here))
+try:
+    with AsyncCheckpoints(state, here) as checkpoints:
+        open(os.path.join(here, "ckpt-30_temp"), "w").close()
+        checkpoints.save(30)
+        raise KeyError("the user's own")
+except KeyError as error:
+    found["not hidden"] = str(error)
+print(json.dumps(found))
+"""
+# Is killed by itself while the second checkpoint is half written; what it prints first is what it restored.
+KILLED = """
+import os, signal, sys
+import tensorflow as tf
+from generic_trainer import AsyncCheckpoints
+
+state = tf.train.Checkpoint(step=tf.Variable(0), weights=[tf.Variable(tf.zeros([1 << 22])) for _ in range(8)])
+with AsyncCheckpoints(state, sys.argv[1], max_to_keep=1) as checkpoints:
+    checkpoints.restore()
+    print(int(state.step), {float(weight[0]) for weight in state.weights}, flush=True)
+    for _ in range(2):
+        state.step.assign_add(1)
+        for weight in state.weights:
+            weight.assign_add(tf.ones_like(weight))
+        path = checkpoints.save(int(state.step))
+        if len(sys.argv) > 2 and int(state.step) == 2:
+            while not os.path.exists(path + "_temp"):
+                pass
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def run(program: str, *arguments: object, code: int = 0) -> str:
+    line = [sys.executable, "-c", program, *map(str, arguments)]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=200, env=environment)
+    assert done.returncode == code, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(run(PROGRAM, tmp_path_factory.mktemp("checkpoints")).splitlines()[-1])
+    return answer
+
+
+@pytest.mark.legacy
+def test_a_checkpoint_holds_one_step_whatever_training_does_meanwhile(found: dict[str, Any]) -> None:
+    assert found["at first"] is None
+    assert found["path"] == found["latest"] == "ckpt-7"
+    assert found["values"] == [7, 7, 7, "6"]  # saved after the seventh step; an eighth followed at once
+    assert found["weights"] is True
+    assert found["position"] == "49"
+
+
+@pytest.mark.legacy
+def test_its_files_are_those_of_tensorflow(found: dict[str, Any]) -> None:
+    files = [f"ckpt-{step}.{part}" for step in (5, 7) for part in ("data-00000-of-00001", "index")]
+    assert found["kept"] == ["checkpoint", *files]
+    assert found["same names"] is True
+    assert found["different"] == []
+    assert found["restored"] == [7, 7, 49]
+
+
+@pytest.mark.legacy
+def test_a_write_that_fails_is_raised_by_the_next_save_and_leaves_the_last_good_one(found: dict[str, Any]) -> None:
+    message, cause, latest = found["next"]
+    assert "here/ckpt-20 could not be written: " in message
+    assert "ckpt-20_temp" in message
+    assert (cause, latest) == ("tensorflow", "ckpt-7")
+    assert (found["after"], found["then"]) == ("saved", "ckpt-22")
+    assert found["not hidden"] == '"the user\'s own"'
+
+
+@pytest.mark.slow
+@pytest.mark.legacy
+def test_a_process_that_is_killed_while_it_writes_leaves_the_last_whole_one(tmp_path: pathlib.Path) -> None:
+    assert run(KILLED, tmp_path, "be killed", code=-signal.SIGKILL) == "0 {0.0}\n"
+    assert (tmp_path / "ckpt-2_temp").exists()
+    assert run(KILLED, tmp_path) == "1 {1.0}\n"
+    assert run(KILLED, tmp_path) == "3 {3.0}\n"
