@@ -32,7 +32,9 @@ def run(action: str, module: str, model_name: str | None, fn_args: FnArgs, scrat
     source = find_source(module, scratch)
     keras = keras_version.choose("auto", source.files)
     request = TrainingRequest(source, model_name, fn_args, TrainingOptions(), keras).to_json()
-    return child_process.run(__name__, {**request, "action": action}, environment=keras.environment(), what=action)
+    return child_process.run(
+        __name__, {**request, "action": action}, environment=keras.environment(), what=action, forked=True
+    )
 
 
 def execute(state: dict[str, Any]) -> dict[str, Any]:

@@ -135,5 +135,6 @@ def check_saved_model(
         environment={"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})},
         timeout=timeout,
         quiet=True,
+        forked=True,
     )
     return CheckReport(size_bytes=size, **found)

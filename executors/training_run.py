@@ -26,10 +26,11 @@ from absl import logging
 
 from . import cluster_run, file_io, keras_version, run_record
 from .cluster import EVALUATOR, PS, VARIABLE, ClusterTask, task_from_environment
-from .engines import child_process, in_process
+from .engines import child_process, fork_server, in_process
 from .errors import InputError
 from .estimator_use import estimator_use
 from .fn_args import FnArgs
+from .keras_version import KerasChoice
 from .module_source import ModuleSource, find_source
 from .options import TrainingOptions
 from .run_record import RunRecord
@@ -73,8 +74,11 @@ def train(
         with record.written_to(fn_args.model_run_dir, cluster_run.record_name(task)):
             with record.phase("inputs"):
                 source = find_source(module, scratch)
+                keras = keras_version.choose(options.keras, source.files)
+                if options.isolate:
+                    fork_server.prepare(keras.environment())  # imports TensorFlow meanwhile
                 _require_inputs(fn_args)
-            run = _Run(source, function or source.function, options, record, task)
+            run = _Run(source, keras, function or source.function, options, record, task)
             if over is not None:
                 run.take_part(fn_args, over)
             else:
@@ -96,6 +100,7 @@ class _Run:
     """What stays the same from the first step to the last."""
 
     source: ModuleSource
+    keras: KerasChoice
     function: str | None
     options: TrainingOptions
     record: RunRecord
@@ -149,7 +154,7 @@ class _Run:
         return f"{_STAGING}-{self.task.cluster_id}"
 
     def _run_module(self, theirs: FnArgs, over: Callable[[], bool] | None = None) -> dict[str, Any]:
-        keras = keras_version.choose(self.options.keras, self.source.files)
+        keras = self.keras
         logging.info("Keras %s: %s.", keras.version, keras.reason)
         self.record.code = {name: value for name, value in dataclasses.asdict(self.source).items() if name != "roots"}
         self.record.keras = dataclasses.asdict(keras)
@@ -163,12 +168,14 @@ class _Run:
                 timeout=self.options.timeout,
                 until=over,
                 what=str(self.task) if self.task else "",
+                forked=True,
             )
         else:
             result = in_process.run(_WORKER, request, environment=environment)
         if result:
             self.record.dialect = {"name": result["dialect"], "reason": result["evidence"]}
             self.record.metrics = result["metrics"]
+            self.record.tuning = result["tuning"]
             self.record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
         return result
 
@@ -183,7 +190,7 @@ class _Run:
             skip=self.options.skip_checks,
             op_packages=op_packages,
             shown_as=final,
-            environment=keras_version.KerasChoice(**self.record.keras).environment(),
+            environment=self.keras.environment(),
             timeout=self.options.timeout,
         )
         self.record.check = dataclasses.asdict(report)

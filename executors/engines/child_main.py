@@ -19,9 +19,14 @@ _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
 def main(worker: str, request_file: str, result_file: str, parent: str) -> int:
-    """Runs the worker, and writes its result or its exception as JSON. Returns the exit code."""
-    _die_with_parent(int(parent))
+    """Does a new process's work; returns the exit code."""
+    die_with_parent(int(parent))
     show_logs_as_parent_does()
+    return work(worker, request_file, result_file)
+
+
+def work(worker: str, request_file: str, result_file: str) -> int:
+    """Runs the worker, and writes its result or its exception as JSON. Returns the exit code."""
     with open(request_file, encoding="utf-8") as file:
         request = json.load(file)
     sys.path[:] = [*dict.fromkeys(request.pop("sys_path"))]
@@ -36,7 +41,7 @@ def main(worker: str, request_file: str, result_file: str, parent: str) -> int:
     return int("error" in answer)
 
 
-def _die_with_parent(parent: int) -> None:
+def die_with_parent(parent: int) -> None:
     """Has the kernel kill this process when its parent dies, so that a killed run leaves nothing running."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -19,12 +19,15 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 from absl import logging
 
 from ..errors import TrainingProcessError
 from ..raised_errors import rebuild
+from . import fork_server
+
+Process: TypeAlias = "subprocess.Popen[bytes] | fork_server.ForkedProcess"
 
 _GRACE_SECONDS = 10.0  # from SIGTERM to SIGKILL: enough to write a checkpoint, short for who waits
 _LOOK_SECONDS = 1.0  # how often `until` is asked
@@ -40,8 +43,9 @@ def run(
     prefix: str = "",
     until: Callable[[], bool] | None = None,
     what: str = "",
+    forked: bool = False,
 ) -> dict[str, Any]:
-    """Starts a fresh Python, has it call `execute(request)` of the module `worker`, and waits.
+    """Starts a fresh process, has it call `execute(request)` of the module `worker`, and waits.
 
     Args:
       worker: Dotted name of a module with `execute(request) -> result`.
@@ -52,6 +56,7 @@ def run(
       prefix: Put before every line that the process prints.
       until: Asked about once a second; when it says True, the process and its children are ended.
       what: What to call the process in messages; the worker's name by default.
+      forked: Whether to take a process in which TensorFlow is imported already; see `fork_server.py`.
 
     Returns:
       The worker's result; {} when it was ended by `until`.
@@ -66,11 +71,12 @@ def run(
         files = [os.path.join(folder, name) for name in ("request.json", "result.json")]
         with open(files[0], "w", encoding="utf-8") as file:
             json.dump({**request, "sys_path": sys.path}, file)
-        command = [sys.executable, "-m", f"{__package__}.child_main", worker, *files, str(os.getpid())]
         hidden = io.StringIO()
         targets = (hidden, hidden) if quiet else (sys.stdout, sys.stderr)
+        variables = {**os.environ, **(environment or {})}
         try:
-            status = _wait(command, {**os.environ, **(environment or {})}, timeout, targets, prefix.encode(), until)
+            process = fork_server.start(worker, *files, variables, timeout) if forked else None
+            status = _wait(process or _new_python(worker, files, variables), timeout, targets, prefix.encode(), until)
         except _Ended:
             return {}
         except subprocess.TimeoutExpired:
@@ -95,22 +101,24 @@ class _Ended(Exception):
     """The process was ended because it was no longer wanted."""
 
 
-def _wait(
-    command: list[str],
-    environment: Mapping[str, str],
-    timeout: float | None,
-    targets: tuple[IO[str], IO[str]],
-    prefix: bytes,
-    until: Callable[[], bool] | None,
-) -> int:
-    process = subprocess.Popen(
-        command,
+def _new_python(worker: str, files: list[str], environment: Mapping[str, str]) -> Process:
+    return subprocess.Popen(
+        [sys.executable, "-m", f"{__package__}.child_main", worker, *files, str(os.getpid())],
         env=dict(environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+
+
+def _wait(
+    process: Process,
+    timeout: float | None,
+    targets: tuple[IO[str], IO[str]],
+    prefix: bytes,
+    until: Callable[[], bool] | None,
+) -> int:
     with _forwarded(process, targets, prefix):
         try:
             return process.wait(timeout) if until is None else _wait_until(process, timeout, until)
@@ -118,7 +126,7 @@ def _wait(
             _end_group(process)
 
 
-def _wait_until(process: subprocess.Popen[bytes], timeout: float | None, until: Callable[[], bool]) -> int:
+def _wait_until(process: Process, timeout: float | None, until: Callable[[], bool]) -> int:
     end = None if timeout is None else time.monotonic() + timeout
     while end is None or time.monotonic() < end:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -128,7 +136,7 @@ def _wait_until(process: subprocess.Popen[bytes], timeout: float | None, until: 
     raise subprocess.TimeoutExpired(process.args, timeout or 0)
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
+def _end_group(process: Process) -> None:
     """Ends what is left of the process and of everything that it started."""
     for number, patience in ((signal.SIGTERM, _GRACE_SECONDS), (signal.SIGKILL, None)):
         if process.poll() is not None:
@@ -142,7 +150,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def _forwarded(process: subprocess.Popen[bytes], targets: tuple[IO[str], IO[str]], prefix: bytes) -> Iterator[None]:
+def _forwarded(process: Process, targets: tuple[IO[str], IO[str]], prefix: bytes) -> Iterator[None]:
     """Passes the process's standard output and error on to two text files as it comes."""
     threads = [
         threading.Thread(target=_forward, args=(pipe, target, prefix), daemon=True)

@@ -1,0 +1,153 @@
+"""The process that imports TensorFlow once, and forks for each worker; `fork_server.py` starts and asks it.
+
+python -m generic_trainer.executors.engines.fork_server_main SOCKET
+
+The socket brings the modules to import, then one message for each worker with three file descriptors: a line of its own
+for the order and its outcome, and the worker's standard output and error. The process has a single thread, whatever
+its workers do, and touches neither TensorFlow's runtime nor a device: what is forked is as good as fresh.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from ..logs import show_logs_as_parent_does
+from .child_main import die_with_parent, work
+from .deferred_imports import deferred
+
+IDLE_SECONDS = 300.0  # without a worker, until it ends: its memory may be wanted elsewhere
+_MESSAGE_BYTES = 1 << 16
+_FILES = 3
+
+
+def main(control: socket.socket) -> int:
+    """Imports, then serves; returns the exit code, in the server and in each worker."""
+    show_logs_as_parent_does()
+    asked = json.loads(control.recv(_MESSAGE_BYTES))
+    sys.path[:] = asked["sys_path"]
+    _import_all(asked["modules"])
+    order = _Server(control).serve()
+    return work(order["worker"], order["request_file"], order["result_file"]) if order else 0
+
+
+def _import_all(modules: list[str]) -> None:
+    gc.disable()
+    with deferred():
+        for name in modules:
+            importlib.import_module(name)
+    gc.enable()
+    gc.collect()
+    gc.freeze()  # so that a worker's collections do not copy what all share
+
+
+class _Server:
+    """Forks, and tells who ordered a worker how it ended."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._lines: dict[int, socket.socket] = {}
+        self._wake, wake_end = socket.socketpair()
+        for end in (self._wake, wake_end):
+            end.setblocking(False)
+        self._wake_end = wake_end
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake_end.fileno())
+
+    def serve(self) -> dict[str, Any] | None:
+        """Returns in a worker, with its order; and in the server with None, when it is no longer wanted."""
+        wanted = True
+        last = time.monotonic()
+        while wanted or self._lines:
+            left = None if self._lines else max(0.0, last + IDLE_SECONDS - time.monotonic())
+            ready = select.select([self._wake, *([self._control] if wanted else [])], [], [], left)[0]
+            if not ready and not self._lines:
+                return None
+            if self._wake in ready:
+                self._tell_who_ended()
+                last = time.monotonic()
+            if self._control in ready:
+                message, files, _, _ = socket.recv_fds(self._control, _MESSAGE_BYTES, _FILES)
+                if not message:  # the process that wanted it has died
+                    self._kill_all()
+                    return None
+                if not files:
+                    wanted = False
+                elif order := self._fork(files):
+                    return order
+        return None
+
+    def _fork(self, files: list[int]) -> dict[str, Any] | None:
+        line = socket.socket(fileno=files[0])
+        with line.makefile("rb") as stream:
+            order: dict[str, Any] = json.loads(stream.readline())
+        server = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.setpgid(0, 0)
+            for number, file in enumerate(files[1:], 1):
+                os.dup2(file, number)
+            for held in (*files[1:], line, self._control, self._wake, self._wake_end, *self._lines.values()):
+                held.close() if isinstance(held, socket.socket) else os.close(held)
+            _become(order, server)
+            return order
+        with contextlib.suppress(OSError):  # the worker may have done it already, or have ended
+            os.setpgid(pid, pid)
+        for file in files[1:]:
+            os.close(file)
+        self._lines[pid] = line
+        if not _say(line, {"pid": pid}):
+            self._kill(pid)
+        return None
+
+    def _tell_who_ended(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._wake.recv(4096)
+        for pid in list(self._lines):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                with self._lines.pop(pid) as line:
+                    _say(line, {"status": os.waitstatus_to_exitcode(status)})
+
+    def _kill_all(self) -> None:
+        for pid in self._lines:
+            self._kill(pid)
+
+    def _kill(self, pid: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def _say(line: socket.socket, what: dict[str, int]) -> bool:
+    """Tells who ordered a worker of it; returns whether somebody still waits for it."""
+    try:
+        line.sendall(json.dumps(what).encode() + b"\n")
+    except OSError:
+        return False
+    return True
+
+
+def _become(order: dict[str, Any], server: int) -> None:
+    """Makes the forked process what a fresh one would be: its folder, its environment, its random numbers."""
+    die_with_parent(server)
+    os.chdir(order["folder"])
+    for name in os.environ.keys() - order["environment"].keys():
+        del os.environ[name]
+    os.environ.update(order["environment"])
+    if "numpy" in sys.modules:  # Python seeds its own generator anew
+        sys.modules["numpy"].random.seed()
+
+
+if __name__ == "__main__":
+    sys.exit(main(socket.socket(fileno=int(sys.argv[1]))))
