@@ -26,6 +26,7 @@ from absl import logging
 
 from .errors import CheckpointError
 
+PAUSE, WRITE = "checkpoint", "checkpoint/write"  # names in a profile
 _KEPT_FROM = 1 << 20  # bytes; copying less is not worth memory of its own
 _NICENESS = 10
 _LONG_STEP = 4  # times as long as copying: then the values are free again when the gradients are there
@@ -106,7 +107,7 @@ class BackgroundWriter:
 
     def _run(self, prefix: str, values: list[Value], then: Callable[[], None]) -> None:
         try:
-            with tf.profiler.experimental.Trace("checkpoint/write"):
+            with tf.profiler.experimental.Trace(WRITE):
                 begin = time.perf_counter()
                 mine = self._taken(values)
                 self._copying = time.perf_counter() - begin
@@ -148,6 +149,11 @@ class BackgroundWriter:
         return kept
 
 
+def pause() -> Any:
+    """Marks the block for which training stands still, for the profile of `--profile`."""
+    return tf.profiler.experimental.Trace(PAUSE)
+
+
 def write(prefix: str, values: Sequence[Value]) -> None:
     """Writes a checkpoint's files. Whoever looks for the prefix finds nothing of it before it is whole."""
     # As tf.train.Checkpoint does it; an object store has no folders that could be renamed.
@@ -162,10 +168,15 @@ def write(prefix: str, values: Sequence[Value]) -> None:
         tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=[part], destination_prefix=prefix, delete_old_dirs=True)
 
 
-def fits(values: Sequence[Value]) -> bool:
-    """Returns whether one more copy of these values leaves half of the memory that is free."""
+def size(values: Sequence[Value]) -> int:
+    """Returns how many bytes a copy of the values takes; strings do not count."""
+    return sum(np.asarray(value.tensor).nbytes for value in values)
+
+
+def fits(size: int) -> bool:
+    """Returns whether so many bytes are at most half of the memory that is free."""
     free = _free_memory()
-    return free is None or 2 * sum(np.asarray(value.tensor).nbytes for value in values) <= free
+    return free is None or 2 * size <= free
 
 
 def _free_memory() -> int | None:

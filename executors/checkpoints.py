@@ -80,7 +80,7 @@ class AsyncCheckpoints:
         Raises:
           CheckpointError: When the checkpoint before this one could not be written.
         """
-        with tf.profiler.experimental.Trace("checkpoint"):
+        with checkpoint_writer.pause():
             self._in_background.step = int(step)
             path: str = self._manager.save(checkpoint_number=int(step))
             return path
@@ -91,7 +91,7 @@ class AsyncCheckpoints:
         Raises:
           CheckpointError: When it could not be written.
         """
-        with tf.profiler.experimental.Trace("checkpoint"):
+        with checkpoint_writer.pause():
             self._in_background.writer.wait()
 
     def __enter__(self) -> AsyncCheckpoints:
@@ -125,7 +125,7 @@ class _InBackground:
     def _write(self, prefix: str, options: Any) -> str:
         self.writer.wait()  # before the values are read, so that no more than one copy of them is held
         values = _values(self._state)
-        if values is None or not checkpoint_writer.fits(values):
+        if values is None or not checkpoint_writer.fits(checkpoint_writer.size(values)):
             logging.log_first_n(logging.INFO, "%s is written while training waits.", 1, prefix)
             written: str = self._state._write(prefix, options=options)
             return written

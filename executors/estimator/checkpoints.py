@@ -28,6 +28,8 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from tensorflow.python.trackable import base as trackable
 from tensorflow.python.training.saving import saveable_object_util
 
+from .background_saving import BackgroundSaverHook
+
 POSITION = "generic_trainer/data_position"
 _VALUE = "VARIABLE_VALUE"  # an attribute of every variable in an object graph
 _IN_OBJECT = f"/.ATTRIBUTES/{_VALUE}"
@@ -98,8 +100,8 @@ class DataPositionHook(tf.train.SessionRunHook):  # type: ignore[misc]
         self._data.trained(int(run_values.results))
 
 
-class CheckpointHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
-    """Saves checkpoints with the position in the data.
+class CheckpointHook(BackgroundSaverHook):
+    """Saves checkpoints with the position in the data; they are written while training goes on.
 
     Args:
       estimator: After `save_objects`; its RunConfig says how many checkpoints are kept.
