@@ -104,6 +104,7 @@ class Trainer(base_component.BaseComponent):
         skip_checks: Sequence[str] = (),
         timeout: float | None = None,
         seed: int | None = None,
+        tune_loop: str = "off",
     ) -> None:
         """Constructs the component; the first thirteen arguments are those of `tfx.components.Trainer`.
 
@@ -129,6 +130,7 @@ class Trainer(base_component.BaseComponent):
           skip_checks: Checks of the model to leave out.
           timeout: Seconds after which training fails.
           seed: Seed of Python, NumPy and TensorFlow.
+          tune_loop: "off", "exact" (how many steps at a time, by a trial) or "any" (also XLA and mixed precision).
 
         Raises:
           ValueError: When there is no module, no examples, or both of two that exclude each other.
@@ -158,6 +160,7 @@ class Trainer(base_component.BaseComponent):
             skip_checks=tuple(skip_checks),
             timeout=timeout,
             seed=seed,
+            tune_loop=tune_loop,
         )
         spec = TrainerSpec(
             statistics=statistics,

@@ -21,6 +21,7 @@ from .errors import InputError, did_you_mean
 
 ENGINES = ("local",)
 KERAS_CHOICES = ("auto", "2", "3")
+TUNINGS = ("off", "exact", "any")
 CHECKS = ("parses", "signatures", "loads", "answers", "finite")
 # Types of the options in ML Metadata, which knows no booleans; the others are strings.
 STORED_AS: dict[str, type[int] | type[float]] = {"isolate": int, "timeout": float, "seed": int}
@@ -46,6 +47,12 @@ class TrainingOptions:
     skip_checks: tuple[str, ...] = _option((), "A check of the model to leave out; may be repeated.", CHECKS)
     timeout: float | None = _option(None, "Seconds after which training is ended as failed (default: none).")
     seed: int | None = _option(None, "Seed of Python, NumPy and TensorFlow, and fn_args.seed.")
+    tune_loop: str = _option(
+        "off",
+        "Try at the start how many Keras steps to run at a time; 'exact' leaves results as they are, 'any' also tries "
+        "XLA and mixed precision, which change them.",
+        TUNINGS,
+    )
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

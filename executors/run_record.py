@@ -42,6 +42,7 @@ class RunRecord:
       keras: The Keras version and why it was chosen.
       phases: Seconds by phase: inputs, training (of it load and run_fn), check, publish.
       metrics: {"train": {...}, "eval": {...}}.
+      tuning: What `tune_loop` found, model by model; empty when it is off.
       check: The SavedModel check's report.
       error: Type and message of what ended the run, or None.
       path: The record's own file.
@@ -56,6 +57,7 @@ class RunRecord:
     keras: dict[str, str] = dataclasses.field(default_factory=dict)
     phases: dict[str, float] = dataclasses.field(default_factory=dict)
     metrics: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
+    tuning: dict[str, Any] = dataclasses.field(default_factory=dict)
     check: dict[str, Any] = dataclasses.field(default_factory=dict)
     error: dict[str, str] | None = None
     path: str = dataclasses.field(default="", repr=False, compare=False)

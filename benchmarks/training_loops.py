@@ -1,0 +1,324 @@
+"""Examples per second of the dialects' training loops, against `fit` by hand with the best flags known.
+
+    python benchmarks/training_loops.py
+    python benchmarks/training_loops.py --quick
+
+The model is of the size that the taxi examples have: three numbers and twelve categories, wide and deep (embeddings of
+8, layers of 100, 70, 48 and 34 units), in batches of 512. The data are in memory and cheap to batch, so that the loops
+are what differs. This file is the training module of every side of ours, which `training_worker.execute` runs as a
+pipeline would:
+
+- Keras 2 and 3: `run_fn` with a plain compile and fit, under `--tune-loop=exact`.
+- ElasticDL: `custom_model`, `feed`, `loss` and `optimizer`, with the defaults of that dialect.
+- Estimator: `model_fn`, with an Estimator's own hooks, logs and summaries.
+
+The other side is `fit` of the same model on the same data with steps_per_execution=16. That was the best here of 1, 4,
+16 and 50, each with and without jit_compile: Keras 3 takes XLA by itself, and Keras 2 is slower with it.
+
+Both sides are processes that train all the time, but take turns by the epoch: a pair is one epoch of each. The first
+epochs, which compile and try, do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pairs import Row, arguments, compare, report, say
+
+WARM_UP_EPOCHS = 2
+BATCH_SIZE = {"taxi": 512, "tiny": 64}
+STEPS = {"taxi": 500, "tiny": 2000}  # of an epoch
+QUICK_STEPS = 100
+SIZES = (10, 10, 10, 10, 10, 10, 10, 11, 61, 24, 8, 13)  # of the categories
+EXAMPLES = 51_200
+_MODEL, _STEPS = "TRAINING_LOOPS_MODEL", "TRAINING_LOOPS_STEPS"  # tell a side's process
+
+
+def main() -> None:
+    """Compares the sides and prints the table."""
+    options = arguments(__doc__, pairs=7)
+    if options.measure:
+        _SIDES[options.measure]()
+        return
+    rows = [
+        _compare("Keras 3", "keras3", "fit3", "taxi", options, at_least=0.95),
+        _compare("Keras 2", "keras2", "fit2", "taxi", options, at_least=0.95),
+        _compare("ElasticDL", "elasticdl", "fit2", "taxi", options, at_least=0.95),
+        _compare("Estimator", "estimator", "fit2", "taxi", options, at_least=0.95),
+    ]
+    if not options.quick:
+        rows.append(_compare("ElasticDL", "elasticdl", "fit2", "tiny", options))
+        rows.append(_compare("Estimator", "estimator", "fit2", "tiny", options))
+    report(rows, options)
+
+
+def _compare(
+    what: str, ours: str, peer: str, model: str, options: argparse.Namespace, at_least: float | None = None
+) -> Row:
+    steps = QUICK_STEPS if options.quick else STEPS[model]
+    with _side(ours, model, steps) as our_turn, _side(peer, model, steps) as their_turn:
+        for turn in (our_turn, their_turn):  # returns when that side has warmed up, which the other shall not disturb
+            turn()
+        return compare(
+            f"training loop, {what}, {model} model, batches of {BATCH_SIZE[model]}",
+            "fit with the best flags",
+            options,
+            ours=our_turn,
+            peer=their_turn,
+            unit="examples/s",
+            at_least=at_least,
+        )
+
+
+@contextlib.contextmanager
+def _side(name: str, model: str, steps: int) -> Iterator[Callable[[], float]]:
+    """Starts a side's process; yields a function that has it train one epoch and returns its examples per second."""
+    variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", _MODEL: model, _STEPS: str(steps)}
+    variables["TF_USE_LEGACY_KERAS"] = "0" if name.endswith("3") else "1"
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    line = [sys.executable, __file__, "--measure", name]
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            line, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+
+        def turn() -> float:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write("go\n")
+                process.stdin.flush()
+            for said in process.stdout:
+                if said.startswith("measured:"):
+                    return float(said.removeprefix("measured:"))
+            errors.seek(0)
+            sys.exit(f"{' '.join(line)} ended with code {process.wait()}:\n{errors.read()[-3000:]}")
+
+        try:
+            yield turn
+        finally:
+            process.kill()
+            process.wait()
+
+
+class Turns:
+    """What a side calls at the beginning and at the end of each epoch."""
+
+    def __init__(self) -> None:
+        self._epoch = 0
+
+    def begin(self) -> None:
+        """Waits for the turn, unless this is the warm-up."""
+        self._epoch += 1
+        if self._epoch > WARM_UP_EPOCHS:
+            sys.stdin.readline()
+        self._begin = time.perf_counter()
+
+    def end(self) -> None:
+        """Says how fast the epoch was."""
+        if self._epoch > WARM_UP_EPOCHS:
+            say(_steps() * BATCH_SIZE[_model_name()] / (time.perf_counter() - self._begin))
+
+
+def _model_name() -> str:
+    return os.environ[_MODEL]
+
+
+def _steps() -> int:
+    return int(os.environ[_STEPS])
+
+
+def _epochs_as_turns() -> Any:
+    import tensorflow as tf
+
+    class EpochsAsTurns(tf.keras.callbacks.Callback):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self._turns = Turns()
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self._turns.begin()
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            self._turns.end()
+
+    return EpochsAsTurns()
+
+
+# What every side trains.
+
+
+def data() -> Any:
+    """Returns the examples of an epoch, one by one."""
+    import numpy as np
+    import tensorflow as tf
+
+    random = np.random.default_rng(0)
+    numbers = random.normal(size=(EXAMPLES, 3)).astype("float32")
+    ids = np.stack([random.integers(0, size, EXAMPLES) for size in SIZES], 1).astype("int32")
+    labels = (numbers[:, :1] + ids[:, :1] / 5 > 1).astype("float32")
+    examples = tf.data.Dataset.from_tensor_slices(({"numbers": numbers, "ids": ids}, labels))
+    return examples.shuffle(1024, seed=1).repeat().take(_steps() * BATCH_SIZE[_model_name()])
+
+
+def batches() -> Any:
+    """Returns the batches of an epoch."""
+    import tensorflow as tf
+
+    return data().batch(BATCH_SIZE[_model_name()]).prefetch(tf.data.AUTOTUNE)
+
+
+def custom_model() -> Any:
+    """Returns the model: logits of shape [batch, 1]."""
+    import tensorflow as tf
+
+    layers = tf.keras.layers
+    numbers = tf.keras.Input((3,), name="numbers")
+    ids = tf.keras.Input((len(SIZES),), name="ids", dtype="int32")
+    if _model_name() == "tiny":
+        hidden = layers.Dense(16, activation="relu")(numbers)
+        return tf.keras.Model({"numbers": numbers, "ids": ids}, layers.Dense(1)(hidden))
+    columns = [ids[:, place] for place in range(len(SIZES))]
+    embedded = [layers.Embedding(size, 8)(column) for size, column in zip(SIZES, columns, strict=True)]
+    deep = layers.Concatenate()([numbers, *embedded])
+    for units in (100, 70, 48, 34):
+        deep = layers.Dense(units, activation="relu")(deep)
+    wide = [layers.Embedding(size, 1)(column) for size, column in zip(SIZES, columns, strict=True)]
+    logits = layers.Add()([layers.Dense(1)(deep), *wide])
+    return tf.keras.Model({"numbers": numbers, "ids": ids}, logits)
+
+
+def loss(labels: Any, predictions: Any) -> Any:
+    """Returns the cross entropy of a batch."""
+    import tensorflow as tf
+
+    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, predictions))
+
+
+def optimizer() -> Any:
+    """Returns the optimizer."""
+    import tensorflow as tf
+
+    return tf.keras.optimizers.Adam(0.001)
+
+
+# The sides of ours, by dialect.
+
+
+def run_fn(fn_args: Any) -> None:
+    """Trains as a plain module does."""
+    del fn_args
+    _fit()
+
+
+def feed(dataset: Any, mode: str, metadata: Any) -> Any:
+    """Returns the examples, whatever the reader has."""
+    del dataset, mode, metadata
+    return data()
+
+
+def callbacks() -> list[Any]:
+    """Returns ElasticDL's callbacks."""
+    return [_epochs_as_turns()]
+
+
+def input_fn(mode: str) -> Any:
+    """Returns an Estimator's batches."""
+    del mode
+    return batches().repeat()
+
+
+def model_fn(features: Any, labels: Any, mode: str) -> Any:
+    """Returns an Estimator's spec."""
+    import tensorflow.compat.v1 as tf
+
+    logits = custom_model()(features)
+    value = loss(labels, logits)
+    train_op = tf.train.AdamOptimizer(0.001).minimize(value, tf.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=value, train_op=train_op)
+
+
+def serving_input_receiver_fn() -> Any:
+    """Is there, for the dialect wants one; nothing is exported here."""
+
+
+def hooks() -> list[Any]:
+    """Returns an Estimator's hooks."""
+    import tensorflow.compat.v1 as tf
+
+    class StepsAsTurns(tf.train.SessionRunHook):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._turns = Turns()
+            self._step = 0
+
+        def before_run(self, run_context: Any) -> None:
+            if self._step % _steps() == 0:
+                self._turns.begin()
+
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            self._step += 1
+            if self._step % _steps() == 0:
+                self._turns.end()
+
+    return [StepsAsTurns()]
+
+
+def _fit(**flags: Any) -> None:
+    model = custom_model()
+    model.compile(optimizer(), loss, **flags)
+    model.fit(batches(), epochs=10**6, callbacks=[_epochs_as_turns()], verbose=0)
+
+
+def _execute(dialect: str, function: str | None = None, **options: Any) -> None:
+    """Runs this file as a training module, as the trainer's process does."""
+    from generic_trainer import FnArgs, TrainingOptions
+    from generic_trainer.executors import keras_version, training_worker
+    from generic_trainer.executors.module_source import find_source
+
+    with tempfile.TemporaryDirectory() as folder:
+        rows = pathlib.Path(folder, "rows.csv")
+        rows.write_text("x\n1\n", encoding="utf-8")
+        fn_args = FnArgs(
+            serving_model_dir=os.path.join(folder, "model"),
+            model_run_dir=os.path.join(folder, "run"),
+            checkpoint_dir=os.path.join(folder, "checkpoints"),
+            train_files=[],
+            eval_files=[],
+            seed=1,
+            train_steps=10**9,
+            eval_steps=1,
+            custom_config={
+                "training_data": str(rows), "minibatch_size": BATCH_SIZE[_model_name()], "num_epochs": 10**6
+            },
+        )  # fmt: skip
+        keras = keras_version.KerasChoice("2" if os.environ["TF_USE_LEGACY_KERAS"] == "1" else "3", "this side's")
+        training_options = TrainingOptions(dialect=dialect, **options)
+        request = training_worker.TrainingRequest(
+            find_source(__file__, folder), function, fn_args, training_options, keras
+        )
+        training_worker.execute(request.to_json())
+
+
+_SIDES: dict[str, Callable[[], None]] = {
+    "keras2": lambda: _execute("run_fn", tune_loop="exact"),
+    "keras3": lambda: _execute("run_fn", tune_loop="exact"),
+    "plain2": lambda: _execute("run_fn"),
+    "plain3": lambda: _execute("run_fn"),
+    "elasticdl": lambda: _execute("elasticdl"),
+    "estimator": lambda: _execute("model_fn"),
+    "fit2": lambda: _fit(steps_per_execution=16),
+    "fit3": lambda: _fit(steps_per_execution=16),
+}
+
+
+if __name__ == "__main__":
+    main()
