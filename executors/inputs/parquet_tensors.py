@@ -29,6 +29,7 @@ _ARROW_TYPES = {
     schema_pb2.FLOAT: pa.large_list(pa.float32()),
     schema_pb2.BYTES: pa.large_list(pa.large_binary()),
 }
+_CUT_AT_ONCE = 2  # batches of a block; it takes half the time that Python takes for them
 
 
 class BatchTensors:
@@ -92,20 +93,23 @@ class BatchTensors:
         """Returns the batches of the blocks."""
         is_dense = all(isinstance(spec, tf.TensorSpec) for spec in self.specs.values())
 
-        def parts(block: dict[str, Any]) -> tf.data.Dataset:
+        def batches(block: dict[str, Any]) -> tf.data.Dataset:
             each = {name: tensors["each"] for name, tensors in block.items()}
             if is_dense:
                 return tf.data.Dataset.from_tensor_slices(element(each))
-            whole = tf.data.Dataset.from_tensors({name: tensors["all"] for name, tensors in block.items()})
-            return tf.data.Dataset.zip((tf.data.Dataset.from_tensor_slices(each), whole.repeat()))
 
-        def batch(each: dict[str, Any], whole: dict[str, Any]) -> Any:
-            cut = {name: _ragged_batch if whole[name] else _dense_batch for name in self._others}
-            others = {name: cut[name](each[name], whole[name]) for name in self._others}
-            return element({**others, **self._sparse.batch(each["sparse"], whole["sparse"])})
+            def batch(each: dict[str, Any]) -> Any:
+                cut = {
+                    name: _ragged_batch(each[name], block[name]["all"]) if block[name]["all"] else each[name]
+                    for name in self._others
+                }
+                return element({**cut, **self._sparse.batch(each["sparse"], block["sparse"]["all"])})
 
-        dataset = blocks.flat_map(_as_it_is(parts))
-        return dataset if is_dense else dataset.map(_as_it_is(batch), tf.data.AUTOTUNE)
+            # What belongs to all batches is caught by the function. As part of the elements it would be measured anew
+            # for each batch, and of strings tf.data measures every single one.
+            return tf.data.Dataset.from_tensor_slices(each).map(_as_it_is(batch), _CUT_AT_ONCE)
+
+        return blocks.flat_map(_as_it_is(batches))
 
     def _blocks(self, tables: Iterator[pa.Table], batch_size: int) -> Iterator[dict[str, Any]]:
         for table in tables:
@@ -178,10 +182,6 @@ def _block_spec(spec: Any) -> dict[str, Any]:
 
 def _dense_block(values: Any, size: int) -> dict[str, Any]:
     return {"each": values.reshape(-1, size, *values.shape[1:]), "all": ()}
-
-
-def _dense_batch(values: Any, _: Any) -> Any:
-    return values
 
 
 def _ragged_block(tensor: Any, size: int) -> dict[str, Any]:

@@ -1,0 +1,261 @@
+"""Rows per second of CSV and Parquet by columns: as tensors in batches of 512, against what a user would write.
+
+    python benchmarks/input_columns.py
+    python benchmarks/input_columns.py --quick
+
+The data are the Chicago taxi trips that come with TFX, drawn anew to 240,000 rows with their numbers moved a little:
+18 columns, of which 7 have a value in every row. The sides:
+
+- CSV of a DLRover conf (index ranges of a `FileReader`, whole batches decoded), against DLRover's way: a Python
+  generator of lines, `from_generator`, batches, `decode_csv` by ten threads.
+- CSV of an ElasticDL model file (`columns` and `sep`), against ElasticDL's: a generator over csv.reader. Both are
+  batched, and their columns made numbers by the same mapped function.
+- Parquet by `data_accessor.tf_dataset_factory`, against pyarrow's `iter_batches` of the same columns of the same file
+  in the same batches, each column `to_numpy`. Nothing is shuffled on pyarrow's side, and a sparse tensor has indices
+  and a shape besides the values. Both sides read with pyarrow's own threads.
+- Parquet as an ElasticDL model file gets it, against pyarrow as well.
+
+Tensors are counted by a loop in a TensorFlow graph, as Keras's `fit` takes them; the first pass, which traces, does not
+count. Every measurement is a pass through the file, or several, in one process where both sides take turns.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import pathlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import pairs
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+BATCH_SIZE = 512
+TEXT = ("payment_type", "company")
+_FULL = ("fare", "tips", "trip_miles")
+_BATCHES_OF_A_GENERATOR = 16  # it gives some 4,000 rows a second
+
+
+def main() -> None:
+    """Measures all rows of the table."""
+    options = pairs.arguments(__doc__)
+    rows = 30_000 if options.quick else 240_000
+    with tempfile.TemporaryDirectory() as folder:
+        data = Data(folder, rows, epochs=1 if options.quick else 4)
+        pairs.report([*_csv_rows(data, options), *_parquet_rows(data, options)], options)
+
+
+def _csv_rows(data: Data, options: Any) -> list[pairs.Row]:
+    generator = "a Python reader through from_generator, as DLRover does it"
+    csv_reader = "csv.reader through from_generator, as ElasticDL does it"
+    some = _BATCHES_OF_A_GENERATOR // (8 if options.quick else 1)
+    return [
+        pairs.compare(what, against, options, ours=ours, peer=peer, unit="rows/s", at_least=20)
+        for what, against, ours, peer in (
+            ("CSV by columns, a conf's", generator, data.speed(data.conf()), data.speed(data.lines(), some)),
+            ("CSV by columns, a model file's", csv_reader, data.speed(data.csv()), data.speed(data.csv_reader(), some)),
+        )
+    ]
+
+
+def _parquet_rows(data: Data, options: Any) -> list[pairs.Row]:
+    full, every = data.full, data.columns
+    arrow = "pyarrow's iter_batches"
+    sides = [
+        (f"Parquet, {len(full)} dense columns", arrow, data.parquet(full, shuffle=False), full),
+        (f"Parquet, {len(full)} dense columns, shuffled", arrow, data.parquet(full, shuffle=True), full),
+        (f"Parquet, {len(every)} sparse columns", arrow, data.parquet(every, shuffle=False), every),
+        (f"Parquet, {len(every)} sparse columns, shuffled", arrow, data.parquet(every, shuffle=True), every),
+        (f"Parquet, {len(full)} columns as records of a model file", arrow, data.records(full), full),
+    ]
+    return [
+        pairs.compare(
+            what,
+            against,
+            options,
+            ours=data.speed(dataset),
+            peer=lambda columns=columns: data.arrow_speed(columns),
+            unit="rows/s",
+            at_least=0.7,
+        )
+        for what, against, dataset, columns in sides
+    ]
+
+
+class Data:
+    """The files, and the datasets of both sides."""
+
+    def __init__(self, folder: str, rows: int, epochs: int) -> None:
+        self._csv, self._parquet = (os.path.join(folder, f"taxi.{ending}") for ending in ("csv", "parquet"))
+        self._rows, self._epochs = rows, epochs
+        self._types = _write(self._csv, self._parquet, rows)
+        self.columns = list(self._types)
+        self.full = [name for name in self.columns if name.startswith("trip_start") or name in _FULL]
+
+    def speed(self, dataset: Any, batches: int | None = None) -> Callable[[], float]:
+        """Returns a measurement of the rows of a dataset a second, of some of its batches or of all."""
+        import tensorflow as tf
+
+        some = dataset if batches is None else dataset.take(batches)
+
+        @tf.function
+        def count() -> Any:
+            batches = tf.constant(0, tf.int64)
+            for _ in some:
+                batches += 1
+            return batches
+
+        is_traced = False
+
+        def measure() -> float:
+            nonlocal is_traced
+            if not is_traced:
+                count()
+                is_traced = True
+            start = time.perf_counter()
+            return float(count()) * BATCH_SIZE / (time.perf_counter() - start)
+
+        return measure
+
+    def arrow_speed(self, columns: list[str]) -> float:
+        """Returns the rows a second that pyarrow makes NumPy's of."""
+        import pyarrow.parquet as pq
+
+        start, rows = time.perf_counter(), 0
+        for _ in range(self._epochs):
+            for batch in pq.ParquetFile(self._parquet).iter_batches(BATCH_SIZE, columns=columns):
+                arrays = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in columns}
+                rows += len(arrays[columns[0]])
+        return rows / (time.perf_counter() - start)
+
+    def parquet(self, columns: list[str], shuffle: bool) -> Any:
+        """Returns the examples by TFX's interface: columns with values in all rows are dense, or else all sparse."""
+        from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
+
+        from generic_trainer.executors.inputs.data_accessor import PARQUET, DataAccessor, ExamplesFormat
+
+        accessor = DataAccessor.for_format(ExamplesFormat(PARQUET))
+        options = TensorFlowDatasetOptions(BATCH_SIZE, num_epochs=self._epochs, shuffle=shuffle, shuffle_seed=1)
+        return accessor.tf_dataset_factory([self._parquet], options, self._schema(columns, columns == self.full))
+
+    def records(self, columns: list[str]) -> Any:
+        """Returns the rows as an ElasticDL model file gets them, one by one, in batches again."""
+        from generic_trainer.executors.inputs.open_records import open_records
+
+        return open_records(self._parquet, {"columns": columns}).dataset().batch(BATCH_SIZE)
+
+    def conf(self) -> Any:
+        """Returns the rows of the text file as the input of a conf."""
+        import tensorflow as tf
+
+        from generic_trainer.executors.dlrover.file_reader import FileReader
+        from generic_trainer.executors.inputs.delimited import decode
+        from generic_trainer.executors.inputs.range_reader import batches, count_rows, read_ranges
+        from generic_trainer.executors.inputs.reader_errors import ReaderErrors
+        from generic_trainer.executors.inputs.shard_ledger import ShardLedger
+
+        fields, reader = self._fields(), FileReader(self._csv)
+        size = count_rows(reader)
+        # A shard is ten batches, as a conf's is.
+        rows = batches(lambda: read_ranges(reader, ShardLedger(size, 10 * BATCH_SIZE, 1)), ReaderErrors(), BATCH_SIZE)
+        return rows.map(lambda rows: decode(rows, fields), tf.data.AUTOTUNE).prefetch(4)
+
+    def lines(self) -> Any:
+        """Returns the rows of the text file as DLRover's dataset has them."""
+        import tensorflow as tf
+
+        from generic_trainer.executors.inputs.delimited import decode
+
+        def lines() -> Iterator[str]:
+            with open(self._csv, encoding="utf-8") as file:
+                next(file)
+                for line in file:
+                    yield line.rstrip("\n")
+
+        fields = self._fields()
+        rows = tf.data.Dataset.from_generator(lines, output_signature=tf.TensorSpec([], tf.string)).batch(BATCH_SIZE)
+        return rows.map(lambda rows: decode(rows, fields), num_parallel_calls=10)
+
+    def csv(self) -> Any:
+        """Returns the rows of the text file as a model file gets them, made numbers in batches."""
+        from generic_trainer.executors.inputs.open_records import open_records
+
+        return self._numbers(open_records(self._csv, {"columns": self.columns, "sep": ","}).dataset())
+
+    def csv_reader(self) -> Any:
+        """Returns the same by ElasticDL's own reader."""
+        import tensorflow as tf
+
+        def rows() -> Iterator[list[str]]:
+            with open(self._csv, newline="", encoding="utf-8") as file:
+                reader = csv.reader(file)
+                header = next(reader)
+                places = [header.index(name) for name in self.columns]
+                for row in reader:
+                    yield [row[place] for place in places]
+
+        signature = tf.TensorSpec([len(self.columns)], tf.string)
+        return self._numbers(tf.data.Dataset.from_generator(rows, output_signature=signature))
+
+    def _numbers(self, rows: Any) -> Any:
+        import tensorflow as tf
+
+        def typed(rows: Any) -> dict[str, Any]:
+            columns = dict(zip(self.columns, tf.unstack(rows, num=len(self.columns), axis=1), strict=True))
+            kinds = {"INT": tf.int64, "FLOAT": tf.float32}
+            return {
+                name: text
+                if name in TEXT
+                else tf.strings.to_number(tf.where(tf.equal(text, ""), "0", text), kinds[self._types[name]])
+                for name, text in columns.items()
+            }
+
+        return rows.batch(BATCH_SIZE).map(typed, num_parallel_calls=10)
+
+    def _fields(self) -> list[Any]:
+        from generic_trainer.executors.inputs.delimited import Field
+
+        kinds = {"INT": "int64", "FLOAT": "float32", "BYTES": "string"}
+        return [Field(name, kinds[kind]) for name, kind in self._types.items()]
+
+    def _schema(self, columns: list[str], dense: bool) -> Any:
+        from google.protobuf import text_format
+        from tensorflow_metadata.proto.v0 import schema_pb2
+
+        shape = "presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } }" if dense else ""
+        text = "".join(f'feature {{ name: "{name}" type: {self._types[name]} {shape} }}\n' for name in columns)
+        return text_format.Parse(text, schema_pb2.Schema())
+
+
+def _write(csv_file: str, parquet_file: str, rows: int) -> dict[str, str]:
+    """Writes the trips into both files; returns the types of the columns as a schema has them."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    spec = find_spec("tfx")
+    assert spec is not None
+    assert spec.origin is not None
+    trips = pa.csv.read_csv(
+        pathlib.Path(spec.origin).parent / "examples" / "chicago_taxi_pipeline" / "data" / "simple" / "data.csv"
+    )
+    random = np.random.default_rng(0)
+    drawn = trips.take(random.integers(0, trips.num_rows, rows))
+    for place, field in enumerate(drawn.schema):
+        if pa.types.is_floating(field.type):
+            moved = pa.compute.add(drawn[field.name], pa.array(np.round(random.normal(0, 0.05, rows), 4)))
+            drawn = drawn.set_column(place, field.name, moved)
+    pa.csv.write_csv(drawn, csv_file)
+    pa.parquet.write_table(drawn, parquet_file, row_group_size=65_536)
+    kinds = {"int64": "INT", "double": "FLOAT", "string": "BYTES"}
+    return {field.name: kinds[str(field.type)] for field in drawn.schema}
+
+
+if __name__ == "__main__":
+    main()
