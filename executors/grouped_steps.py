@@ -19,12 +19,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import tensorflow as tf
 
+KERAS_PACKAGES = ("keras", "tf_keras")
 MIXED_POLICY = "mixed_bfloat16"  # has float32's range, so that no loss has to be scaled
 
 
@@ -131,7 +133,7 @@ class GroupedSteps:
         grouped, learns = self, steps_per_epoch is None
         self._known = steps_per_epoch
 
-        class Epochs(tf.keras.callbacks.Callback):  # type: ignore[misc]
+        class Epochs(_keras_of(self._model).callbacks.Callback):  # type: ignore[misc]
             """Tells the groups where epochs begin, and how long they are once one has been seen."""
 
             def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -191,6 +193,12 @@ class GroupedSteps:
         else:
             self._functions[way] = functions
         return 1
+
+
+def _keras_of(model: Any) -> Any:
+    """Returns the Keras package that a model is of, which need not be the one that `tf.keras` is."""
+    packages = (kind.__module__.partition(".")[0] for kind in type(model).__mro__)
+    return importlib.import_module(next(package for package in packages if package in KERAS_PACKAGES))
 
 
 class _Functions:

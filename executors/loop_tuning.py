@@ -30,7 +30,6 @@ from absl import logging
 
 OFF, EXACT, ANY = "off", "exact", "any"
 CHOICES = (OFF, EXACT, ANY)
-_KERAS_PACKAGES = ("keras", "tf_keras")
 _current: list[_Tuner] = []
 
 
@@ -139,6 +138,7 @@ class _Tuner:
 def _why_not(model: Any, arguments: dict[str, Any]) -> str:
     """Returns why the steps of a fit cannot be grouped, or ""."""
     from .batch_watchers import batch_watcher
+    from .grouped_steps import KERAS_PACKAGES
 
     size = _steps_per_execution(model)
     if size is None:
@@ -151,7 +151,7 @@ def _why_not(model: Any, arguments: dict[str, Any]) -> str:
     if strategy != "_DefaultDistributionStrategy":
         return f"steps are not grouped under {strategy}"
     owner = next(kind for kind in type(model).__mro__ if "make_train_function" in vars(kind))
-    if owner.__module__.partition(".")[0] not in _KERAS_PACKAGES:
+    if owner.__module__.partition(".")[0] not in KERAS_PACKAGES:
         return f"its class {owner.__name__} makes its own train function"
     callbacks = arguments.get("callbacks")
     if hasattr(callbacks, "append"):
@@ -186,8 +186,10 @@ def _model_classes() -> list[Any]:
     """Returns the Model class of tf.keras, and those of other Keras packages that the module has imported."""
     import tensorflow as tf
 
+    from .grouped_steps import KERAS_PACKAGES
+
     classes = [tf.keras.Model]
-    for package in _KERAS_PACKAGES:
+    for package in KERAS_PACKAGES:
         model_class = getattr(sys.modules.get(package), "Model", None)
         if model_class is not None and model_class not in classes:
             classes.append(model_class)
