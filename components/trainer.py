@@ -104,6 +104,7 @@ class Trainer(base_component.BaseComponent):
         skip_checks: Sequence[str] = (),
         timeout: float | None = None,
         seed: int | None = None,
+        profile: bool = False,
         tune_loop: str = "off",
     ) -> None:
         """Constructs the component; the first thirteen arguments are those of `tfx.components.Trainer`.
@@ -130,6 +131,7 @@ class Trainer(base_component.BaseComponent):
           skip_checks: Checks of the model to leave out.
           timeout: Seconds after which training fails.
           seed: Seed of Python, NumPy and TensorFlow.
+          profile: Profile some seconds of the training, and tell where a step's time goes.
           tune_loop: "off", "exact" (how many steps at a time, by a trial) or "any" (also XLA and mixed precision).
 
         Raises:
@@ -160,6 +162,7 @@ class Trainer(base_component.BaseComponent):
             skip_checks=tuple(skip_checks),
             timeout=timeout,
             seed=seed,
+            profile=profile,
             tune_loop=tune_loop,
         )
         spec = TrainerSpec(

@@ -25,8 +25,8 @@ import tensorflow as tf
 from absl import logging
 
 from .errors import CheckpointError
+from .profile_shares import PAUSE, WRITE
 
-PAUSE, WRITE = "checkpoint", "checkpoint/write"  # names in a profile
 _KEPT_FROM = 1 << 20  # bytes; copying less is not worth memory of its own
 _NICENESS = 10
 _LONG_STEP = 4  # times as long as copying: then the values are free again when the gradients are there

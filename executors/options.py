@@ -24,7 +24,7 @@ KERAS_CHOICES = ("auto", "2", "3")
 TUNINGS = ("off", "exact", "any")
 CHECKS = ("parses", "signatures", "loads", "answers", "finite")
 # Types of the options in ML Metadata, which knows no booleans; the others are strings.
-STORED_AS: dict[str, type[int] | type[float]] = {"isolate": int, "timeout": float, "seed": int}
+STORED_AS: dict[str, type[int] | type[float]] = {"isolate": int, "timeout": float, "seed": int, "profile": int}
 
 
 def _option(default: Any, help_text: str, choices: Sequence[str] = ()) -> Any:
@@ -47,6 +47,7 @@ class TrainingOptions:
     skip_checks: tuple[str, ...] = _option((), "A check of the model to leave out; may be repeated.", CHECKS)
     timeout: float | None = _option(None, "Seconds after which training is ended as failed (default: none).")
     seed: int | None = _option(None, "Seed of Python, NumPy and TensorFlow, and fn_args.seed.")
+    profile: bool = _option(False, "Profile some seconds of the training, and tell where a step's time goes.")
     tune_loop: str = _option(
         "off",
         "Try at the start how many Keras steps to run at a time; 'exact' leaves results as they are, 'any' also tries "
@@ -139,4 +140,5 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "skip_checks": _parse_names,
     "timeout": float,
     "seed": _parse_integer,
+    "profile": _parse_flag,
 }

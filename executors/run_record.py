@@ -41,6 +41,7 @@ class RunRecord:
       dialect: The dialect and why it was chosen.
       keras: The Keras version and why it was chosen.
       phases: Seconds by phase: inputs, training (of it load and run_fn), check, publish.
+      profile: Where a step's time went, with `--profile`; empty without.
       metrics: {"train": {...}, "eval": {...}}.
       tuning: What `tune_loop` found, model by model; empty when it is off.
       check: The SavedModel check's report.
@@ -56,6 +57,7 @@ class RunRecord:
     dialect: dict[str, str] = dataclasses.field(default_factory=dict)
     keras: dict[str, str] = dataclasses.field(default_factory=dict)
     phases: dict[str, float] = dataclasses.field(default_factory=dict)
+    profile: dict[str, Any] = dataclasses.field(default_factory=dict)
     metrics: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
     tuning: dict[str, Any] = dataclasses.field(default_factory=dict)
     check: dict[str, Any] = dataclasses.field(default_factory=dict)

@@ -175,6 +175,7 @@ class _Run:
         if result:
             self.record.dialect = {"name": result["dialect"], "reason": result["evidence"]}
             self.record.metrics = result["metrics"]
+            self.record.profile = result["profile"]
             self.record.tuning = result["tuning"]
             self.record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
         return result

@@ -13,7 +13,7 @@ from typing import Any
 
 from absl import logging
 
-from . import dialects, loop_tuning, raised_errors
+from . import dialects, loop_tuning, profiling, raised_errors
 from .errors import TrainerError, TrainingProcessError
 from .fn_args import FnArgs
 from .keras_version import KerasChoice
@@ -83,7 +83,8 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
     """Carries out a `TrainingRequest`.
 
     Returns:
-      `dialect`, `evidence`, `metrics` (see `metrics.py`), `op_packages`, `tuning` and `phases` (seconds by name).
+      `dialect`, `evidence`, `metrics` (see `metrics.py`), `op_packages`, `tuning`, `profile` and `phases`
+      (seconds by name).
 
     Raises:
       ModuleError: When the module speaks no known dialect.
@@ -101,7 +102,10 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
             if request.fn_args.seed is not None:
                 _seed(request.fn_args.seed)
             in_run_fn = clock()
-            with loop_tuning.tuned(request.options.tune_loop) as tuning:
+            with (
+                profiling.profiled(request.fn_args.model_run_dir, request.options.profile) as profile,
+                loop_tuning.tuned(request.options.tune_loop) as tuning,
+            ):
                 returned = run_fn(request.fn_args)
             done = clock()
     except SystemExit as error:
@@ -119,6 +123,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
         "metrics": from_return_value(returned) or metrics,
         "op_packages": [package for package in _OP_PACKAGES if package in sys.modules],
         "tuning": tuning,
+        "profile": profile.record,
         "phases": {"load": in_run_fn - begin, "run_fn": done - in_run_fn},
     }
 
