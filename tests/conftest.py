@@ -169,3 +169,33 @@ def _same_process_after_each_test() -> Iterator[None]:
     os.environ.pop("TF_USE_LEGACY_KERAS", None)  # importing tfx.components sets it, for child processes as well
     if keras is not None:
         os.environ["TF_USE_LEGACY_KERAS"] = keras
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Slow tests come first, so that no worker is left with one at the end while the others have nothing to do.
+
+    A file's tests stay together on one worker, for the fixtures that they share; slow ones that share nothing go to
+    whoever is free. (`--dist loadgroup`; without xdist only the order changes.)
+    """
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        groups.setdefault(item.nodeid if _is_slow(item) and _shares_nothing(item) else str(item.path), []).append(item)
+    for name, group in groups.items():
+        if name == str(group[0].path) and config.pluginmanager.hasplugin("xdist"):
+            mark = pytest.mark.xdist_group(str(group[0].path.relative_to(config.rootpath / "tests").with_suffix("")))
+            for item in group:
+                item.add_marker(mark)
+    # Of equally many, those of the pipelines are the slowest; they are the last in the alphabet.
+    latest = sorted(groups.values(), key=lambda group: group[0].nodeid, reverse=True)
+    items[:] = sum(sorted(latest, key=lambda group: (-sum(map(_is_slow, group)), -len(group))), [])
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    return item.get_closest_marker("slow") is not None
+
+
+def _shares_nothing(item: pytest.Item) -> bool:
+    """Returns whether none of a test's fixtures is made once for its whole file."""
+    found = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009  (pytest has no public way to ask)
+    return all(definitions[-1].scope in ("function", "session") for definitions in found.values())
