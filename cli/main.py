@@ -6,6 +6,7 @@ not pass the check.
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
@@ -17,28 +18,29 @@ from ..executors.errors import TrainerError
 from ..executors.logs import show_logs
 from ..executors.raised_errors import RemoteTraceback, traceback_of
 from ..version import __version__
-from .convert import convert
-from .dlrover import dlrover
-from .elasticdl import elasticdl
-from .predict import predict
-from .run import run
-from .train import train
+
+_COMMANDS = ("train", "run", "predict", "convert", "elasticdl", "dlrover")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Group(click.Group):
+    """Imports a sub-command's module, of the same name, when it is asked for: some bring pyarrow or TFX."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(f"{__package__}.{cmd_name}"), cmd_name)
+        return command
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="generic-trainer")
 @click.option("-v", "--verbose", is_flag=True, help="Show everything that TensorFlow, TFX and Beam log.")
 def cli(verbose: bool) -> None:
     """Trains any TensorFlow training module, in a pipeline or by itself."""
     show_logs(verbose)
-
-
-cli.add_command(train)
-cli.add_command(run)
-cli.add_command(predict)
-cli.add_command(convert)
-cli.add_command(elasticdl)
-cli.add_command(dlrover)
 
 
 def main() -> None:

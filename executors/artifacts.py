@@ -1,6 +1,6 @@
 """Fills `FnArgs` from TFX artifacts, with the rules of TFX's own trainer and the layouts of its history.
 
-Nothing in here needs TensorFlow beyond what TFX's artifact types import.
+Nothing in here imports TensorFlow: an artifact may be one of TFX's, whose classes do, or any other `Artifact`.
 """
 
 from __future__ import annotations
@@ -8,14 +8,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from absl import logging
 from google.protobuf import json_format
-from tensorflow_metadata.proto.v0 import statistics_pb2
-from tfx import types
 from tfx.proto import trainer_pb2
-from tfx.types import artifact_utils
 
 from . import file_io
 from .errors import InputError, did_you_mean
@@ -26,7 +23,36 @@ from .layouts import EVAL_DIR, SERVING_DIRS, base_model_path, read_json_object
 # As in tfx.components.experimental.data_view.constants.
 _DATA_VIEW, _DATA_VIEW_TIME = "data_view_uri", "data_view_create_time_since_epoch"
 
-Artifacts = Mapping[str, Sequence[types.Artifact]]
+
+class Artifact(Protocol):
+    """What is needed of TFX's `Artifact`; its custom properties are strings and numbers."""
+
+    uri: str
+
+    @property
+    def split_names(self) -> str | None:
+        """The splits' names: a JSON list, or separated by commas."""
+
+    def has_custom_property(self, key: str) -> bool:
+        """Returns whether the artifact has it."""
+
+    def get_string_custom_property(self, key: str) -> str:
+        """Returns its text; "" where there is none."""
+
+    def get_int_custom_property(self, key: str) -> int:
+        """Returns its number; 0 where there is none."""
+
+    def set_string_custom_property(self, key: str, value: str) -> None:
+        """Sets it to a text."""
+
+    def set_int_custom_property(self, key: str, value: int) -> None:
+        """Sets it to a whole number."""
+
+    def set_float_custom_property(self, key: str, value: float) -> None:
+        """Sets it to a number."""
+
+
+Artifacts = Mapping[str, Sequence[Artifact]]
 
 
 def fn_args_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapping[str, Any]) -> FnArgs:
@@ -104,7 +130,7 @@ def _steps_and_splits(properties: Mapping[str, Any], key: str, message: Any) -> 
         raise InputError(f"{key}={value!r} is not a JSON object such as {example}: {error}") from error
 
 
-def _patterns(examples: Sequence[types.Artifact], splits: Sequence[str]) -> list[str]:
+def _patterns(examples: Sequence[Artifact], splits: Sequence[str]) -> list[str]:
     """Returns one glob pattern for each split and Examples artifact."""
     patterns = []
     for split in splits:
@@ -123,18 +149,18 @@ def _patterns(examples: Sequence[types.Artifact], splits: Sequence[str]) -> list
     return patterns
 
 
-def _splits(artifact: types.Artifact) -> list[str]:
+def _splits(artifact: Artifact) -> list[str]:
     custom = _custom_patterns(artifact)
     if custom:
         return list(custom)
     if artifact.split_names:
-        return list(artifact_utils.decode_split_names(artifact.split_names))
+        return [str(name) for name in json.loads(artifact.split_names)]
     # Kubeflow's metadata may lack the property: what lies on disk says the same.
     names = file_io.listdir(artifact.uri) if file_io.isdir(artifact.uri) else []
     return [name.removeprefix("Split-") for name in names if name.startswith("Split-")]
 
 
-def _pattern(artifact: types.Artifact, split: str) -> str:
+def _pattern(artifact: Artifact, split: str) -> str:
     custom = _custom_patterns(artifact).get(split)
     if custom:
         return os.path.join(artifact.uri, custom)
@@ -144,13 +170,13 @@ def _pattern(artifact: types.Artifact, split: str) -> str:
     return os.path.join(folder, "*")
 
 
-def _custom_patterns(artifact: types.Artifact) -> dict[str, str]:
+def _custom_patterns(artifact: Artifact) -> dict[str, str]:
     text = _custom_property(artifact, "custom_split_pattern")
     patterns: dict[str, str] = json.loads(text) if text else {}
     return patterns
 
 
-def _examples_format(examples: Sequence[types.Artifact]) -> ExamplesFormat:
+def _examples_format(examples: Sequence[Artifact]) -> ExamplesFormat:
     payloads = {
         artifact.uri: _custom_property(artifact, "payload_format") or "FORMAT_TF_EXAMPLE" for artifact in examples
     }
@@ -169,16 +195,16 @@ def _examples_format(examples: Sequence[types.Artifact]) -> ExamplesFormat:
     return ExamplesFormat(payload, max(views)[1])  # the newest reads what older ones wrote
 
 
-def _custom_property(artifact: types.Artifact, name: str) -> str:
+def _custom_property(artifact: Artifact, name: str) -> str:
     return artifact.get_string_custom_property(name) if artifact.has_custom_property(name) else ""
 
 
-def _data_view_time(artifact: types.Artifact) -> int:
+def _data_view_time(artifact: Artifact) -> int:
     # TFX has written it as a string and as a number.
     return int(_custom_property(artifact, _DATA_VIEW_TIME) or artifact.get_int_custom_property(_DATA_VIEW_TIME))
 
 
-def _only(artifacts: Artifacts, key: str) -> types.Artifact:
+def _only(artifacts: Artifacts, key: str) -> Artifact:
     found = artifacts.get(key) or ()
     if len(found) != 1:
         uris = ", ".join(artifact.uri for artifact in found) or "none"
@@ -201,8 +227,10 @@ def _hyperparameters(inputs: Artifacts) -> dict[str, Any] | None:
     return read_json_object(path, "hyperparameters") if path else None
 
 
-def _num_examples(statistics: types.Artifact) -> dict[str, int]:
+def _num_examples(statistics: Artifact) -> dict[str, int]:
     """Counts examples by split, from StatisticsGen's output."""
+    from tensorflow_metadata.proto.v0 import statistics_pb2
+
     counts = {}
     for split in _splits(statistics):
         folder = os.path.join(statistics.uri, f"Split-{split}")

@@ -6,6 +6,7 @@ python -m generic_trainer.executors.engines.child_main WORKER REQUEST.json RESUL
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -38,6 +39,7 @@ def work(worker: str, request_file: str, result_file: str) -> int:
     with open(part, "w", encoding="utf-8") as file:
         json.dump(answer, file)
     os.replace(part, result_file)
+    gc.freeze()  # or the interpreter looks through all of TensorFlow for garbage before it ends, half a second long
     return int("error" in answer)
 
 

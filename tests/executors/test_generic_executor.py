@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import tfx.version
 from tfx.types import standard_artifacts
 
 from generic_trainer import GenericExecutor, InputError, ModuleError
@@ -121,8 +122,15 @@ def test_a_custom_config_may_hold_what_tfx_serializes(artifacts: Any, module: Ca
 
 
 @pytest.mark.slow
-def test_tfxs_kubeflow_container_command(artifacts: Any, module: Callable[..., str], tmp_path: pathlib.Path) -> None:
-    pytest.importorskip("kfp.pipeline_spec", reason="the container entry point needs kfp-pipeline-spec")
+@pytest.mark.parametrize(
+    "command",
+    ["tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor", "generic_trainer.executors.kubeflow_step"],
+)
+def test_the_kubeflow_container_command(
+    artifacts: Any, module: Callable[..., str], tmp_path: pathlib.Path, command: str
+) -> None:
+    if command.startswith("tfx"):
+        pytest.importorskip("kfp.pipeline_spec", reason="the container entry point needs kfp-pipeline-spec")
     inputs, _ = artifacts
 
     def artifact(name: str, title: str, uri: str, **metadata: str) -> dict[str, Any]:
@@ -158,7 +166,7 @@ def test_tfxs_kubeflow_container_command(artifacts: Any, module: Callable[..., s
     kinds = {"isolate": "NUMBER_INTEGER"}
     spec = {"parameters": {name: {"parameterType": kinds.get(name, "STRING")} for name in parameters}}
     line = [
-        *[sys.executable, "-m", "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"],
+        *[sys.executable, "-m", command],
         *["--executor_class_path", "generic_trainer.executors.generic_executor.GenericExecutor"],
         *["--json_serialized_invocation_args", json.dumps(invocation)],
         *["--json_serialized_inputs_spec_args", json.dumps(spec)],
@@ -171,3 +179,6 @@ def test_tfxs_kubeflow_container_command(artifacts: Any, module: Callable[..., s
     [model] = output["artifacts"]["model"]["artifacts"]
     assert model["metadata"]["eval/auc"] == 0.25
     assert model["metadata"]["signatures"] == "serving_default"
+    assert model["metadata"]["tfx_version"] == tfx.version.__version__
+    assert (model["name"], model["uri"]) == ("m/1", str(tmp_path / "kfp" / "model"))
+    assert model["metadata"]["size_bytes"] > 1000

@@ -1,0 +1,191 @@
+"""The trainer's step in Kubeflow Pipelines, started without TFX's components: TFX's container command, made lean.
+
+    python -m generic_trainer.executors.kubeflow_step \
+        --executor_class_path generic_trainer.executors.generic_executor.GenericExecutor \
+        --json_serialized_invocation_args '{{$}}' --json_serialized_inputs_spec_args '{…}'
+
+The arguments are those of `tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor`, and so is the output
+file. That command imports TensorFlow, Beam and TFMA before it looks at the executor; this one reads the invocation's
+JSON itself, and TensorFlow is imported in the training process alone. Other executors than the trainer are handed on to
+TFX's command, so that it serves every step of a pipeline.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import runpy
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import logging
+from tfx.version import __version__ as tfx_version
+
+from . import file_io
+from .errors import InputError, TrainerError
+from .logs import show_logs
+from .trainer_step import train_from_artifacts
+
+EXECUTOR = f"{__package__}.generic_executor.GenericExecutor"
+_TFX_COMMAND = "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"
+_CUSTOM_PREFIX = "custom:"  # tfx.types.artifact.CUSTOM_PROPERTIES_PREFIX, of names that a property has as well
+
+
+class StepArtifact:
+    """An artifact as Kubeflow Pipelines describes it; see `artifacts.Artifact` for its methods.
+
+    Attributes:
+      uri: Where it lies.
+      description: Kubeflow's JSON of it: name, uri, type, metadata.
+      metadata: Properties and custom properties, by name.
+    """
+
+    def __init__(self, description: Mapping[str, Any]) -> None:
+        self.description = dict(description)
+        self.uri: str = description["uri"]
+        self.metadata: dict[str, Any] = {}
+        for group in ("properties", "customProperties"):  # as in pipelines of schema 2.0
+            for name, value in description.get(group, {}).items():
+                self.metadata[name] = _plain(value)
+        self.metadata.update(description.get("metadata", {}))
+
+    @property
+    def split_names(self) -> str | None:
+        """The splits' names: a JSON list, or separated by commas."""
+        return self.metadata.get("split_names")
+
+    def has_custom_property(self, key: str) -> bool:
+        """Returns whether the artifact has it."""
+        return key in self.metadata or _CUSTOM_PREFIX + key in self.metadata
+
+    def get_string_custom_property(self, key: str) -> str:
+        """Returns its text; "" where there is none."""
+        value = self._get(key)
+        return value if isinstance(value, str) else ""
+
+    def get_int_custom_property(self, key: str) -> int:
+        """Returns its number; 0 where there is none."""
+        value = self._get(key)
+        return int(value) if isinstance(value, (int, float)) else 0
+
+    def set_string_custom_property(self, key: str, value: str) -> None:
+        """Sets it to a text."""
+        self.metadata[key] = value
+
+    def set_int_custom_property(self, key: str, value: int) -> None:
+        """Sets it to a whole number, which JSON here has as any other."""
+        self.metadata[key] = float(value)
+
+    def set_float_custom_property(self, key: str, value: float) -> None:
+        """Sets it to a number."""
+        self.metadata[key] = float(value)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what Kubeflow Pipelines wants to know of an output."""
+        named = {"name": self.description["name"]} if "name" in self.description else {}
+        return {**named, "uri": self.uri, "metadata": self.metadata}
+
+    def _get(self, key: str) -> Any:
+        return self.metadata.get(_CUSTOM_PREFIX + key, self.metadata.get(key))
+
+
+def run(invocation: Mapping[str, Any], inputs_spec: Mapping[str, Any]) -> None:
+    """Trains as the invocation says, and writes the executor's output file.
+
+    Args:
+      invocation: Kubeflow's ExecutorInput.
+      inputs_spec: The component's ComponentInputsSpec, for the parameters' types; {} in pipelines of schema 2.0.
+
+    Raises:
+      InputError: When the invocation lacks something.
+      Exception: What the training raises.
+    """
+    wanted, promised = invocation.get("inputs", {}), invocation.get("outputs", {})
+    output_file = promised.get("outputFile")
+    if not output_file:
+        raise InputError(
+            "--json_serialized_invocation_args: outputs.outputFile is missing; there is no place to report."
+        )
+    parameters = {**wanted.get("parameters", {}), **wanted.get("parameterValues", {}), **_driver_says(output_file)}
+    properties = {name: _typed(value, name, inputs_spec) for name, value in parameters.items()}
+    inputs, outputs = (_artifacts(part) for part in (wanted, promised))
+    train_from_artifacts(inputs, outputs, properties)
+    for artifacts in outputs.values():
+        for artifact in artifacts:
+            artifact.metadata.setdefault("tfx_version", tfx_version)
+    report = {key: {"artifacts": [artifact.to_json() for artifact in found]} for key, found in outputs.items()}
+    file_io.makedirs(os.path.dirname(output_file))
+    file_io.write_text(output_file, json.dumps({"artifacts": report}, indent=2))
+
+
+def _artifacts(part: Mapping[str, Any]) -> dict[str, list[StepArtifact]]:
+    found = part.get("artifacts", {})
+    return {key: [StepArtifact(one) for one in value.get("artifacts", ())] for key, value in found.items()}
+
+
+def _driver_says(output_file: str) -> dict[str, Any]:
+    """Returns the parameters that a driver has put into the output file before the step began."""
+    if not file_io.exists(output_file):
+        return {}
+    said = json.loads(file_io.read_text(output_file))
+    return {**said.get("parameters", {}), **said.get("parameterValues", {})}
+
+
+def _typed(value: Any, name: str, inputs_spec: Mapping[str, Any]) -> Any:
+    kind = inputs_spec.get("parameters", {}).get(name, {}).get("parameterType")
+    plain = _plain(value)
+    return int(plain) if kind == "NUMBER_INTEGER" and isinstance(plain, (int, float)) else plain
+
+
+def _plain(value: Any) -> Any:
+    """Returns the value in {"stringValue": "…"}, as pipelines of schema 2.0 write them; others are plain already."""
+    if isinstance(value, dict) and len(value) == 1:
+        [(kind, inner)] = value.items()
+        if kind == "intValue":
+            return int(inner)  # JSON of protobuf has integers of 64 bits in quotes
+        if kind in ("stringValue", "doubleValue"):
+            return inner
+    return value
+
+
+def _arguments(line: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}.kubeflow_step", allow_abbrev=False)
+    parser.add_argument("--executor_class_path", default=EXECUTOR)
+    parser.add_argument("--json_serialized_invocation_args", required=True, metavar="JSON", help="ExecutorInput")
+    parser.add_argument("--json_serialized_inputs_spec_args", metavar="JSON", help="ComponentInputsSpec")
+    options, _ = parser.parse_known_args(line)  # what else there is is for Beam
+    return options
+
+
+def _parsed(text: str | None, flag: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text or "{}")
+    except ValueError as error:
+        raise InputError(f"--{flag} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"--{flag} must be a JSON object, not a {type(value).__name__}.")
+    return value
+
+
+def main(line: Sequence[str]) -> int:
+    """Runs the command; returns its exit code, as `generic-trainer` has them."""
+    options = _arguments(line)
+    if options.executor_class_path != EXECUTOR:
+        runpy.run_module(_TFX_COMMAND, run_name="__main__", alter_sys=True)
+        return 0
+    show_logs(verbose=False)
+    try:
+        run(
+            _parsed(options.json_serialized_invocation_args, "json_serialized_invocation_args"),
+            _parsed(options.json_serialized_inputs_spec_args, "json_serialized_inputs_spec_args"),
+        )
+    except TrainerError as error:
+        logging.error("%s", error)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
