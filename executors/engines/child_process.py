@@ -75,7 +75,7 @@ def run(
         targets = (hidden, hidden) if quiet else (sys.stdout, sys.stderr)
         variables = {**os.environ, **(environment or {})}
         try:
-            process = fork_server.start(worker, *files, variables, timeout) if forked else None
+            process = fork_server.start(worker, files, variables, timeout) if forked else None
             status = _wait(process or _new_python(worker, files, variables), timeout, targets, prefix.encode(), until)
         except _Ended:
             return {}

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.abc
 import importlib.machinery
 import sys
 import types
@@ -80,7 +81,7 @@ class _Finder:
         return importlib.machinery.ModuleSpec(name, _Loader())
 
 
-class _Loader:
+class _Loader(importlib.abc.Loader):
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         return _StandIn(spec.name)
 

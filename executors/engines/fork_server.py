@@ -7,7 +7,7 @@ is read while modules are imported; it ends with the process that it works for, 
 Usage:
 
     prepare({"TF_USE_LEGACY_KERAS": "1"})      # begins to import
-    process = start(worker, request_file, result_file, {**os.environ, "TF_USE_LEGACY_KERAS": "1"})
+    process = start(worker, [request_file, result_file], {**os.environ, "TF_USE_LEGACY_KERAS": "1"})
     process.wait()
 
 `GENERIC_TRAINER_FORK_SERVER=0` turns it off; then, and on other systems than Linux, each worker is a new Python.
@@ -24,7 +24,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import IO
 
 _SWITCH = "GENERIC_TRAINER_FORK_SERVER"
@@ -143,14 +143,13 @@ def prepare(environment: Mapping[str, str] | None = None) -> None:
 
 
 def start(
-    worker: str, request_file: str, result_file: str, environment: Mapping[str, str], timeout: float | None = None
+    worker: str, files: Sequence[str], environment: Mapping[str, str], timeout: float | None = None
 ) -> ForkedProcess | None:
     """Starts a worker in a process where TensorFlow is imported already.
 
     Args:
       worker: Dotted name of the worker's module.
-      request_file: JSON file with what it is asked.
-      result_file: Where it writes its answer.
+      files: The JSON file with what it is asked, and the one to write its answer to.
       environment: The process's whole environment.
       timeout: Seconds that the imports may take.
 
@@ -162,8 +161,7 @@ def start(
     """
     order = {
         "worker": worker,
-        "request_file": request_file,
-        "result_file": result_file,
+        "files": list(files),
         "environment": dict(environment),
         "folder": os.getcwd(),
     }

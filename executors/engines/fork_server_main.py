@@ -37,7 +37,7 @@ def main(control: socket.socket) -> int:
     sys.path[:] = asked["sys_path"]
     _import_all(asked["modules"])
     order = _Server(control).serve()
-    return work(order["worker"], order["request_file"], order["result_file"]) if order else 0
+    return work(order["worker"], *order["files"]) if order else 0
 
 
 def _import_all(modules: list[str]) -> None:
@@ -98,8 +98,10 @@ class _Server:
             os.setpgid(0, 0)
             for number, file in enumerate(files[1:], 1):
                 os.dup2(file, number)
-            for held in (*files[1:], line, self._control, self._wake, self._wake_end, *self._lines.values()):
-                held.close() if isinstance(held, socket.socket) else os.close(held)
+            for file in files[1:]:
+                os.close(file)
+            for held in (line, self._control, self._wake, self._wake_end, *self._lines.values()):
+                held.close()
             _become(order, server)
             return order
         with contextlib.suppress(OSError):  # the worker may have done it already, or have ended
