@@ -130,7 +130,16 @@ class _Server:
 
 _servers: dict[tuple[tuple[str, str], ...], _Server] = {}
 _lock = threading.Lock()
-os.register_at_fork(after_in_child=_servers.clear)  # a fork's server is not its parent's
+
+
+def _forget() -> None:
+    """A fork of this process has neither its servers nor its threads, of which one may hold the lock."""
+    global _lock
+    _servers.clear()
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def prepare(environment: Mapping[str, str] | None = None) -> None:
