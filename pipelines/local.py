@@ -49,6 +49,9 @@ from .raw_features import raw_feature_names
 
 _MARKER = "generic_trainer_pipeline.json"
 _BEAM_ARGS = ("--direct_running_mode=in_memory", "--direct_num_workers=1")
+# For workers elsewhere TFX packs all of itself, once for every component: seconds, and 50 MB that are left behind. Not
+# so when these have an image with TFX in it; here the workers are this process, and Beam takes no image.
+_NO_PACKING = "--sdk_container_image=none"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +144,7 @@ def create_pipeline(options: LocalPipeline, source: ModuleSource) -> pipeline.Pi
         components=nodes,
         enable_cache=options.cache,
         metadata_connection_config=connection,
-        beam_pipeline_args=[*_BEAM_ARGS, *options.beam_args],
+        beam_pipeline_args=[*_BEAM_ARGS, *(options.beam_args or [_NO_PACKING])],
     )
 
 
