@@ -1,8 +1,9 @@
 """Reads examples the way TFX does, for every payload format that TFX writes.
 
 `DataAccessor` has the fields of TFX's, so modules that call `fn_args.data_accessor.tf_dataset_factory`
-run unchanged. The readers are tfx_bsl's; it brings Beam along, so it is imported when a factory is
-called and not before. Parquet, for which tfx_bsl has no dataset, is read in `parquet.py`.
+run unchanged. What comes out is what tfx_bsl's readers give, in their order; `record_dataset.py` reads the records,
+`record_parsers.py` makes tensors of them and `example_batches.py` Arrow batches, none of which imports Beam.
+Parquet, for which tfx_bsl has no dataset, is read in `parquet.py`. They are imported when a factory is called.
 
 Usage:
 
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import tensorflow as tf
 
+    from .record_parsers import RecordParser
+
 TF_EXAMPLE = "FORMAT_TF_EXAMPLE"
 SEQUENCE_EXAMPLE = "FORMAT_TF_SEQUENCE_EXAMPLE"
 PROTO = "FORMAT_PROTO"
 PARQUET = "FORMAT_PARQUET"
 PAYLOAD_FORMATS = (TF_EXAMPLE, SEQUENCE_EXAMPLE, PROTO, PARQUET)
-
-_TELEMETRY = ["Trainer"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +76,17 @@ def _tf_dataset(examples: ExamplesFormat, file_pattern: list[str], options: Any,
         from . import parquet
 
         return parquet.tf_dataset(file_pattern, options, schema)
-    return _tfxio(examples, file_pattern, schema).TensorFlowDataset(options)
+    from .record_dataset import ReadOptions, find_files, record_batches
+
+    parser = _parser(examples, file_pattern, schema)
+    label = options.label_key
+    if label is not None and label not in parser.tensor_names:
+        raise ValueError(f"label_key {label!r} is not among the tensors; they are {', '.join(parser.tensor_names)}.")
+    records = record_batches(find_files(file_pattern), ReadOptions.of(options))
+    dataset = parser(records, options.parser_num_threads, not options.sloppy_ordering)
+    if label is not None:
+        dataset = dataset.map(lambda batch: (batch, batch.pop(label)))
+    return dataset.prefetch(options.prefetch_buffer_size)
 
 
 def _record_batches(examples: ExamplesFormat, file_pattern: list[str], options: Any, schema: Any = None) -> Any:
@@ -83,34 +94,26 @@ def _record_batches(examples: ExamplesFormat, file_pattern: list[str], options: 
         from . import parquet
 
         return parquet.record_batches(file_pattern, options, schema)
-    try:
-        return _tfxio(examples, file_pattern, schema).RecordBatches(options)
-    except NotImplementedError as error:
+    if examples.payload != TF_EXAMPLE:
         raise NotImplementedError(
-            f"{file_pattern}: tfx_bsl reads {examples.payload} as tf.data only. Use tf_dataset_factory."
-        ) from error
+            f"{file_pattern}: {examples.payload} is read as tf.data only, as by tfx_bsl. Use tf_dataset_factory."
+        )
+    from .example_batches import arrow_batches
+    from .record_dataset import ReadOptions, find_files
+
+    return arrow_batches(find_files(file_pattern), ReadOptions.of(options), schema)
 
 
-def _tfxio(examples: ExamplesFormat, file_pattern: list[str], schema: Any) -> Any:
+def _parser(examples: ExamplesFormat, file_pattern: list[str], schema: Any) -> RecordParser:
+    from . import record_parsers
+
     if examples.payload == TF_EXAMPLE:
-        from tfx_bsl.tfxio import tf_example_record
-
-        return tf_example_record.TFExampleRecord(
-            file_pattern=file_pattern, schema=schema, telemetry_descriptors=_TELEMETRY
-        )
+        return record_parsers.ExampleParser(schema)
     if examples.payload == SEQUENCE_EXAMPLE:
-        from tfx_bsl.tfxio import tf_sequence_example_record
-
-        return tf_sequence_example_record.TFSequenceExampleRecord(
-            file_pattern=file_pattern, schema=schema, telemetry_descriptors=_TELEMETRY
-        )
+        return record_parsers.SequenceExampleParser(schema)
     if not examples.data_view:
         raise ValueError(f"{file_pattern}: records of {PROTO} need a DataView to decode them, and none is attached.")
-    from tfx_bsl.tfxio import record_to_tensor_tfxio
-
-    return record_to_tensor_tfxio.TFRecordToTensorTFXIO(
-        file_pattern=file_pattern, saved_decoder_path=examples.data_view, telemetry_descriptors=_TELEMETRY
-    )
+    return record_parsers.DataViewParser(examples.data_view)
 
 
 def _data_view_decoder(data_view: str) -> Callable[[tf.Tensor], dict[str, Any]]:
@@ -118,13 +121,8 @@ def _data_view_decoder(data_view: str) -> Callable[[tf.Tensor], dict[str, Any]]:
 
     @functools.cache
     def decoder() -> Any:
-        from tfx_bsl.tfxio import record_to_tensor_tfxio
+        from .record_parsers import load_decoder
 
-        return record_to_tensor_tfxio.BeamRecordToTensorTFXIO(
-            saved_decoder_path=data_view,
-            telemetry_descriptors=_TELEMETRY,
-            physical_format="data_view_access_only",
-            raw_record_column_name=None,
-        ).DecodeFunction()
+        return load_decoder(data_view).decode_record
 
     return lambda records: decoder()(records)

@@ -1,0 +1,81 @@
+"""tf.Examples as Arrow record batches, decoded in several threads, in the order of the records.
+
+The decoder is tfx_bsl's, written in C++. It lets other threads run meanwhile, so a few batches are decoded ahead.
+
+Usage:
+
+    for batch in arrow_batches(find_files(["eval/*.gz"]), ReadOptions(512, num_epochs=1, shuffle=False), schema):
+        batch.column("fare")      # an Arrow array of lists
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from .record_dataset import ReadOptions, RecordFiles, record_batches
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+_MOST_THREADS = 8
+
+
+def arrow_batches(
+    files: RecordFiles, options: ReadOptions, schema: schema_pb2.Schema | None
+) -> Iterator[pa.RecordBatch]:
+    """Yields the batches that `tfx_bsl.tfxio.TFExampleRecord.RecordBatches` yields.
+
+    Args:
+      files: Which files.
+      options: How to read them.
+      schema: Says which columns there are; without it, they are those that a batch's examples have.
+
+    Raises:
+      tf.errors.DataLossError: When a file is damaged; it names the file.
+    """
+    from tfx_bsl.coders import example_coder
+
+    decoder = example_coder.ExamplesToRecordBatchDecoder(None if schema is None else schema.SerializeToString())
+    records = record_batches(files, options).prefetch(tf.data.AUTOTUNE).as_numpy_iterator()
+    try:
+        yield from _in_threads(decoder.DecodeBatch, records)
+    except tf.errors.DataLossError as error:
+        damage = _damage(files)
+        if damage is None:
+            raise
+        raise tf.errors.DataLossError(error.node_def, error.op, damage) from error
+
+
+def _in_threads(function: Callable[[Any], Any], items: Iterator[Any]) -> Iterator[Any]:
+    """As `map(function, items)`, with as many calls at the same time as there are cores."""
+    threads = min(_MOST_THREADS, os.cpu_count() or 1)
+    executor = concurrent.futures.ThreadPoolExecutor(threads)
+    ahead: collections.deque[concurrent.futures.Future[Any]] = collections.deque()
+    try:
+        for item in items:
+            ahead.append(executor.submit(function, item))
+            if len(ahead) > threads:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _damage(files: RecordFiles) -> str | None:
+    """Reads the files one by one up to what is wrong with them; returns what it is and where."""
+    for path in files.paths:
+        good = 0
+        try:
+            for _ in tf.data.TFRecordDataset(path, files.compression):
+                good += 1
+        except tf.errors.DataLossError as error:
+            return f"{path} is no TFRecord file, or is damaged after record {good}: {error.message}"
+    return None

@@ -1,0 +1,161 @@
+"""TFRecord files as a `tf.data` dataset of serialized records: TFX's order of records, read several times as fast.
+
+tfx_bsl interleaves its files record by record, and each record wakes up a thread, for the buffer between the readers
+and the rest holds a handful. Here it holds hundreds, and tf.data's bookkeeping for each element is off. The
+operations are the same ones otherwise, with the same seeds: the same options give the same records in the same order.
+
+Usage:
+
+    records = record_batches(find_files(["train/*.gz"]), ReadOptions(batch_size=512, num_epochs=1, shuffle=False))
+    for batch in records:     # string tensors of shape [512]; the last one may be shorter
+        ...
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+_BUFFER_BYTES = 256 * 1024  # what tf.data.TFRecordDataset reads at once, too
+# Records that the readers may be ahead by, all of them together. On two cores, 512 a reader take 0.46 s for 240,000
+# records, 64 take 0.50 s, 16 take 0.76 s, and the two that are tf.data's default take 1.84 s.
+_RECORDS_AHEAD = 1024
+_LEAST_AHEAD = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadOptions:
+    """How to read; the fields are those of tfx_bsl's `TensorFlowDatasetOptions` that concern reading.
+
+    Attributes:
+      batch_size: Records in a batch.
+      drop_final_batch: Whether to leave out a last batch that is smaller.
+      num_epochs: How often to read the files; None for ever, which implies `drop_final_batch`.
+      shuffle: Whether to shuffle the files, and then the records.
+      shuffle_buffer_size: Records to choose the next one from.
+      shuffle_seed: Makes the order the same in each run; it still differs from epoch to epoch.
+      reader_num_threads: Files to read at the same time; -1 for one a core.
+      sloppy_ordering: Whether records may come in whichever order they are read.
+    """
+
+    batch_size: int
+    drop_final_batch: bool = False
+    num_epochs: int | None = None
+    shuffle: bool = True
+    shuffle_buffer_size: int = 10_000
+    shuffle_seed: int | None = None
+    reader_num_threads: int | None = tf.data.AUTOTUNE
+    sloppy_ordering: bool = False
+
+    @classmethod
+    def of(cls, options: Any) -> ReadOptions:
+        """Takes what concerns reading from a `TensorFlowDatasetOptions` or a `RecordBatchesOptions`."""
+        names = (field.name for field in dataclasses.fields(cls))
+        return cls(**{name: getattr(options, name) for name in names if hasattr(options, name)})
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordFiles:
+    """TFRecord files that belong together.
+
+    Attributes:
+      patterns: What they were found by.
+      paths: The files, in the order in which tf.data lists them.
+      compression: "GZIP" if their names end in .gz, else "".
+    """
+
+    patterns: tuple[str, ...]
+    paths: tuple[str, ...]
+    compression: str
+
+
+def find_files(file_pattern: str | Sequence[str]) -> RecordFiles:
+    """Finds the files of some patterns, and tells by their names how they are compressed.
+
+    Raises:
+      ValueError: When no file matches, or when only some of the files' names end in ".gz".
+    """
+    patterns = [file_pattern] if isinstance(file_pattern, str) else list(file_pattern)
+    paths = sorted(tf.io.gfile.glob(patterns))
+    if not paths:
+        raise ValueError(f"no TFRecord file matches {', '.join(patterns)}.")
+    gzipped = [path for path in paths if path.endswith(".gz")]
+    if gzipped and len(gzipped) < len(paths):
+        plain = next(path for path in paths if not path.endswith(".gz"))
+        raise ValueError(
+            f"{', '.join(patterns)}: the names of all files must end in .gz, or none, as that says whether they are "
+            f"compressed; {gzipped[0]} does and {plain} does not."
+        )
+    return RecordFiles(tuple(patterns), tuple(paths), "GZIP" if gzipped else "")
+
+
+def record_batches(files: RecordFiles, options: ReadOptions) -> tf.data.Dataset:
+    """Returns batches of serialized records, as `tfx_bsl.tfxio.dataset_util.make_tf_record_dataset` does.
+
+    Batches go on over the end of an epoch. The dataset's options turn tf.data's autotuning off, for it costs more
+    than it gives when the elements are single records, and ending an iterator waits for it: up to a minute. What
+    comes later in the pipeline and asks for AUTOTUNE gets as many threads as there are cores, up to 16. A
+    `dataset.with_options` of one's own turns it on again.
+
+    Args:
+      files: Which files.
+      options: How to read them.
+    """
+    paths = tf.data.Dataset.list_files(list(files.patterns), shuffle=options.shuffle, seed=options.shuffle_seed)
+    # `apply` makes it a dataset of tf.compat.v1, with its methods, where these are what tf.data makes.
+    dataset = paths.apply(lambda paths: _interleaved(paths, files.compression, options))
+    dataset = dataset.with_options(_pipeline_options(options))
+    if options.shuffle:
+        dataset = dataset.shuffle(options.shuffle_buffer_size, options.shuffle_seed)
+    if options.num_epochs != 1:
+        dataset = dataset.repeat(options.num_epochs)
+    drop_final_batch = options.drop_final_batch or options.num_epochs is None
+    return dataset.batch(options.batch_size, drop_remainder=drop_final_batch)
+
+
+def _interleaved(paths: tf.data.Dataset, compression: str, options: ReadOptions) -> tf.data.Dataset:
+    """`paths.interleave(TFRecordDataset, num_parallel_calls=…)`, with a larger buffer than that gives it."""
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.string)], autograph=False)
+    def read(path: tf.Tensor) -> Any:
+        return tf.raw_ops.TFRecordDataset(filenames=path, compression_type=compression, buffer_size=_BUFFER_BYTES)
+
+    if not options.reader_num_threads:
+        return paths.interleave(lambda path: tf.data.TFRecordDataset(path, compression, _BUFFER_BYTES))
+    function = read.get_concrete_function()
+    readers = _number_of_readers(options.reader_num_threads)
+    dataset = tf.data.experimental.from_variant(
+        tf.raw_ops.ParallelInterleaveDatasetV4(
+            input_dataset=tf.data.experimental.to_variant(paths),
+            other_arguments=function.captured_inputs,
+            cycle_length=tf.data.AUTOTUNE,
+            block_length=1,
+            buffer_output_elements=max(_LEAST_AHEAD, _RECORDS_AHEAD // readers),
+            prefetch_input_elements=tf.data.AUTOTUNE,
+            num_parallel_calls=readers if options.reader_num_threads > 0 else tf.data.AUTOTUNE,
+            f=function,
+            output_types=[tf.string],
+            output_shapes=[[]],
+            deterministic="false" if options.sloppy_ordering else "true",
+        ),
+        tf.TensorSpec([], tf.string),
+    )
+    dataset._reads_by = function  # the op knows it by its name only, and it lives as long as somebody holds it
+    return dataset
+
+
+def _number_of_readers(wanted: int) -> int:
+    """Returns how many files tf.data reads at the same time: no more than cores, for it refuses that."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores if wanted < 0 else min(wanted, cores)
+
+
+def _pipeline_options(options: ReadOptions) -> tf.data.Options:
+    pipeline = tf.data.Options()
+    pipeline.deterministic = not options.sloppy_ordering
+    pipeline.autotune.enabled = False
+    return pipeline
