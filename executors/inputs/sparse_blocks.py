@@ -6,6 +6,7 @@ of [rows, most values of a row].
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,9 @@ import tensorflow as tf
 
 class SparseBlocks:
     """Makes blocks in Python, and cuts batches out of them in TensorFlow.
+
+    The indices of all columns are in one tensor. It begins with those of a batch that has one value in each row, for
+    most batches of most columns are such.
 
     Attributes:
       spec: The type specs of a block: "all" is of all its batches together, "each" has one entry a batch.
@@ -32,10 +36,12 @@ class SparseBlocks:
         count = len(columns)
         self.spec = {
             # Few tensors of many columns: each one that an element has costs time for every batch.
-            "each": (tf.TensorSpec([None, 2 * count, 1], tf.int64), tf.TensorSpec([None, count, 2], tf.int64)),
-            "all": {name: (tf.TensorSpec([None, 2], tf.int64), tf.TensorSpec([None], types[name])) for name in columns},
+            "each": (tf.TensorSpec([None, 4 * count, 1], tf.int64), tf.TensorSpec([None, count, 2], tf.int64)),
+            "all": (
+                tf.TensorSpec([None, 2], tf.int64),
+                {name: tf.TensorSpec([None], types[name]) for name in columns},
+            ),
         }
-        self._single = np.zeros([0, 2], np.int64), 0  # the indices of rows with one value each, and the batch's size
 
     def block(self, table: pa.Table, size: int) -> dict[str, Any]:
         """Returns the columns of some batches.
@@ -44,60 +50,88 @@ class SparseBlocks:
           table: Their rows; the columns are values or lists.
           size: Rows in a batch, of which the table has a whole number.
         """
-        found = {name: self._column(_whole(table.column(column)), size) for name, column in self._columns.items()}
-        bounds = [end for ends, _, _, _ in found.values() for end in (ends[:-1], ends[1:])]
+        indices = [_indices(np.arange(size), 0)]
+        values, bounds, widths, taken = {}, [], [], size
+        for name, column in self._columns.items():
+            found = _of_column(_whole(table.column(column)), size)
+            # Batches with indices of their own have them behind those of the columns before.
+            lengths = np.where(found.is_plain, 0, np.diff(found.bounds))
+            ends = taken + np.cumsum(lengths)
+            starts = np.where(found.is_plain, 0, ends - lengths)
+            bounds += [starts, np.where(found.is_plain, size, ends), found.bounds[:-1], found.bounds[1:]]
+            values[name] = found.values
+            widths.append(found.widths)
+            indices.append(found.indices)
+            taken += len(found.indices)
         batches = table.num_rows // size
-        widths = np.array([width for _, width, _, _ in found.values()], np.int64).reshape(-1, batches)
-        shapes = np.stack([np.full_like(widths, size), widths], axis=-1).swapaxes(0, 1)
-        return {
-            "each": (np.array(bounds, np.int64).reshape(-1, batches).T[:, :, None], shapes),
-            "all": {name: (indices, values) for name, (_, _, indices, values) in found.items()},
-        }
+        shapes = np.full([batches, len(widths), 2], size, np.int64)
+        shapes[:, :, 1] = np.array(widths, np.int64).reshape(-1, batches).T
+        each = np.array(bounds, np.int64).reshape(-1, batches).T[:, :, None], shapes
+        return {"each": each, "all": (np.concatenate(indices), values)}
 
-    def batch(self, each: Any, whole: Mapping[str, Any]) -> dict[str, tf.SparseTensor]:
+    def batch(self, each: Any, whole: Any) -> dict[str, tf.SparseTensor]:
         """Returns the tensors of one batch: an entry of "each", and "all"."""
         if not self._columns:
             return {}
         bounds, shapes = (tf.unstack(part, axis=0) for part in each)
+        indices, values = whole
         tensors = {}
-        for place, (name, parts) in enumerate(whole.items()):
-            indices, values = (tf.strided_slice(part, *bounds[2 * place : 2 * place + 2]) for part in parts)
-            tensors[name] = tf.SparseTensor(indices, values, shapes[place])
+        for place, name in enumerate(self._columns):
+            start, end, first, last = bounds[4 * place : 4 * place + 4]
+            tensors[name] = tf.SparseTensor(
+                tf.strided_slice(indices, start, end), tf.strided_slice(values[name], first, last), shapes[place]
+            )
         return tensors
 
-    def _column(self, column: pa.Array, size: int) -> tuple[Any, Any, Any, Any]:
-        """Returns where the batches' values begin, and the last ones end; their widths; all indices and values."""
-        firsts = np.arange(0, len(column) + 1, size)
-        if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-            return _of_lists(column, firsts)
-        single = self._of_single(len(column), size)
-        if not column.null_count:
-            return firsts, np.ones(len(firsts) - 1, np.int64), single, _numpy(column)
-        rows = np.flatnonzero(np.asarray(column.is_valid()))
-        ends = np.searchsorted(rows, firsts)
-        return ends, np.minimum(np.diff(ends), 1), single[rows], _numpy(column.drop_null())
 
-    def _of_single(self, rows: int, size: int) -> Any:
-        """Returns [row of its batch, 0] for each row."""
-        indices, of_size = self._single
-        if of_size != size or len(indices) < rows:
-            indices = np.zeros([rows, 2], np.int64)
-            indices[:, 0] = np.arange(rows) % size
-            self._single = indices, size
-        return indices[:rows]
+@dataclasses.dataclass(frozen=True)
+class _Column:
+    """A column of some batches.
+
+    Attributes:
+      values: Of all batches.
+      bounds: Where each batch's values begin, and the last one's end.
+      widths: The most values that a row has, batch by batch.
+      is_plain: Whether each row of a batch has one value.
+      indices: Of the values in all other batches.
+    """
+
+    values: Any
+    bounds: Any
+    widths: Any
+    is_plain: Any
+    indices: Any
 
 
-def _of_lists(column: pa.Array, firsts: Any) -> tuple[Any, Any, Any, Any]:
+def _of_column(column: pa.Array, size: int) -> _Column:
+    firsts = np.arange(0, len(column) + 1, size)
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        return _of_lists(column, firsts)
+    if not column.null_count:
+        plain = np.ones(len(firsts) - 1, bool)
+        return _Column(np.asarray(column), firsts, plain.astype(np.int64), plain, _indices([], 0))
+    rows = np.flatnonzero(np.asarray(column.is_valid()))
+    bounds = np.searchsorted(rows, firsts)
+    lengths = np.diff(bounds)
+    plain = lengths == size
+    others = rows[np.repeat(~plain, lengths)] % size
+    return _Column(np.asarray(column.drop_null()), bounds, np.minimum(lengths, 1), plain, _indices(others, 0))
+
+
+def _of_lists(column: pa.Array, firsts: Any) -> _Column:
     lengths = np.asarray(column.value_lengths().fill_null(0)).astype(np.int64)
     starts = np.cumsum(lengths) - lengths
-    values = _numpy(column.flatten())
+    values = np.asarray(column.flatten())
     rows = np.repeat(np.arange(len(lengths)), lengths)
-    indices = np.stack([rows % firsts[1], np.arange(len(values)) - np.repeat(starts, lengths)], axis=1)
-    return np.append(starts, len(values))[firsts], np.maximum.reduceat(lengths, firsts[:-1]), indices, values
+    indices = _indices(rows % firsts[1], np.arange(len(values)) - np.repeat(starts, lengths))
+    bounds = np.append(starts, len(values))[firsts]
+    return _Column(values, bounds, np.maximum.reduceat(lengths, firsts[:-1]), np.zeros(len(firsts) - 1, bool), indices)
 
 
-def _numpy(values: pa.Array) -> Any:
-    return np.asarray(values)
+def _indices(rows: Any, places: Any) -> Any:
+    indices = np.empty([len(rows), 2], np.int64)
+    indices[:, 0], indices[:, 1] = rows, places
+    return indices
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
