@@ -30,7 +30,7 @@ LINKED := build/linked
 # stay together, and in which order.
 PARALLEL ?= -n 2 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup demo test test-fast test-legacy bench lint style types lock wheel clean
+.PHONY: help setup demo test test-fast test-legacy bench bench-gpu lint style types lock wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -52,6 +52,9 @@ test-legacy: ## Run the quicker tests and the Estimators' on TFX 1.15.1 and Tens
 
 bench: setup ## Run the benchmarks, one after the other, and write benchmarks/RESULTS.md
 	$(PYTHON) benchmarks/run_all.py $(BENCH_ARGS)
+
+bench-gpu: setup ## Measure training on this machine's GPUs against a loop by hand
+	$(PYTHON) benchmarks/gpu.py $(BENCH_ARGS)
 
 lint: style types ## Check style, types and the layers of the package
 

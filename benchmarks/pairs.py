@@ -87,12 +87,15 @@ class Row:
 HEADER = ["what", "against", "here", "there", "ratio (spread)", "wanted", "reached"]
 
 
-def arguments(description: str | None, *, pairs: int = 5) -> argparse.Namespace:
+def arguments(
+    description: str | None, *, pairs: int = 5, switches: Mapping[str, str] | None = None
+) -> argparse.Namespace:
     """Reads the flags that every benchmark has.
 
     Args:
       description: The benchmark's docstring.
       pairs: How many pairs to measure unless `--pairs` says so; `--quick` makes one.
+      switches: Flags that this benchmark has beside them, and what they do.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=pairs, help=f"how often to measure both sides (default: {pairs})")
@@ -100,6 +103,8 @@ def arguments(description: str | None, *, pairs: int = 5) -> argparse.Namespace:
     parser.add_argument("--json", metavar="FILE", help="write the rows to this file, too")
     parser.add_argument("--measure", metavar="SIDE", help=argparse.SUPPRESS)  # what the child processes do
     parser.add_argument("--folder", default="", help=argparse.SUPPRESS)  # where they find the data
+    for switch, meaning in (switches or {}).items():
+        parser.add_argument(switch, action="store_true", help=meaning)
     options = parser.parse_args()
     if options.quick:
         options.pairs = 1

@@ -1,0 +1,37 @@
+"""The benchmark for GPUs runs where there are none: its code on devices of a CPU, and it claims no figure."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+BENCHMARKS = pathlib.Path(__file__).resolve().parents[2] / "benchmarks"
+SCRIPT = str(BENCHMARKS / "gpu.py")
+
+
+@pytest.mark.slow
+def test_both_sides_train_on_two_devices_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import gpu
+    import turns
+
+    with contextlib.ExitStack() as stack:
+        started = [
+            stack.enter_context(turns.side(SCRIPT, side, {gpu._MODEL: model, gpu._ON_CPU: "1", gpu._STEPS: "2"}))
+            for side, model in (("ours", "wide"), ("by_hand", "resnet"))
+        ]
+        assert all(turn() > 0 for turn in started)
+
+
+def test_without_a_gpu_it_says_so() -> None:
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, env=environment, check=False)
+
+    assert done.returncode == 2, done.stderr
+    assert done.stdout.startswith("There is no GPU here")
+    assert "--on-cpu-devices" in done.stdout
