@@ -59,6 +59,11 @@ class AsyncCheckpoints:
         path: str | None = self._manager.latest_checkpoint
         return path
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether a checkpoint is being written at this moment."""
+        return self._in_background.writer.is_busy
+
     def restore(self) -> str | None:
         """Restores the last checkpoint; returns its path, or None when there is none."""
         self.wait()
@@ -152,13 +157,10 @@ def _values(state: Any) -> list[Value] | None:
                 tensor = _tensor(one)
                 if tensor is not None:  # a variable that was not initialized is not saved
                     values.append(Value(key, slice_spec.strip(), tensor))
-    tasks = {(place.job, place.task) for place in (tf.DeviceSpec.from_string(value.tensor.device) for value in values)}
-    return values if len(tasks) == 1 else None
+    places = map(tf.DeviceSpec.from_string, {value.tensor.device for value in values})
+    return values if len({(place.job, place.task) for place in places}) == 1 else None
 
 
 def _tensor(found: Any) -> Any:
     """Returns the tensor of what a trackable object gives to be saved: a tensor, or a spec that makes one."""
-    if not hasattr(found, "slice_spec"):
-        return found
-    with tf.device(found.device):
-        return found.tensor
+    return found.tensor if hasattr(found, "slice_spec") else found

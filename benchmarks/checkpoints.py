@@ -1,0 +1,211 @@
+"""How long training stands still for a checkpoint, against a synchronous `tf.train.Checkpoint.save`.
+
+    python benchmarks/checkpoints.py
+    python benchmarks/checkpoints.py --quick        # 64 MB
+
+The model has 64 layers of 16 MB, a GB of variables; every step changes all of them. The pause is the time that `save`
+takes, and that by which the next step is longer than usual: what was put off to it counts. Training runs on one
+processor here, so that another is left for the writing, as where a GPU computes. The last row is about the opposite,
+a training that takes all there are: then the writing takes its share of them, and what it takes is the time by which
+all steps until the checkpoint is whole are longer than usual.
+
+The first checkpoint of a training, which also gets the memory for the copy, does not count. Between the measurements
+the files are flushed to the disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pairs import Row, arguments, report, said_by, say
+
+LAYERS = 64
+WIDTH, QUICK_WIDTH = 2048, 512  # 16 MB and 1 MB a layer
+BATCH = 4
+_USUAL = 3  # steps that tell how long one takes
+
+
+def main() -> None:
+    """Has each row measured in a process of its own, and prints the table."""
+    options = arguments(__doc__)
+    if options.measure:
+        say(_measure(options))
+        return
+    what = "a GB of variables" if not options.quick else "64 MB of variables"
+    save = "a synchronous tf.train.Checkpoint.save"
+    report(
+        [
+            _row("eager", f"pause for one checkpoint, {what}", save, options, at_most=0.1),
+            _row("estimator", f"pause for one checkpoint, {what}, Estimator", save, options, at_most=0.1),
+            _row("crowded", f"time that one checkpoint costs a training on all processors, {what}", save, options),
+        ],
+        options,
+    )
+
+
+def _row(side: str, what: str, against: str, options: argparse.Namespace, at_most: float | None = None) -> Row:
+
+    line = [sys.executable, __file__, "--measure", side, "--pairs", str(options.pairs)]
+    measured = json.loads(said_by(line + (["--quick"] if options.quick else [])))
+    ours, peer = ([measured[f"{name} {pair}"] for pair in range(options.pairs)] for name in ("ours", "peer"))
+    return Row(what, against, "s", ours, peer, at_most=at_most)
+
+
+def _measure(options: argparse.Namespace) -> dict[str, float]:
+    import tensorflow as tf
+
+    if options.measure != "crowded":
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+    width = QUICK_WIDTH if options.quick else WIDTH
+    measured = {}
+    with tempfile.TemporaryDirectory(prefix="checkpoints-") as folder:
+        sides = {"eager": _eager, "estimator": _estimator, "crowded": _crowded}[options.measure]
+        with sides(folder, width) as (ours, peer):
+            ours()  # gets the memory
+            peer()
+            for pair in range(options.pairs):
+                # The side that begins changes, for the second one may find the machine warmer.
+                for name, pause in [("ours", ours), ("peer", peer)][:: 1 if pair % 2 == 0 else -1]:
+                    _flush(folder)
+                    measured[f"{name} {pair}"] = pause()
+    return measured
+
+
+Pause = Callable[[], float]
+
+
+@contextlib.contextmanager
+def _eager(folder: str, width: int) -> Iterator[tuple[Pause, Pause]]:
+    import tensorflow as tf
+
+    from generic_trainer import AsyncCheckpoints
+
+    layers = [tf.Variable(tf.fill([width, width], 1 / width)) for _ in range(LAYERS)]
+    train = tf.function(lambda: _train(tf.ones([BATCH, width]), layers))
+    state = tf.train.Checkpoint(layers=layers)
+    number = 0
+
+    def pause(save: Callable[[], Any]) -> float:
+        usual = statistics.median(_seconds(train) for _ in range(_USUAL))
+        return _seconds(save) + max(0.0, _seconds(train) - usual)
+
+    def ours() -> float:
+        nonlocal number
+        number += _USUAL + 1
+        paused = pause(lambda: checkpoints.save(number))
+        checkpoints.wait()
+        return paused
+
+    with AsyncCheckpoints(state, os.path.join(folder, "ours"), max_to_keep=1) as checkpoints:
+        yield ours, lambda: pause(lambda: state.write(os.path.join(folder, "peer", "ckpt")))
+
+
+@contextlib.contextmanager
+def _crowded(folder: str, width: int) -> Iterator[tuple[Pause, Pause]]:
+    import tensorflow as tf
+
+    from generic_trainer import AsyncCheckpoints
+
+    layers = [tf.Variable(tf.fill([width, width], 1 / width)) for _ in range(LAYERS)]
+    train = tf.function(lambda: _train(tf.ones([BATCH, width]), layers))
+    state = tf.train.Checkpoint(layers=layers)
+    number = 0
+
+    def ours() -> float:
+        nonlocal number
+        number += _USUAL + 1
+        usual = statistics.median(_seconds(train) for _ in range(_USUAL))
+        begin, steps = time.perf_counter(), 0
+        checkpoints.save(number)
+        while steps < 1 or checkpoints.is_writing:
+            train()
+            steps += 1
+        return max(0.0, time.perf_counter() - begin - steps * usual)
+
+    def peer() -> float:
+        return _seconds(lambda: state.write(os.path.join(folder, "peer", "ckpt")))
+
+    with AsyncCheckpoints(state, os.path.join(folder, "ours"), max_to_keep=1) as checkpoints:
+        yield ours, peer
+
+
+@contextlib.contextmanager
+def _estimator(folder: str, width: int) -> Iterator[tuple[Pause, Pause]]:
+    """The session of an Estimator with the hook that saves; the other side has eager variables of the same size."""
+    import tensorflow as tf
+    from tensorflow.python.eager.context import eager_mode as eagerly
+
+    from generic_trainer.executors.estimator.background_saving import BackgroundSaverHook
+
+    state = tf.train.Checkpoint(layers=[tf.Variable(tf.fill([width, width], 1.0)) for _ in range(LAYERS)])
+    v1, every = tf.compat.v1, _USUAL + 2
+    with tf.Graph().as_default():
+        step = v1.train.get_or_create_global_step()
+        layers = [
+            v1.get_variable(f"layer_{number}", [width, width], initializer=v1.constant_initializer(1 / width))
+            for number in range(LAYERS)
+        ]
+        with tf.control_dependencies([_train(tf.ones([BATCH, width]), layers)]):
+            train = step.assign_add(1, read_value=False)
+        saver = v1.train.Saver(max_to_keep=1, sharded=True)
+        hook = BackgroundSaverHook(os.path.join(folder, "ours"), save_steps=every, saver=saver)
+        with v1.train.SingularMonitoredSession(hooks=[hook]) as session:
+
+            def ours() -> float:
+                # One step was run since the last checkpoint. Of these five the last but one saves.
+                times = [_seconds(lambda: session.run(train)) for _ in range(every)]
+                usual = statistics.median(times[:_USUAL])
+                hook._writer.wait()
+                return sum(max(0.0, one - usual) for one in times[-2:])
+
+            def peer() -> float:
+                with eagerly():
+                    return _seconds(lambda: state.write(os.path.join(folder, "peer", "ckpt")))
+
+            session.run(train)
+            while int(session.run(step)) % every != 1:  # it saves after steps 5, 10, …
+                session.run(train)
+            yield ours, peer
+
+
+def _train(batch: Any, layers: list[Any]) -> Any:
+    """Builds one step of gradient descent: every layer's output is the next one's input."""
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        outputs = batch
+        for layer in layers:
+            outputs = outputs @ layer
+        loss = tf.reduce_mean(outputs)
+    gradients = tape.gradient(loss, layers)
+    updates = [layer.assign_sub(1e-9 * one, read_value=False) for layer, one in zip(layers, gradients, strict=True)]
+    with tf.control_dependencies(updates):
+        return tf.identity(loss)
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def _flush(folder: str) -> None:
+    """Has everything that was written go to the disk, so that no side pays for the other's."""
+    for base, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(base, name), "rb") as file:
+                os.fsync(file.fileno())
+
+
+if __name__ == "__main__":
+    main()
