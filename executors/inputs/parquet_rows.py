@@ -68,10 +68,9 @@ def as_lists(table: pa.Table, schema: pa.Schema | None) -> pa.RecordBatch:
 
 
 def _is_enough(tables: Sequence[pa.Table]) -> bool:
-    return (
-        sum(table.num_rows for table in tables) >= _ROWS_IN_TABLE
-        or sum(table.nbytes for table in tables) >= _BYTES_IN_TABLE
-    )
+    rows = sum(table.num_rows for table in tables)
+    size = sum(table.nbytes for table in tables)
+    return bool(rows >= _ROWS_IN_TABLE or size >= _BYTES_IN_TABLE)
 
 
 def _whole_batches(waiting: list[pa.Table], batch_size: int) -> Iterator[pa.Table]:
@@ -173,4 +172,4 @@ def _large(column: pa.Array) -> pa.Array:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))

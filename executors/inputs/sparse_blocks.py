@@ -53,7 +53,7 @@ class SparseBlocks:
         indices = [_indices(np.arange(size), 0)]
         values, bounds, widths, taken = {}, [], [], size
         for name, column in self._columns.items():
-            found = _of_column(_whole(table.column(column)), size)
+            found = _of_column(table.column(column).combine_chunks(), size)
             # Batches with indices of their own have them behind those of the columns before.
             lengths = np.where(found.is_plain, 0, np.diff(found.bounds))
             ends = taken + np.cumsum(lengths)
@@ -64,7 +64,7 @@ class SparseBlocks:
             indices.append(found.indices)
             taken += len(found.indices)
         batches = table.num_rows // size
-        shapes = np.full([batches, len(widths), 2], size, np.int64)
+        shapes: Any = np.full([batches, len(widths), 2], size, np.int64)
         shapes[:, :, 1] = np.array(widths, np.int64).reshape(-1, batches).T
         each = np.array(bounds, np.int64).reshape(-1, batches).T[:, :, None], shapes
         return {"each": each, "all": (np.concatenate(indices), values)}
@@ -108,13 +108,13 @@ def _of_column(column: pa.Array, size: int) -> _Column:
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         return _of_lists(column, firsts)
     if not column.null_count:
-        plain = np.ones(len(firsts) - 1, bool)
+        plain: Any = np.ones(len(firsts) - 1, bool)
         return _Column(np.asarray(column), firsts, plain.astype(np.int64), plain, _indices([], 0))
     rows = np.flatnonzero(np.asarray(column.is_valid()))
     bounds = np.searchsorted(rows, firsts)
     lengths = np.diff(bounds)
     plain = lengths == size
-    others = rows[np.repeat(~plain, lengths)] % size
+    others: Any = rows[np.repeat(~plain, lengths)] % size
     return _Column(np.asarray(column.drop_null()), bounds, np.minimum(lengths, 1), plain, _indices(others, 0))
 
 
@@ -122,18 +122,13 @@ def _of_lists(column: pa.Array, firsts: Any) -> _Column:
     lengths = np.asarray(column.value_lengths().fill_null(0)).astype(np.int64)
     starts = np.cumsum(lengths) - lengths
     values = np.asarray(column.flatten())
-    rows = np.repeat(np.arange(len(lengths)), lengths)
+    rows: Any = np.repeat(np.arange(len(lengths)), lengths)
     indices = _indices(rows % firsts[1], np.arange(len(values)) - np.repeat(starts, lengths))
     bounds = np.append(starts, len(values))[firsts]
     return _Column(values, bounds, np.maximum.reduceat(lengths, firsts[:-1]), np.zeros(len(firsts) - 1, bool), indices)
 
 
 def _indices(rows: Any, places: Any) -> Any:
-    indices = np.empty([len(rows), 2], np.int64)
+    indices: Any = np.empty([len(rows), 2], np.int64)
     indices[:, 0], indices[:, 1] = rows, places
     return indices
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    whole = column.combine_chunks()
-    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
