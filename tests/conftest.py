@@ -196,6 +196,9 @@ def _is_slow(item: pytest.Item) -> bool:
 
 
 def _shares_nothing(item: pytest.Item) -> bool:
-    """Returns whether none of a test's fixtures is made once for its whole file."""
+    """Returns whether none of a test's fixtures is made for several tests of its file."""
     found = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009  (pytest has no public way to ask)
-    return all(definitions[-1].scope in ("function", "session") for definitions in found.values())
+    file = item.nodeid.partition("::")[0]
+    return not any(
+        definitions[-1].scope != "function" and definitions[-1].baseid == file for definitions in found.values()
+    )
