@@ -48,6 +48,19 @@ class ExamplesFormat:
             raise ValueError(f"payload format {self.payload!r} is not one of {', '.join(PAYLOAD_FORMATS)}.")
 
 
+@dataclasses.dataclass(frozen=True)
+class CacheOptions:
+    """Where to keep parsed examples; see `batch_cache.py`.
+
+    Attributes:
+      folder: On a local disk.
+      limit_gb: How much may lie there, in 10^9 bytes.
+    """
+
+    folder: str
+    limit_gb: float
+
+
 class DataAccessor(NamedTuple):
     """Ways to read examples, whatever their format.
 
@@ -63,15 +76,24 @@ class DataAccessor(NamedTuple):
     data_view_decode_fn: Callable[[tf.Tensor], dict[str, Any]] | None
 
     @classmethod
-    def for_format(cls, examples: ExamplesFormat) -> DataAccessor:
-        """Builds the factories for one format; reads no data and imports no reader yet."""
+    def for_format(cls, examples: ExamplesFormat, cache: CacheOptions | None = None) -> DataAccessor:
+        """Builds the factories for one format; reads no data and imports no reader yet.
+
+        Args:
+          examples: The format.
+          cache: Where `tf_dataset_factory` keeps parsed TFRecords for later epochs and runs; None for nowhere.
+        """
         decode = None
         if examples.payload == PROTO and examples.data_view:
             decode = _data_view_decoder(examples.data_view)
-        return cls(functools.partial(_tf_dataset, examples), functools.partial(_record_batches, examples), decode)
+        return cls(
+            functools.partial(_tf_dataset, examples, cache), functools.partial(_record_batches, examples), decode
+        )
 
 
-def _tf_dataset(examples: ExamplesFormat, file_pattern: list[str], options: Any, schema: Any = None) -> Any:
+def _tf_dataset(
+    examples: ExamplesFormat, cache: CacheOptions | None, file_pattern: list[str], options: Any, schema: Any = None
+) -> Any:
     if examples.payload == PARQUET:
         from . import parquet
 
@@ -82,8 +104,18 @@ def _tf_dataset(examples: ExamplesFormat, file_pattern: list[str], options: Any,
     label = options.label_key
     if label is not None and label not in parser.tensor_names:
         raise ValueError(f"label_key {label!r} is not among the tensors; they are {', '.join(parser.tensor_names)}.")
-    records = record_batches(find_files(file_pattern), ReadOptions.of(options))
-    dataset = parser(records, options.parser_num_threads, not options.sloppy_ordering)
+    files, reading, threads = find_files(file_pattern), ReadOptions.of(options), options.parser_num_threads
+    dataset = parser(record_batches(files, reading), threads, not options.sloppy_ordering)
+    if cache is not None:
+        from .batch_cache import BatchCache, key_of
+
+        in_order = dataclasses.replace(
+            reading, num_epochs=1, shuffle=False, drop_final_batch=False, sloppy_ordering=False
+        )
+        rows = BatchCache(cache.folder, cache.limit_gb).rows(
+            key_of(files, reading, examples, schema), lambda: parser(record_batches(files, in_order), threads)
+        )
+        dataset = rows.batches(reading, threads, dataset.element_spec) if rows else dataset
     if label is not None:
         dataset = dataset.map(lambda batch: (batch, batch.pop(label)))
     return dataset.prefetch(options.prefetch_buffer_size)

@@ -120,14 +120,13 @@ def record_batches(files: RecordFiles, options: ReadOptions) -> tf.data.Dataset:
 def _interleaved(paths: tf.data.Dataset, compression: str, options: ReadOptions) -> tf.data.Dataset:
     """`paths.interleave(TFRecordDataset, num_parallel_calls=…)`, with a larger buffer than that gives it."""
 
-    @tf.function(input_signature=[tf.TensorSpec([], tf.string)], autograph=False)
     def read(path: tf.Tensor) -> Any:
         return tf.raw_ops.TFRecordDataset(filenames=path, compression_type=compression, buffer_size=_BUFFER_BYTES)
 
     if not options.reader_num_threads:
         return paths.interleave(lambda path: tf.data.TFRecordDataset(path, compression, _BUFFER_BYTES))
-    function = read.get_concrete_function()
-    readers = _number_of_readers(options.reader_num_threads)
+    function = tf.function(read, autograph=False).get_concrete_function(tf.TensorSpec([], tf.string))
+    readers = number_of_readers(options.reader_num_threads)
     dataset = tf.data.experimental.from_variant(
         tf.raw_ops.ParallelInterleaveDatasetV4(
             input_dataset=tf.data.experimental.to_variant(paths),
@@ -148,7 +147,7 @@ def _interleaved(paths: tf.data.Dataset, compression: str, options: ReadOptions)
     return dataset
 
 
-def _number_of_readers(wanted: int) -> int:
+def number_of_readers(wanted: int) -> int:
     """Returns how many files tf.data reads at the same time: no more than cores, for it refuses that."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores if wanted < 0 else min(wanted, cores)

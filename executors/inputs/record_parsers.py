@@ -155,12 +155,11 @@ def _parser_config(schema: schema_pb2.Schema) -> tuple[dict[str, Any], dict[str,
 def _validate(features: dict[str, Any], schema: schema_pb2.Schema) -> None:
     """Traces the parser, which finds out what it cannot do."""
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def parse(serialized: tf.Tensor) -> None:
         tf.io.parse_example(serialized, features)
 
     try:
-        parse.get_concrete_function()
+        tf.function(parse, autograph=False).get_concrete_function(tf.TensorSpec([None], tf.string))
     except (ValueError, TypeError) as error:
         raise ValueError(
             f"tf.Examples cannot be parsed as the schema's tensors: {error}. The schema: {schema}"
