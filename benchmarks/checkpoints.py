@@ -4,26 +4,28 @@
     python benchmarks/checkpoints.py --quick        # 64 MB
 
 The model has 64 layers of 16 MB, a GB of variables; every step changes all of them. The pause is the time that `save`
-takes, and that by which the next step is longer than usual: what was put off to it counts. Training runs on one
-processor here, so that another is left for the writing, as where a GPU computes. The last row is about the opposite,
-a training that takes all there are: then the writing takes its share of them, and what it takes is the time by which
-all steps until the checkpoint is whole are longer than usual.
+takes, and that by which the step after it is longer than usual, by the medians: what was put off to it counts.
+Training runs on one processor here, so that another is left for the writing, as where a GPU computes. The last row is
+about the opposite, a training that takes all there are: then the writing takes its share of them, and what it costs is
+the time by which all steps until the checkpoint is whole are longer than usual.
 
-The first checkpoint of a training, which also gets the memory for the copy, does not count. Between the measurements
-the files are flushed to the disk.
+The first checkpoint of a training, which also gets the memory for the copy, does not count. Files are deleted before
+they go to the disk, so that no side waits for the other's.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
+import pathlib
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pairs import Row, arguments, report, said_by, say
@@ -36,7 +38,7 @@ _USUAL = 3  # steps that tell how long one takes
 
 def main() -> None:
     """Has each row measured in a process of its own, and prints the table."""
-    options = arguments(__doc__)
+    options = arguments(__doc__, pairs=3)
     if options.measure:
         say(_measure(options))
         return
@@ -53,11 +55,10 @@ def main() -> None:
 
 
 def _row(side: str, what: str, against: str, options: argparse.Namespace, at_most: float | None = None) -> Row:
-
     line = [sys.executable, __file__, "--measure", side, "--pairs", str(options.pairs)]
     measured = json.loads(said_by(line + (["--quick"] if options.quick else [])))
     ours, peer = ([measured[f"{name} {pair}"] for pair in range(options.pairs)] for name in ("ours", "peer"))
-    return Row(what, against, "s", ours, peer, at_most=at_most)
+    return Row(what, against, "s", ours, peer, at_most=None if options.quick else at_most)
 
 
 def _measure(options: argparse.Namespace) -> dict[str, float]:
@@ -67,25 +68,42 @@ def _measure(options: argparse.Namespace) -> dict[str, float]:
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
     width = QUICK_WIDTH if options.quick else WIDTH
-    measured = {}
+    pauses: dict[str, list[Pause]] = {"ours": [], "peer": []}
     with tempfile.TemporaryDirectory(prefix="checkpoints-") as folder:
-        sides = {"eager": _eager, "estimator": _estimator, "crowded": _crowded}[options.measure]
-        with sides(folder, width) as (ours, peer):
-            ours()  # gets the memory
-            peer()
-            for pair in range(options.pairs):
+        with {"eager": _eager, "estimator": _estimator, "crowded": _crowded}[options.measure](folder, width) as sides:
+            for pair in range(-1, options.pairs):  # the first pair gets the memory
                 # The side that begins changes, for the second one may find the machine warmer.
-                for name, pause in [("ours", ours), ("peer", peer)][:: 1 if pair % 2 == 0 else -1]:
-                    _flush(folder)
-                    measured[f"{name} {pair}"] = pause()
-    return measured
+                for name in ("ours", "peer")[:: 1 if pair % 2 == 0 else -1]:
+                    pauses[name].append(sides[name]())
+                    _delete_tensors(folder)
+    return {
+        f"{name} {pair}": seconds
+        for name, measured in pauses.items()
+        for pair, seconds in enumerate(_totals(measured[1:]))
+    }
 
 
-Pause = Callable[[], float]
+@dataclasses.dataclass(frozen=True)
+class Pause:
+    """Seconds of a save, of the step after it, and of steps before it."""
+
+    save: float
+    after: float
+    usual: Sequence[float]
+
+
+def _totals(pauses: Sequence[Pause]) -> list[float]:
+    """Returns how long each stood still."""
+    usual = statistics.median(seconds for pause in pauses for seconds in pause.usual)
+    longer = statistics.median(pause.after for pause in pauses) - usual
+    return [pause.save + max(0.0, longer) for pause in pauses]
+
+
+Sides = dict[str, Callable[[], Pause]]
 
 
 @contextlib.contextmanager
-def _eager(folder: str, width: int) -> Iterator[tuple[Pause, Pause]]:
+def _eager(folder: str, width: int) -> Iterator[Sides]:
     import tensorflow as tf
 
     from generic_trainer import AsyncCheckpoints
@@ -95,11 +113,11 @@ def _eager(folder: str, width: int) -> Iterator[tuple[Pause, Pause]]:
     state = tf.train.Checkpoint(layers=layers)
     number = 0
 
-    def pause(save: Callable[[], Any]) -> float:
-        usual = statistics.median(_seconds(train) for _ in range(_USUAL))
-        return _seconds(save) + max(0.0, _seconds(train) - usual)
+    def pause(save: Callable[[], Any]) -> Pause:
+        usual = [_seconds(train) for _ in range(_USUAL)]
+        return Pause(_seconds(save), _seconds(train), usual)
 
-    def ours() -> float:
+    def ours() -> Pause:
         nonlocal number
         number += _USUAL + 1
         paused = pause(lambda: checkpoints.save(number))
@@ -107,11 +125,11 @@ def _eager(folder: str, width: int) -> Iterator[tuple[Pause, Pause]]:
         return paused
 
     with AsyncCheckpoints(state, os.path.join(folder, "ours"), max_to_keep=1) as checkpoints:
-        yield ours, lambda: pause(lambda: state.write(os.path.join(folder, "peer", "ckpt")))
+        yield {"ours": ours, "peer": lambda: pause(lambda: state.write(os.path.join(folder, "peer", "ckpt")))}
 
 
 @contextlib.contextmanager
-def _crowded(folder: str, width: int) -> Iterator[tuple[Pause, Pause]]:
+def _crowded(folder: str, width: int) -> Iterator[Sides]:
     import tensorflow as tf
 
     from generic_trainer import AsyncCheckpoints
@@ -121,7 +139,7 @@ def _crowded(folder: str, width: int) -> Iterator[tuple[Pause, Pause]]:
     state = tf.train.Checkpoint(layers=layers)
     number = 0
 
-    def ours() -> float:
+    def ours() -> Pause:
         nonlocal number
         number += _USUAL + 1
         usual = statistics.median(_seconds(train) for _ in range(_USUAL))
@@ -130,17 +148,17 @@ def _crowded(folder: str, width: int) -> Iterator[tuple[Pause, Pause]]:
         while steps < 1 or checkpoints.is_writing:
             train()
             steps += 1
-        return max(0.0, time.perf_counter() - begin - steps * usual)
+        return Pause(time.perf_counter() - begin - steps * usual, 0.0, [0.0])
 
-    def peer() -> float:
-        return _seconds(lambda: state.write(os.path.join(folder, "peer", "ckpt")))
+    def peer() -> Pause:
+        return Pause(_seconds(lambda: state.write(os.path.join(folder, "peer", "ckpt"))), 0.0, [0.0])
 
     with AsyncCheckpoints(state, os.path.join(folder, "ours"), max_to_keep=1) as checkpoints:
-        yield ours, peer
+        yield {"ours": ours, "peer": peer}
 
 
 @contextlib.contextmanager
-def _estimator(folder: str, width: int) -> Iterator[tuple[Pause, Pause]]:
+def _estimator(folder: str, width: int) -> Iterator[Sides]:
     """The session of an Estimator with the hook that saves; the other side has eager variables of the same size."""
     import tensorflow as tf
     from tensorflow.python.eager.context import eager_mode as eagerly
@@ -161,21 +179,21 @@ def _estimator(folder: str, width: int) -> Iterator[tuple[Pause, Pause]]:
         hook = BackgroundSaverHook(os.path.join(folder, "ours"), save_steps=every, saver=saver)
         with v1.train.SingularMonitoredSession(hooks=[hook]) as session:
 
-            def ours() -> float:
+            def ours() -> Pause:
                 # One step was run since the last checkpoint. Of these five the last but one saves.
                 times = [_seconds(lambda: session.run(train)) for _ in range(every)]
-                usual = statistics.median(times[:_USUAL])
                 hook._writer.wait()
-                return sum(max(0.0, one - usual) for one in times[-2:])
+                usual = times[:_USUAL]
+                return Pause(times[-2] - statistics.median(usual), times[-1], usual)
 
-            def peer() -> float:
+            def peer() -> Pause:
                 with eagerly():
-                    return _seconds(lambda: state.write(os.path.join(folder, "peer", "ckpt")))
+                    return Pause(_seconds(lambda: state.write(os.path.join(folder, "peer", "ckpt"))), 0.0, [0.0])
 
             session.run(train)
             while int(session.run(step)) % every != 1:  # it saves after steps 5, 10, …
                 session.run(train)
-            yield ours, peer
+            yield {"ours": ours, "peer": peer}
 
 
 def _train(batch: Any, layers: list[Any]) -> Any:
@@ -199,12 +217,9 @@ def _seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - begin
 
 
-def _flush(folder: str) -> None:
-    """Has everything that was written go to the disk, so that no side pays for the other's."""
-    for base, _, names in os.walk(folder):
-        for name in names:
-            with open(os.path.join(base, name), "rb") as file:
-                os.fsync(file.fileno())
+def _delete_tensors(folder: str) -> None:
+    for path in pathlib.Path(folder).glob("*/*.data-*"):
+        path.unlink()
 
 
 if __name__ == "__main__":

@@ -105,10 +105,12 @@ def _checked(job: EstimatorJob, where: str) -> EstimatorJob:
 def _train(job: EstimatorJob) -> dict[str, Any]:
     import tensorflow as tf
 
+    from ..estimator.background_saving import save_in_background
     from ..estimator.hooks import watch_loss
 
     logging.info("Training the Estimator in %s.", job.estimator.model_dir)
     train_spec = watch_loss(job.train_spec)
+    save_in_background(job.estimator, train_spec.hooks)
     metrics, _ = tf.estimator.train_and_evaluate(job.estimator, train_spec, job.eval_spec) or (None, None)
     return metrics or {}
 

@@ -1,6 +1,7 @@
 """Saves an Estimator's checkpoints while it trains on, in the files that its saver would write.
 
-    hook = BackgroundSaverHook(model_dir, save_steps=100)    # in place of tf.train.CheckpointSaverHook
+    save_in_background(estimator, train_spec.hooks)          # an Estimator's own checkpoints
+    hook = BackgroundSaverHook(model_dir, save_steps=100)    # in place of a tf.train.CheckpointSaverHook
 
 What is saved is what the saver's own operations get, all of one step, and the saver keeps the books: state file, the
 oldest checkpoint's deletion, the graph's description. It does so when the files are whole. See `checkpoint_writer`.
@@ -12,6 +13,7 @@ and where memory does not hold the variables twice.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,42 @@ from ..checkpoint_writer import BackgroundWriter, Value
 
 _SAVE = "SaveV2"
 _EVALUATES = "_NewCheckpointListenerForEvaluate"  # of train_and_evaluate, on one machine
+
+
+def save_in_background(estimator: Any, hooks: Iterable[Any] = ()) -> None:
+    """Has an Estimator's own checkpoints written while it trains on.
+
+    It stays as it is where it is one of a cluster or distributes its training, and where a hook saves already.
+
+    Args:
+      estimator: Its RunConfig says when to save.
+      hooks: Those that it is going to be trained with.
+    """
+    config = estimator.config
+    build = estimator._call_model_fn
+    if not (config.save_checkpoints_secs or config.save_checkpoints_steps) or _saves(hooks):
+        return
+    if config.cluster_spec or config.train_distribute or config.master:
+        return
+
+    def call_model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
+        spec = build(features, labels, mode, config)
+        if mode != tf.estimator.ModeKeys.TRAIN or _saves([*spec.training_hooks, *spec.training_chief_hooks]):
+            return spec
+        hook = BackgroundSaverHook(
+            estimator.model_dir,
+            save_secs=config.save_checkpoints_secs,
+            save_steps=config.save_checkpoints_steps,
+            scaffold=spec.scaffold,
+            save_graph_def=config.checkpoint_save_graph_def,
+        )
+        return spec._replace(training_chief_hooks=(hook, *spec.training_chief_hooks))
+
+    estimator._call_model_fn = call_model_fn
+
+
+def _saves(hooks: Iterable[Any]) -> bool:
+    return any(isinstance(hook, tf.train.CheckpointSaverHook) for hook in hooks)
 
 
 class BackgroundSaverHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]

@@ -124,6 +124,67 @@ with AsyncCheckpoints(state, sys.argv[1], max_to_keep=1) as checkpoints:
                 pass
             os.kill(os.getpid(), signal.SIGKILL)
 """
+# Trains the same Estimator with its own hook and with ours. Prints what both left.
+ESTIMATOR = """
+import hashlib, json, os, sys
+from generic_trainer.executors.estimator import restore_estimator
+
+restore_estimator()
+import tensorflow.compat.v1 as tf
+from generic_trainer.executors.estimator.background_saving import save_in_background
+
+def model_fn(features, labels, mode):
+    rows = tf.get_variable("rows", [1 << 17, 4])  # 2 MB, updated by rows
+    old = tf.get_variable("old", [1 << 19], use_resource=False)  # changed where it is
+    parts = tf.get_variable("parts", [4, 8], partitioner=tf.fixed_size_partitioner(2))
+    looked_up = tf.nn.embedding_lookup(rows, features)
+    loss = tf.reduce_sum(tf.square(looked_up)) + tf.reduce_sum(tf.square(old)) + tf.reduce_sum(tf.square(parts))
+    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+class Listener(tf.train.CheckpointSaverListener):
+    def __init__(self):
+        self.heard = []
+    def before_save(self, session, step):
+        self.heard.append(["before", int(step)])
+    def after_save(self, session, step):
+        self.heard.append([os.path.basename(tf.train.latest_checkpoint(folder)), int(step)])
+    def end(self, session, step):
+        self.heard.append([os.path.basename(tf.train.latest_checkpoint(folder)), "end"])
+
+def content(path):
+    reader = tf.train.load_checkpoint(path)
+    return {name: hashlib.sha256(reader.get_tensor(name).tobytes()).hexdigest()
+            for name in sorted(reader.get_variable_to_shape_map())}
+
+found = {}
+for name in ("theirs", "ours"):
+    for kind in ("alone", "evaluated", "listened to"):
+        folder = os.path.join(sys.argv[1], name, kind)
+        config = tf.estimator.RunConfig(folder, tf_random_seed=1, save_checkpoints_steps=3, keep_checkpoint_max=2)
+        estimator = tf.estimator.Estimator(model_fn, config=config)
+        if name == "ours":
+            save_in_background(estimator)
+        data = lambda: tf.data.Dataset.range(5).batch(1).map(lambda x: (x, x)).repeat()
+        listener = Listener()
+        if kind == "evaluated":
+            spec = tf.estimator.EvalSpec(data, steps=1, throttle_secs=0)
+            tf.estimator.train_and_evaluate(estimator, tf.estimator.TrainSpec(data, max_steps=8), spec)
+        else:
+            estimator.train(data, max_steps=8, saving_listeners=[listener] if kind == "listened to" else None)
+        state = tf.train.get_checkpoint_state(folder)
+        evaluated = [sorted({event.step for event in tf.train.summary_iterator(os.path.join(folder, "eval", file))
+                            if event.summary.value}) for file in tf.gfile.ListDirectory(folder + "/eval")
+                     ] if kind == "evaluated" else []
+        found[f"{kind}, {name}"] = {
+            "files": sorted(file for file in os.listdir(folder) if not file.startswith("events")),
+            "state": [os.path.basename(path) for path in state.all_model_checkpoint_paths],
+            "content": [content(path) for path in state.all_model_checkpoint_paths],
+            "heard": listener.heard,
+            "evaluated": evaluated,
+        }
+print(json.dumps(found))
+"""
 
 
 def run(program: str, *arguments: object, code: int = 0) -> str:
@@ -175,3 +236,17 @@ def test_a_process_that_is_killed_while_it_writes_leaves_the_last_whole_one(tmp_
     assert (tmp_path / "ckpt-2_temp").exists()
     assert run(KILLED, tmp_path) == "1 {1.0}\n"
     assert run(KILLED, tmp_path) == "3 {3.0}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.legacy
+def test_an_estimator_leaves_what_its_own_hook_would_have_left(tmp_path: pathlib.Path) -> None:
+    found = json.loads(run(ESTIMATOR, tmp_path).splitlines()[-1])
+    for kind in ("alone", "evaluated", "listened to"):
+        assert found[f"{kind}, ours"] == found[f"{kind}, theirs"]
+    assert found["alone, ours"]["state"] == ["model.ckpt-6", "model.ckpt-8"]
+    # A listener finds the checkpoint that it is told of, whole.
+    heard = found["listened to, ours"]["heard"]
+    saved = [[["before", step], [f"model.ckpt-{step}", step]] for step in (0, 3, 6, 8)]
+    assert heard == [*(one for pair in saved for one in pair), ["model.ckpt-8", "end"]]
+    assert found["evaluated, ours"]["evaluated"] == [[3, 6, 8]]
