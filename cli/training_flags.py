@@ -14,7 +14,7 @@ from ..executors.options import TrainingOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_TYPES: dict[str, Any] = {"timeout": float, "seed": int}
+_TYPES: dict[str, Any] = {"timeout": float, "seed": int, "input_cache_gb": float}
 
 
 def training_flags(command: Command) -> Command:

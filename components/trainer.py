@@ -106,6 +106,8 @@ class Trainer(base_component.BaseComponent):
         seed: int | None = None,
         profile: bool = False,
         tune_loop: str = "off",
+        input_cache: str | None = None,
+        input_cache_gb: float = 10.0,
     ) -> None:
         """Constructs the component; the first thirteen arguments are those of `tfx.components.Trainer`.
 
@@ -133,6 +135,8 @@ class Trainer(base_component.BaseComponent):
           seed: Seed of Python, NumPy and TensorFlow.
           profile: Profile some seconds of the training, and tell where a step's time goes.
           tune_loop: "off", "exact" (how many steps at a time, by a trial) or "any" (also XLA and mixed precision).
+          input_cache: Local folder where `fn_args.data_accessor` keeps parsed examples.
+          input_cache_gb: How much may lie there, in 10^9 bytes.
 
         Raises:
           ValueError: When there is no module, no examples, or both of two that exclude each other.
@@ -164,6 +168,8 @@ class Trainer(base_component.BaseComponent):
             seed=seed,
             profile=profile,
             tune_loop=tune_loop,
+            input_cache=input_cache,
+            input_cache_gb=input_cache_gb,
         )
         spec = TrainerSpec(
             statistics=statistics,

@@ -24,7 +24,13 @@ KERAS_CHOICES = ("auto", "2", "3")
 TUNINGS = ("off", "exact", "any")
 CHECKS = ("parses", "signatures", "loads", "answers", "finite")
 # Types of the options in ML Metadata, which knows no booleans; the others are strings.
-STORED_AS: dict[str, type[int] | type[float]] = {"isolate": int, "timeout": float, "seed": int, "profile": int}
+STORED_AS: dict[str, type[int] | type[float]] = {
+    "isolate": int,
+    "timeout": float,
+    "seed": int,
+    "profile": int,
+    "input_cache_gb": float,
+}
 
 
 def _option(default: Any, help_text: str, choices: Sequence[str] = ()) -> Any:
@@ -55,6 +61,11 @@ class TrainingOptions:
         TUNINGS,
     )
 
+    input_cache: str | None = _option(
+        None, "Local folder where data_accessor keeps parsed examples for later epochs and runs (default: none)."
+    )
+    input_cache_gb: float = _option(10.0, "How much may lie in input_cache, in 10^9 bytes; the oldest entries go.")
+
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -66,6 +77,8 @@ class TrainingOptions:
                     )
         if self.timeout is not None and not 0 < self.timeout < math.inf:
             raise InputError(f"timeout={self.timeout!r}: give a number of seconds above 0, or leave it out.")
+        if not 0 < self.input_cache_gb < math.inf:
+            raise InputError(f"input_cache_gb={self.input_cache_gb!r}: give a number above 0.")
         if self.timeout is not None and not self.isolate:
             raise InputError("timeout needs isolate=True: only a process of its own can be ended in time.")
 
@@ -139,6 +152,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "required_signatures": _parse_names,
     "skip_checks": _parse_names,
     "timeout": float,
+    "input_cache_gb": float,
     "seed": _parse_integer,
     "profile": _parse_flag,
 }

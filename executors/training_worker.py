@@ -16,6 +16,7 @@ from absl import logging
 from . import dialects, loop_tuning, profiling, raised_errors
 from .errors import TrainerError, TrainingProcessError
 from .fn_args import FnArgs
+from .inputs.data_accessor import CacheOptions, DataAccessor
 from .keras_version import KerasChoice
 from .metrics import from_event_files, from_return_value
 from .module_loader import loaded
@@ -101,6 +102,9 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
             logging.info("Dialect %s: %s.", name, evidence)
             if request.fn_args.seed is not None:
                 _seed(request.fn_args.seed)
+            if request.options.input_cache is not None:
+                cache = CacheOptions(request.options.input_cache, request.options.input_cache_gb)
+                request.fn_args.data_accessor = DataAccessor.for_format(request.fn_args.examples_format, cache)
             in_run_fn = clock()
             with (
                 profiling.profiled(request.fn_args.model_run_dir, request.options.profile) as profile,

@@ -19,6 +19,8 @@ ALL = TrainingOptions(
     required_signatures=("serving_default", "transform"),
     skip_checks=("answers", "finite"),
     seed=2**53 + 1,
+    input_cache="/data/examples",
+    input_cache_gb=2.5,
 )
 
 
@@ -40,7 +42,7 @@ def test_properties_sent_as_strings_come_back_the_same(options: TrainingOptions)
 
 
 def test_properties_are_of_types_that_ml_metadata_stores() -> None:
-    assert {type(value) for value in ALL.to_exec_properties().values()} == {str, int}
+    assert {type(value) for value in ALL.to_exec_properties().values()} == {str, int, float}
     assert ALL.to_exec_properties()["isolate"] == 0
     assert json.loads(ALL.to_exec_properties()["skip_checks"]) == ["answers", "finite"]
 
@@ -116,6 +118,12 @@ def test_a_wrong_choice_in_a_property_is_refused_too() -> None:
 def test_a_timeout_is_a_number_of_seconds_above_zero(timeout: float) -> None:
     with pytest.raises(InputError, match="above 0"):
         TrainingOptions(timeout=timeout)
+
+
+@pytest.mark.parametrize("gb", [0, -1.0, math.nan, math.inf])
+def test_the_size_of_the_cache_is_a_number_above_zero(gb: float) -> None:
+    with pytest.raises(InputError, match="input_cache_gb"):
+        TrainingOptions(input_cache_gb=gb)
 
 
 def test_a_timeout_needs_a_process_of_its_own() -> None:
