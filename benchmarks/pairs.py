@@ -7,7 +7,7 @@ Usage, as the end of a benchmark's file:
         if options.measure:
             say(MEASURES[options.measure](options))  # in a child process: one side, once
         else:
-            report([compare("examples per second, dense", "TFX's factory", options, ours=…, peer=…, at_least=3)], options)
+            report([compare("examples per second", "TFX's factory", options, ours=…, peer=…, at_least=3)], options)
 
 where a side is a function that returns a number, such as `lambda: in_a_process(__file__, "tfx", options)`.
 """
