@@ -105,7 +105,7 @@ def model_fn(features, labels, mode):
 
 estimator = tf.estimator.Estimator(model_fn, sys.argv[1])
 with profiled(sys.argv[1], wanted=True) as profile:
-    data = lambda: tf.data.Dataset.from_tensors((tf.ones([512, 1024]), 0)).repeat(400)
+    data = lambda: tf.data.Dataset.from_tensors((tf.ones([512, 1024]), 0)).repeat(150)
     estimator.train(data)
 print(json.dumps(profile.record))
 """
