@@ -133,7 +133,7 @@ class GroupedSteps:
         grouped, learns = self, steps_per_epoch is None
         self._known = steps_per_epoch
 
-        class Epochs(_keras_of(self._model).callbacks.Callback):  # type: ignore[misc]
+        class Epochs(keras_of(self._model).callbacks.Callback):  # type: ignore[misc]
             """Tells the groups where epochs begin, and how long they are once one has been seen."""
 
             def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -195,7 +195,7 @@ class GroupedSteps:
         return 1
 
 
-def _keras_of(model: Any) -> Any:
+def keras_of(model: Any) -> Any:
     """Returns the Keras package that a model is of, which need not be the one that `tf.keras` is."""
     packages = (kind.__module__.partition(".")[0] for kind in type(model).__mro__)
     return importlib.import_module(next(package for package in packages if package in KERAS_PACKAGES))

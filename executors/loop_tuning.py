@@ -86,7 +86,7 @@ class _Tuner:
 
     def trial(self, model: Any) -> Any:
         """Begins a trial for a model."""
-        from .grouped_steps import Way
+        from .grouped_steps import Way, keras_of
         from .loop_trial import LoopTrial
 
         others = []
@@ -94,7 +94,7 @@ class _Tuner:
             own = Way.of(model)
             if not _sets_jit_compile(model):
                 others.append(Way(not own.jit_compile))
-            if hasattr(model, "dtype_policy"):  # Keras 3; the layers of Keras 2 take their precision when they are made
+            if keras_of(model).__version__ >= "3":  # the layers of Keras 2 take their precision when they are made
                 others.append(Way(own.jit_compile, mixed=True))
         trial = LoopTrial(Way.of(model), others)
         self._fits.append((model.name, trial))
