@@ -55,6 +55,7 @@ class BackgroundWriter:
         self._thread: threading.Thread | None = None
         self._error: CheckpointError | None = None
         self._kept: dict[tuple[str, str], Any] = {}
+        self._held = 0  # bytes of the last snapshot
         self._copied = threading.Event()
         self._copying = 0.0  # seconds that it took the last time
         self._begun: tuple[int, float] | None = None  # the step of the last snapshot, and when
@@ -73,6 +74,7 @@ class BackgroundWriter:
         """
         self.wait()
         has_long_steps = self._has_long_steps(step)
+        self._held = size(values)
         self._copied.clear()
         # Not a daemon: a process that ends waits for it.
         self._thread = threading.Thread(target=self._run, args=(prefix, values, then), name="checkpoint")
@@ -86,6 +88,11 @@ class BackgroundWriter:
             return False
         seconds = (time.perf_counter() - self._begun[1]) / (step - self._begun[0])
         return seconds > _LONG_STEP * self._copying
+
+    def has_room(self, size: int) -> bool:
+        """Returns whether a copy of so many bytes is held already, or takes at most half of the memory that is free."""
+        free = _free_memory()
+        return self._held >= size or free is None or 2 * size <= free
 
     @property
     def is_busy(self) -> bool:
@@ -171,12 +178,6 @@ def write(prefix: str, values: Sequence[Value]) -> None:
 def size(values: Sequence[Value]) -> int:
     """Returns how many bytes a copy of the values takes; strings do not count."""
     return sum(np.asarray(value.tensor).nbytes for value in values)
-
-
-def fits(size: int) -> bool:
-    """Returns whether so many bytes are at most half of the memory that is free."""
-    free = _free_memory()
-    return free is None or 2 * size <= free
 
 
 def _free_memory() -> int | None:

@@ -130,7 +130,7 @@ class _InBackground:
     def _write(self, prefix: str, options: Any) -> str:
         self.writer.wait()  # before the values are read, so that no more than one copy of them is held
         values = _values(self._state)
-        if values is None or not checkpoint_writer.fits(checkpoint_writer.size(values)):
+        if values is None or not self.writer.has_room(checkpoint_writer.size(values)):
             logging.log_first_n(logging.INFO, "%s is written while training waits.", 1, prefix)
             written: str = self._state._write(prefix, options=options)
             return written

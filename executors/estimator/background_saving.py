@@ -97,7 +97,7 @@ class BackgroundSaverHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
         saver = self._get_saver()
         if self._snapshot is None:
             self._snapshot = _Snapshot.of(saver, session.graph)
-        if self._snapshot is None or not checkpoint_writer.fits(self._snapshot.size(session)):
+        if self._snapshot is None or not self._writer.has_room(self._snapshot.size(session)):
             logging.log_first_n(logging.INFO, "%s-%d is written while training waits.", 1, self._save_path, step)
             return False
         for listener in self._listeners:
