@@ -176,16 +176,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Slow tests come first, so that no worker is left with one at the end while the others have nothing to do.
 
     A file's tests stay together on one worker, for the fixtures that they share; slow ones that share nothing go to
-    whoever is free. (`--dist loadgroup`; without xdist only the order changes.)
+    whoever is free, unless they say by a mark `xdist_group` with which others they must not run at the same time.
+    (`--dist loadgroup`; without xdist only the order changes.)
     """
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
-        groups.setdefault(item.nodeid if _is_slow(item) and _shares_nothing(item) else str(item.path), []).append(item)
-    for name, group in groups.items():
-        if name == str(group[0].path) and config.pluginmanager.hasplugin("xdist"):
-            mark = pytest.mark.xdist_group(str(group[0].path.relative_to(config.rootpath / "tests").with_suffix("")))
-            for item in group:
-                item.add_marker(mark)
+        own = item.get_closest_marker("xdist_group")
+        alone = own is None and _is_slow(item) and _shares_nothing(item)
+        name = own.args[0] if own else str(item.path.relative_to(config.rootpath / "tests").with_suffix(""))
+        if own is None and not alone and config.pluginmanager.hasplugin("xdist"):
+            item.add_marker(pytest.mark.xdist_group(name))
+        groups.setdefault(item.nodeid if alone else name, []).append(item)
     # Of equally many, those of the pipelines are the slowest; they are the last in the alphabet.
     latest = sorted(groups.values(), key=lambda group: group[0].nodeid, reverse=True)
     items[:] = sum(sorted(latest, key=lambda group: (-sum(map(_is_slow, group)), -len(group))), [])

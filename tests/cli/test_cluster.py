@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("clusters")  # one at a time: each is five processes that look for free ports
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 MODULE = """
