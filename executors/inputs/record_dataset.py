@@ -2,7 +2,9 @@
 
 tfx_bsl interleaves its files record by record, and each record wakes up a thread, for the buffer between the readers
 and the rest holds a handful. Here it holds hundreds, and tf.data's bookkeeping for each element is off. The
-operations are the same ones otherwise, with the same seeds: the same options give the same records in the same order.
+operations are the same ones otherwise, with the same seeds: without shuffling, or with a `shuffle_seed`, the records
+come in the very order of TFX. Shuffled without one, they come from the files a few dozen at a time instead of one by
+one, into the same shuffle of the same size, which is large against that.
 
 Usage:
 
@@ -25,6 +27,10 @@ _BUFFER_BYTES = 256 * 1024  # what tf.data.TFRecordDataset reads at once, too
 # records, 64 take 0.50 s, 16 take 0.76 s, and the two that are tf.data's default take 1.84 s.
 _RECORDS_AHEAD = 1024
 _LEAST_AHEAD = 32
+# Records of one file that go into the shuffle together if its order is anybody's; at most this part of its buffer.
+# For 240,000 records this takes reading, shuffling and batching from 0.9 s of one core to 0.65 s.
+_CHUNK = 64
+_CHUNKS_IN_BUFFER = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,13 +125,19 @@ def record_batches(files: RecordFiles, options: ReadOptions) -> tf.data.Dataset:
 
 def _interleaved(paths: tf.data.Dataset, compression: str, options: ReadOptions) -> tf.data.Dataset:
     """`paths.interleave(TFRecordDataset, num_parallel_calls=…)`, with a larger buffer than that gives it."""
+    chunk = _chunk(options)
 
     def read(path: tf.Tensor) -> Any:
-        return tf.raw_ops.TFRecordDataset(filenames=path, compression_type=compression, buffer_size=_BUFFER_BYTES)
+        records = tf.raw_ops.TFRecordDataset(filenames=path, compression_type=compression, buffer_size=_BUFFER_BYTES)
+        if chunk == 1:
+            return records
+        return tf.data.experimental.to_variant(tf.data.experimental.from_variant(records, record).batch(chunk))
 
     if not options.reader_num_threads:
         return paths.interleave(lambda path: tf.data.TFRecordDataset(path, compression, _BUFFER_BYTES))
-    function = tf.function(read, autograph=False).get_concrete_function(tf.TensorSpec([], tf.string))
+    record = tf.TensorSpec([], tf.string)
+    element = record if chunk == 1 else tf.TensorSpec([None], tf.string)
+    function = tf.function(read, autograph=False).get_concrete_function(record)
     readers = number_of_readers(options.reader_num_threads)
     dataset = tf.data.experimental.from_variant(
         tf.raw_ops.ParallelInterleaveDatasetV4(
@@ -133,18 +145,25 @@ def _interleaved(paths: tf.data.Dataset, compression: str, options: ReadOptions)
             other_arguments=function.captured_inputs,
             cycle_length=tf.data.AUTOTUNE,
             block_length=1,
-            buffer_output_elements=max(_LEAST_AHEAD, _RECORDS_AHEAD // readers),
+            buffer_output_elements=max(2, max(_LEAST_AHEAD, _RECORDS_AHEAD // readers) // chunk),
             prefetch_input_elements=tf.data.AUTOTUNE,
             num_parallel_calls=readers if options.reader_num_threads > 0 else tf.data.AUTOTUNE,
             f=function,
             output_types=[tf.string],
-            output_shapes=[[]],
+            output_shapes=[element.shape],
             deterministic="false" if options.sloppy_ordering else "true",
         ),
-        tf.TensorSpec([], tf.string),
+        element,
     )
     dataset._reads_by = function  # the op knows it by its name only, and it lives as long as somebody holds it
-    return dataset
+    return dataset if chunk == 1 else dataset.unbatch()
+
+
+def _chunk(options: ReadOptions) -> int:
+    """Returns how many records of a file are to come one after another: one, where the order is TFX's."""
+    if not options.shuffle or options.shuffle_seed is not None:
+        return 1
+    return max(1, min(_CHUNK, options.shuffle_buffer_size // _CHUNKS_IN_BUFFER))
 
 
 def number_of_readers(wanted: int) -> int:

@@ -93,6 +93,28 @@ class TestOrder:
         assert first != second
         assert as_lists(record_batches(find_files(pattern), ReadOptions(100, num_epochs=2, shuffle_seed=1)))[0] == first
 
+    @pytest.mark.legacy
+    def test_without_a_seed_it_is_mixed_as_well_as_that_of_tfx(self, tmp_path: pathlib.Path) -> None:
+        pattern, rows, buffer = write(tmp_path / "many", (6000,) * 4), 24_000, 4096
+        arguments = 512, False, 1, True, buffer
+
+        def numbers(dataset: tf.data.Dataset) -> list[int]:
+            feature = {"id": tf.io.FixedLenFeature([], tf.int64)}
+            parsed = dataset.map(lambda batch: tf.io.parse_example(batch, feature)["id"])
+            return [*itertools.chain.from_iterable(parsed.as_numpy_iterator())]
+
+        def distance_of_neighbours(order: list[int]) -> float:
+            places = sorted(range(rows), key=order.__getitem__)
+            return sum(abs(after - before) for before, after in itertools.pairwise(places)) / rows
+
+        tfx = numbers(dataset_util.make_tf_record_dataset([pattern], *arguments, None))
+        ours = numbers(record_batches(find_files(pattern), ReadOptions(*arguments)))
+
+        assert sorted(ours) == list(range(rows))
+        # Two independent exponential delays of the buffer's size are as far apart as that on average; less at the ends.
+        assert distance_of_neighbours(ours) > 0.9 * distance_of_neighbours(tfx) > 0.5 * buffer
+        assert sum(after == before + 1 for before, after in itertools.pairwise(ours)) < rows / 100
+
     def test_more_readers_than_cores_are_no_error(self, pattern: str) -> None:
         dataset = record_batches(find_files(pattern), ReadOptions(100, num_epochs=1, reader_num_threads=1000))
 
@@ -228,15 +250,15 @@ class TestWorkers:
     """Several workers, each with its part of the records."""
 
     @pytest.mark.legacy
-    @pytest.mark.parametrize("policy", ["AUTO", "FILE", "DATA"])
-    def test_two_workers_read_everything_and_nothing_twice(self, pattern: str, policy: str) -> None:
+    @pytest.mark.parametrize(("policy", "seed"), [("AUTO", None), ("FILE", None), ("FILE", 6), ("DATA", 6)])
+    def test_two_workers_read_everything_and_nothing_twice(self, pattern: str, policy: str, seed: int | None) -> None:
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy[policy]
 
         def part(worker: int) -> list[int]:
             dataset = ACCESSOR.tf_dataset_factory(
                 [pattern],
-                TensorFlowDatasetOptions(batch_size=4, num_epochs=1, shuffle_seed=6),
+                TensorFlowDatasetOptions(batch_size=4, num_epochs=1, shuffle_seed=seed),
                 schema_of(f'feature {{ name: "id" type: INT {SCALAR} }}'),
             ).with_options(options)
             return list(itertools.chain.from_iterable(ids(distribute._AutoShardDataset(dataset, 2, worker))))
