@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from generic_trainer import FnArgs, InputError, TrainingOptions
 from generic_trainer.executors import loop_tuning
+from generic_trainer.executors.grouped_steps import Fixed, GroupedSteps, Way
 from generic_trainer.executors.loop_trial import SIZES
 from generic_trainer.executors.training_run import train
 
@@ -91,6 +92,28 @@ def test_a_callback_that_looks_at_each_batch_finds_the_model_there(keras: Any, t
         "the callback TerminateOnNaN looks at each batch",
         "the training ended before the trial did; give it more steps, or leave it out",
     ]
+
+
+def test_a_group_ends_where_the_loop_has_something_to_do(keras: Any) -> None:
+    class Noting(Fixed):
+        def took(self, steps: int, seconds: float) -> None:
+            groups.append(steps)
+
+    groups: list[int] = []
+    model = compiled(keras)
+    grouped = GroupedSteps(model, Noting(Way.of(model), 16), room=lambda: 20 - int(model.optimizer.iterations) % 20)
+    model.train_function = grouped
+    model.fit(data().take(50), epochs=2, callbacks=[grouped.epochs()], verbose=0)
+
+    # Something is due after 20, 40, 60 and 80 steps, an epoch has 50; the last group is not followed by another.
+    assert groups == [16, 4, 16, 4, 10, 10, 16, 4, 16]
+
+
+def test_without_a_keras_fit_there_is_nothing_to_tune() -> None:
+    with loop_tuning.tuned("exact") as report:
+        pass
+
+    assert report == {"asked": "exact", "fits": []}
 
 
 def test_what_the_module_chose_stays(keras: Any) -> None:
