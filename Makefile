@@ -26,9 +26,10 @@ DEMO := run --data $(DEMO_DATA) --module-file module_files/taxi_keras.py --label
 # mypy and import-linter need a real package folder, which an editable install in strict mode makes out of links. They
 # get it here, apart from .venv, because a strict install does not see files that are added after it.
 LINKED := build/linked
-# Two at a time: most tests wait for a process that imports TensorFlow on one core. tests/conftest.py says which tests
-# stay together, and in which order.
-PARALLEL ?= -n 2 --dist loadgroup --no-loadscope-reorder
+# Two at a time: most tests wait for a process that imports TensorFlow on one core. A file's tests share their fixtures;
+# the files come in the order that tests/conftest.py gives them, not in that of xdist, which begins with those of most
+# tests, the quick ones.
+PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup demo test test-fast test-legacy bench bench-gpu lint style types lock wheel clean
 

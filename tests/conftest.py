@@ -171,35 +171,14 @@ def _same_process_after_each_test() -> Iterator[None]:
         os.environ["TF_USE_LEGACY_KERAS"] = keras
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Slow tests come first, so that no worker is left with one at the end while the others have nothing to do.
-
-    A file's tests stay together on one worker, for the fixtures that they share; slow ones that share nothing go to
-    whoever is free, unless they say by a mark `xdist_group` with which others they must not run at the same time.
-    (`--dist loadgroup`; without xdist only the order changes.)
-    """
-    groups: dict[str, list[pytest.Item]] = {}
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files with most slow tests come first, so that no worker is left with one while the others have no more."""
+    files: dict[pathlib.Path, list[pytest.Item]] = {}
     for item in items:
-        own = item.get_closest_marker("xdist_group")
-        alone = own is None and _is_slow(item) and _shares_nothing(item)
-        name = own.args[0] if own else str(item.path.relative_to(config.rootpath / "tests").with_suffix(""))
-        if own is None and not alone and config.pluginmanager.hasplugin("xdist"):
-            item.add_marker(pytest.mark.xdist_group(name))
-        groups.setdefault(item.nodeid if alone else name, []).append(item)
+        files.setdefault(item.path, []).append(item)
     # Of equally many, those of the pipelines are the slowest; they are the last in the alphabet.
-    latest = sorted(groups.values(), key=lambda group: group[0].nodeid, reverse=True)
-    items[:] = sum(sorted(latest, key=lambda group: (-sum(map(_is_slow, group)), -len(group))), [])
-
-
-def _is_slow(item: pytest.Item) -> bool:
-    return item.get_closest_marker("slow") is not None
-
-
-def _shares_nothing(item: pytest.Item) -> bool:
-    """Returns whether none of a test's fixtures is made for several tests of its file."""
-    found = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009  (pytest has no public way to ask)
-    file = item.nodeid.partition("::")[0]
-    return not any(
-        definitions[-1].scope != "function" and definitions[-1].baseid == file for definitions in found.values()
-    )
+    latest = sorted(files.items(), reverse=True)
+    slow = {path: sum(item.get_closest_marker("slow") is not None for item in tests) for path, tests in latest}
+    items[:] = [
+        item for path, tests in sorted(latest, key=lambda file: (-slow[file[0]], -len(file[1]))) for item in tests
+    ]

@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("clusters")  # one at a time: each is five processes that look for free ports
-
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 MODULE = """

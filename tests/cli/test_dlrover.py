@@ -239,7 +239,6 @@ def newest(model_dir: pathlib.Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("clusters")
 def test_a_conf_trains_on_a_cluster_with_one_worker(command: Command, tmp_path: pathlib.Path) -> None:
     write(tmp_path, MyEstimator=ESTIMATOR, conf=CONF)
     rows = "".join(f"{x % 37},{2 * (x % 37)}\n" for x in range(400))
