@@ -7,14 +7,17 @@ import os
 import pathlib
 import shutil
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import tensorflow as tf
 from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
 
+from generic_trainer import FnArgs, TrainingOptions
 from generic_trainer.executors.inputs import batch_cache
 from generic_trainer.executors.inputs.data_accessor import CacheOptions, DataAccessor, ExamplesFormat
+from generic_trainer.executors.training_run import train
 
 from .test_record_dataset import SCALAR, SIZES, ids, schema_of, write
 
@@ -159,4 +162,40 @@ def test_inside_a_graph_it_is_used_too(pattern: str, folder: pathlib.Path) -> No
         first = session.run(iterator.get_next())
 
     assert first["id"].ravel().tolist() == ids(dataset(pattern, None))[0]
+    assert len(os.listdir(folder)) == 1
+
+
+MODULE = """
+    import tensorflow as tf
+    from google.protobuf import text_format
+    from tensorflow_metadata.proto.v0 import schema_pb2
+    from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
+
+    def run_fn(fn_args):
+        schema = text_format.Parse('feature { name: "id" type: INT }', schema_pb2.Schema())
+        options = TensorFlowDatasetOptions(batch_size=32, num_epochs=2)
+        batches = fn_args.data_accessor.tf_dataset_factory(fn_args.train_files, options, schema)
+        model = tf.Module()
+        model.rows = tf.Variable(sum(int(batch["id"].dense_shape[0]) for batch in batches))
+        model.serve = tf.function(lambda: {"rows": model.rows}, input_signature=[])
+        tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
+"""
+
+
+def test_a_module_gets_the_cache_by_the_options(
+    module: Callable[..., str], pattern: str, tmp_path: pathlib.Path, folder: pathlib.Path
+) -> None:
+    args = FnArgs(
+        train_files=[pattern],
+        serving_model_dir=str(tmp_path / "model" / "Format-Serving"),
+        model_run_dir=str(tmp_path / "run"),
+    )
+
+    train(
+        module(MODULE, "counts.py"),
+        args,
+        TrainingOptions(isolate=False, input_cache=str(folder), skip_checks=("loads", "answers")),
+    )
+
+    assert tf.saved_model.load(args.serving_model_dir).signatures["serving_default"]()["rows"].numpy() == 2 * sum(SIZES)
     assert len(os.listdir(folder)) == 1
