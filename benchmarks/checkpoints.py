@@ -165,6 +165,16 @@ def _estimator(folder: str, width: int) -> Iterator[Sides]:
 
     from generic_trainer.executors.estimator.background_saving import BackgroundSaverHook
 
+    class TimedHook(BackgroundSaverHook):
+        took = 0.0
+
+        def _save(self, session: Any, step: int) -> Any:
+            begin = time.perf_counter()
+            try:
+                return super()._save(session, step)
+            finally:
+                self.took = time.perf_counter() - begin
+
     state = tf.train.Checkpoint(layers=[tf.Variable(tf.fill([width, width], 1.0)) for _ in range(LAYERS)])
     v1, every = tf.compat.v1, _USUAL + 2
     with tf.Graph().as_default():
@@ -176,15 +186,14 @@ def _estimator(folder: str, width: int) -> Iterator[Sides]:
         with tf.control_dependencies([_train(tf.ones([BATCH, width]), layers)]):
             train = step.assign_add(1, read_value=False)
         saver = v1.train.Saver(max_to_keep=1, sharded=True)
-        hook = BackgroundSaverHook(os.path.join(folder, "ours"), save_steps=every, saver=saver)
+        hook = TimedHook(os.path.join(folder, "ours"), save_steps=every, saver=saver)
         with v1.train.SingularMonitoredSession(hooks=[hook]) as session:
 
             def ours() -> Pause:
                 # One step was run since the last checkpoint. Of these five the last but one saves.
                 times = [_seconds(lambda: session.run(train)) for _ in range(every)]
                 hook._writer.wait()
-                usual = times[:_USUAL]
-                return Pause(times[-2] - statistics.median(usual), times[-1], usual)
+                return Pause(hook.took, times[-1], times[:_USUAL])
 
             def peer() -> Pause:
                 with eagerly():
