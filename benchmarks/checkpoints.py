@@ -9,6 +9,11 @@ Training runs on one processor here, so that another is left for the writing, as
 about the opposite, a training that takes all there are: then the writing takes its share of them, and what it costs is
 the time by which all steps until the checkpoint is whole are longer than usual.
 
+What is left of the pause is Python that looks through the objects, 0.3 ms a variable, and the moments in which the copy
+(12 GB a second, the memory's limit: neither two threads nor other instructions made it faster) and a step's updates
+meet. Where steps are shorter than four copies, `save` waits for the copy, 0.08 s a GB: 0.13 of a synchronous save
+that finds its pages in the cache. Copies by TensorFlow, when the next step writes, took 0.2 to 0.3 of it.
+
 The first checkpoint of a training, which also gets the memory for the copy, does not count. Files are deleted before
 they go to the disk, so that no side waits for the other's.
 """
