@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from .executors.fn_args import FnArgs
     from .executors.generic_executor import GenericExecutor
+    from .executors.inputs.device_prefetch import prefetch_to_device
     from .executors.options import TrainingOptions
     from .executors.saved_model import check_saved_model
     from .executors.training_run import train
@@ -45,6 +46,7 @@ _HOMES = {
     "TrainingOptions": "executors.options",
     "TrainingProcessError": "executors.errors",
     "check_saved_model": "executors.saved_model",
+    "prefetch_to_device": "executors.inputs.device_prefetch",
     "run_as": "executors.dialects",
     "train": "executors.training_run",
 }
@@ -63,6 +65,7 @@ __all__ = [
     "TrainingProcessError",
     "__version__",
     "check_saved_model",
+    "prefetch_to_device",
     "run_as",
     "train",
 ]

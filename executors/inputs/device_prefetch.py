@@ -1,0 +1,50 @@
+"""Batches that are on the device before the step that wants them.
+
+    dataset = fn_args.data_accessor.tf_dataset_factory(fn_args.train_files, options, schema)
+    model.fit(prefetch_to_device(dataset.map(prepare)), …)
+
+It has to be the last thing that is done with a dataset. A distribution strategy does it by itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from absl import logging
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+_BATCHES = 2  # one in use, one on its way
+
+
+def prefetch_to_device(dataset: tf.data.Dataset, device: str | None = None) -> tf.data.Dataset:
+    """Copies the next batch to a device while the step before it runs.
+
+    Without a device to copy to, or where a batch cannot be copied (strings, sparse and ragged tensors stay with the
+    CPU), the next batches are kept ready in the host's memory.
+
+    Args:
+      dataset: Batches as the step takes them.
+      device: Such as "/gpu:0"; by default the GPU, if there is exactly one and no distribution strategy.
+
+    Returns:
+      The dataset to iterate over; nothing more can be mapped.
+    """
+    import tensorflow as tf
+
+    if device is None:
+        gpus = tf.config.list_logical_devices("GPU")
+        device = gpus[0].name if len(gpus) == 1 and not tf.distribute.has_strategy() else None
+    if device is not None:
+        stays = [spec for spec in tf.nest.flatten(dataset.element_spec) if not _can_be_copied(spec)]
+        if not stays:
+            return dataset.apply(tf.data.experimental.prefetch_to_device(device, _BATCHES))
+        logging.info("Batches are not copied to %s ahead of their step: %s cannot be.", device, stays[0])
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def _can_be_copied(spec: tf.TypeSpec) -> bool:
+    import tensorflow as tf
+
+    return isinstance(spec, tf.TensorSpec) and spec.dtype not in (tf.string, tf.variant, tf.resource)
