@@ -43,6 +43,7 @@ def main() -> int:
     """Compares the sides and prints the table; returns 2 where there is no GPU."""
     options = pairs.arguments(__doc__, switches={SWITCH: "run tiny models on two logical devices of a CPU instead"})
     if options.measure:
+        os.environ["TF_USE_LEGACY_KERAS"] = "0"  # these are models of Keras 3
         _SIDES[options.measure]()
         return 0
     if not options.on_cpu_devices and not pairs.in_a_process(__file__, "devices", options):

@@ -16,7 +16,7 @@ import sys
 from ..logs import show_logs_as_parent_does
 from ..raised_errors import describe
 
-_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # <linux/prctl.h>
 
 
 def main(worker: str, request_file: str, result_file: str, parent: str) -> int:
@@ -28,6 +28,7 @@ def main(worker: str, request_file: str, result_file: str, parent: str) -> int:
 
 def work(worker: str, request_file: str, result_file: str) -> int:
     """Runs the worker, and writes its result or its exception as JSON. Returns the exit code."""
+    _be_called(worker.rpartition(".")[2])
     with open(request_file, encoding="utf-8") as file:
         request = json.load(file)
     sys.path[:] = [*dict.fromkeys(request.pop("sys_path"))]
@@ -49,6 +50,12 @@ def die_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(1)  # it died before the line above
+
+
+def _be_called(name: str) -> None:
+    """Sets the name that `top` and `ps -o comm` show, of which Linux keeps 15 bytes."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())
 
 
 if __name__ == "__main__":

@@ -138,10 +138,10 @@ def processes_of(role: str) -> list[int]:
     found = []
     for folder in pathlib.Path("/proc").iterdir():
         try:
-            line, environment = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
+            name, environment = (folder / "comm").read_bytes(), (folder / "environ").read_bytes()
         except OSError:
             continue
-        if b"training_worker" in line and f'"type": "{role}"'.encode() in environment:
+        if name == b"training_worker\n" and f'"type": "{role}"'.encode() in environment:
             found.append(int(folder.name))
     return found
 
