@@ -91,7 +91,7 @@ print(model.signatures["serving_default"](examples))
 
 def main() -> None:
     """Measures every row."""
-    options = arguments(__doc__, pairs=5)
+    options = arguments(__doc__, pairs=3)
     if options.measure:
         say(_overhead(pathlib.Path(options.folder)))
         return
