@@ -18,11 +18,12 @@ The other side is `fit` of the same model on the same data with steps_per_execut
 An Estimator's Adam updates embeddings by their gradient's rows; so does the Adam that it is held against (`legacy.Adam`
 of Keras 2), which takes a tenth longer for this model than the newer one.
 
-What bounds the Estimator: its session runs one step at a time, from Python. Of the tiny model's 0.5 to 0.67 ms a step
-0.25 are the graph's (a callable of the bare session), about 0.15 `session.run` with its fetches, the rest the monitored
-session and its hooks; leaving out summaries and logs made no difference. Several steps in one run would need the model
-function inside a loop of the graph, which hooks, summaries and random seeds would notice. What groups of steps leave is
-Keras's own Python between two steps: 40 us in Keras 2, 4 us in Keras 3, which only a tiny model feels.
+What bounds the Estimator: its session runs one step at a time, from Python. Calls that are made ready once, and the
+trial of which threads take the operations (both in `estimator/session_calls.py`), took the tiny model's step from 0.55 to
+0.3 ms; of that 0.15 are the graph's, the rest the monitored session and its hooks. Leaving out summaries and logs made no
+difference. Several steps in one run would need the model function inside a loop of the graph, which hooks, summaries
+and random seeds would notice. What groups of steps leave is Keras's own Python between two steps: 40 us in Keras 2, 4 us
+in Keras 3, which only a tiny model feels.
 
 Both sides are processes that train all the time, but take turns by the epoch: a pair is one epoch of each. The first
 epochs, which compile and try, do not count.
@@ -269,7 +270,8 @@ _SIDES: dict[str, Callable[[], None]] = {
     "plain2": lambda: _execute("run_fn"),
     "plain3": lambda: _execute("run_fn"),
     "elasticdl": lambda: _execute("elasticdl"),
-    "estimator": lambda: _execute("model_fn"),
+    "estimator": lambda: _execute("model_fn", tune_loop="exact"),
+    "plain-estimator": lambda: _execute("model_fn"),
     "fit2": lambda: _fit(steps_per_execution=16),
     "fit2-legacy": lambda: _fit(_legacy_adam, steps_per_execution=16),
     "fit3": lambda: _fit(steps_per_execution=16),

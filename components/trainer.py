@@ -134,7 +134,7 @@ class Trainer(base_component.BaseComponent):
           timeout: Seconds after which training fails.
           seed: Seed of Python, NumPy and TensorFlow.
           profile: Profile some seconds of the training, and tell where a step's time goes.
-          tune_loop: "off", "exact" (how many steps at a time, by a trial) or "any" (also XLA and mixed precision).
+          tune_loop: "off", "exact" (steps at a time, threads, by a trial) or "any" (also XLA and mixed precision).
           input_cache: Local folder where `fn_args.data_accessor` keeps parsed examples.
           input_cache_gb: How much may lie there, in 10^9 bytes.
 

@@ -7,7 +7,8 @@
 | any | that, XLA (`jit_compile`), and for Keras 3 mixed precision (bfloat16) | differ, which log and record say |
 
 It works by `Model.fit`: of Keras 2 and 3, of the module's own or of the ElasticDL dialect. What the module sets itself
-is left as it is. An Estimator has no such knobs: its session runs one step at a time.
+is left as it is. An Estimator's session runs one step at a time; for either choice it is tried which threads do so
+fastest, with the same results: `estimator/session_calls.py`.
 
 Usage, in the process that trains:
 
@@ -64,6 +65,11 @@ def plan_for(model: Any) -> Any:
     return _current[-1].trial(model) if _current else None
 
 
+def trial_for_session(name: str) -> Any:
+    """Returns the trial for the session that trains an Estimator; None when no tuning was asked for."""
+    return _current[-1].trial_for_session(name) if _current else None
+
+
 class _Tuner:
     """Groups the steps of every `fit`, and keeps what was found for each model."""
 
@@ -81,7 +87,7 @@ class _Tuner:
                 logging.warning("tune_loop=%s: %s is as it was: %s.", self._choice, name, outcome["left"])
             fits.append({"model": name, **outcome})
         if not fits:
-            logging.warning("tune_loop=%s: there was no Keras fit to tune; other loops have no knobs.", self._choice)
+            logging.warning("tune_loop=%s: there was neither a Keras fit nor an Estimator to tune.", self._choice)
         return {"asked": self._choice, "fits": fits}
 
     def trial(self, model: Any) -> Any:
@@ -98,6 +104,14 @@ class _Tuner:
                 others.append(Way(own.jit_compile, mixed=True))
         trial = LoopTrial(Way.of(model), others)
         self._fits.append((model.name, trial))
+        return trial
+
+    def trial_for_session(self, name: str) -> Any:
+        """Begins a trial for an Estimator."""
+        from .estimator.session_calls import ThreadTrial
+
+        trial = ThreadTrial()
+        self._fits.append((name, trial))
         return trial
 
     def fit(self, original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:

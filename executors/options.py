@@ -56,8 +56,8 @@ class TrainingOptions:
     profile: bool = _option(False, "Profile some seconds of the training, and tell where a step's time goes.")
     tune_loop: str = _option(
         "off",
-        "Try at the start how many Keras steps to run at a time; 'exact' leaves results as they are, 'any' also tries "
-        "XLA and mixed precision, which change them.",
+        "Try at the start how many Keras steps to run at a time, and which threads an Estimator's take; 'exact' leaves "
+        "results as they are, 'any' also tries XLA and mixed precision, which change them.",
         TUNINGS,
     )
 

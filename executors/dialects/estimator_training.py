@@ -20,7 +20,7 @@ from typing import Any
 
 from absl import logging
 
-from .. import cluster, cluster_run, file_io
+from .. import cluster, cluster_run, file_io, loop_tuning
 from ..errors import ModuleError
 from ..estimator import tfma_export
 from ..fn_args import FnArgs
@@ -105,11 +105,14 @@ def _checked(job: EstimatorJob, where: str) -> EstimatorJob:
 def _train(job: EstimatorJob) -> dict[str, Any]:
     import tensorflow as tf
 
-    from ..estimator.background_saving import save_in_background
+    from ..estimator.background_saving import is_alone, save_in_background
     from ..estimator.hooks import watch_loss
+    from ..estimator.session_calls import SessionCallsHook
 
     logging.info("Training the Estimator in %s.", job.estimator.model_dir)
     train_spec = watch_loss(job.train_spec)
+    trial = loop_tuning.trial_for_session(type(job.estimator).__name__) if is_alone(job.estimator.config) else None
+    train_spec = train_spec._replace(hooks=(*train_spec.hooks, SessionCallsHook(trial)))
     save_in_background(job.estimator, train_spec.hooks)
     metrics, _ = tf.estimator.train_and_evaluate(job.estimator, train_spec, job.eval_spec) or (None, None)
     return metrics or {}

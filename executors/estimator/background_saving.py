@@ -41,7 +41,7 @@ def save_in_background(estimator: Any, hooks: Iterable[Any] = ()) -> None:
     build = estimator._call_model_fn
     if not (config.save_checkpoints_secs or config.save_checkpoints_steps) or _saves(hooks):
         return
-    if config.cluster_spec or config.train_distribute or config.master:
+    if not is_alone(config):
         return
 
     def call_model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
@@ -58,6 +58,11 @@ def save_in_background(estimator: Any, hooks: Iterable[Any] = ()) -> None:
         return spec._replace(training_chief_hooks=(hook, *spec.training_chief_hooks))
 
     estimator._call_model_fn = call_model_fn
+
+
+def is_alone(config: Any) -> bool:
+    """Returns whether a RunConfig is that of a training in one process, which nothing is distributed to."""
+    return not (config.cluster_spec or config.train_distribute or config.master)
 
 
 def _saves(hooks: Iterable[Any]) -> bool:

@@ -194,6 +194,42 @@ def test_the_record_holds_what_was_found(module: Callable[..., str], tmp_path: p
     assert tuning["fits"][0]["steps_per_execution"] in SIZES
 
 
+@pytest.mark.slow
+def test_for_an_estimator_the_record_holds_which_threads_are_fastest(
+    module: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
+    path = module(
+        """
+        import tensorflow as tf
+
+        COLUMNS = [tf.feature_column.numeric_column("x")]
+
+        def input_fn():
+            x = tf.reshape(tf.range(400.0), [-1, 1]) / 400
+            return tf.data.Dataset.from_tensor_slices(({"x": x}, 2 * x)).batch(20).repeat()
+
+        def trainer_fn(fn_args, schema):
+            serving = tf.estimator.export.build_parsing_serving_input_receiver_fn(
+                tf.feature_column.make_parse_example_spec(COLUMNS))
+            exporter = tf.estimator.FinalExporter("line", serving)
+            return {
+                "estimator": tf.estimator.LinearRegressor(COLUMNS),
+                "train_spec": tf.estimator.TrainSpec(input_fn, 500),
+                "eval_spec": tf.estimator.EvalSpec(input_fn, 1, exporters=[exporter]),
+                "eval_input_receiver_fn": None,
+            }
+        """
+    )
+    fn_args = FnArgs(serving_model_dir=str(tmp_path / "model"), model_run_dir=str(tmp_path / "run"))
+
+    train(path, fn_args, TrainingOptions(tune_loop="exact"))
+
+    [found] = json.loads((tmp_path / "run" / "run.json").read_text())["tuning"]["fits"]
+    assert found["model"] == "LinearRegressorV2"
+    assert found["threads"] in ("pool", "caller")
+    assert set(found["steps_per_second"]) == {"pool", "caller"}
+
+
 def test_a_choice_that_does_not_exist_is_refused() -> None:
     with pytest.raises(InputError, match=r"tune_loop='exakt': choose from off, exact, any\. Did you mean 'exact'\?"):
         TrainingOptions(tune_loop="exakt")

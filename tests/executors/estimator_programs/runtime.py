@@ -10,7 +10,7 @@ import numpy as np
 import people
 import tensorflow as tf
 
-from generic_trainer.executors.estimator import hooks, tfma_export, train_spec
+from generic_trainer.executors.estimator import hooks, session_calls, tfma_export, train_spec
 
 v1 = tf.compat.v1
 
@@ -117,3 +117,90 @@ def tfma_eval_receiver(folder: str) -> None:
     export = eval_export.export_eval_savedmodel(estimator, os.path.join(folder, "eval_model"), receiver_fn)
     labels = tf.saved_model.load(export, tags=["eval"]).signatures["transform_features"]
     np.testing.assert_array_equal(labels(tf.constant(people.serialized()))["label"], people.FEATURES["hours"])
+
+
+class _Losses(tf.estimator.SessionRunHook):
+    """Keeps the loss of each step, by fetches of several kinds, and feeds the rate where that is a placeholder."""
+
+    def __init__(self, rate: float | None) -> None:
+        self.rate = rate
+        self.seen: list[float] = []
+
+    def before_run(self, run_context: Any) -> Any:
+        graph = v1.get_default_graph()
+        feeds = None if self.rate is None else {graph.get_tensor_by_name("rate:0"): self.rate}
+        asked = {
+            "loss": [graph.get_tensor_by_name("mse/loss:0")],
+            "step": ("global_step:0", v1.train.get_global_step()),
+        }
+        return tf.estimator.SessionRunArgs(asked, feed_dict=feeds)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        (loss,), steps = run_values.results["loss"], run_values.results["step"]
+        assert run_values.results["loss"].__class__ is list
+        assert steps.__class__ is tuple
+        self.seen.append(float(loss))
+
+
+def _with_dropout(folder: str, name: str, fed: bool) -> Any:
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        rate = v1.placeholder(tf.float32, [], name="rate") if fed else 0.01
+        inputs = tf.concat([features["age"], features["hours"]], 1)
+        hidden = v1.layers.dropout(v1.layers.dense(inputs, 8, tf.nn.relu), 0.3, training=True)
+        with tf.name_scope("mse"):
+            loss = tf.reduce_mean(tf.square(labels - v1.layers.dense(hidden, 1)), name="loss")
+        train_op = v1.train.AdamOptimizer(rate).minimize(loss, v1.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    return tf.estimator.Estimator(model_fn, config=lifecycle.config(os.path.join(folder, name)))
+
+
+def shorter_calls_change_no_bit(folder: str) -> None:
+    """Weights and losses are those of `Session.run`, whichever threads compute them, with fed values and traces too."""
+    expected: dict[bool, Any] = {}
+    trials = [session_calls.ThreadTrial() for _ in range(2)]
+    trials[1]._WORTH = 0.0  # the caller's thread wins
+    for fed in (False, True):
+        for number, trial in enumerate((None, None, *trials)):
+            tf.keras.utils.set_random_seed(1)
+            estimator = _with_dropout(folder, f"{fed}-{number}", fed)
+            losses = _Losses(0.01 if fed else None)
+            traces = os.path.join(folder, f"traces-{fed}-{number}")
+            with tf.Graph().as_default():  # its writer wants none of TensorFlow 2
+                tracing = v1.train.ProfilerHook(save_steps=200, output_dir=traces)
+            added = [session_calls.SessionCallsHook(trial)] if number else []
+            estimator.train(people.batches(people.INCOME), hooks=[losses, tracing, *added], steps=450)
+            values = [estimator.get_variable_value(name) for name in estimator.get_variable_names()]
+            if not number:
+                expected[fed] = losses.seen, values
+            assert losses.seen == expected[fed][0]
+            for value, other in zip(values, expected[fed][1], strict=True):
+                np.testing.assert_array_equal(value, other)
+            assert os.listdir(traces)
+    assert expected[False][0][0] > 1.5 * expected[False][0][-1]
+    assert trials[1].report()["threads"] == "caller"
+    assert {*trials[0].report()["steps_per_second"]} == {"pool", "caller"}
+
+
+def shorter_calls_say_where_it_failed(folder: str) -> None:
+    """The error of an operation that fails is that of `Session.run`, with the line that made it."""
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        weight = v1.get_variable("weight", [], initializer=v1.zeros_initializer())
+        loss = tf.debugging.check_numerics(1 / (3.0 - weight), "an odd loss")
+        step = v1.assign_add(v1.train.get_global_step(), 1)
+        train_op = tf.group(step, v1.assign_add(weight, 1.0))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    def message(name: str, *added: Any) -> str:
+        estimator = tf.estimator.Estimator(model_fn, config=lifecycle.config(os.path.join(folder, name)))
+        try:
+            estimator.train(people.batches(people.OLD), hooks=added, steps=10)
+        except tf.errors.InvalidArgumentError as error:
+            return str(error)
+        raise AssertionError("it trains")
+
+    short, plain = (message(name, *hooks) for name, *hooks in (["short", session_calls.SessionCallsHook()], ["plain"]))
+    assert "an odd loss" in short, short
+    assert "in model_fn" in short, short
+    assert short == plain
