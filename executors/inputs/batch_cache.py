@@ -1,16 +1,16 @@
 """Parsed examples kept on local disk, so that later epochs and runs neither read nor gunzip nor parse them again.
 
-Each tensor becomes a file of values in the order of the records, and one of offsets if rows differ in length; a batch
-gathers its rows from there by memory maps. Shuffling, epochs and batches are tf.data's own, over the numbers of the
-rows. An entry is written to a folder of its own and renamed when it is whole, so a run that was killed leaves nothing
-that looks like an entry, and of two that write the same the second one's is dropped. The entries used longest ago go
-when there is more than the limit; who still reads one keeps it, for it is mapped.
+Each tensor becomes a file of values in the order of the records, and one of offsets if rows differ in length. Rows are
+gathered from there by memory maps, many batches at a time, and become tensors as those of Parquet do: in
+`tensor_blocks.py`. An entry is written to a folder of its own and renamed when it is whole, so a run that was killed
+leaves nothing that looks like an entry, and of two that write the same the second one's is dropped. The entries used
+longest ago go when there is more than the limit; who still reads one keeps it, for it is mapped.
 
 Usage:
 
     cache = BatchCache("/var/tmp/examples", limit_gb=10)
     rows = cache.rows(key_of(files, options, schema), lambda: parser(records, -1))   # written at the first call
-    dataset = rows.batches(options, -1, spec)
+    dataset = rows.batches(options, specs)
 """
 
 from __future__ import annotations
@@ -19,26 +19,31 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import pathlib
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import tensorflow as tf
 from absl import logging
 
 from .cached_columns import Column, ColumnWriter, column_kind
-from .record_dataset import ReadOptions, RecordFiles, number_of_readers
+from .record_dataset import ReadOptions, RecordFiles, number_of_readers, pipeline_options
+from .tensor_blocks import TensorBlocks
+from .whole_batches import BYTES_IN_TABLE, ROWS_IN_TABLE, whole_batches
 
 _INDEX = "index.json"
 _UNFINISHED = "unfinished-"
 _ABANDONED_AFTER_SECONDS = 24 * 3600
-_VERSION = 1  # of the files' form
-_BLOCK = 256  # rows that stay together until the shuffle's buffer takes them apart
+_VERSION = 2  # of the files' form
+_BLOCK = 256  # rows that lie one after another on the disk; more of them at a time would mix worse
 
 
 def key_of(files: RecordFiles, options: ReadOptions, *spec: Any) -> str:
@@ -192,41 +197,67 @@ class CachedRows:
     count: int
     columns: dict[str, Column]
 
-    def batches(self, options: ReadOptions, threads: int, spec: Any) -> tf.data.Dataset:
-        """Returns batches of tensors, of the same shuffling, epochs and sizes as when they are read from their files.
+    def batches(self, options: ReadOptions, specs: Mapping[str, Any]) -> tf.data.Dataset:
+        """Returns batches of tensors, of the same epochs and sizes as when they are read from their files.
+
+        Shuffled, all blocks of `_BLOCK` rows are; then the rows, `shuffle_buffer_size` of them and as many new ones
+        together. As with tf.data's shuffle, another run through the dataset has another order, and the same ones come
+        again by a seed, be it of the options or TensorFlow's global one.
 
         Args:
           options: How to read.
-          threads: How many batches to gather at the same time; -1 for one a core.
-          spec: The batches' element spec, when they are not read from here.
+          specs: The type specs of the batches' tensors, when they are not read from here.
         """
-        numbers = self._shuffled(options) if options.shuffle else tf.data.Dataset.range(self.count)
-        if options.num_epochs != 1:
-            numbers = numbers.repeat(options.num_epochs)
-        drop_final_batch = options.drop_final_batch or options.num_epochs is None
-        pipeline = tf.data.Options()
-        pipeline.deterministic = not options.sloppy_ordering
-        pipeline.autotune.enabled = False
-        batches = numbers.batch(options.batch_size, drop_remainder=drop_final_batch).with_options(pipeline)
-        return batches.map(lambda rows: self._gathered(rows, spec), threads, not options.sloppy_ordering)
+        tensors = TensorBlocks(specs)
+        seeds = _seeds(options)
+        runs = itertools.count()
 
-    def _shuffled(self, options: ReadOptions) -> tf.data.Dataset:
-        def block(start: tf.Tensor) -> tf.data.Dataset:
-            return tf.data.Dataset.range(start, tf.minimum(start + _BLOCK, self.count))
+        def blocks() -> Iterator[dict[str, Any]]:
+            random = np.random.default_rng(None if seeds is None else [*seeds, next(runs)])
 
-        starts = tf.data.Dataset.range(0, max(self.count, 1), _BLOCK)
-        starts = starts.shuffle(self.count // _BLOCK + 1, options.shuffle_seed)
-        return starts.flat_map(block).shuffle(options.shuffle_buffer_size, options.shuffle_seed)
+            def one_epoch() -> Iterator[pa.Table]:
+                return (pa.table({"number": some}) for some in _row_numbers(self.count, options, random))
 
-    def _gathered(self, rows: tf.Tensor, spec: Any) -> dict[str, Any]:
-        columns = list(self.columns.values())
-        types = [part for column in columns for part in column.part_types]
+            for table in whole_batches(one_epoch, options):
+                size = min(options.batch_size, table.num_rows)  # the last batch of all may be smaller
+                for numbers in _parts(table.column("number").to_numpy(), self._rows_at_once(size)):
+                    yield tensors.block({name: column.rows_of(numbers) for name, column in self.columns.items()}, size)
 
-        def gather(numbers: Any) -> list[Any]:
-            return [part for column in columns for part in column.gathered(numbers)]
+        return tensors.dataset(blocks).with_options(pipeline_options(options))
 
-        parts = iter(tf.numpy_function(gather, [rows], types, stateful=False))
-        return {
-            name: column.tensor([next(parts) for _ in column.part_types], spec[name])
-            for name, column in self.columns.items()
-        }
+    def _rows_at_once(self, batch_size: int) -> int:
+        bytes_in_batch = batch_size * sum(column.size for column in self.columns.values()) / self.count
+        batches = min(ROWS_IN_TABLE // batch_size, int(BYTES_IN_TABLE / max(bytes_in_batch, 1)))
+        return max(batches, 1) * batch_size
+
+
+def _seeds(options: ReadOptions) -> list[int] | None:
+    """Returns what tf.data's own shuffle would go by; None if nothing fixes the order."""
+    if not options.shuffle:
+        return None
+    seeds = tf.compat.v1.random.get_seed(options.shuffle_seed)
+    return None if seeds[0] is None else list(seeds)
+
+
+def _row_numbers(count: int, options: ReadOptions, random: np.random.Generator) -> Iterator[Any]:
+    """Yields the numbers of all rows, some at a time."""
+
+    def rows_of(blocks: Any) -> Any:
+        numbers = (blocks[:, None] * _BLOCK + np.arange(_BLOCK)).reshape(-1)
+        return numbers[numbers < count]
+
+    blocks: Any = np.arange(-(-count // _BLOCK))
+    if not options.shuffle:
+        yield from map(rows_of, _parts(blocks, ROWS_IN_TABLE // _BLOCK))
+        return
+    size = max(options.shuffle_buffer_size, 1)
+    waiting: Any = np.empty(0, np.int64)
+    for some in _parts(random.permutation(blocks), max(size // _BLOCK, 1)):
+        waiting = random.permutation(np.concatenate([waiting, rows_of(some)]))
+        yield waiting[size:]
+        waiting = waiting[:size]
+    yield waiting
+
+
+def _parts(array: Any, size: int) -> Iterator[Any]:
+    return (array[start : start + size] for start in range(0, len(array), size))

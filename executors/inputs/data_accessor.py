@@ -115,7 +115,7 @@ def _tf_dataset(
         rows = BatchCache(cache.folder, cache.limit_gb).rows(
             key_of(files, reading, examples, schema), lambda: parser(record_batches(files, in_order), threads)
         )
-        dataset = rows.batches(reading, threads, dataset.element_spec) if rows else dataset
+        dataset = rows.batches(reading, dataset.element_spec) if rows else dataset
     if label is not None:
         dataset = dataset.map(lambda batch: (batch, batch.pop(label)))
     return dataset.prefetch(options.prefetch_buffer_size)

@@ -12,7 +12,6 @@ Usage:
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,15 +20,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .arrow_file import ArrowFile
+from .whole_batches import whole_batches
 
 _UNIT = 4096  # rows; a shuffle buffer is filled by as many at a time, and a seed's order depends on it
 _UNITS_AT_ONCE = 8  # that are read, of narrow rows
 _NARROW = 1024  # bytes of a row in the file
-_ROWS_IN_TABLE, _BYTES_IN_TABLE = 32768, 32 << 20  # either is enough; one batch is the least
 
 
 def batched_rows(paths: Sequence[str], options: Any, schema: pa.Schema | None) -> Iterator[pa.Table]:
-    """Yields the rows of all files and epochs, each table a whole number of batches but for the very last one.
+    """Returns the rows of all files and epochs, each table a whole number of batches but for the very last one.
 
     Args:
       paths: The files.
@@ -41,17 +40,7 @@ def batched_rows(paths: Sequence[str], options: Any, schema: pa.Schema | None) -
       ValueError: When a file lacks a column, or has one that cannot become the schema's; it names both.
     """
     random = np.random.default_rng(options.shuffle_seed)
-    epochs = itertools.count() if options.num_epochs is None else range(options.num_epochs)
-    waiting: list[pa.Table] = []
-    for _ in epochs:
-        for table in _one_epoch(paths, options, schema, random):
-            waiting.append(table)
-            if _is_enough(waiting):
-                yield from _whole_batches(waiting, options.batch_size)
-        # Small data is read many times: nobody waits until a whole table has come together.
-        yield from _whole_batches(waiting, options.batch_size)
-    if waiting and not options.drop_final_batch:
-        yield _joined(waiting)
+    return whole_batches(lambda: _one_epoch(paths, options, schema, random), options, _joined)
 
 
 def as_lists(table: pa.Table, schema: pa.Schema | None) -> pa.RecordBatch:
@@ -65,23 +54,6 @@ def as_lists(table: pa.Table, schema: pa.Schema | None) -> pa.RecordBatch:
     if schema is not None:  # a list may be a large one there
         columns = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, table.column_names)
-
-
-def _is_enough(tables: Sequence[pa.Table]) -> bool:
-    rows = sum(table.num_rows for table in tables)
-    size = sum(table.nbytes for table in tables)
-    return bool(rows >= _ROWS_IN_TABLE or size >= _BYTES_IN_TABLE)
-
-
-def _whole_batches(waiting: list[pa.Table], batch_size: int) -> Iterator[pa.Table]:
-    """Yields as many whole batches as there are, if any; leaves the rest."""
-    rows = sum(table.num_rows for table in waiting)
-    whole = rows - rows % batch_size
-    if not whole:
-        return
-    table = _joined(waiting)
-    waiting[:] = [table.slice(whole)] if whole < rows else []
-    yield table.slice(0, whole)
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.Table:

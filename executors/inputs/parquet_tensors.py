@@ -1,8 +1,4 @@
-"""Rows of Parquet as batches of tensors: Python makes many batches at a time, and TensorFlow cuts them apart.
-
-A step of a Python generator costs as much as hundreds of rows in TensorFlow. So it gives a block of batches: the
-values of all of them, and where each begins. Dense tensors of a batch are a view of the block then; sparse and ragged
-ones take two ops each.
+"""Rows of Parquet as batches of tensors, as tfx_bsl makes them; many batches at a time where they can be.
 
 Usage:
 
@@ -22,14 +18,14 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
 
 from .parquet_rows import as_lists
-from .sparse_blocks import SparseBlocks
+from .sparse_blocks import Rows
+from .tensor_blocks import TensorBlocks, as_it_is, in_order
 
 _ARROW_TYPES = {
     schema_pb2.INT: pa.large_list(pa.int64()),
     schema_pb2.FLOAT: pa.large_list(pa.float32()),
     schema_pb2.BYTES: pa.large_list(pa.large_binary()),
 }
-_CUT_AT_ONCE = 2  # batches of a block; it takes half the time that Python takes for them
 
 
 class BatchTensors:
@@ -52,16 +48,16 @@ class BatchTensors:
         self.specs: dict[str, Any] = self._adapter.TypeSpecs()
         self._is_cut = all(map(_can_be_cut, representations.values()))
         if self._is_cut:
-            sparse = {
+            self._tensors = TensorBlocks(self.specs)
+            self._sparse = {
                 name: representation.varlen_sparse_tensor.column_name
                 for name, representation in representations.items()
                 if representation.WhichOneof("kind") == "varlen_sparse_tensor"
             }
-            self._sparse = SparseBlocks(sparse, {name: self.specs[name].dtype for name in sparse})
-            self._others = [name for name in representations if name not in sparse]
-            columns = {column for name in self._others for column in _columns_of(representations[name])}
+            others = {name: found for name, found in representations.items() if name not in self._sparse}
+            columns = {column for representation in others.values() for column in _columns_of(representation)}
             self._columns = pa.schema([field for field in self.arrow_schema if field.name in columns])
-            self._adapter = _adapter(self._columns, {name: representations[name] for name in self._others})
+            self._adapter = _adapter(self._columns, others)
 
     def dataset(
         self, make_tables: Callable[[], Iterator[pa.Table]], batch_size: int, label_key: str | None
@@ -73,43 +69,12 @@ class BatchTensors:
           batch_size: Rows in a batch.
           label_key: The tensor that becomes the label; None for features alone.
         """
-
-        def element(tensors: dict[str, Any]) -> Any:
-            ordered = {name: tensors[name] for name in self.specs}
-            return ordered if label_key is None else (ordered, ordered.pop(label_key))
-
         if self._is_cut:
-            signature = {"sparse": self._sparse.spec, **{name: _block_spec(self.specs[name]) for name in self._others}}
-            blocks = tf.data.Dataset.from_generator(
-                lambda: self._blocks(make_tables(), batch_size), output_signature=signature
-            )
-            return self._cut(blocks.prefetch(1), element)
+            return self._tensors.dataset(lambda: self._blocks(make_tables(), batch_size), label_key)
         batches = tf.data.Dataset.from_generator(
             lambda: self._batches(make_tables(), batch_size), output_signature=self.specs
         )
-        return batches.map(_as_it_is(element))
-
-    def _cut(self, blocks: tf.data.Dataset, element: Callable[[dict[str, Any]], Any]) -> tf.data.Dataset:
-        """Returns the batches of the blocks."""
-        is_dense = all(isinstance(spec, tf.TensorSpec) for spec in self.specs.values())
-
-        def batches(block: dict[str, Any]) -> tf.data.Dataset:
-            each = {name: tensors["each"] for name, tensors in block.items()}
-            if is_dense:
-                return tf.data.Dataset.from_tensor_slices(element(each))
-
-            def batch(each: dict[str, Any]) -> Any:
-                cut = {
-                    name: _ragged_batch(each[name], block[name]["all"]) if block[name]["all"] else each[name]
-                    for name in self._others
-                }
-                return element({**cut, **self._sparse.batch(each["sparse"], block["sparse"]["all"])})
-
-            # What belongs to all batches is caught by the function. As part of the elements it would be measured anew
-            # for each batch, and of strings tf.data measures every single one.
-            return tf.data.Dataset.from_tensor_slices(each).map(_as_it_is(batch), _CUT_AT_ONCE)
-
-        return blocks.flat_map(_as_it_is(batches))
+        return batches.map(as_it_is(lambda tensors: in_order(tensors, self.specs, label_key)))
 
     def _blocks(self, tables: Iterator[pa.Table], batch_size: int) -> Iterator[dict[str, Any]]:
         for table in tables:
@@ -122,13 +87,13 @@ class BatchTensors:
                     yield self._block(table.slice(start, size), size)
 
     def _block(self, table: pa.Table, size: int) -> dict[str, Any]:
-        others = {}
-        if self._others:
+        tensors = {name: _rows(table.column(column).combine_chunks()) for name, column in self._sparse.items()}
+        if len(self._columns):
             rows = as_lists(table.select(self._columns.names), self._columns)
             for name, tensor in self._adapter.ToBatchTensors(rows, produce_eager_tensors=False).items():
                 is_ragged = isinstance(self.specs[name], tf.RaggedTensorSpec)
-                others[name] = _ragged_block(tensor, size) if is_ragged else _dense_block(tensor, size)
-        return {"sparse": self._sparse.block(table, size), **others}
+                tensors[name] = Rows(tensor.values, np.diff(tensor.row_splits)) if is_ragged else Rows(tensor)
+        return self._tensors.block(tensors, size)
 
     def _batches(self, tables: Iterator[pa.Table], batch_size: int) -> Iterator[dict[str, Any]]:
         """Yields batches one by one: of tensors that are made of several columns, or have more than one partition."""
@@ -167,29 +132,11 @@ def _columns_of(representation: schema_pb2.TensorRepresentation) -> list[str]:
     return [path.initial_step() for path in paths]
 
 
-def _as_it_is(function: Callable[..., Any]) -> Any:
-    """Returns a function that AutoGraph leaves alone: it takes its time to find nothing to convert."""
-    return tf.autograph.experimental.do_not_convert(function)
-
-
-def _block_spec(spec: Any) -> dict[str, Any]:
-    """Returns the specs of a block: "all" is of all its batches together, "each" has one entry a batch."""
-    if isinstance(spec, tf.RaggedTensorSpec):
-        end, splits = tf.TensorSpec([None, 1], tf.int64), tf.TensorSpec([None, None], spec.row_splits_dtype)
-        return {"each": (end, end, splits), "all": (tf.TensorSpec([None], spec.dtype),)}
-    return {"each": tf.TensorSpec([None, *spec.shape], spec.dtype), "all": ()}
-
-
-def _dense_block(values: Any, size: int) -> dict[str, Any]:
-    return {"each": values.reshape(-1, size, *values.shape[1:]), "all": ()}
-
-
-def _ragged_block(tensor: Any, size: int) -> dict[str, Any]:
-    starts, ends = tensor.row_splits[:-1:size, None], tensor.row_splits[size::size, None]
-    splits = np.concatenate([tensor.row_splits[:-1].reshape(-1, size), ends], axis=1) - starts
-    return {"each": (starts.astype(np.int64), ends.astype(np.int64), splits), "all": (tensor.values,)}
-
-
-def _ragged_batch(each: Any, whole: Any) -> Any:
-    (start, end, splits), (values,) = each, whole
-    return tf.RaggedTensor.from_row_splits(tf.strided_slice(values, start, end), splits, validate=False)
+def _rows(column: pa.Array) -> Rows:
+    """Returns a column of values or lists."""
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        lengths = np.asarray(column.value_lengths().fill_null(0))
+        return Rows(np.asarray(column.flatten()), lengths.astype(np.int64))
+    if not column.null_count:
+        return Rows(np.asarray(column))
+    return Rows(np.asarray(column.drop_null()), np.asarray(column.is_valid()).astype(np.int64))

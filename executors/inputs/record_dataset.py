@@ -114,7 +114,7 @@ def record_batches(files: RecordFiles, options: ReadOptions) -> tf.data.Dataset:
     paths = tf.data.Dataset.list_files(list(files.patterns), shuffle=options.shuffle, seed=options.shuffle_seed)
     # `apply` makes it a dataset of tf.compat.v1, with its methods, where these are what tf.data makes.
     dataset = paths.apply(lambda paths: _interleaved(paths, files.compression, options))
-    dataset = dataset.with_options(_pipeline_options(options))
+    dataset = dataset.with_options(pipeline_options(options))
     if options.shuffle:
         dataset = dataset.shuffle(options.shuffle_buffer_size, options.shuffle_seed)
     if options.num_epochs != 1:
@@ -172,7 +172,8 @@ def number_of_readers(wanted: int) -> int:
     return cores if wanted < 0 else min(wanted, cores)
 
 
-def _pipeline_options(options: ReadOptions) -> tf.data.Options:
+def pipeline_options(options: ReadOptions) -> tf.data.Options:
+    """Returns what a dataset is to be run with; see `record_batches`."""
     pipeline = tf.data.Options()
     pipeline.deterministic = not options.sloppy_ordering
     pipeline.autotune.enabled = False

@@ -1,4 +1,4 @@
-"""Columns of any number of values as sparse tensors, many batches at a time; see `parquet_tensors`.
+"""Columns of any number of values as sparse tensors, many batches at a time; see `tensor_blocks`.
 
 A batch's tensor is that of tfx_bsl and of `tf.io.parse_example`: the values of row i at [i, 0], [i, 1], …, and a shape
 of [rows, most values of a row].
@@ -8,11 +8,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import tensorflow as tf
+
+
+class Rows(NamedTuple):
+    """Some rows of a tensor.
+
+    Attributes:
+      values: Of a dense tensor, of shape [rows, …]; of another one those of all rows, one after another.
+      lengths: How many values each row has; None if it is one each, and for dense tensors.
+    """
+
+    values: Any
+    lengths: Any = None
 
 
 class SparseBlocks:
@@ -25,63 +36,62 @@ class SparseBlocks:
       spec: The type specs of a block: "all" is of all its batches together, "each" has one entry a batch.
     """
 
-    def __init__(self, columns: Mapping[str, str], types: Mapping[str, tf.DType]) -> None:
-        """Takes the columns.
-
-        Args:
-          columns: {tensor: its column}.
-          types: {tensor: the type of its values}.
-        """
-        self._columns = dict(columns)
-        count = len(columns)
+    def __init__(self, specs: Mapping[str, tf.SparseTensorSpec]) -> None:
+        """Takes {tensor: the type spec of its batches}."""
+        self._specs = dict(specs)
+        count = len(specs)
         self.spec = {
             # Few tensors of many columns: each one that an element has costs time for every batch.
             "each": (tf.TensorSpec([None, 4 * count, 1], tf.int64), tf.TensorSpec([None, count, 2], tf.int64)),
             "all": (
                 tf.TensorSpec([None, 2], tf.int64),
-                {name: tf.TensorSpec([None], types[name]) for name in columns},
+                {name: tf.TensorSpec([None], spec.dtype) for name, spec in specs.items()},
             ),
         }
 
-    def block(self, table: pa.Table, size: int) -> dict[str, Any]:
-        """Returns the columns of some batches.
+    def block(self, columns: Mapping[str, Rows], size: int) -> dict[str, Any]:
+        """Returns the tensors of some batches.
 
         Args:
-          table: Their rows; the columns are values or lists.
-          size: Rows in a batch, of which the table has a whole number.
+          columns: Their rows.
+          size: Rows in a batch, of which there is a whole number.
         """
         indices = [_indices(np.arange(size), 0)]
-        values, bounds, widths, taken = {}, [], [], size
-        for name, column in self._columns.items():
-            found = _of_column(table.column(column).combine_chunks(), size)
+        values, bounds, shapes, taken = {}, [], [], size
+        for name in self._specs:
+            found = _of_rows(columns[name], size)
             # Batches with indices of their own have them behind those of the columns before.
             lengths = np.where(found.is_plain, 0, np.diff(found.bounds))
             ends = taken + np.cumsum(lengths)
             starts = np.where(found.is_plain, 0, ends - lengths)
             bounds += [starts, np.where(found.is_plain, size, ends), found.bounds[:-1], found.bounds[1:]]
             values[name] = found.values
-            widths.append(found.widths)
+            shapes.append(_indices(np.full(len(found.widths), size), found.widths))
             indices.append(found.indices)
             taken += len(found.indices)
-        batches = table.num_rows // size
-        shapes: Any = np.full([batches, len(widths), 2], size, np.int64)
-        shapes[:, :, 1] = np.array(widths, np.int64).reshape(-1, batches).T
-        each = np.array(bounds, np.int64).reshape(-1, batches).T[:, :, None], shapes
+        each = np.stack(bounds, axis=1)[:, :, None], np.stack(shapes, axis=1)
         return {"each": each, "all": (np.concatenate(indices), values)}
 
     def batch(self, each: Any, whole: Any) -> dict[str, tf.SparseTensor]:
         """Returns the tensors of one batch: an entry of "each", and "all"."""
-        if not self._columns:
-            return {}
         bounds, shapes = (tf.unstack(part, axis=0) for part in each)
         indices, values = whole
         tensors = {}
-        for place, name in enumerate(self._columns):
+        for place, (name, spec) in enumerate(self._specs.items()):
             start, end, first, last = bounds[4 * place : 4 * place + 4]
+            shape = shapes[place]
+            if spec.shape[0] is not None:  # TensorFlow knows it where it is a constant
+                shape = tf.stack([spec.shape[0], shape[1]])
             tensors[name] = tf.SparseTensor(
-                tf.strided_slice(indices, start, end), tf.strided_slice(values[name], first, last), shapes[place]
+                tf.strided_slice(indices, start, end), tf.strided_slice(values[name], first, last), shape
             )
         return tensors
+
+
+def positions(lengths: Any) -> Any:
+    """Returns 0, 1, … for each row's values: [2, 0, 3] gives [0, 1, 0, 1, 2]."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,29 +113,22 @@ class _Column:
     indices: Any
 
 
-def _of_column(column: pa.Array, size: int) -> _Column:
-    firsts = np.arange(0, len(column) + 1, size)
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        return _of_lists(column, firsts)
-    if not column.null_count:
-        plain: Any = np.ones(len(firsts) - 1, bool)
-        return _Column(np.asarray(column), firsts, plain.astype(np.int64), plain, _indices([], 0))
-    rows = np.flatnonzero(np.asarray(column.is_valid()))
-    bounds = np.searchsorted(rows, firsts)
-    lengths = np.diff(bounds)
-    plain = lengths == size
-    others: Any = rows[np.repeat(~plain, lengths)] % size
-    return _Column(np.asarray(column.drop_null()), bounds, np.minimum(lengths, 1), plain, _indices(others, 0))
-
-
-def _of_lists(column: pa.Array, firsts: Any) -> _Column:
-    lengths = np.asarray(column.value_lengths().fill_null(0)).astype(np.int64)
-    starts = np.cumsum(lengths) - lengths
-    values = np.asarray(column.flatten())
-    rows: Any = np.repeat(np.arange(len(lengths)), lengths)
-    indices = _indices(rows % firsts[1], np.arange(len(values)) - np.repeat(starts, lengths))
-    bounds = np.append(starts, len(values))[firsts]
-    return _Column(values, bounds, np.maximum.reduceat(lengths, firsts[:-1]), np.zeros(len(firsts) - 1, bool), indices)
+def _of_rows(rows: Rows, size: int) -> _Column:
+    values, lengths = rows
+    if lengths is None:
+        bounds = np.arange(0, len(values) + 1, size)
+        plain: Any = np.ones(len(bounds) - 1, bool)
+        return _Column(values, bounds, plain.astype(np.int64), plain, _indices([], 0))
+    firsts = np.arange(0, len(lengths), size)
+    bounds = np.append(0, np.cumsum(np.add.reduceat(lengths, firsts)))
+    widths = np.maximum.reduceat(lengths, firsts)
+    plain = (widths == 1) & (np.diff(bounds) == size)
+    lengths = np.where(plain[:, None], 0, lengths.reshape(-1, size))
+    # Of one value at most, the places are all 0, and which rows have one is found in a third of the time.
+    few = widths.max() <= 1
+    numbers = np.flatnonzero(lengths) if few else np.repeat(np.arange(lengths.size), lengths.ravel())
+    indices = _indices(numbers % size, 0 if few else positions(lengths.ravel()))
+    return _Column(values, bounds, widths, plain, indices)
 
 
 def _indices(rows: Any, places: Any) -> Any:

@@ -16,6 +16,7 @@ from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
 
 from generic_trainer import FnArgs, TrainingOptions
 from generic_trainer.executors.inputs import batch_cache
+from generic_trainer.executors.inputs.cached_columns import ColumnWriter
 from generic_trainer.executors.inputs.data_accessor import CacheOptions, DataAccessor, ExamplesFormat
 from generic_trainer.executors.training_run import train
 
@@ -96,7 +97,91 @@ def test_shuffling_differs_from_epoch_to_epoch_but_not_from_run_to_run(pattern: 
 
     assert sorted(first) == sorted(second) == list(range(sum(SIZES)))
     assert first != second
-    assert ids(dataset(pattern, folder, **options)) == [first, second]
+    again = dataset(pattern, folder, **options)
+    assert ids(again) == [first, second]
+    assert ids(again) != [first, second]  # as Keras's epochs do it: another run through the same dataset
+
+
+def test_without_a_seed_of_its_own_tensorflows_decides(pattern: str, folder: pathlib.Path) -> None:
+    def order(seed: int) -> list[list[int]]:
+        tf.random.set_seed(seed)
+        return ids(dataset(pattern, folder, shuffle=True))
+
+    assert order(3) == order(3) != order(4)
+
+
+KINDS = f"""
+    feature {{ name: "id" type: INT {SCALAR} }}
+    feature {{ name: "sparse" type: FLOAT presence {{ min_fraction: 1 }} shape {{ dim {{ size: 2 }} }} }}
+    feature {{ name: "name" type: BYTES {SCALAR} }}
+    feature {{ name: "one" type: BYTES }} feature {{ name: "few" type: INT }} feature {{ name: "many" type: FLOAT }}
+    feature {{ name: "words" type: BYTES }}
+    tensor_representation_group {{
+      key: ""
+      value {{
+        tensor_representation {{
+          key: "words" value {{ ragged_tensor {{ feature_path {{ step: "words" }} row_partition_dtype: INT32 }} }}
+        }}
+      }}
+    }}
+"""
+
+
+def write_kinds(folder: pathlib.Path, rows: int) -> str:
+    folder.mkdir()
+    text, number, numbers = (
+        lambda *values: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode() for value in values])),
+        lambda *values: tf.train.Feature(int64_list=tf.train.Int64List(value=values)),
+        lambda *values: tf.train.Feature(float_list=tf.train.FloatList(value=values)),
+    )
+    with tf.io.TFRecordWriter(str(folder / "data")) as writer:
+        for row in range(rows):
+            feature = {"id": number(row), "sparse": numbers(row, -row), "name": text(f"row {row}"), "one": text("é")}
+            if row % 3:
+                feature["few"] = number(row)
+            if row % 7:
+                feature["many"] = numbers(*range(row % 7))
+                feature["words"] = text(*(str(word) for word in range(row % 5)))
+            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+    return f"{folder}/*"
+
+
+def rows_of(batches: Any) -> list[tuple[Any, ...]]:
+    """Returns what is in each row, in the order of their numbers."""
+    rows: list[tuple[Any, ...]] = []
+    for batch in batches:
+        tensors = [tf.RaggedTensor.from_sparse(t) if isinstance(t, tf.SparseTensor) else t for t in batch.values()]
+        columns = [t.to_list() if isinstance(t, tf.RaggedTensor) else t.numpy().tolist() for t in tensors]
+        rows += zip(batch["id"].numpy().ravel().tolist(), *columns, strict=True)
+    return sorted(rows, key=lambda row: row[0])
+
+
+@pytest.mark.legacy
+def test_rows_of_every_kind_stay_whole(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
+    pattern = write_kinds(tmp_path / "data", 1000)
+
+    for shuffle, num_epochs in ((True, 2), (False, 2), (False, None)):
+        options = {"num_epochs": num_epochs, "batch_size": 64, "shuffle": shuffle}
+        kept, read = (dataset(pattern, where, KINDS, **options).take(40) for where in (folder, None))
+        assert kept.element_spec == read.element_spec
+        assert rows_of(kept) == rows_of(read)
+        assert shuffle or parts(kept) == parts(read)
+
+
+def test_examples_without_end_end_when_there_are_none(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
+    pattern = write(tmp_path / "data", (0,))
+
+    for shuffle in (True, False):
+        assert ids(dataset(pattern, folder, num_epochs=None, shuffle=shuffle)) == []
+
+
+def test_a_sparse_tensor_that_is_wider_than_its_rows_is_not_kept(tmp_path: pathlib.Path) -> None:
+    wide = tf.SparseTensor([[0, 0]], [1], [1, 5])
+    with (
+        ColumnWriter(tmp_path / "0", tf.SparseTensorSpec([None, None], tf.int32)) as column,
+        pytest.raises(TypeError, match="wider"),
+    ):
+        column.add(wide)
 
 
 def test_the_rows_of_many_blocks_mix(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:

@@ -1,0 +1,65 @@
+"""Tables of rows, epoch after epoch, as tables of a whole number of batches.
+
+Usage:
+
+    for table in whole_batches(lambda: read_once(files), options):
+        table     # of k * options.batch_size rows; only the very last one has other numbers
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+# Either is enough for a table; one batch is the least.
+ROWS_IN_TABLE, BYTES_IN_TABLE = 32768, 32 << 20
+
+
+def whole_batches(
+    one_epoch: Callable[[], Iterable[pa.Table]],
+    options: Any,
+    join: Callable[[Sequence[pa.Table]], pa.Table] = pa.concat_tables,
+) -> Iterator[pa.Table]:
+    """Yields the rows of all epochs; batches go on over the end of an epoch.
+
+    Args:
+      one_epoch: Makes the tables of one epoch.
+      options: batch_size, drop_final_batch and num_epochs, as tfx_bsl's options have them.
+      join: Makes one table of several.
+    """
+    epochs = itertools.count() if options.num_epochs is None else range(options.num_epochs)
+    waiting: list[pa.Table] = []
+    for _ in epochs:
+        is_empty = True
+        for table in one_epoch():
+            if table.num_rows:
+                is_empty = False
+                waiting.append(table)
+            if _is_enough(waiting):
+                yield from _cut(waiting, options.batch_size, join)
+        if is_empty:  # as any other epoch will be
+            break
+        # Small data is read many times: nobody waits until a whole table has come together.
+        yield from _cut(waiting, options.batch_size, join)
+    if waiting and not options.drop_final_batch:
+        yield join(waiting)
+
+
+def _is_enough(tables: Sequence[pa.Table]) -> bool:
+    rows = sum(table.num_rows for table in tables)
+    size = sum(table.nbytes for table in tables)
+    return bool(rows >= ROWS_IN_TABLE or size >= BYTES_IN_TABLE)
+
+
+def _cut(waiting: list[pa.Table], batch_size: int, join: Callable[..., pa.Table]) -> Iterator[pa.Table]:
+    """Yields as many whole batches as there are, if any; leaves the rest."""
+    rows = sum(table.num_rows for table in waiting)
+    whole = rows - rows % batch_size
+    if not whole:
+        return
+    table = join(waiting)
+    waiting[:] = [table.slice(whole)] if whole < rows else []
+    yield table.slice(0, whole)
