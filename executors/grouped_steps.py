@@ -11,8 +11,8 @@ A callback that looks at the model after each batch would find it ahead: see `ba
 Usage, for a compiled model of Keras 2 or 3:
 
     grouped = GroupedSteps(model, Fixed(Way.of(model), 16))
-    model.train_function = grouped
-    model.fit(dataset, callbacks=[grouped.epochs(), …])
+    with grouped.in_fit():
+        model.fit(dataset, callbacks=[grouped.epochs(), …])
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+import numpy as np
 import tensorflow as tf
 
 KERAS_PACKAGES = ("keras", "tf_keras")
@@ -124,6 +125,22 @@ class GroupedSteps:
         self._seconds += self._returned - begin
         return self._logs
 
+    @contextlib.contextmanager
+    def in_fit(self) -> Iterator[None]:
+        """Takes the place of the model's train function, for a block that fits it."""
+        attributes = vars(self._model)  # set here, for the model would take a variable for one of its weights
+        known = attributes.get("_steps_per_execution")  # a variable that Keras 2 reads at each step
+        one = _One(1)
+        self._model.train_function = self
+        if hasattr(known, "assign"):
+            attributes["_steps_per_execution"] = one
+        try:
+            yield
+        finally:
+            self._model.train_function = None
+            if attributes.get("_steps_per_execution") is one:
+                attributes["_steps_per_execution"] = known
+
     def epochs(self, steps_per_epoch: int | None = None) -> Any:
         """Returns the callback that `fit` has to have: no group may reach into the next epoch.
 
@@ -193,6 +210,17 @@ class GroupedSteps:
         else:
             self._functions[way] = functions
         return 1
+
+
+class _One(int):
+    """Stands in for a variable that is 1, for to read one takes as long as a twentieth of a small model's step."""
+
+    def numpy(self) -> Any:
+        """Returns the value."""
+        return np.int64(self)
+
+    def assign(self, value: int) -> None:
+        """Does nothing: Keras 2 would put back what was there, or another value for an epoch without a step."""
 
 
 def keras_of(model: Any) -> Any:

@@ -128,11 +128,8 @@ class _Tuner:
         grouped = self._grouped_steps(model)
         steps_per_epoch = bound.arguments.get("steps_per_epoch")
         bound.arguments["callbacks"] = [*_listed(bound.arguments.get("callbacks")), grouped.epochs(steps_per_epoch)]
-        model.train_function = grouped
-        try:
+        with grouped.in_fit():
             return original(*bound.args, **bound.kwargs)
-        finally:
-            model.train_function = None
 
     def _grouped_steps(self, model: Any) -> Any:
         """Returns a model's grouped steps: the same for every fit after one `compile`."""

@@ -102,8 +102,9 @@ def test_a_group_ends_where_the_loop_has_something_to_do(keras: Any) -> None:
     groups: list[int] = []
     model = compiled(keras)
     grouped = GroupedSteps(model, Noting(Way.of(model), 16), room=lambda: 20 - int(model.optimizer.iterations) % 20)
-    model.train_function = grouped
-    model.fit(data().take(50), epochs=2, callbacks=[grouped.epochs()], verbose=0)
+    with grouped.in_fit():
+        model.fit(data().take(50), epochs=2, callbacks=[grouped.epochs()], verbose=0)
+    model.fit(data().take(3), verbose=0)
 
     # Something is due after 20, 40, 60 and 80 steps, an epoch has 50; the last group is not followed by another.
     assert groups == [16, 4, 16, 4, 10, 10, 16, 4, 16]

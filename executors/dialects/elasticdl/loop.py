@@ -5,6 +5,7 @@ Between two of these, steps are run in groups (`grouped_steps.py`), unless a cal
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from typing import Any
@@ -219,15 +220,16 @@ def fit(
     if 0 < options.max_step <= int(job.step.numpy()):
         return
     callbacks = [schedule, *callbacks]
-    if not batch_watcher(callbacks):
-        grouped = GroupedSteps(job, plan_for(job) or Fixed(Way.of(job), GROUP), schedule.room)
-        job.train_function = grouped
-        callbacks = [grouped.epochs(), *callbacks]
-    epochs = options.num_epochs if options.num_epochs > 0 else _ENDLESS
-    if batch:
-        rest = training.skip(batch)
-        if next(iter(rest.take(1)), None) is not None:  # else the checkpoint is that of an epoch's last step
-            job.fit(rest, initial_epoch=epoch, epochs=epoch + 1, callbacks=callbacks, verbose=0)
-        epoch += 1
-    if epoch < epochs and not (0 < options.max_step <= int(job.step.numpy())):
-        job.fit(training, initial_epoch=epoch, epochs=epochs, callbacks=callbacks, verbose=0)
+    with contextlib.ExitStack() as stack:
+        if not batch_watcher(callbacks):
+            grouped = GroupedSteps(job, plan_for(job) or Fixed(Way.of(job), GROUP), schedule.room)
+            stack.enter_context(grouped.in_fit())
+            callbacks = [grouped.epochs(), *callbacks]
+        epochs = options.num_epochs if options.num_epochs > 0 else _ENDLESS
+        if batch:
+            rest = training.skip(batch)
+            if next(iter(rest.take(1)), None) is not None:  # else the checkpoint is that of an epoch's last step
+                job.fit(rest, initial_epoch=epoch, epochs=epoch + 1, callbacks=callbacks, verbose=0)
+            epoch += 1
+        if epoch < epochs and not (0 < options.max_step <= int(job.step.numpy())):
+            job.fit(training, initial_epoch=epoch, epochs=epochs, callbacks=callbacks, verbose=0)
