@@ -19,11 +19,11 @@ An Estimator's Adam updates embeddings by their gradient's rows; so does the Ada
 of Keras 2), which takes a tenth longer for this model than the newer one.
 
 What bounds the Estimator: its session runs one step at a time, from Python. Calls that are made ready once, and the
-trial of which threads take the operations (both in `estimator/session_calls.py`), took the tiny model's step from 0.55 to
-0.3 ms; of that 0.15 are the graph's, the rest the monitored session and its hooks. Leaving out summaries and logs made no
-difference. Several steps in one run would need the model function inside a loop of the graph, which hooks, summaries
-and random seeds would notice. What groups of steps leave is Keras's own Python between two steps: 40 us in Keras 2, 4 us
-in Keras 3, which only a tiny model feels.
+trial of which threads take the operations (`estimator/session_calls.py`), took the tiny model's step from 0.55 to
+0.3 ms; of that 0.15 are the graph's, the rest the monitored session and its hooks. Leaving out summaries and logs made
+no difference. Several steps in one run would need the model function inside a loop of the graph, which hooks, summaries
+and random seeds would notice. What groups of steps leave is Keras's own Python between two steps, some 10 us, which
+only a tiny model feels.
 
 Both sides are processes that train all the time, but take turns by the epoch: a pair is one epoch of each. The first
 epochs, which compile and try, do not count.

@@ -10,12 +10,12 @@ import click
 
 from ..executors import elasticdl_worker, file_io
 from ..executors.fn_args import FnArgs
-from ..executors.options import TrainingOptions
 from ..executors.training_run import train as train_module
 from .elasticdl_flags import elasticdl_flags, model_file, settle
 from .elasticdl_prepare import prepare
 from .summary import print_summary
 from .train import keep_finished_run
+from .training_flags import options_from, training_flags
 
 _NOT_OPTIONS = ("model_zoo", "model_def", "output", "job_name", "dataset_fn", "prediction_data")
 
@@ -36,12 +36,15 @@ elasticdl.add_command(prepare)
 
 @elasticdl.command()
 @elasticdl_flags("train")
+@training_flags
 def train(**flags: Any) -> None:
     """Trains a model file, and writes a SavedModel that was checked to --output."""
-    given = settle(flags)
-    module, model_name, fn_args = _job(given)
+    flags["dialect"] = "elasticdl"
+    options = options_from(flags)
+    module, model_name, fn_args = _job(settle(flags))
+    fn_args.seed = options.seed
     keep_finished_run(fn_args.model_run_dir)
-    record = train_module(module, fn_args, TrainingOptions(dialect="elasticdl"), function=model_name)
+    record = train_module(module, fn_args, options, function=model_name)
     places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
     print_summary({**places, "TensorBoard": fn_args.model_run_dir}, record.metrics)
 

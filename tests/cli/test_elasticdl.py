@@ -53,7 +53,7 @@ def test_the_seeds_command_then_evaluate_then_predict(
         *["elasticdl", "train", *shared, f"--training_data={iris_csv}", f"--validation_data={iris_csv}"],
         *["--num_epochs=60", "--num_minibatches_per_task=20", "--distribution_strategy=Local"],
         *["--evaluation_steps=20", f"--output={out}", f"--checkpoint_dir={checkpoints}", "--checkpoint_steps=100"],
-        *["--num_workers", 2, "--image_name=elasticdl:ci"],
+        *["--num_workers", 2, "--image_name=elasticdl:ci", "--seed=3", "--tune-loop=exact"],
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "--num_workers means nothing here: processes are started by the platform" in done.stderr
@@ -61,6 +61,8 @@ def test_the_seeds_command_then_evaluate_then_predict(
     record = json.loads((tmp_path / "iris_dnn_model_run" / "run.json").read_text())
     assert record["metrics"]["eval"]["accuracy"] > 0.9
     assert record["keras"]["version"] == "2"
+    assert record["arguments"]["seed"] == 3
+    assert record["tuning"]["asked"] == "exact"
     assert sorted(path.name for path in checkpoints.glob("*.index")) == ["version-100.index", "version-180.index"]
     assert ask(out)["output"].shape == (2, 3)
     assert ask(tmp_path / "iris_dnn_model_run" / "best" / "model")["output"].shape == (2, 3)
