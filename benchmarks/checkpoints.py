@@ -3,16 +3,17 @@
     python benchmarks/checkpoints.py
     python benchmarks/checkpoints.py --quick        # 64 MB
 
-The model has 64 layers of 16 MB, a GB of variables; every step changes all of them. The pause is the time that `save`
-takes, and that by which the step after it is longer than usual, by the medians: what was put off to it counts.
-Training runs on one processor here, so that another is left for the writing, as where a GPU computes. The last row is
-about the opposite, a training that takes all there are: then the writing takes its share of them, and what it costs is
-the time by which all steps until the checkpoint is whole are longer than usual.
+The model has 64 layers of 16 MB, a GB of variables; every step changes all of them, by a batch of 32. The pause is the
+time that `save` takes, and that by which the step after it is longer than usual, by the medians: what was put off to it
+counts. Training runs on one processor here, so that another is left for the writing, as where a GPU computes. The row
+with a batch of 4 has steps that do little but read and write a GB of variables twice: there the copy (12 GB a second,
+the memory's limit: neither two threads nor other instructions made it faster) takes from the step what it needs. The
+last row is a training that takes all processors: then the writing takes its share of them, and what it costs is the
+time by which all steps until the checkpoint is whole are longer than usual.
 
 What is left of the pause is Python that looks through the objects, 0.3 ms a variable, and the moments in which the copy
-(12 GB a second, the memory's limit: neither two threads nor other instructions made it faster) and a step's updates
-meet. Where steps are shorter than four copies, `save` waits for the copy, 0.08 s a GB: 0.13 of a synchronous save
-that finds its pages in the cache. Copies by TensorFlow, when the next step writes, took 0.2 to 0.3 of it.
+and a step's updates meet. Where steps are shorter than four copies, `save` waits for the copy, 0.08 s a GB. Copies by
+TensorFlow, when the next step writes, took 0.2 to 0.3 of a synchronous save.
 
 The first checkpoint of a training, which also gets the memory for the copy, does not count. Files are deleted before
 they go to the disk, so that no side waits for the other's.
@@ -37,7 +38,7 @@ from pairs import Row, arguments, report, said_by, say
 
 LAYERS = 64
 WIDTH, QUICK_WIDTH = 2048, 512  # 16 MB and 1 MB a layer
-BATCH = 4
+BATCH, SMALL_BATCH = 32, 4
 _USUAL = 3  # steps that tell how long one takes
 
 
@@ -53,6 +54,7 @@ def main() -> None:
         [
             _row("eager", f"pause for one checkpoint, {what}", save, options, at_most=0.1),
             _row("estimator", f"pause for one checkpoint, {what}, Estimator", save, options, at_most=0.1),
+            _row("memory", f"pause for one checkpoint, {what}, steps bound by the memory", save, options),
             _row("crowded", f"time that one checkpoint costs a training on all processors, {what}", save, options),
         ],
         options,
@@ -75,7 +77,7 @@ def _measure(options: argparse.Namespace) -> dict[str, float]:
     width = QUICK_WIDTH if options.quick else WIDTH
     pauses: dict[str, list[Pause]] = {"ours": [], "peer": []}
     with tempfile.TemporaryDirectory(prefix="checkpoints-") as folder:
-        with {"eager": _eager, "estimator": _estimator, "crowded": _crowded}[options.measure](folder, width) as sides:
+        with _SIDES[options.measure](folder, width) as sides:
             for pair in range(-1, options.pairs):  # the first pair gets the memory
                 # The side that begins changes, for the second one may find the machine warmer.
                 for name in ("ours", "peer")[:: 1 if pair % 2 == 0 else -1]:
@@ -108,14 +110,8 @@ Sides = dict[str, Callable[[], Pause]]
 
 
 @contextlib.contextmanager
-def _eager(folder: str, width: int) -> Iterator[Sides]:
-    import tensorflow as tf
-
-    from generic_trainer import AsyncCheckpoints
-
-    layers = [tf.Variable(tf.fill([width, width], 1 / width)) for _ in range(LAYERS)]
-    train = tf.function(lambda: _train(tf.ones([BATCH, width]), layers))
-    state = tf.train.Checkpoint(layers=layers)
+def _eager(folder: str, width: int, batch: int = BATCH) -> Iterator[Sides]:
+    train, state, peer = _training(folder, width, batch)
     number = 0
 
     def pause(save: Callable[[], Any]) -> Pause:
@@ -129,19 +125,13 @@ def _eager(folder: str, width: int) -> Iterator[Sides]:
         checkpoints.wait()
         return paused
 
-    with AsyncCheckpoints(state, os.path.join(folder, "ours"), max_to_keep=1) as checkpoints:
-        yield {"ours": ours, "peer": lambda: pause(lambda: state.write(os.path.join(folder, "peer", "ckpt")))}
+    with _checkpoints(folder, state) as checkpoints:
+        yield {"ours": ours, "peer": lambda: pause(peer)}
 
 
 @contextlib.contextmanager
 def _crowded(folder: str, width: int) -> Iterator[Sides]:
-    import tensorflow as tf
-
-    from generic_trainer import AsyncCheckpoints
-
-    layers = [tf.Variable(tf.fill([width, width], 1 / width)) for _ in range(LAYERS)]
-    train = tf.function(lambda: _train(tf.ones([BATCH, width]), layers))
-    state = tf.train.Checkpoint(layers=layers)
+    train, state, peer = _training(folder, width, SMALL_BATCH)
     number = 0
 
     def ours() -> Pause:
@@ -155,11 +145,24 @@ def _crowded(folder: str, width: int) -> Iterator[Sides]:
             steps += 1
         return Pause(time.perf_counter() - begin - steps * usual, 0.0, [0.0])
 
-    def peer() -> Pause:
-        return Pause(_seconds(lambda: state.write(os.path.join(folder, "peer", "ckpt"))), 0.0, [0.0])
+    with _checkpoints(folder, state) as checkpoints:
+        yield {"ours": ours, "peer": lambda: Pause(_seconds(peer), 0.0, [0.0])}
 
-    with AsyncCheckpoints(state, os.path.join(folder, "ours"), max_to_keep=1) as checkpoints:
-        yield {"ours": ours, "peer": peer}
+
+def _training(folder: str, width: int, batch: int) -> tuple[Callable[[], Any], Any, Callable[[], Any]]:
+    """Returns a training's step, its state, and what saves that while it waits."""
+    import tensorflow as tf
+
+    layers = [tf.Variable(tf.fill([width, width], 1 / width)) for _ in range(LAYERS)]
+    train = tf.function(lambda: _train(tf.ones([batch, width]), layers))
+    state = tf.train.Checkpoint(layers=layers)
+    return train, state, lambda: state.write(os.path.join(folder, "peer", "ckpt"))
+
+
+def _checkpoints(folder: str, state: Any) -> Any:
+    from generic_trainer import AsyncCheckpoints
+
+    return AsyncCheckpoints(state, os.path.join(folder, "ours"), max_to_keep=1)
 
 
 @contextlib.contextmanager
@@ -234,6 +237,14 @@ def _seconds(work: Callable[[], Any]) -> float:
 def _delete_tensors(folder: str) -> None:
     for path in pathlib.Path(folder).glob("*/*.data-*"):
         path.unlink()
+
+
+_SIDES: dict[str, Callable[[str, int], contextlib.AbstractContextManager[Sides]]] = {
+    "eager": _eager,
+    "estimator": _estimator,
+    "memory": lambda folder, width: _eager(folder, width, SMALL_BATCH),
+    "crowded": _crowded,
+}
 
 
 if __name__ == "__main__":
