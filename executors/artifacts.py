@@ -31,7 +31,7 @@ class Artifact(Protocol):
 
     @property
     def split_names(self) -> str | None:
-        """The splits' names: a JSON list, or separated by commas."""
+        """The splits' names: a JSON list."""
 
     def has_custom_property(self, key: str) -> bool:
         """Returns whether the artifact has it."""

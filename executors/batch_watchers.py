@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from .keras_version import KERAS_PACKAGES
+
 _HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 # Keras's own callbacks that have such hooks, which do nothing with a batch as long as these attributes are as here.
 _HARMLESS_IF: dict[str, dict[str, Any]] = {
@@ -35,7 +37,7 @@ def _watches(callback: Any, hook: str) -> bool:
     owner = next((kind for kind in type(callback).__mro__ if hook in vars(kind)), None)
     if owner is None:
         return False
-    if owner.__module__.partition(".")[0] not in ("keras", "tf_keras"):
+    if owner.__module__.partition(".")[0] not in KERAS_PACKAGES:
         return True
     if owner.__name__ == "Callback":
         return False

@@ -27,7 +27,8 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-KERAS_PACKAGES = ("keras", "tf_keras")
+from .keras_version import KERAS_PACKAGES
+
 MIXED_POLICY = "mixed_bfloat16"  # has float32's range, so that no loss has to be scaled
 
 

@@ -26,6 +26,7 @@ from .estimator_use import estimator_use
 from .module_source import parsed
 
 VARIABLE = "TF_USE_LEGACY_KERAS"
+KERAS_PACKAGES = ("keras", "tf_keras")
 
 # Modules that are Keras 2 themselves, or whose Keras layers are.
 _KERAS_2_IMPORTS = ("tf_keras", "tensorflow_transform", "tensorflow_estimator", "tensorflow_hub", "tensorflow_ranking")

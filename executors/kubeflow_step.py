@@ -53,7 +53,7 @@ class StepArtifact:
 
     @property
     def split_names(self) -> str | None:
-        """The splits' names: a JSON list, or separated by commas."""
+        """The splits' names: a JSON list."""
         return self.metadata.get("split_names")
 
     def has_custom_property(self, key: str) -> bool:

@@ -29,6 +29,8 @@ from typing import Any
 
 from absl import logging
 
+from .keras_version import KERAS_PACKAGES
+
 OFF, EXACT, ANY = "off", "exact", "any"
 CHOICES = (OFF, EXACT, ANY)
 _current: list[_Tuner] = []
@@ -149,7 +151,6 @@ class _Tuner:
 def _why_not(model: Any, arguments: dict[str, Any]) -> str:
     """Returns why the steps of a fit cannot be grouped, or ""."""
     from .batch_watchers import batch_watcher
-    from .grouped_steps import KERAS_PACKAGES
 
     size = _steps_per_execution(model)
     if size is None:
@@ -196,8 +197,6 @@ def _listed(callbacks: Any) -> list[Any]:
 def _model_classes() -> list[Any]:
     """Returns the Model class of tf.keras, and those of other Keras packages that the module has imported."""
     import tensorflow as tf
-
-    from .grouped_steps import KERAS_PACKAGES
 
     classes = [tf.keras.Model]
     for package in KERAS_PACKAGES:
