@@ -71,13 +71,14 @@ class ColumnWriter(contextlib.ExitStack):
             self._write(values.reshape(-1))
             return len(values)
         if self._kind == SPARSE:
-            lengths = np.bincount(tensor.indices[:, 0].numpy(), minlength=int(tensor.dense_shape[0]))
-            if not np.array_equal(positions(lengths), tensor.indices[:, 1].numpy()):
+            indices, (rows, width) = tensor.indices.numpy(), tensor.dense_shape.numpy()
+            lengths = np.bincount(indices[:, 0], minlength=rows)
+            if not np.array_equal(positions(lengths), indices[:, 1]):
                 raise TypeError("a sparse tensor has holes in its rows, which is not kept.")
-            if int(tensor.dense_shape[1]) != lengths.max(initial=0):
+            if width != lengths.max(initial=0):
                 raise TypeError("a sparse tensor is wider than its longest row, which is not kept.")
         else:
-            lengths = tensor.row_lengths().numpy()
+            lengths = np.diff(tensor.row_splits.numpy())
         self._is_single = self._is_single and bool((lengths == 1).all())
         self._add_ends("rows", lengths)
         self._write(tensor.values.numpy())
