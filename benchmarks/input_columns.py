@@ -55,12 +55,22 @@ def main() -> None:
 def _csv_rows(data: Data, options: Any) -> list[pairs.Row]:
     generator = "a Python reader through from_generator, as DLRover does it"
     csv_reader = "csv.reader through from_generator, as ElasticDL does it"
+    arrow, count = "pyarrow.csv's open_csv", len(data.columns)
     some = _BATCHES_OF_A_GENERATOR // (8 if options.quick else 1)
+    conf, model_file = data.speed(data.conf()), data.speed(data.csv())
     return [
-        pairs.compare(what, against, options, ours=ours, peer=peer, unit="rows/s", at_least=20)
-        for what, against, ours, peer in (
-            ("CSV by columns, a conf's", generator, data.speed(data.conf()), data.speed(data.lines(), some)),
-            ("CSV by columns, a model file's", csv_reader, data.speed(data.csv()), data.speed(data.csv_reader(), some)),
+        pairs.compare(what, against, options, ours=ours, peer=peer, unit="rows/s", at_least=at_least)
+        for what, against, ours, peer, at_least in (
+            ("CSV by columns, a conf's", generator, conf, data.speed(data.lines(), some), 20),
+            ("CSV by columns, a model file's", csv_reader, model_file, data.speed(data.csv_reader(), some), 20),
+            (f"CSV by index ranges, {count} columns of a conf", arrow, conf, data.arrow_csv_speed, 0.7),
+            (
+                f"CSV, {len(data.columns)} columns as records of a model file",
+                arrow,
+                model_file,
+                data.arrow_csv_speed,
+                0.7,
+            ),
         )
     ]
 
@@ -133,6 +143,22 @@ class Data:
                 rows += len(arrays[columns[0]])
         return rows / (time.perf_counter() - start)
 
+    def arrow_csv_speed(self) -> float:
+        """Returns the same of the text file."""
+        import pyarrow as pa
+        import pyarrow.csv
+
+        kinds = {"INT": pa.int64(), "FLOAT": pa.float32(), "BYTES": pa.string()}
+        types = {name: kinds[kind] for name, kind in self._types.items()}
+        options = pa.csv.ConvertOptions(include_columns=self.columns, column_types=types)
+        start, rows = time.perf_counter(), 0
+        for block in pa.csv.open_csv(self._csv, convert_options=options):
+            for first in range(0, block.num_rows, BATCH_SIZE):
+                batch = block.slice(first, BATCH_SIZE)
+                arrays = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in self.columns}
+                rows += len(arrays[self.columns[0]])
+        return rows / (time.perf_counter() - start)
+
     def parquet(self, columns: list[str], shuffle: bool) -> Any:
         """Returns the examples by TFX's interface: columns with values in all rows are dense, or else all sparse."""
         from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
@@ -154,16 +180,20 @@ class Data:
         import tensorflow as tf
 
         from generic_trainer.executors.dlrover.file_reader import FileReader
-        from generic_trainer.executors.inputs.delimited import decode
-        from generic_trainer.executors.inputs.range_reader import batches, count_rows, read_ranges
+        from generic_trainer.executors.inputs.delimited_blocks import BlockDecoder
+        from generic_trainer.executors.inputs.range_reader import count_rows, read_ranges
         from generic_trainer.executors.inputs.reader_errors import ReaderErrors
         from generic_trainer.executors.inputs.shard_ledger import ShardLedger
 
-        fields, reader = self._fields(), FileReader(self._csv)
+        decoder, reader = BlockDecoder(self._fields()), FileReader(self._csv)
         size = count_rows(reader)
-        # A shard is ten batches, as a conf's is.
-        rows = batches(lambda: read_ranges(reader, ShardLedger(size, 10 * BATCH_SIZE, 1)), ReaderErrors(), BATCH_SIZE)
-        return rows.map(lambda rows: decode(rows, fields), tf.data.AUTOTUNE).prefetch(4)
+
+        def blocks() -> Iterator[Any]:
+            # A shard is ten batches, as a conf's is.
+            return read_ranges(reader, ShardLedger(size, 10 * BATCH_SIZE, 1), read=decoder.read)
+
+        batches = decoder.batches(ReaderErrors().blocks(blocks, decoder.spec), BATCH_SIZE)
+        return batches.map(decoder.decode, tf.data.AUTOTUNE).prefetch(4)
 
     def lines(self) -> Any:
         """Returns the rows of the text file as DLRover's dataset has them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .base_reader import ElasticReader
@@ -33,14 +33,28 @@ class JoinedReader(ElasticReader):
 
     def read_data_by_index_range(self, start_index: int, end_index: int) -> list[Any]:
         """Returns the rows of a range, which may be of several readers."""
+        return [
+            row for reader, first, last in self._parts(start_index, end_index) for row in reader.read_range(first, last)
+        ]
+
+    def read_text(self, start_index: int, end_index: int) -> bytes | None:
+        """Returns what `FileReader.read_text` does; None if one of the readers gives none."""
+        texts = []
+        for reader, first, last in self._parts(start_index, end_index):
+            text = reader.read_text(first, last) if hasattr(reader, "read_text") else None
+            if text is None:
+                return None
+            texts.append(text)
+        return b"\n".join(texts)
+
+    def _parts(self, start: int, end: int) -> Iterator[tuple[Any, int, int]]:
+        """Yields the readers with rows of the range, and which of theirs."""
         if not self._ends:
             self.count_data()
-        rows: list[Any] = []
-        for reader, begin, end in zip(self.readers, [0, *self._ends], self._ends, strict=False):
-            first, last = max(start_index, begin), min(end_index, end)
+        for reader, begin, stop in zip(self.readers, [0, *self._ends], self._ends, strict=False):
+            first, last = max(start, begin), min(end, stop)
             if first < last:
-                rows += reader.read_range(first - begin, last - begin)
-        return rows
+                yield reader, first - begin, last - begin
 
     @property
     def thread_safe(self) -> bool | None:

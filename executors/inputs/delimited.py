@@ -97,7 +97,17 @@ def decode(
       InputError: When a delimiter cannot be one.
     """
     check_format(fields, delim, value_delim)
-    columns = tf.io.decode_csv(rows, [_default(field) for field in fields], delim)
+    return typed(raw_columns(rows, fields, delim), fields, value_delim)
+
+
+def raw_columns(rows: Any, fields: Sequence[Field], delim: str) -> list[Any]:
+    """Returns the columns of delimited rows in the types that decode_csv knows; sparse ones are text."""
+    columns: list[Any] = tf.io.decode_csv(rows, [default_value(field) for field in fields], delim)
+    return columns
+
+
+def typed(columns: Sequence[Any], fields: Sequence[Field], value_delim: str) -> dict[str, Any]:
+    """Returns the columns that `raw_columns` has found as `decode` does."""
     return {
         field.name: split_values(column, field, value_delim) if field.is_sparse else _narrowed(column, field.dtype)
         for field, column in zip(fields, columns, strict=True)
@@ -154,8 +164,8 @@ def _raw_type(field: Field) -> tf.DType:
     return tf.string if field.is_sparse else _PARSED_AS[field.dtype.name]
 
 
-def _default(field: Field) -> Any:
-    """Returns what decode_csv puts in the place of an empty field."""
+def default_value(field: Field) -> Any:
+    """Returns what stands for an empty field, [1], of the type as which decode_csv reads the column."""
     raw = _raw_type(field)
     nothing = "" if field.is_sparse or field.dtype == tf.string else "0" if raw == tf.string else 0
     return np.array([nothing], raw.as_numpy_dtype)

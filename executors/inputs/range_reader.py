@@ -100,7 +100,13 @@ def read_range(reader: Any, start: int, end: int, is_stopped: Callable[[], bool]
     return _block(rows, start, call)
 
 
-def read_ranges(reader: Any, ledger: ShardLedger, worker: str = "", threads: int = _THREADS) -> Iterator[Any]:
+def read_ranges(
+    reader: Any,
+    ledger: ShardLedger,
+    worker: str = "",
+    threads: int = _THREADS,
+    read: Callable[..., Any] = read_range,
+) -> Iterator[Any]:
     """Yields the rows of the ledger's shards as vectors of bytes, one a shard, in the order in which they are taken.
 
     A thread reads ahead of whoever uses the rows. The first shard is read alone. Only if that shows a reader without a
@@ -114,12 +120,13 @@ def read_ranges(reader: Any, ledger: ShardLedger, worker: str = "", threads: int
       ledger: Hands out the shards; the caller tells it what was trained.
       worker: In whose name they are taken.
       threads: Most threads, and most shards in memory besides the one that was yielded last.
+      read: What is called for a shard, and returns what is yielded; it takes the arguments of `read_range`.
 
     Raises:
       RowsError: As `read_range`.
       Exception: What the reader raised at the third try for the same rows, with a note that names them.
     """
-    reading = _Reading(reader, ledger, worker, threads)
+    reading = _Reading(reader, ledger, worker, threads, read)
     try:
         yield from reading.blocks()
     finally:
@@ -167,8 +174,11 @@ def batches(make_blocks: Callable[[], Iterator[Any]], errors: ReaderErrors, batc
 class _Reading:
     """Shards of a ledger that are being read by threads; see `read_ranges`."""
 
-    def __init__(self, reader: Any, ledger: ShardLedger, worker: str, threads: int) -> None:
+    def __init__(
+        self, reader: Any, ledger: ShardLedger, worker: str, threads: int, read_rows: Callable[..., Any]
+    ) -> None:
         self._reader, self._ledger, self._worker, self._most_threads = reader, ledger, worker, threads
+        self._read_rows = read_rows
         self._waiting: collections.deque[tuple[Shard, concurrent.futures.Future[Any]]] = collections.deque()
         self._jobs: queue.SimpleQueue[tuple[Shard, concurrent.futures.Future[Any]] | None] = queue.SimpleQueue()
         self._threads = 0
@@ -242,7 +252,7 @@ class _Reading:
 
     def _read(self, shard: Shard) -> Any:
         def rows() -> Any:
-            return read_range(self._reader, shard.start, shard.end, lambda: self._is_stopped)
+            return self._read_rows(self._reader, shard.start, shard.end, lambda: self._is_stopped)
 
         if self._is_parallel:
             return rows()

@@ -72,9 +72,17 @@ class Columns:
         """All columns but the label."""
         return tuple(field for field in self.fields if field.name != self.label)
 
+    @property
+    def row_fields(self) -> tuple[Field, ...]:
+        """The fields of a row of text, in their order."""
+        return self.row or self.fields
+
     def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
         """Returns the features and the label of delimited rows, a string vector; every one [batch], or sparse."""
-        decoded = decode(rows, self.row or self.fields, self.field_delim, self.value_delim)
+        return self.chosen(decode(rows, self.row_fields, self.field_delim, self.value_delim))
+
+    def chosen(self, decoded: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+        """Returns the features and the label out of the decoded fields of rows."""
         return self._split({field.name: decoded[field.name] for field in self.fields})
 
     def parse(self, examples: Any) -> tuple[dict[str, Any], Any]:

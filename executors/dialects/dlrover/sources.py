@@ -16,7 +16,7 @@ import dataclasses
 import inspect
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import tensorflow.compat.v1 as tf
 from absl import logging
@@ -36,8 +36,12 @@ from .columns import Columns
 from .conf import DataSet
 from .examples import kinds_in
 
+if TYPE_CHECKING:
+    from ...inputs.delimited_blocks import BlockDecoder
+
 _BATCHES_IN_SHARD = 10  # DLRover's documented default
 _ROWS_EXAMINED = 1_000_000
+_ROWS_IN_BLOCK = 2048  # at least, or what Arrow takes to begin is no less than what decode_csv takes for all of them
 
 
 class Source(Protocol):
@@ -50,10 +54,10 @@ class Source(Protocol):
     columns: Columns
 
     def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
-        """Returns a dataset of string vectors, and what has to be fed when its iterator is initialized."""
+        """Returns a dataset of batches for `decode`, and what has to be fed when its iterator is initialized."""
 
     def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
-        """Returns the features and labels of a batch of rows."""
+        """Returns the features and labels of a batch."""
 
     def examine(self) -> None:
         """Raises what is wrong with the rows from the position on, if that can be found out."""
@@ -138,14 +142,19 @@ class RangeSource:
         self._size = count_rows(reader)
         self._warn_of_lost_row()
         self.restart(None)
+        self._decoder = self._block_decoder()
 
     def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
         """See Source."""
-        return batches(lambda: read_ranges(self._reader, self._ledger), errors, size), {}
+        decoder = self._decoder
+        if decoder is None:
+            return batches(lambda: read_ranges(self._reader, self._ledger), errors, size), {}
+        blocks = errors.blocks(lambda: read_ranges(self._reader, self._ledger, read=decoder.read), decoder.spec)
+        return decoder.batches(blocks, size), {}
 
     def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
         """See Source."""
-        return self.columns.decode(rows)
+        return self.columns.decode(rows) if self._decoder is None else self.columns.chosen(self._decoder.decode(rows))
 
     def examine(self) -> None:
         """See Source."""
@@ -174,6 +183,15 @@ class RangeSource:
     def position(self) -> str:
         """See Source."""
         return self._ledger.to_json()
+
+    def _block_decoder(self) -> BlockDecoder | None:
+        """Returns what decodes whole ranges; None where rows come one by one, or ranges are too small to gain by it."""
+        if min(self._ledger.shard_size, self._size) < _ROWS_IN_BLOCK or not hasattr(self._reader, "read_text"):
+            return None
+        from ...inputs.delimited_blocks import BlockDecoder  # it needs Arrow
+
+        columns = self.columns
+        return BlockDecoder(columns.row_fields, columns.field_delim, columns.value_delim)
 
     def _place(self, row: int) -> str:
         return f"{self._name}, row {row + 1}" + (" after the header" if _skips_header(self._reader) else "")
@@ -295,8 +313,7 @@ def _examine(blocks: Iterator[Any], columns: Columns, first: int, place: Any) ->
     """Looks for a row that cannot be decoded, among as many as anyone would wait for."""
     looked_at = 0
     for block in blocks:
-        fields = columns.row or columns.fields
-        check_rows(list(block), fields, columns.field_delim, columns.value_delim, first + looked_at, place)
+        check_rows(list(block), columns.row_fields, columns.field_delim, columns.value_delim, first + looked_at, place)
         looked_at += len(block)
         if looked_at >= _ROWS_EXAMINED:
             return

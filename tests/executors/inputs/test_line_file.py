@@ -83,6 +83,8 @@ def test_every_range_of_random_files_whatever_the_blocks(block: int, written, mo
         for start in range(len(rows) + 1):
             for end in range(start, len(rows) + 1):
                 assert file.rows(start, end) == rows[start:end], (content, start, end)
+                lines = file.text(start, end).split(b"\n")
+                assert list(filter(None, lines)) == rows[start:end], (content, start, end)
 
 
 def test_a_row_may_be_longer_than_a_block(written, monkeypatch: pytest.MonkeyPatch) -> None:
