@@ -192,7 +192,7 @@ class Data:
             # A shard is ten batches, as a conf's is.
             return read_ranges(reader, ShardLedger(size, 10 * BATCH_SIZE, 1), read=decoder.read)
 
-        batches = decoder.batches(ReaderErrors().blocks(blocks, decoder.spec), BATCH_SIZE)
+        batches = decoder.batches(blocks, ReaderErrors(), BATCH_SIZE)
         return batches.map(decoder.decode, tf.data.AUTOTUNE).prefetch(4)
 
     def lines(self) -> Any:

@@ -7,13 +7,13 @@ them. Either way a batch has the same tensors, and the same batch fails.
 Usage:
 
     decoder = BlockDecoder([Field("age", "int32"), Field("label", "float32")])
-    blocks = errors.blocks(lambda: read_ranges(reader, ledger, read=decoder.read), decoder.spec)   # of ReaderErrors
-    dataset = decoder.batches(blocks, batch_size=64).map(decoder.decode)
+    dataset = decoder.batches(lambda: read_ranges(reader, ledger, read=decoder.read), ReaderErrors(), batch_size=64)
+    dataset = dataset.map(decoder.decode)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ import tensorflow as tf
 
 from .delimited import FIELD_DELIM, VALUE_DELIM, Field, check_format, default_value, raw_columns, typed
 from .range_reader import read_range
+from .reader_errors import ReaderErrors
 
 _MOST_BYTES = 1 << 30
 _MOST_REFUSED = 4  # after so many, the rest will be alike; with pyarrow 10, a refusal takes a tenth of a second
@@ -104,21 +105,30 @@ class BlockDecoder:
         columns = [_filled(column, value) for column, value in zip(table.itercolumns(), self._defaults, strict=True)]
         return columns if all(map(_is_ordinary, columns)) else None
 
-    def batches(self, blocks: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
-        """Returns the rows of the blocks, in batches for `decode`; the last one may be shorter."""
-        return blocks.map(_as_it_is(_evened)).rebatch(batch_size)
+    def batches(self, make_blocks: Callable[[], Iterator[Any]], errors: ReaderErrors, batch_size: int) -> Any:
+        """Returns the rows of blocks as a dataset of batches for `decode`, the last one shorter; see `range_reader`.
 
-    def decode(self, batch: Any) -> dict[str, Any]:
+        Args:
+          make_blocks: Called at each run through the dataset; returns an iterator of what `read` returns.
+          errors: Keeps what it raises.
+          batch_size: Number of rows in a batch.
+        """
+
+        def columns(block: Any) -> tuple[Any, ...]:
+            rows = block["rows"]
+            found = tf.cond(
+                tf.size(rows) > 0,
+                lambda: list(raw_columns(rows, self._fields, self._delim)),
+                lambda: list(block["columns"]),
+            )
+            return tuple(tf.nest.flatten(found))  # one alone comes without a list
+
+        blocks = errors.blocks(lambda: _cut(make_blocks(), batch_size), self.spec)
+        return blocks.map(tf.autograph.experimental.do_not_convert(columns), tf.data.AUTOTUNE).rebatch(batch_size)
+
+    def decode(self, *columns: Any) -> dict[str, Any]:
         """Returns the columns of a batch as `delimited.decode` does."""
-        rows, is_text, columns = batch["rows"], batch["is_text"], batch["columns"]
-
-        def decoded() -> list[Any]:
-            empty = '""' + self._delim * (len(self._fields) - 1)
-            texts = raw_columns(tf.where(is_text, rows, empty), self._fields, self._delim)
-            return [tf.where(is_text, text, column) for text, column in zip(texts, columns, strict=True)]
-
-        raw = tf.cond(tf.reduce_any(is_text), decoded, lambda: list(columns))
-        return typed(tf.nest.flatten(raw), self._fields, self._value_delim)  # one alone comes without a list
+        return typed(columns, self._fields, self._value_delim)
 
     def _is_plain(self, text: bytes) -> bool:
         """Returns whether Arrow divides the text into the same fields, or fails, and reads no integers as others."""
@@ -172,19 +182,16 @@ def _is_ordinary(values: Any) -> bool:
     return bool(((sizes <= limits.max) & ((sizes >= limits.tiny) | (sizes == 0))).all())
 
 
-def _evened(block: Any) -> dict[str, Any]:
-    """Returns a block in which everything has as many rows: empty ones where there are none."""
-    rows, columns = block["rows"], block["columns"]
-    is_text = tf.size(rows) > 0
-    count = tf.size(rows) + tf.size(columns[0])
-    evened = tf.cond(
-        is_text,
-        lambda: [rows, *(tf.zeros([count], column.dtype) for column in columns)],
-        lambda: [tf.fill([count], ""), *columns],
-    )
-    return {"rows": evened[0], "is_text": tf.fill([count], is_text), "columns": tuple(evened[1:])}
-
-
-def _as_it_is(function: Any) -> Any:
-    """Returns a function that AutoGraph leaves alone: it takes its time to find nothing to convert."""
-    return tf.autograph.experimental.do_not_convert(function)
+def _cut(blocks: Iterator[Any], batch_size: int) -> Iterator[Any]:
+    """Yields blocks, those of text cut where a batch ends, so that no batch fails because of the rows of another."""
+    before = 0
+    for block in blocks:
+        rows = block["rows"]
+        if not len(rows):
+            before += len(block["columns"][0])
+            yield block
+        while len(rows):
+            end = batch_size - before % batch_size
+            yield {**block, "rows": rows[:end]}
+            before += len(rows[:end])
+            rows = rows[end:]

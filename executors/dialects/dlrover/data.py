@@ -64,8 +64,8 @@ class Batches:
         self._errors.reraise()
         self._source.examine()
 
-    def _decoded(self, rows: Any) -> tuple[Any, Any, Any]:
-        return (*self._source.decode(rows), tf.shape(tf.nest.flatten(rows)[0])[0])
+    def _decoded(self, *rows: Any) -> tuple[Any, Any, Any]:
+        return (*self._source.decode(*rows), tf.shape(rows[0])[0])
 
     def _dataset(self) -> tuple[Any, dict[Any, Any]]:
         with tf.name_scope(_SCOPE):  # none of the model's names is taken

@@ -56,8 +56,8 @@ class Source(Protocol):
     def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
         """Returns a dataset of batches for `decode`, and what has to be fed when its iterator is initialized."""
 
-    def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
-        """Returns the features and labels of a batch."""
+    def decode(self, *rows: Any) -> tuple[dict[str, Any], Any]:
+        """Returns the features and labels of a batch, which is one tensor or several."""
 
     def examine(self) -> None:
         """Raises what is wrong with the rows from the position on, if that can be found out."""
@@ -149,12 +149,11 @@ class RangeSource:
         decoder = self._decoder
         if decoder is None:
             return batches(lambda: read_ranges(self._reader, self._ledger), errors, size), {}
-        blocks = errors.blocks(lambda: read_ranges(self._reader, self._ledger, read=decoder.read), decoder.spec)
-        return decoder.batches(blocks, size), {}
+        return decoder.batches(lambda: read_ranges(self._reader, self._ledger, read=decoder.read), errors, size), {}
 
-    def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
+    def decode(self, *rows: Any) -> tuple[dict[str, Any], Any]:
         """See Source."""
-        return self.columns.decode(rows) if self._decoder is None else self.columns.chosen(self._decoder.decode(rows))
+        return self.columns.chosen(self._decoder.decode(*rows)) if self._decoder else self.columns.decode(*rows)
 
     def examine(self) -> None:
         """See Source."""
@@ -248,9 +247,9 @@ class StreamSource(_CountedSource):
         """See Source."""
         return batches(self._blocks, errors, size), {}
 
-    def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
+    def decode(self, *rows: Any) -> tuple[dict[str, Any], Any]:
         """See Source."""
-        return self.columns.decode(rows)
+        return self.columns.decode(*rows)
 
     def examine(self) -> None:
         """See Source."""
@@ -284,9 +283,9 @@ class ExampleSource(_CountedSource):
         records = tf_record_dataset(self._files).repeat(self._epochs).skip(skip)
         return records.batch(size), {skip: lambda: self._trained}
 
-    def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
+    def decode(self, *rows: Any) -> tuple[dict[str, Any], Any]:
         """See Source."""
-        return self.columns.parse(rows)
+        return self.columns.parse(*rows)
 
     def examine(self) -> None:
         """See Source."""

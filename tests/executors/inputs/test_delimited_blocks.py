@@ -175,8 +175,8 @@ def read(dataset: Any) -> tuple[list[Any], Any]:
 def both_ways(reader: Any, size: int, shard: int, batch_size: int) -> Iterator[tuple[list[Any], Any]]:
     decoder = BlockDecoder(FIELDS)
     ledgers = [ShardLedger(size, shard, 2) for _ in range(2)]
-    blocks = ReaderErrors().blocks(lambda: read_ranges(reader, ledgers[0], read=decoder.read), decoder.spec)
-    yield read(decoder.batches(blocks, batch_size).map(decoder.decode, tf.data.AUTOTUNE))
+    columns = decoder.batches(lambda: read_ranges(reader, ledgers[0], read=decoder.read), ReaderErrors(), batch_size)
+    yield read(columns.map(decoder.decode, tf.data.AUTOTUNE))
     rows = batches(lambda: read_ranges(reader, ledgers[1]), ReaderErrors(), batch_size)
     yield read(rows.map(lambda rows: decode(rows, FIELDS), tf.data.AUTOTUNE))
     assert ledgers[0].to_json() == ledgers[1].to_json()
