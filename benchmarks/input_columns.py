@@ -190,7 +190,8 @@ class Data:
 
         def blocks() -> Iterator[Any]:
             # A shard is ten batches, as a conf's is.
-            return read_ranges(reader, ShardLedger(size, 10 * BATCH_SIZE, 1), read=decoder.read)
+            ledger = ShardLedger(size, 10 * BATCH_SIZE, 1)
+            return read_ranges(reader, ledger, threads=decoder.threads, read=decoder.read)
 
         batches = decoder.batches(blocks, ReaderErrors(), BATCH_SIZE)
         return batches.map(decoder.decode, tf.data.AUTOTUNE).prefetch(4)

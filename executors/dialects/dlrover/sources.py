@@ -149,7 +149,11 @@ class RangeSource:
         decoder = self._decoder
         if decoder is None:
             return batches(lambda: read_ranges(self._reader, self._ledger), errors, size), {}
-        return decoder.batches(lambda: read_ranges(self._reader, self._ledger, read=decoder.read), errors, size), {}
+
+        def blocks() -> Iterator[Any]:
+            return read_ranges(self._reader, self._ledger, threads=decoder.threads, read=decoder.read)
+
+        return decoder.batches(blocks, errors, size), {}
 
     def decode(self, *rows: Any) -> tuple[dict[str, Any], Any]:
         """See Source."""
