@@ -31,7 +31,8 @@ _MOST_REFUSED = 4  # after so many, the rest will be alike; with pyarrow 10, a r
 # TensorFlow 2.15 refuses longer texts for floats, 2.21 takes them.
 _LONGEST_FLOAT = None if tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 21) else 31
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # Arrow leaves one out at a block's beginning
-_QUOTE, _LINE_END, _ZERO, _X, _SMALL_LETTER = b'"\n0x '
+_QUOTE, _LINE_END, _ZERO = b'"\n0'
+_PART_BYTES = 1 << 15
 
 
 class BlockDecoder:
@@ -107,6 +108,8 @@ class BlockDecoder:
           text: The rows, with "\n" between them; empty lines are none.
           count: How many there are.
         """
+        if not text.endswith(b"\n"):
+            text += b"\n"
         if count == 0 or not self._is_plain(text):
             return None
         read = pyarrow.csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(text) + 1)
@@ -148,7 +151,7 @@ class BlockDecoder:
         """Returns whether Arrow divides the text into the same fields, or fails, and reads no integers as others."""
         if b"\r" in text or text.startswith(_BYTE_ORDER_MARK) or len(text) > _MOST_BYTES:
             return False
-        data: Any = np.frombuffer(b"\n" + text + b"\n", np.uint8)
+        data: Any = np.frombuffer(text, np.uint8)
         if self._has_integers and (b"x" in text or b"X" in text) and _has_hexadecimals(data):
             return False
         if self._has_floats and _LONGEST_FLOAT and _longest_field(data, ord(self._delim)) > _LONGEST_FLOAT:
@@ -158,22 +161,37 @@ class BlockDecoder:
 
 def _has_hexadecimals(data: Any) -> bool:
     """Returns whether there is "0x" somewhere."""
-    places = np.flatnonzero((data | _SMALL_LETTER) == _X)
-    return bool((data[places - 1] == _ZERO).any())
+    return bool((data[_places(data, *b"xX") - 1] == _ZERO).any())
 
 
 def _longest_field(data: Any, delim: int) -> int:
     """Returns the length of the longest field, if none has a separator in it."""
-    return int(np.diff(np.flatnonzero((data == delim) | (data == _LINE_END))).max()) - 1
+    return int(np.diff(_places(data, delim, _LINE_END), prepend=-1).max()) - 1
 
 
 def _has_plain_quotes(data: Any, delim: int) -> bool:
     """Returns whether quotes are at the begin and the end of fields only, so that none is doubled."""
-    quotes = np.flatnonzero(data == _QUOTE)
-    before, after = data[quotes[::2] - 1], data[quotes[1::2] + 1]
+    quotes = _places(data, _QUOTE)
+    before, after = data[quotes[::2] - 1], data[quotes[1::2] + 1]  # before the first byte is the last, a line end
     return len(before) == len(after) and all(
         bool(((around == delim) | (around == _LINE_END)).all()) for around in (before, after)
     )
+
+
+def _places(data: Any, *marks: int) -> Any:
+    """Returns where one of the marks is.
+
+    It looks at a part at a time: arrays of the whole block's length, which the cache does not hold, take four times as
+    long when several threads make them.
+    """
+    found = []
+    for start in range(0, len(data), _PART_BYTES):
+        part = data[start : start + _PART_BYTES]
+        is_mark = part == marks[0]
+        for mark in marks[1:]:
+            is_mark |= part == mark
+        found.append(np.flatnonzero(is_mark) + start)
+    return np.concatenate(found)
 
 
 def _filled(column: Any, default: Any) -> Any:

@@ -106,7 +106,7 @@ class LineFile:
         while more and (line_end := block.rfind(_LINE_END, begin, stop)) >= 0:
             more -= stop - line_end > 1
             stop = line_end
-        return block[begin:stop]
+        return block[begin : stop + 1]
 
     def _read(self, start: int, end: int) -> bytes:
         """Returns the lines from the last kept place before the range to the first one after it."""

@@ -222,7 +222,7 @@ def test_rows_of_several_files_come_in_their_order(tmp_path: pathlib.Path) -> No
 
     assert error is None
     assert found == wanted
-    assert reader.read_text(0, 3000) == b"\n".join(ROWS)
+    assert list(filter(None, (reader.read_text(0, 3000) or b"").split(b"\n"))) == ROWS
 
 
 def test_data_that_arrow_keeps_refusing_is_left_to_decode_csv(tmp_path: pathlib.Path) -> None:
