@@ -152,16 +152,12 @@ class BlockDecoder:
         if b"\r" in text or text.startswith(_BYTE_ORDER_MARK) or len(text) > _MOST_BYTES:
             return False
         data: Any = np.frombuffer(text, np.uint8)
-        if self._has_integers and (b"x" in text or b"X" in text) and _has_hexadecimals(data):
+        exes = [mark for mark in b"xX" if mark in text]
+        if self._has_integers and exes and (data[_places(data, *exes) - 1] == _ZERO).any():  # Arrow takes 0x10 for 16
             return False
         if self._has_floats and _LONGEST_FLOAT and _longest_field(data, ord(self._delim)) > _LONGEST_FLOAT:
             return False
         return b'"' not in text or _has_plain_quotes(data, ord(self._delim))
-
-
-def _has_hexadecimals(data: Any) -> bool:
-    """Returns whether there is "0x" somewhere."""
-    return bool((data[_places(data, *b"xX") - 1] == _ZERO).any())
 
 
 def _longest_field(data: Any, delim: int) -> int:
@@ -184,7 +180,7 @@ def _places(data: Any, *marks: int) -> Any:
     It looks at a part at a time: arrays of the whole block's length, which the cache does not hold, take four times as
     long when several threads make them.
     """
-    found = []
+    found: list[Any] = []
     for start in range(0, len(data), _PART_BYTES):
         part = data[start : start + _PART_BYTES]
         is_mark = part == marks[0]
