@@ -11,12 +11,11 @@ The data are the Chicago taxi trips that come with TFX, drawn anew to 240,000 ro
 - CSV of an ElasticDL model file (`columns` and `sep`), against ElasticDL's: a generator over csv.reader. Both are
   batched, and their columns made numbers by the same mapped function.
 - Both again, against pyarrow's `open_csv` of the same columns of the same file, in batches, each column `to_numpy`.
-  Here two threads decode by Arrow too, and reach 0.65 of it on two cores: of 950 nanoseconds a row on both, 450 are
-  Arrow's own, 100 the search for what decode_csv would read otherwise, 350 the way of the blocks through tf.data into
-  batches (of which copying 18 columns into batches is the most). Tried besides: all columns of a type in one tensor,
-  3 and 8 threads. A model file takes records as vectors of strings, which a user's function makes numbers, and gets
-  0.28: to take such records out of blocks and into batches again is 550 of its 2,200 nanoseconds, the rest goes into
-  18 strings a row, made by Arrow, by Python and by TensorFlow.
+  A conf's rows are decoded by Arrow, too, in two threads, and come to 0.6 to 0.66 of it on two cores. Measured alone, a
+  row takes Arrow 450 nanoseconds, the search for what decode_csv would read otherwise 100 or less, NumPy's arrays 90,
+  and the way of the blocks through tf.data into batches 350; pyarrow is through with it in 650. Tried besides: the
+  columns of a type in one tensor, 1, 3 and 8 threads. A model file takes records, vectors of 18 strings which a user's
+  function makes numbers, and gets 0.3: to take such records out of blocks and to batch them is 600 of 2,200.
 - Parquet by `data_accessor.tf_dataset_factory`, against pyarrow's `iter_batches` of the same columns of the same file
   in the same batches, each column `to_numpy`. Nothing is shuffled on pyarrow's side, and a sparse tensor has indices
   and a shape besides the values. Both sides read with pyarrow's own threads.
