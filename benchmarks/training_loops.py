@@ -52,7 +52,7 @@ _MODEL, _STEPS = "TRAINING_LOOPS_MODEL", "TRAINING_LOOPS_STEPS"  # tell a side's
 
 def main() -> None:
     """Compares the sides and prints the table."""
-    options = arguments(__doc__, pairs=3)
+    options = arguments(__doc__, pairs=7)
     if options.measure:
         _SIDES[options.measure]()
         return

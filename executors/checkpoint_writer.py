@@ -4,8 +4,7 @@ A snapshot is a list of `Value`s. Taking it costs nothing, for TensorFlow's vari
 somebody still holds stays what it was, and the step that updates the variable has to copy it first. So the writing
 thread moves the values to memory of its own before it writes. Training waits for that only where a step is so short
 that it would find values held. That memory is kept from one checkpoint to the next, for the system takes a multiple
-of the time to give out new memory as it takes to copy: the price is one more copy of the variables. The writing
-itself yields to the training where both want the same processor.
+of the time to give out new memory as it takes to copy: the price is one more copy of the variables.
 
 Files are in the format of `tf.train.Checkpoint` and `tf.compat.v1.train.Saver`.
 """
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -28,7 +26,6 @@ from .errors import CheckpointError
 from .profile_shares import PAUSE, WRITE
 
 _KEPT_FROM = 1 << 20  # bytes; copying less is not worth memory of its own
-_NICENESS = 10
 _LONG_STEP = 4  # times as long as copying: then the values are free again when the gradients are there
 _CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current")
 
@@ -119,8 +116,6 @@ class BackgroundWriter:
                 mine = self._taken(values)
                 self._copying = time.perf_counter() - begin
                 self._copied.set()
-                with contextlib.suppress(AttributeError, OSError):  # where threads have no priority of their own
-                    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
                 write(prefix, mine)
                 then()
         except Exception as error:

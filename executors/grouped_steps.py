@@ -10,7 +10,7 @@ A callback that looks at the model after each batch would find it ahead: see `ba
 
 Usage, for a compiled model of Keras 2 or 3:
 
-    grouped = GroupedSteps(model, Fixed(Way.of(model), 16))
+    grouped = GroupedSteps(model, Brief(Way.of(model)))
     with grouped.in_fit():
         model.fit(dataset, callbacks=[grouped.epochs(), …])
 """
@@ -22,7 +22,7 @@ import dataclasses
 import importlib
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -63,19 +63,31 @@ class Plan(Protocol):
         """Takes note that a step cannot be computed that way; it was computed in the model's own."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Fixed:
-    """The plan of groups that are all the same."""
+@dataclasses.dataclass
+class Brief:
+    """The plan of groups that are larger the shorter a step is, so that nothing has to wait long for a group's end.
+
+    Attributes:
+      way: How all are computed.
+      size: Steps of the next one.
+    """
+
+    _SECONDS: ClassVar[float] = 0.1  # that a group may take
+    _MOST: ClassVar[int] = 64  # steps; more were no faster (benchmarks/training_loops.py)
 
     way: Way
-    size: int
+    size: int = 1
 
     def next_group(self) -> tuple[Way, int]:
-        """Returns what was given."""
+        """Returns the way and the size."""
         return self.way, self.size
 
     def took(self, steps: int, seconds: float) -> None:
-        """Does not matter."""
+        """Doubles the size, or halves it."""
+        if seconds > self._SECONDS:
+            self.size = max(1, self.size // 2)
+        elif steps == self.size and seconds < self._SECONDS / 2:
+            self.size = min(2 * self.size, self._MOST)
 
     def refused(self, way: Way, error: Exception) -> None:
         """Cannot be."""

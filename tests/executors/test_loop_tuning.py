@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from generic_trainer import FnArgs, InputError, TrainingOptions
 from generic_trainer.executors import loop_tuning
-from generic_trainer.executors.grouped_steps import Fixed, GroupedSteps, Way
+from generic_trainer.executors.grouped_steps import Brief, GroupedSteps, Way
 from generic_trainer.executors.loop_trial import SIZES
 from generic_trainer.executors.training_run import train
 
@@ -95,19 +95,33 @@ def test_a_callback_that_looks_at_each_batch_finds_the_model_there(keras: Any, t
 
 
 def test_a_group_ends_where_the_loop_has_something_to_do(keras: Any) -> None:
-    class Noting(Fixed):
+    class Noting(Brief):
         def took(self, steps: int, seconds: float) -> None:
             groups.append(steps)
 
     groups: list[int] = []
     model = compiled(keras)
-    grouped = GroupedSteps(model, Noting(Way.of(model), 16), room=lambda: 20 - int(model.optimizer.iterations) % 20)
+    grouped = GroupedSteps(
+        model, Noting(Way.of(model), size=16), room=lambda: 20 - int(model.optimizer.iterations) % 20
+    )
     with grouped.in_fit():
         model.fit(data().take(50), epochs=2, callbacks=[grouped.epochs()], verbose=0)
     model.fit(data().take(3), verbose=0)
 
     # Something is due after 20, 40, 60 and 80 steps, an epoch has 50; the last group is not followed by another.
     assert groups == [16, 4, 16, 4, 10, 10, 16, 4, 16]
+
+
+def test_groups_grow_as_long_as_they_are_brief() -> None:
+    plan = Brief(Way())
+    sizes = []
+    for seconds in (9.0, *[0.001] * 8, 0.07, 0.2, 0.2, 0.01):  # the first compiles
+        _, size = plan.next_group()
+        plan.took(size, seconds)
+        sizes.append(plan.size)
+    assert sizes == [1, 2, 4, 8, 16, 32, 64, 64, 64, 64, 32, 16, 32]
+    plan.took(3, 0.001)  # the last group of an epoch says nothing of larger ones
+    assert plan.size == 32
 
 
 def test_without_a_keras_fit_there_is_nothing_to_tune() -> None:

@@ -17,13 +17,12 @@ from ...batch_watchers import batch_watcher
 from ...checkpoints import AsyncCheckpoints
 from ...errors import InputError
 from ...fn_args import FnArgs
-from ...grouped_steps import Fixed, GroupedSteps, Way
+from ...grouped_steps import Brief, GroupedSteps, Way
 from ...loop_tuning import plan_for
 from .job import Job
 from .options import ElasticDLOptions
 
 CHECKPOINT_NAME = "version"
-GROUP = 16  # steps; more were no faster (benchmarks/training_loops.py)
 _ENDLESS = 2**31  # epochs, which max_step cuts off
 
 
@@ -222,7 +221,7 @@ def fit(
     callbacks = [schedule, *callbacks]
     with contextlib.ExitStack() as stack:
         if not batch_watcher(callbacks):
-            grouped = GroupedSteps(job, plan_for(job) or Fixed(Way.of(job), GROUP), schedule.room)
+            grouped = GroupedSteps(job, plan_for(job) or Brief(Way.of(job)), schedule.room)
             stack.enter_context(grouped.in_fit())
             callbacks = [grouped.epochs(), *callbacks]
         epochs = options.num_epochs if options.num_epochs > 0 else _ENDLESS
