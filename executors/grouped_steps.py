@@ -96,17 +96,20 @@ class Brief:
 class GroupedSteps:
     """A train function that runs several steps at a time."""
 
-    def __init__(self, model: Any, plan: Plan, room: Callable[[], int] | None = None) -> None:
+    def __init__(self, model: Any, plan: Plan, room: Callable[[], int] | None = None, counts_end: bool = True) -> None:
         """Makes the function; nothing is traced yet.
 
         Args:
           model: Compiled; of Keras 2 or 3.
           plan: Decides on the groups.
           room: Says before each group how many steps it may have at most, for reasons of the loop.
+          counts_end: Whether a step is run at the end of the data, too, as Keras does. It gets no batch, but what in it
+            needs none is done: Adam counts it.
         """
         self._model = model
         self._plan = plan
         self._room = room
+        self._counts_end = counts_end
         self._own = Way.of(model)
         self._functions = {self._own: _Functions(model, self._own)}
         self._instead: Any = None
@@ -204,8 +207,7 @@ class GroupedSteps:
             count, self._logs = self._functions[way].run(iterator, tf.constant(max(1, most)))
             self._left = self._steps = int(count)
         if not self._left:
-            # Without groups Keras runs a step that gets no batch, and what in it needs none is done: Adam counts it.
-            self._logs = self._functions[self._own].single(iterator)
+            self._logs = self._functions[self._own].single(iterator) if self._counts_end else iterator.get_next()
             self._left = self._steps = 1
 
     def _prove(self, way: Way, iterator: Any) -> int:

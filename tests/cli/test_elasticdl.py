@@ -309,6 +309,11 @@ def test_an_interrupted_job_goes_on_where_its_last_checkpoint_was(
     # Ten batches an epoch, the last one of six records: none was left out and none trained twice.
     steps = {int(path.stem.removeprefix("version-")) for path in (tmp_path / "c").glob("*.index")}
     assert steps == {*range(every, 80, every), 80}
+    import tensorflow as tf
+
+    values = tf.train.load_checkpoint(str(tmp_path / "c" / "version-80"))
+    [updates] = [name for name in values.get_variable_to_shape_map() if "iteration" in name.rpartition("/.ATTR")[0]]
+    assert values.get_tensor(updates) == 80
 
 
 @pytest.mark.parametrize(

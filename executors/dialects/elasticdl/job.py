@@ -54,12 +54,10 @@ class Job(tf.keras.Model):  # type: ignore[misc]
             loss = self._loss(labels, outputs)
         variables = self.inner.trainable_variables
         gradients = tape.gradient(loss, variables)
-        # At the end of the data Keras runs a step that gets no batch: what does not wait for one would count it.
-        with tf.control_dependencies([loss]):
-            self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
-            self.step.assign_add(1)
-            first_nan = tf.logical_and(tf.math.is_nan(loss), self.nan_step < 0)
-            self.nan_step.assign(tf.where(first_nan, self.step, self.nan_step))
+        self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        self.step.assign_add(1)
+        first_nan = tf.logical_and(tf.math.is_nan(loss), self.nan_step < 0)
+        self.nan_step.assign(tf.where(first_nan, self.step, self.nan_step))
         self._mean_loss.update_state(loss, sample_weight=batch_size(outputs))
         return {"loss": self._mean_loss.result()}
 

@@ -1,11 +1,11 @@
 """Trains an ElasticDL model file by Keras's `fit`, with ElasticDL's evaluations, checkpoints and limits.
 
-Between two of these, steps are run in groups (`grouped_steps.py`), unless a callback of the file's looks at each batch.
+Between two of these, steps are run in groups (`grouped_steps.py`), or one by one if a callback of the
+file's looks at each batch.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 from typing import Any
@@ -219,11 +219,14 @@ def fit(
     if 0 < options.max_step <= int(job.step.numpy()):
         return
     callbacks = [schedule, *callbacks]
-    with contextlib.ExitStack() as stack:
-        if not batch_watcher(callbacks):
-            grouped = GroupedSteps(job, plan_for(job) or Brief(Way.of(job)), schedule.room)
-            stack.enter_context(grouped.in_fit())
-            callbacks = [grouped.epochs(), *callbacks]
+    plan, room = Brief(Way.of(job)), schedule.room
+    if batch_watcher(callbacks):
+        room = _one
+    else:
+        plan = plan_for(job) or plan
+    grouped = GroupedSteps(job, plan, room, counts_end=False)
+    callbacks = [grouped.epochs(), *callbacks]
+    with grouped.in_fit():
         epochs = options.num_epochs if options.num_epochs > 0 else _ENDLESS
         if batch:
             rest = training.skip(batch)
@@ -232,3 +235,7 @@ def fit(
             epoch += 1
         if epoch < epochs and not (0 < options.max_step <= int(job.step.numpy())):
             job.fit(training, initial_epoch=epoch, epochs=epochs, callbacks=callbacks, verbose=0)
+
+
+def _one() -> int:
+    return 1
