@@ -70,13 +70,7 @@ def _csv_rows(data: Data, options: Any) -> list[pairs.Row]:
             ("CSV by columns, a conf's", generator, conf, data.speed(data.lines(), some), 20),
             ("CSV by columns, a model file's", csv_reader, model_file, data.speed(data.csv_reader(), some), 20),
             (f"CSV by index ranges, {count} columns of a conf", arrow, conf, data.arrow_csv_speed, 0.7),
-            (
-                f"CSV, {len(data.columns)} columns as records of a model file",
-                arrow,
-                model_file,
-                data.arrow_csv_speed,
-                0.7,
-            ),
+            (f"CSV, {count} columns as records of a model file", arrow, model_file, data.arrow_csv_speed, 0.7),
         )
     ]
 

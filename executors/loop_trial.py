@@ -86,9 +86,8 @@ class LoopTrial:
         self._round = -1
 
     def report(self) -> dict[str, Any]:
-        """Returns the outcome for the run's record."""
-        if self.choice is None:
-            return {"left": "the training ended before the trial did; give it more steps, or leave it out"}
+        """Returns the outcome, once there is one, for the run's record."""
+        assert self.choice is not None
         way, size = self.choice
         base = self.speeds[self._own, 1] if way == self._own else self.speeds[self._own, _BLOCK]
         report: dict[str, Any] = {

@@ -33,6 +33,7 @@ from .keras_version import KERAS_PACKAGES
 
 OFF, EXACT, ANY = "off", "exact", "any"
 CHOICES = (OFF, EXACT, ANY)
+_UNDECIDED = "the training ended before the trial did; give it more steps, or leave it out"
 _current: list[_Tuner] = []
 
 
@@ -84,7 +85,8 @@ class _Tuner:
         """Returns what was found, and says what was not."""
         fits = []
         for name, found in self._fits:
-            outcome = {"left": found} if isinstance(found, str) else found.report()
+            left = found if isinstance(found, str) else _UNDECIDED if found.choice is None else ""
+            outcome = {"left": left} if left else found.report()
             if "left" in outcome:
                 logging.warning("tune_loop=%s: %s is as it was: %s.", self._choice, name, outcome["left"])
             fits.append({"model": name, **outcome})

@@ -69,9 +69,8 @@ class ThreadTrial:
             self._decide()
 
     def report(self) -> dict[str, Any]:
-        """Returns the outcome for the run's record."""
-        if self.choice is None:
-            return {"left": "the training ended before the trial did; give it more steps, or leave it out"}
+        """Returns the outcome, once there is one, for the run's record."""
+        assert self.choice is not None
         return {
             "threads": _NAMES[self.choice],
             "times": round(self.speeds[self.choice] / self.speeds[_POOL], 2),
