@@ -28,8 +28,8 @@ DEMO := run --data $(DEMO_DATA) --module-file module_files/taxi_keras.py --label
 LINKED := build/linked
 # Two at a time: most tests wait for a process that imports TensorFlow on one core. A file's tests share their fixtures;
 # the files come in the order that tests/conftest.py gives them, not in that of xdist, which begins with those of most
-# tests, the quick ones.
-PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder
+# tests, the quick ones. A process that crashes is not replaced: xdist 3.8 would wait for ever for the new one's tests.
+PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
 .PHONY: help setup demo test test-fast test-legacy bench bench-gpu lint style types lock wheel clean
 

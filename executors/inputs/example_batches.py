@@ -1,6 +1,7 @@
 """tf.Examples as Arrow record batches, decoded in several threads, in the order of the records.
 
-The decoder is tfx_bsl's, written in C++. It lets other threads run meanwhile, so a few batches are decoded ahead.
+The decoder is tfx_bsl's, written in C++. It lets other threads run meanwhile, so a few batches are decoded ahead; by
+a decoder for each thread, because it holds the columns that it is building.
 
 Usage:
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import os
+import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -42,10 +44,17 @@ def arrow_batches(
     """
     from tfx_bsl.coders import example_coder
 
-    decoder = example_coder.ExamplesToRecordBatchDecoder(None if schema is None else schema.SerializeToString())
+    columns = None if schema is None else schema.SerializeToString()
+    own = threading.local()
+
+    def decode(batch: Any) -> pa.RecordBatch:
+        if not hasattr(own, "decoder"):
+            own.decoder = example_coder.ExamplesToRecordBatchDecoder(columns)
+        return own.decoder.DecodeBatch(batch)
+
     records = record_batches(files, options).prefetch(tf.data.AUTOTUNE).as_numpy_iterator()
     try:
-        yield from _in_threads(decoder.DecodeBatch, records)
+        yield from _in_threads(decode, records)
     except tf.errors.DataLossError as error:
         damage = _damage(files)
         if damage is None:

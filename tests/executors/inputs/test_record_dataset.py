@@ -239,6 +239,16 @@ class TestRecordBatches:
         assert len(ours) == 29  # 2 * 100 / 7, rounded up
         assert ours == list(tf_example_record.TFExampleRecord([pattern], schema=schema).RecordBatches(options))
 
+    def test_threads_share_no_decoder(self, tmp_path: pathlib.Path) -> None:
+        """tfx_bsl's decoder crashes the process, or gives other values, when two threads use one."""
+        pattern = write(tmp_path / "many", (5000, 5000))
+        schema = schema_of('feature { name: "id" type: INT } feature { name: "tags" type: BYTES }')
+        options = RecordBatchesOptions(25, num_epochs=5, shuffle=False)
+
+        ours = list(ACCESSOR.record_batch_factory([pattern], options, schema))
+
+        assert ours == list(tf_example_record.TFExampleRecord([pattern], schema=schema).RecordBatches(options))
+
     def test_one_may_stop_before_the_end(self, pattern: str) -> None:
         endless = ACCESSOR.record_batch_factory([pattern], RecordBatchesOptions(3, shuffle=False))
 
