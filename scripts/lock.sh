@@ -18,9 +18,9 @@ compile() {
         --override "requirements/$overrides.txt" --output-file "requirements/$lane.txt" "$@"
 }
 
-compile py310 3.10 2_28 overrides --extra dev --extra estimator --extra kfp "$@"
-compile py311 3.11 2_28 overrides --extra dev --extra estimator --extra kfp "$@"
-compile py312 3.12 2_40 overrides --extra dev --extra estimator --extra kfp "$@"
-compile py313 3.13 2_40 overrides --extra dev --extra estimator --extra kfp "$@"
+compile py310 3.10 2_28 overrides --extra dev --extra estimator --extra kfp --extra ray "$@"
+compile py311 3.11 2_28 overrides --extra dev --extra estimator --extra kfp --extra ray "$@"
+compile py312 3.12 2_40 overrides --extra dev --extra estimator --extra kfp --extra ray "$@"
+compile py313 3.13 2_40 overrides --extra dev --extra estimator --extra kfp --extra ray "$@"
 # Without kfp: from 2.14 on it wants a newer protobuf than TFX 1.15.1 has.
-compile legacy-py310 3.10 2_28 overrides-legacy --extra dev "$@"
+compile legacy-py310 3.10 2_28 overrides-legacy --extra dev --extra ray "$@"
