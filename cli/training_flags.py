@@ -10,11 +10,9 @@ from typing import Any, TypeVar
 import click
 
 from ..executors.errors import InputError
-from ..executors.options import TrainingOptions
+from ..executors.options import STORED_AS, TrainingOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-_TYPES: dict[str, Any] = {"timeout": float, "seed": int, "input_cache_gb": float}
 
 
 def training_flags(command: Command) -> Command:
@@ -29,7 +27,7 @@ def training_flags(command: Command) -> Command:
             flag = f"--{name.removesuffix('s')}"
             option = click.option(flag, field.name, multiple=True, type=choices or str, help=help_text)
         else:
-            kind = choices or _TYPES.get(field.name, str)
+            kind = choices or STORED_AS.get(field.name, str)
             option = click.option(
                 f"--{name}", default=default, type=kind, help=help_text, show_default=default is not None
             )

@@ -98,6 +98,13 @@ class Trainer(base_component.BaseComponent):
         *,
         dialect: str = "auto",
         engine: str = "local",
+        workers: str = "1",
+        ps: int = 0,
+        cluster_address: str | None = None,
+        cpus_per_worker: float = 1.0,
+        gpus_per_worker: float = 0.0,
+        memory_gb_per_worker: float | None = None,
+        max_failures: int = 3,
         isolate: bool = True,
         keras: str = "auto",
         required_signatures: Sequence[str] = (),
@@ -126,7 +133,14 @@ class Trainer(base_component.BaseComponent):
           custom_config: JSON object passed on as `fn_args.custom_config`.
           custom_executor_spec: Deprecated in TFX; replaces the executor.
           dialect: How the module is written; "auto" decides by what it defines.
-          engine: Where `run_fn` is executed.
+          engine: Where `run_fn` is executed: "local", or by workers on a "ray" cluster.
+          workers: How many train, "N" or "MIN:MAX"; needs a cluster, as the next ones do.
+          ps: How many parameter servers there are beside them.
+          cluster_address: Address of a Ray cluster; default: RAY_ADDRESS, else one on this machine for the run.
+          cpus_per_worker: Processors that each worker gets.
+          gpus_per_worker: GPUs that each worker gets.
+          memory_gb_per_worker: Memory that each worker gets, in 10^9 bytes.
+          max_failures: How often training goes on from its last checkpoint after a worker has failed; -1 for always.
           isolate: Train in a process of its own.
           keras: "auto", "2" or "3".
           required_signatures: Signatures that the model must have.
@@ -160,6 +174,13 @@ class Trainer(base_component.BaseComponent):
         options = TrainingOptions(
             dialect=dialect,
             engine=engine,
+            workers=str(workers),
+            ps=ps,
+            cluster_address=cluster_address,
+            cpus_per_worker=cpus_per_worker,
+            gpus_per_worker=gpus_per_worker,
+            memory_gb_per_worker=memory_gb_per_worker,
+            max_failures=max_failures,
             isolate=isolate,
             keras=keras,
             required_signatures=tuple(required_signatures),

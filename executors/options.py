@@ -19,7 +19,8 @@ from typing import Any
 
 from .errors import InputError, did_you_mean
 
-ENGINES = ("local",)
+LOCAL, RAY = "local", "ray"
+ENGINES = (LOCAL, RAY)
 KERAS_CHOICES = ("auto", "2", "3")
 TUNINGS = ("off", "exact", "any")
 CHECKS = ("parses", "signatures", "loads", "answers", "finite")
@@ -30,7 +31,24 @@ STORED_AS: dict[str, type[int] | type[float]] = {
     "seed": int,
     "profile": int,
     "input_cache_gb": float,
+    "ps": int,
+    "cpus_per_worker": float,
+    "gpus_per_worker": float,
+    "memory_gb_per_worker": float,
+    "max_failures": int,
 }
+_ABOVE_ZERO = ("timeout", "input_cache_gb", "cpus_per_worker", "memory_gb_per_worker")
+_OR_NONE = dict.fromkeys(("timeout", "memory_gb_per_worker"), ", or leave it out")
+_AT_LEAST = {"ps": 0, "gpus_per_worker": 0, "max_failures": -1}
+_ON_A_CLUSTER = (
+    "workers",
+    "ps",
+    "cluster_address",
+    "cpus_per_worker",
+    "gpus_per_worker",
+    "memory_gb_per_worker",
+    "max_failures",
+)
 
 
 def _option(default: Any, help_text: str, choices: Sequence[str] = ()) -> Any:
@@ -46,7 +64,20 @@ class TrainingOptions:
     """
 
     dialect: str = _option("auto", "How the module is written; 'auto' decides by what it defines.")
-    engine: str = _option("local", "Where run_fn is executed.", ENGINES)
+    engine: str = _option(LOCAL, "Where run_fn is executed: on this machine, or by workers on a Ray cluster.", ENGINES)
+    workers: str = _option("1", "How many train, as N, or as MIN:MAX for as many as there are resources for.")
+    ps: int = _option(0, "How many parameter servers there are beside the workers.")
+    cluster_address: str | None = _option(
+        None, "Address of a Ray cluster (default: RAY_ADDRESS, else one that is started for the run on this machine)."
+    )
+    cpus_per_worker: float = _option(1.0, "Processors that each worker and parameter server gets on a cluster.")
+    gpus_per_worker: float = _option(0.0, "GPUs that each worker gets on a cluster.")
+    memory_gb_per_worker: float | None = _option(
+        None, "Memory that each worker gets on a cluster, in 10^9 bytes (default: it is not asked for)."
+    )
+    max_failures: int = _option(
+        3, "How often training on a cluster goes on from its last checkpoint after a worker has failed; -1 for always."
+    )
     isolate: bool = _option(True, "Train in a process of its own, which takes all its memory with it.")
     keras: str = _option("auto", "What tf.keras is for the module: Keras 2 (tf-keras) or 3.", KERAS_CHOICES)
     required_signatures: tuple[str, ...] = _option((), "A signature that the model must have; may be repeated.")
@@ -75,12 +106,35 @@ class TrainingOptions:
                     raise InputError(
                         f"{field.name}={one!r}: choose from {', '.join(choices)}.{did_you_mean(str(one), choices)}"
                     )
-        if self.timeout is not None and not 0 < self.timeout < math.inf:
-            raise InputError(f"timeout={self.timeout!r}: give a number of seconds above 0, or leave it out.")
-        if not 0 < self.input_cache_gb < math.inf:
-            raise InputError(f"input_cache_gb={self.input_cache_gb!r}: give a number above 0.")
+        for name in _ABOVE_ZERO:
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise InputError(f"{name}={value!r}: give a number above 0{_OR_NONE.get(name, '')}.")
+        for name, least in _AT_LEAST.items():
+            value = getattr(self, name)
+            if not least <= value < math.inf:
+                raise InputError(f"{name}={value!r}: give {least} or more.")
         if self.timeout is not None and not self.isolate:
             raise InputError("timeout needs isolate=True: only a process of its own can be ended in time.")
+        if self.engine == LOCAL:
+            for field in dataclasses.fields(self):
+                value = getattr(self, field.name)
+                if field.name in _ON_A_CLUSTER and value != field.default:
+                    raise InputError(f"{field.name}={value!r} needs engine={RAY!r}: {LOCAL!r} is one process.")
+        _ = self.worker_range
+
+    @property
+    def worker_range(self) -> tuple[int, int]:
+        """The least and the most workers.
+
+        Raises:
+          InputError: When `workers` is neither N nor MIN:MAX.
+        """
+        texts = str(self.workers).split(":")
+        numbers = [int(text) if text.isdigit() else 0 for text in texts]
+        if len(numbers) > 2 or not 1 <= numbers[0] <= numbers[-1]:
+            raise InputError(f"workers={self.workers!r}: give a number such as 2, or the least and most, as in 1:4.")
+        return numbers[0], numbers[-1]
 
     def to_exec_properties(self) -> dict[str, str | int | float]:
         """Returns the options that differ from their defaults, as TFX execution properties.
@@ -155,4 +209,9 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "input_cache_gb": float,
     "seed": _parse_integer,
     "profile": _parse_flag,
+    "ps": _parse_integer,
+    "cpus_per_worker": float,
+    "gpus_per_worker": float,
+    "memory_gb_per_worker": float,
+    "max_failures": _parse_integer,
 }

@@ -22,6 +22,14 @@ ALL = TrainingOptions(
     tune_loop="exact",
     input_cache="/data/examples",
     input_cache_gb=2.5,
+    engine="ray",
+    workers="1:4",
+    ps=2,
+    cluster_address="ray://head:10001",
+    cpus_per_worker=0.5,
+    gpus_per_worker=1.0,
+    memory_gb_per_worker=8.0,
+    max_failures=-1,
 )
 
 
@@ -125,6 +133,30 @@ def test_a_timeout_is_a_number_of_seconds_above_zero(timeout: float) -> None:
 def test_the_size_of_the_cache_is_a_number_above_zero(gb: float) -> None:
     with pytest.raises(InputError, match="input_cache_gb"):
         TrainingOptions(input_cache_gb=gb)
+
+
+@pytest.mark.parametrize(("workers", "least_and_most"), [("1", (1, 1)), ("3", (3, 3)), ("2:5", (2, 5)), (4, (4, 4))])
+def test_workers_are_a_number_or_a_range(workers: Any, least_and_most: tuple[int, int]) -> None:
+    assert TrainingOptions(engine="ray", workers=workers).worker_range == least_and_most
+
+
+@pytest.mark.parametrize("workers", ["0", "-1", "4:2", "two", "", "1:", "1:2:3", 1.5])
+def test_other_workers_are_refused(workers: Any) -> None:
+    with pytest.raises(InputError, match="workers="):
+        TrainingOptions(engine="ray", workers=workers)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"ps": -1}, {"cpus_per_worker": 0.0}, {"gpus_per_worker": -1.0}, {"max_failures": -2}]
+)
+def test_a_cluster_of_odd_size_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        TrainingOptions(engine="ray", **wrong)
+
+
+def test_what_only_a_cluster_has_needs_one() -> None:
+    with pytest.raises(InputError, match="workers='2' needs engine='ray'"):
+        TrainingOptions(workers="2")
 
 
 def test_a_timeout_needs_a_process_of_its_own() -> None:
