@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .executors.inputs.device_prefetch import prefetch_to_device
     from .executors.options import TrainingOptions
     from .executors.saved_model import check_saved_model
+    from .executors.strategies import strategy
     from .executors.training_run import train
 
 _HOMES = {
@@ -48,6 +49,7 @@ _HOMES = {
     "check_saved_model": "executors.saved_model",
     "prefetch_to_device": "executors.inputs.device_prefetch",
     "run_as": "executors.dialects",
+    "strategy": "executors.strategies",
     "train": "executors.training_run",
 }
 
@@ -67,6 +69,7 @@ __all__ = [
     "check_saved_model",
     "prefetch_to_device",
     "run_as",
+    "strategy",
     "train",
 ]
 

@@ -34,6 +34,10 @@ class TrainingProcessError(TrainerError):
     exit_code = 1
 
 
+class ProcessDiedError(TrainingProcessError):
+    """A process was killed, or ended, before it could say why; another try may go well."""
+
+
 class CheckpointError(TrainerError):
     """A checkpoint could not be written in the background of the training."""
 

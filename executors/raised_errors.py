@@ -54,7 +54,8 @@ def describe(error: BaseException) -> dict[str, Any]:
         "attributes": {name: value for name, value in vars(error).items() if isinstance(value, _PLAIN)},
         "message": message,
         "notes": [str(note) for note in getattr(error, "__notes__", ())],
-        "traceback": traceback_of(error),
+        # One that came from another process, on its way to a third, has left its own traceback there.
+        "traceback": error.__cause__.text if isinstance(error.__cause__, RemoteTraceback) else traceback_of(error),
     }
 
 

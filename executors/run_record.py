@@ -44,6 +44,7 @@ class RunRecord:
       profile: Where a step's time went, with `--profile`; empty without.
       metrics: {"train": {...}, "eval": {...}}.
       tuning: What `tune_loop` found, model by model; empty when it is off.
+      cluster: Of a run on a cluster: how many workers took part in each try, and what failed; else empty.
       check: The SavedModel check's report.
       error: Type and message of what ended the run, or None.
       path: The record's own file.
@@ -60,6 +61,7 @@ class RunRecord:
     profile: dict[str, Any] = dataclasses.field(default_factory=dict)
     metrics: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
     tuning: dict[str, Any] = dataclasses.field(default_factory=dict)
+    cluster: dict[str, Any] = dataclasses.field(default_factory=dict)
     check: dict[str, Any] = dataclasses.field(default_factory=dict)
     error: dict[str, str] | None = None
     path: str = dataclasses.field(default="", repr=False, compare=False)

@@ -25,14 +25,14 @@ from typing import Any
 from absl import logging
 
 from . import cluster_run, file_io, keras_version, run_record
-from .cluster import EVALUATOR, PS, VARIABLE, ClusterTask, task_from_environment
-from .engines import child_process, fork_server, in_process
+from .cluster import CHIEF, EVALUATOR, PS, VARIABLE, ClusterTask, task_from_environment
+from .engines import child_process, fork_server, in_process, ray
 from .errors import InputError
 from .estimator_use import estimator_use
 from .fn_args import FnArgs
 from .keras_version import KerasChoice
 from .module_source import ModuleSource, find_source
-from .options import TrainingOptions
+from .options import RAY, TrainingOptions
 from .run_record import RunRecord
 from .saved_model import CheckReport, check_saved_model, find_saved_model
 from .schema_file import read_schema
@@ -114,9 +114,9 @@ class _Run:
             with self.record.phase("training"):
                 result = self._run_module(theirs)
             self.record.save()  # tells the cluster, or whoever runs it again after a crash, that training is over
-            if self.task:
+            if self._is_distributed():
                 with self.record.phase("evaluator"):
-                    self._evaluate(self.task, theirs)
+                    self._evaluate(theirs)
             with self.record.phase("check"):
                 self._check(theirs, final, result["op_packages"])
             with self.record.phase("publish"):
@@ -132,15 +132,19 @@ class _Run:
             if not result:
                 cluster_run.require_success(fn_args.model_run_dir)
 
-    def _evaluate(self, task: ClusterTask, theirs: FnArgs) -> None:
+    def _is_distributed(self) -> bool:
+        return self.task is not None or self.options.engine == RAY
+
+    def _evaluate(self, theirs: FnArgs) -> None:
         """Has the trained model evaluated and exported, if that is an evaluator's work in this cluster.
 
         Where the cluster has none, an Estimator gets one now, in a process of its own.
         """
-        if cluster_run.has_evaluator(task, theirs.model_run_dir):
+        if self.task and cluster_run.has_evaluator(self.task, theirs.model_run_dir):
             self.record.metrics |= cluster_run.await_evaluator(theirs.model_run_dir)
-        elif self._shared_name() and find_saved_model(theirs.serving_model_dir) is None:
-            evaluator = ClusterTask(EVALUATOR, 0, task.jobs)
+        elif self._is_estimator() and find_saved_model(theirs.serving_model_dir) is None:
+            # It joins no cluster; that there was one tells it that training is over.
+            evaluator = ClusterTask(EVALUATOR, 0, self.task.jobs if self.task else {CHIEF: ("localhost:1",)})
             dataclasses.replace(self, task=evaluator)._run_module(theirs)
 
     def _shared_name(self) -> str:
@@ -149,9 +153,12 @@ class _Run:
         The evaluator exports to it what the chief publishes. Whatever else trains there has a folder for each task,
         so that workers that all save their model do not write over each other.
         """
-        if self.task is None or not any(estimator_use(file) for file in self.source.files):
+        if self.task is None or not self._is_estimator():
             return ""
         return f"{_STAGING}-{self.task.cluster_id}"
+
+    def _is_estimator(self) -> bool:
+        return any(estimator_use(file) for file in self.source.files)
 
     def _run_module(self, theirs: FnArgs, over: Callable[[], bool] | None = None) -> dict[str, Any]:
         keras = self.keras
@@ -160,7 +167,16 @@ class _Run:
         self.record.keras = dataclasses.asdict(keras)
         request = TrainingRequest(self.source, self.function, theirs, self.options, keras).to_json()
         environment = keras.environment() | ({VARIABLE: self.task.to_tf_config()} if self.task else {})
-        if self.options.isolate:
+        if self.options.engine == RAY and not self.task:
+            result = ray.run(
+                _WORKER,
+                request,
+                self.options,
+                environment=environment,
+                storage=theirs.model_run_dir,
+            )
+            self.record.cluster = result["cluster"]
+        elif self.options.isolate:
             result = child_process.run(
                 _WORKER,
                 request,

@@ -23,7 +23,7 @@ from typing import IO, Any, TypeAlias
 
 from absl import logging
 
-from ..errors import TrainingProcessError
+from ..errors import ProcessDiedError, TrainingProcessError
 from ..raised_errors import rebuild
 from . import fork_server
 
@@ -44,6 +44,7 @@ def run(
     until: Callable[[], bool] | None = None,
     what: str = "",
     forked: bool = False,
+    output: IO[str] | None = None,
 ) -> dict[str, Any]:
     """Starts a fresh process, has it call `execute(request)` of the module `worker`, and waits.
 
@@ -56,13 +57,15 @@ def run(
       prefix: Put before every line that the process prints.
       until: Asked about once a second; when it says True, the process and its children are ended.
       what: What to call the process in messages; the worker's name by default.
+      output: Where what it prints goes; to standard output and error by default.
       forked: Whether to take a process in which TensorFlow is imported already; see `fork_server.py`.
 
     Returns:
       The worker's result; {} when it was ended by `until`.
 
     Raises:
-      TrainingProcessError: When the process ended without a result, or ran out of time.
+      TrainingProcessError: When the process ran out of time.
+      ProcessDiedError: When it ended without a result.
       Exception: What the worker raised: its type where that can be named in this process, the
         nearest base class otherwise, with the worker's traceback as its cause.
     """
@@ -72,7 +75,8 @@ def run(
         with open(files[0], "w", encoding="utf-8") as file:
             json.dump({**request, "sys_path": sys.path}, file)
         hidden = io.StringIO()
-        targets = (hidden, hidden) if quiet else (sys.stdout, sys.stderr)
+        shown = hidden if quiet else output
+        targets = (shown, shown) if shown is not None else (sys.stdout, sys.stderr)
         variables = {**os.environ, **(environment or {})}
         try:
             process = fork_server.start(worker, files, variables, timeout) if forked else None
@@ -88,7 +92,7 @@ def run(
                 answer = json.load(file)
         except FileNotFoundError:
             _write(sys.stderr, hidden.getvalue().encode())
-            raise TrainingProcessError(_ended_without_answer(name, status)) from None
+            raise ProcessDiedError(_ended_without_answer(name, status)) from None
     if status != 0 and "result" in answer:
         logging.warning("The %s process finished, then ended with status %s.", name, status)
     if "error" in answer:

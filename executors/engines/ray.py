@@ -1,0 +1,264 @@
+"""Has a training run by several workers on a Ray cluster, with Ray Train: the extra `ray`.
+
+Ray Train starts the workers, restarts them after a failure and, where it may, goes on with fewer or more of them. A
+process of this machine's drives it; it brings back the chief's result as a worker in one process would.
+
+Usage:
+
+    result = run("generic_trainer.executors.training_worker", request, options, storage=model_run_dir)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from absl import logging
+
+from ..errors import InputError, ProcessDiedError, TrainingProcessError
+from ..module_parcel import pack
+from ..module_source import ModuleSource
+from ..options import TrainingOptions
+from ..raised_errors import rebuild
+from . import child_process
+
+LOCAL_CLUSTER = "local"
+_OBJECT_STORE_BYTES = 200 * 10**6  # of a cluster that is started here; the training's data does not go through it
+_PATHS = (
+    "working_dir",
+    "train_files",
+    "eval_files",
+    "schema_path",
+    "schema_file",
+    "transform_graph_path",
+    "transform_output",
+    "serving_model_dir",
+    "eval_model_dir",
+    "model_run_dir",
+    "base_model",
+    "checkpoint_dir",
+)
+_LOOK_SECONDS = 0.3
+_ANSWER_SECONDS = 10.0  # for a cluster's address to answer
+_ROOM_SECONDS = 300.0  # for a cluster to have enough nodes, as one that scales by itself needs a while
+
+
+def run(
+    worker: str,
+    request: dict[str, Any],
+    options: TrainingOptions,
+    *,
+    environment: Mapping[str, str],
+    storage: str,
+) -> dict[str, Any]:
+    """Has every worker of a cluster call `execute` of the module `worker`, each for its task.
+
+    Args:
+      worker: See `child_process.run`.
+      request: What to hand over: a `TrainingRequest` as JSON values. Its module travels by content.
+      options: How many workers there are, what each gets, and where the cluster is.
+      environment: Variables to add to each worker's environment.
+      storage: Folder that all machines reach, for what Ray Train keeps of a run.
+
+    Returns:
+      The chief's result, with `cluster`: how many workers took part in each try, and what failed.
+
+    Raises:
+      InputError: When Ray is not installed, its cluster does not answer, or has no room for the workers.
+      TrainingProcessError: When workers died more often than `max_failures`.
+      Exception: What the module raised.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise InputError("engine='ray' needs Ray, which is not installed: pip install 'generic-trainer[ray]'.")
+    order = {
+        "worker": worker,
+        "request": {**request, "fn_args": _with_whole_paths(request["fn_args"])},
+        "options": options.to_exec_properties(),
+        "environment": dict(environment),
+        "storage": storage,
+    }
+    variables = {"RAY_TRAIN_V2_ENABLED": "1", "RAY_CHDIR_TO_TRIAL_DIR": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    return child_process.run(
+        __name__, order, environment=variables, timeout=options.timeout, what="training on the Ray cluster"
+    )
+
+
+def execute(order: dict[str, Any]) -> dict[str, Any]:
+    """Drives a run on a cluster, in a process of its own; see `run`."""
+    options = TrainingOptions.from_exec_properties(order["options"])
+    try:
+        import ray
+        from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
+        from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+
+        from .ray_backend import TfConfig
+    except ImportError as error:
+        raise InputError(
+            f"engine='ray': Ray Train cannot be imported ({error}): pip install 'generic-trainer[ray]'. With TFX 1.15 "
+            "and 1.16 it has to be ray[train]<=2.55.1, for later ones want a newer pyarrow."
+        ) from error
+    from .ray_worker import Board, work
+
+    _connect(options)
+    least, most = options.worker_range
+    resources = resources_per_worker(options)
+    require_room(resources, least + options.ps, _ROOM_SECONDS if _address(options) != LOCAL_CLUSTER else 0)
+    board = ray.remote(num_cpus=0)(Board).remote(options.ps)
+    trainer = DataParallelTrainer(
+        work,
+        train_loop_config={
+            "worker": order["worker"],
+            "request": order["request"],
+            "parcel": pack(ModuleSource(**order["request"]["source"])),
+            "environment": order["environment"],
+            "board": board,
+        },
+        backend_config=TfConfig(options.ps),
+        scaling_config=ScalingConfig(
+            num_workers=most + options.ps if least == most else (least + options.ps, most + options.ps),
+            use_gpu=options.gpus_per_worker > 0,
+            resources_per_worker=resources,
+        ),
+        run_config=RunConfig(
+            name="ray",
+            storage_path=order["storage"],
+            failure_config=FailureConfig(max_failures=options.max_failures),
+        ),
+    )
+    failed = None
+    with _lines_shown(board):
+        try:
+            trainer.fit()
+        except TrainingFailedError as error:
+            failed = error
+    summary = ray.get(board.summary.remote())
+    ray.shutdown()
+    return _outcome(summary, failed)
+
+
+@contextlib.contextmanager
+def _lines_shown(board: Any) -> Iterator[None]:
+    """Prints what the workers print, as it comes."""
+    import ray
+
+    over = threading.Event()
+
+    def show() -> None:
+        last = False
+        while not last:
+            last = over.wait(_LOOK_SECONDS)
+            sys.stderr.write(ray.get(board.heard.remote()))
+            sys.stderr.flush()
+
+    thread = threading.Thread(target=show, name="lines of the workers")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _outcome(summary: dict[str, Any], failed: Exception | None) -> dict[str, Any]:
+    """Returns the chief's result, or raises what ended the run."""
+    if summary["verdict"]:
+        raise rebuild(summary["verdict"])
+    tries, failures = summary["tries"], summary["failures"]
+    if failed is not None:
+        if failures:
+            last = failures[-1]
+            error = rebuild(last["error"])
+            raise TrainingProcessError(
+                f"Training was given up after {len(tries)} tries; the last one ended when {last['task']} raised "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        raise ProcessDiedError(f"Training was given up after {len(tries)} tries: {failed}")
+    for failure in failures:
+        logging.warning("%s had failed and training went on: %s", failure["task"], failure["error"]["message"])
+    cluster = {"workers": tries, "failures": [f"{one['task']}: {one['error']['message']}" for one in failures]}
+    return {**summary["result"], "cluster": cluster}
+
+
+def _with_whole_paths(fn_args: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments with paths that mean the same in any working folder."""
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, list):
+            return [whole(one) for one in value]
+        return os.path.abspath(value) if isinstance(value, str) and value and "://" not in value else value
+
+    return fn_args | {name: whole(fn_args[name]) for name in _PATHS}
+
+
+def resources_per_worker(options: TrainingOptions) -> dict[str, float]:
+    """Returns what each worker gets, by Ray's names."""
+    resources = {"CPU": options.cpus_per_worker, "GPU": options.gpus_per_worker}
+    if options.memory_gb_per_worker is not None:
+        resources["memory"] = options.memory_gb_per_worker * 1e9
+    return {name: amount for name, amount in resources.items() if amount}
+
+
+def require_room(resources: Mapping[str, float], workers: int, patience: float) -> None:
+    """Waits until the cluster is large enough for some workers.
+
+    Args:
+      resources: What each worker gets.
+      workers: How many there are at least.
+      patience: Seconds to wait.
+
+    Raises:
+      InputError: When it is not by then; it says what there is.
+    """
+    import ray
+
+    end = time.monotonic() + patience
+    while True:
+        there = ray.cluster_resources()
+        missing = [name for name, amount in resources.items() if there.get(name, 0) < amount * workers]
+        if not missing:
+            return
+        if time.monotonic() >= end:
+            wanted = ", ".join(f"{amount * workers:g} {name}" for name, amount in resources.items())
+            found = ", ".join(f"{there.get(name, 0):g} {name}" for name in resources)
+            raise InputError(
+                f"{workers} workers and parameter servers need {wanted} together; the cluster has {found}. Take fewer "
+                "(workers, ps), or give each less (cpus_per_worker, gpus_per_worker, memory_gb_per_worker)."
+            )
+        logging.log_every_n_seconds(logging.INFO, "Waiting for %s on the cluster.", 30, " and ".join(missing))
+        time.sleep(1)
+
+
+def _address(options: TrainingOptions) -> str:
+    return options.cluster_address or os.environ.get("RAY_ADDRESS") or LOCAL_CLUSTER
+
+
+def _connect(options: TrainingOptions) -> None:
+    """Connects to the cluster, or starts one for as long as this process lives."""
+    import ray
+
+    address = _address(options)
+    if address == LOCAL_CLUSTER:
+        os.environ.pop("RAY_ADDRESS", None)
+        ray.init(LOCAL_CLUSTER, include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES, log_to_driver=False)
+        return
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    if parts.hostname and parts.port:
+        try:
+            socket.create_connection((parts.hostname, parts.port), _ANSWER_SECONDS).close()
+        except OSError as error:
+            raise InputError(
+                f"cluster_address={address!r} does not answer ({error.strerror or error}). Is the cluster's head "
+                "running, and is that its address?"
+            ) from error
+    try:
+        ray.init(address, log_to_driver=False)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise InputError(f"cluster_address={address!r}: {error}") from error

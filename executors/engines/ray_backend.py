@@ -1,0 +1,65 @@
+"""Tells each worker of Ray Train where the others are, by TF_CONFIG. Imported only where Ray is.
+
+Ray's own backend for TensorFlow does the same, but knows no parameter servers, and imports TensorFlow in each worker,
+where it is needed only in the process that the worker starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from typing import Any
+
+import ray
+from ray.train.backend import Backend, BackendConfig
+
+from ..cluster import CHIEF, PS, VARIABLE, WORKER, ClusterTask
+
+
+class TfConfig(BackendConfig):  # type: ignore[misc]
+    """Configures the backend.
+
+    Args:
+      parameter_servers: How many of the workers are parameter servers, the last ones. With those there is a chief, who
+        hands the steps out; without, worker 0 is chief.
+    """
+
+    def __init__(self, parameter_servers: int = 0) -> None:
+        self.parameter_servers = parameter_servers
+
+    @property
+    def backend_cls(self) -> type[Backend]:
+        """The class that does it."""
+        return _TfConfigBackend
+
+
+class _TfConfigBackend(Backend):  # type: ignore[misc]
+    def on_start(self, worker_group: Any, backend_config: TfConfig) -> None:
+        """Called by Ray Train when the workers of a try have started."""
+        addresses = worker_group.execute(_free_address)
+        tasks = tasks_of(addresses, backend_config.parameter_servers)
+        ray.get([worker_group.execute_single_async(rank, _set, task.to_tf_config()) for rank, task in enumerate(tasks)])
+
+
+def tasks_of(addresses: list[str], parameter_servers: int) -> list[ClusterTask]:
+    """Returns the task of each worker, in their order."""
+    training = len(addresses) - parameter_servers
+    if not parameter_servers:
+        return [ClusterTask(WORKER, index, {WORKER: tuple(addresses)}) for index in range(training)]
+    parts = {CHIEF: addresses[:1], WORKER: addresses[1:training], PS: addresses[training:]}
+    jobs = {role: tuple(found) for role, found in parts.items() if found}
+    return [ClusterTask(role, index, jobs) for role, found in jobs.items() for index in range(len(found))]
+
+
+def _free_address() -> str:
+    """Returns this machine's address and a port that is free."""
+    host = ray.util.get_node_ip_address()
+    with contextlib.closing(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)) as probe:
+        probe.bind(("", 0))
+        port = probe.getsockname()[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _set(tf_config: str) -> None:
+    os.environ[VARIABLE] = tf_config

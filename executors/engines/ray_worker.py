@@ -1,0 +1,159 @@
+"""What runs on a Ray cluster: in each worker one task of the training, and one actor that knows of all of them.
+
+Ray Train starts the workers, and starts all of them again when one has failed; `ray_backend.py` tells each where the
+others are. Each has its task done in a process of its own, as everywhere else; see `child_process.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import tempfile
+from typing import Any
+
+from ..cluster import VARIABLE, ClusterTask, task_from_environment
+from ..errors import ProcessDiedError
+from ..module_parcel import unpack
+from ..raised_errors import describe
+from . import child_process
+
+_MODEL_FOLDERS = ("serving_model_dir", "eval_model_dir")
+# Of TensorFlow, when another worker has died or cannot be reached.
+_TRANSIENT = ("UnavailableError", "AbortedError", "CancelledError", "DeadlineExceededError", "InternalError")
+_LASTING = (FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError, IsADirectoryError)
+
+
+class Board:
+    """Where the workers of a run, in all of its tries, tell what became of them: an actor, called with plain values.
+
+    A try begins when its first worker begins, which Ray has start only after it has ended those of the try before.
+    """
+
+    def __init__(self, parameter_servers: int) -> None:
+        self._parameter_servers = parameter_servers
+        self._tries: list[int] = []  # the number of workers in each
+        self._begun: set[int] = set()
+        self._finished: set[int] = set()
+        self._result: dict[str, Any] = {}
+        self._failures: list[dict[str, Any]] = []
+        self._verdict: dict[str, Any] | None = None
+        self._said: list[str] = []
+
+    def begin(self, rank: int, size: int) -> bool:
+        """Notes that a worker begins; returns whether there is anything left to do."""
+        if rank in self._begun or not self._tries:
+            self._begun, self._finished = set(), set()
+            self._tries.append(size - self._parameter_servers)
+        self._begun.add(rank)
+        return self._verdict is None
+
+    def finish(self, rank: int, result: dict[str, Any] | None) -> None:
+        """Notes that a worker has done its part; the chief with a result."""
+        self._finished.add(rank)
+        if result:
+            self._result = result
+
+    def fail(self, what: str, error: dict[str, Any], final: bool) -> None:
+        """Notes that a worker has failed, and whether another try would end the same way."""
+        self._failures.append({"task": what, "error": error})
+        if final and self._verdict is None:
+            self._verdict = error
+
+    def is_over(self, rank: int) -> bool:
+        """Whether a worker may be ended: nobody needs a parameter server any more, or the run has failed for good."""
+        training = self._tries[-1]
+        return self._verdict is not None or (rank >= training and self._finished >= set(range(training)))
+
+    def say(self, text: str) -> None:
+        """Takes what a task prints, whole lines."""
+        self._said.append(text)
+
+    def heard(self) -> str:
+        """Returns what was said since it was last called."""
+        said, self._said = self._said, []
+        return "".join(said)
+
+    def summary(self) -> dict[str, Any]:
+        """Returns what there is to tell at the end."""
+        return {
+            "result": self._result,
+            "verdict": self._verdict,
+            "tries": self._tries,
+            "failures": self._failures,
+        }
+
+
+class _ToBoard(io.TextIOBase):
+    """A file whose lines go to the board."""
+
+    def __init__(self, board: Any) -> None:
+        self._board = board
+
+    def write(self, text: str) -> int:
+        self._board.say.remote(text)
+        return len(text)
+
+
+class WorkerError(RuntimeError):
+    """One worker has failed; what it raised is on the board."""
+
+
+def work(order: dict[str, Any]) -> None:
+    """Does the part of one worker in one try: called by Ray Train in each of them.
+
+    Args:
+      order: `worker`, `request` and `environment` as of `child_process.run`, the `parcel` with the module, and the
+        `board`'s handle.
+
+    Raises:
+      WorkerError: When the task failed.
+    """
+    import ray
+    import ray.train
+
+    board, rank = order["board"], ray.train.get_context().get_world_rank()
+    if not ray.get(board.begin.remote(rank, ray.train.get_context().get_world_size())):
+        return
+    task = task_from_environment()
+    assert task is not None, "ray_backend.py has set it"
+    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+        try:
+            result = child_process.run(
+                order["worker"],
+                request_for(task, order["request"], order["parcel"], scratch),
+                environment={**order["environment"], VARIABLE: task.to_tf_config()},
+                prefix=f"[{task}] ",
+                until=lambda: ray.get(board.is_over.remote(rank)),
+                what=str(task),
+                output=_ToBoard(board),
+            )
+        except Exception as error:
+            ray.get(board.fail.remote(str(task), describe(error), not is_transient(error)))
+            raise WorkerError(f"{task}: {type(error).__name__}: {error}") from None
+    ray.get(board.finish.remote(rank, result if task.is_chief else None))
+
+
+def request_for(task: ClusterTask, request: dict[str, Any], parcel: dict[str, Any], scratch: str) -> dict[str, Any]:
+    """Returns what one task is asked to do: with its place in the cluster, and where it may write.
+
+    A task that is not the chief gets model folders in its own scratch folder: whatever it saves is not published.
+    """
+    fn_args = {**request["fn_args"], "is_chief": task.is_chief}
+    fn_args |= {"worker_index": task.worker_index, "num_workers": task.num_workers}
+    if not task.is_chief:
+        for name in _MODEL_FOLDERS:
+            if fn_args[name]:
+                fn_args[name] = os.path.join(scratch, "model", os.path.basename(fn_args[name].rstrip("/")))
+    source = unpack(parcel, os.path.join(scratch, "code"))
+    return {**request, "fn_args": fn_args, "source": dataclasses.asdict(source)}
+
+
+def is_transient(error: Exception) -> bool:
+    """Returns whether another try, from the last checkpoint on, may go well.
+
+    It may when a process died, when another one could not be reached, and when a file system or the network failed.
+    """
+    if isinstance(error, OSError):
+        return not isinstance(error, _LASTING)
+    return isinstance(error, ProcessDiedError) or type(error).__name__ in _TRANSIENT
