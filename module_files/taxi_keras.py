@@ -26,6 +26,8 @@ import tensorflow_transform as tft
 from absl import logging
 from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
 
+from generic_trainer import strategy
+
 if TYPE_CHECKING:
     from generic_trainer import FnArgs
 
@@ -162,6 +164,7 @@ def make_signatures(
 
 def run_fn(fn_args: FnArgs) -> None:
     """Trains the model, logs to TensorBoard and exports to `fn_args.serving_model_dir`."""
+    distribution = strategy(fn_args)  # of several workers or GPUs, where there are any; TensorFlow wants it first
     config = fn_args.custom_config or {}
     batch_size = config.get("batch_size", BATCH_SIZE)
     if fn_args.seed is not None:
@@ -183,7 +186,8 @@ def run_fn(fn_args: FnArgs) -> None:
     # One pass in a fixed order, so that every validation sees the same examples.
     validation = read(fn_args.eval_files, num_epochs=1, shuffle=False).take(fn_args.eval_steps or -1)
 
-    model = build_model(config.get("learning_rate", LEARNING_RATE))
+    with distribution.scope():
+        model = build_model(config.get("learning_rate", LEARNING_RATE))
     if fn_args.base_model:
         warm_start(model, fn_args.base_model)
     model.fit(

@@ -223,7 +223,7 @@ class CachedRows:
                 for numbers in _parts(table.column("number").to_numpy(), self._rows_at_once(size)):
                     yield tensors.block({name: column.rows_of(numbers) for name, column in self.columns.items()}, size)
 
-        return tensors.dataset(blocks).with_options(pipeline_options(options))
+        return tensors.dataset(blocks).with_options(pipeline_options(options, files=1))
 
     def _rows_at_once(self, batch_size: int) -> int:
         bytes_in_batch = batch_size * sum(column.size for column in self.columns.values()) / self.count
