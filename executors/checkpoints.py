@@ -29,7 +29,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from . import checkpoint_writer
+from . import checkpoint_restoring, checkpoint_writer
 from .checkpoint_writer import BackgroundWriter, Value
 
 
@@ -65,10 +65,14 @@ class AsyncCheckpoints:
         return self._in_background.writer.is_busy
 
     def restore(self) -> str | None:
-        """Restores the last checkpoint; returns its path, or None when there is none."""
+        """Restores the last checkpoint; returns its path, or None when there is none.
+
+        Raises:
+          CheckpointError: When a variable has another shape in it, or is not in it.
+        """
         self.wait()
         if self.latest is not None:
-            self._state.restore(self.latest)
+            checkpoint_restoring.restore(self._state, self.latest)
         return self.latest
 
     def save(self, step: int) -> str:

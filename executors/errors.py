@@ -39,7 +39,7 @@ class ProcessDiedError(TrainingProcessError):
 
 
 class CheckpointError(TrainerError):
-    """A checkpoint could not be written in the background of the training."""
+    """A checkpoint could not be written in the background of the training, or does not fit the one that restores it."""
 
     exit_code = 1
 

@@ -42,7 +42,8 @@ class FnArgs:
       hyperparameters: KerasTuner's configuration as a dict, or None.
       custom_config: What the pipeline's author passed along, or None.
       examples_format: How the example files are encoded; `data_accessor` reads by it.
-      checkpoint_dir: Folder for checkpoints, inside `model_run_dir`.
+      checkpoint_dir: Folder for checkpoints. In a pipeline it is the same at every try of the step with the same code,
+        inputs and arguments, and is deleted when the step has succeeded; otherwise it lies in `model_run_dir`.
       seed: Seed that was asked for; Python, NumPy and TensorFlow are seeded with it. None if not.
       is_chief: Whether this process exports the model. True on one machine.
       worker_index: This worker's number, from 0.

@@ -11,6 +11,7 @@ from typing import Any
 from absl import logging
 
 from .artifacts import Artifact, Artifacts, fn_args_from_artifacts
+from .checkpoint_folders import root_beside
 from .errors import ModuleError
 from .options import TrainingOptions
 from .run_record import RunRecord
@@ -32,8 +33,8 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
     options = TrainingOptions.from_exec_properties(properties)
     fn_args = fn_args_from_artifacts(inputs, outputs, properties)
     module, function = _module_of(properties)
-    record = train(module, fn_args, options, function=function)
     [model], [model_run] = outputs["model"], outputs["model_run"]
+    record = train(module, fn_args, options, function=function, checkpoint_root=root_beside(model_run.uri))
     model_run.set_string_custom_property("run_record", record.path)
     if not record.check:
         logging.info("This task of a cluster has done its part; the chief publishes the model.")

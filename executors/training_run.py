@@ -24,7 +24,9 @@ from typing import Any
 
 from absl import logging
 
-from . import cluster_run, file_io, keras_version, run_record
+from . import checkpoint_folders, cluster_run, file_io, keras_version, run_record
+from .checkpoint_folders import CheckpointFolder
+from .checkpoint_identity import Identity, identity_of
 from .cluster import CHIEF, EVALUATOR, PS, VARIABLE, ClusterTask, task_from_environment
 from .engines import child_process, fork_server, in_process, ray
 from .errors import InputError
@@ -43,7 +45,12 @@ _STAGING = ".staging"
 
 
 def train(
-    module: str, fn_args: FnArgs, options: TrainingOptions | None = None, *, function: str | None = None
+    module: str,
+    fn_args: FnArgs,
+    options: TrainingOptions | None = None,
+    *,
+    function: str | None = None,
+    checkpoint_root: str | None = None,
 ) -> RunRecord:
     """Trains one module and publishes its model.
 
@@ -53,6 +60,8 @@ def train(
         appears under the first only when it is complete and has passed the check.
       options: How to run it.
       function: The name of the function to run, when it is not to be found by the dialect.
+      checkpoint_root: Folder in which the tries of a pipeline's step, each with a model run of its own, find the
+        checkpoints of the last one (see `checkpoint_folders`). By default they lie in the model run.
 
     Returns:
       The run's record, as written to `model_run_dir/run.json`; of a task other than the chief its own.
@@ -74,16 +83,37 @@ def train(
         with record.written_to(fn_args.model_run_dir, cluster_run.record_name(task)):
             with record.phase("inputs"):
                 source = find_source(module, scratch)
-                keras = keras_version.choose(options.keras, source.files)
+                distributed = options.worker_range[1] > 1 or (task is not None and task.num_workers > 1)
+                keras = keras_version.choose(options.keras, source.files, distributed=distributed)
                 if options.isolate:
                     fork_server.prepare(keras.environment())  # imports TensorFlow meanwhile
                 _require_inputs(fn_args)
-            run = _Run(source, keras, function or source.function, options, record, task)
-            if over is not None:
-                run.take_part(fn_args, over)
-            else:
-                run.produce_model(fn_args)
+            function = function or source.function
+            identity = identity_of(fn_args, source, function, options, keras)
+            with _checkpoints(fn_args, identity, checkpoint_root, source, task) as checkpoints:
+                run = _Run(source, keras, function, options, record, task, checkpoints)
+                if over is not None:
+                    run.take_part(fn_args, over)
+                else:
+                    run.produce_model(fn_args)
     return record
+
+
+def _checkpoints(
+    fn_args: FnArgs, identity: Identity, root: str | None, source: ModuleSource, task: ClusterTask | None
+) -> contextlib.AbstractContextManager[CheckpointFolder]:
+    """Returns the folder of checkpoints, to be entered; who has set `checkpoint_dir` looks after it."""
+    logs, is_chief = fn_args.model_run_dir, task is None or task.is_chief
+    if fn_args.checkpoint_dir:
+        return contextlib.nullcontext(CheckpointFolder(fn_args.checkpoint_dir, logs))
+    if root is None:
+        return checkpoint_folders.kept_in_model_run(identity, logs, is_chief)
+    is_estimator = task is None and _is_estimator(source)  # a cluster's tasks know of each other by the model run
+    return checkpoint_folders.kept_beside_outputs(root, identity, logs, is_estimator, is_chief)
+
+
+def _is_estimator(source: ModuleSource) -> bool:
+    return any(estimator_use(file) for file in source.files)
 
 
 def _task(options: TrainingOptions) -> ClusterTask | None:
@@ -105,6 +135,7 @@ class _Run:
     options: TrainingOptions
     record: RunRecord
     task: ClusterTask | None
+    checkpoints: CheckpointFolder
 
     def produce_model(self, fn_args: FnArgs) -> None:
         """Trains, checks and publishes: the whole job on one machine, the chief's in a cluster."""
@@ -223,8 +254,7 @@ class _Run:
         theirs.serving_model_dir = os.path.join(staging, os.path.basename(fn_args.serving_model_dir.rstrip("/")))
         if fn_args.eval_model_dir:
             theirs.eval_model_dir = os.path.join(staging, os.path.basename(fn_args.eval_model_dir.rstrip("/")))
-        if not theirs.checkpoint_dir:
-            theirs.checkpoint_dir = os.path.join(fn_args.model_run_dir, "checkpoints")
+        theirs.checkpoint_dir, theirs.model_run_dir = self.checkpoints.path, self.checkpoints.model_run_dir
         if self.task:
             theirs.is_chief, theirs.num_workers = self.task.is_chief, self.task.num_workers
             theirs.worker_index = self.task.worker_index

@@ -14,6 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from ...batch_watchers import batch_watcher
+from ...checkpoint_restoring import restore
 from ...checkpoints import AsyncCheckpoints
 from ...errors import InputError
 from ...fn_args import FnArgs
@@ -58,7 +59,7 @@ class Checkpoints:
         if finished:
             logging.info("The job of %s had finished; this one starts anew.", latest)
             return
-        self._state.restore(latest).expect_partial()
+        restore(self._state, latest).expect_partial()
         logging.info("Resuming from %s, at step %d.", latest, self._job.step.numpy())
 
     def save(self, epoch: int, batch: int, finished: bool = False) -> None:
