@@ -39,6 +39,7 @@ _KERAS_2_NAMES = re.compile(
     r"|preprocessing\.(text|image\.ImageDataGenerator))\b"
 )
 _KERAS_3_NAMES = re.compile(r"^(tf\.)?keras\.(ops|random|saving\.save_model|tree|distribution|Variable|KerasTensor)\b")
+_FIT_ARGUMENTS = frozenset({"epochs", "steps_per_epoch", "validation_data", "validation_steps", "callbacks"})
 _SAVE_METHODS = ("save", "save_model", "save_weights")
 
 # What Keras 3 says when it is given Keras 2 code, and the other way round.
@@ -101,16 +102,18 @@ class KerasChoice:
         )
 
 
-def choose(option: str, files: Sequence[str]) -> KerasChoice:
+def choose(option: str, files: Sequence[str], *, distributed: bool = False) -> KerasChoice:
     """Decides the Keras version.
 
     Args:
       option: "2", "3", or "auto" to go by the evidence in the source.
       files: The module's source files. Evidence for Keras 2 counts before evidence for Keras 3,
         since `import keras` still gives Keras 3 while `tf.keras` is Keras 2.
+      distributed: Whether several workers train, on which Keras 3 has no `fit`
+        (https://github.com/keras-team/keras/issues/20585).
 
     Raises:
-      InputError: When Keras 3 is asked for on a TensorFlow that has none.
+      InputError: When Keras 3 is asked for on a TensorFlow that has none, or needed for a `fit` on several workers.
     """
     native = _tensorflow_release() >= (2, 16)
     if not native:
@@ -118,15 +121,18 @@ def choose(option: str, files: Sequence[str]) -> KerasChoice:
             release = ".".join(map(str, _tensorflow_release()))
             raise InputError(f"keras='3' needs TensorFlow 2.16 or later; this is {release}.")
         return KerasChoice("2", "tf.keras is Keras 2 before TensorFlow 2.16")
+    fit = next(_fits(files), None) if distributed else None
     if option != "auto":
-        return KerasChoice(option, f"keras={option!r} was asked for")
+        return _able(KerasChoice(option, f"keras={option!r} was asked for"), fit)
     found: dict[str, str] = {}
     for file in files:
         for line, version, what in _evidence(file):
             found.setdefault(version, f"{os.path.basename(file)}, line {line}: {what}")
     for version in ("2", "3"):
         if version in found:
-            return KerasChoice(version, found[version])
+            return _able(KerasChoice(version, found[version]), fit)
+    if fit:
+        return KerasChoice("2", f"{fit}, on several workers, for which Keras 3 has none")
     undecided = "nothing in the source speaks for either"
     # What tf.keras is comes before the variable: importing Transform sets that, often too late to matter.
     if in_use := _version_in_use():
@@ -134,6 +140,27 @@ def choose(option: str, files: Sequence[str]) -> KerasChoice:
     if os.environ.get(VARIABLE, "").lower() in ("1", "true"):
         return KerasChoice("2", f"{VARIABLE} is set, and {undecided}")
     return KerasChoice("3", f"TensorFlow's default, since {undecided}")
+
+
+def _able(choice: KerasChoice, fit: str | None) -> KerasChoice:
+    """Returns the choice, unless it is Keras 3 for a `fit` on several workers."""
+    if choice.version == "3" and fit:
+        raise InputError(
+            f"{fit}: Keras 3 ({choice.reason}) cannot fit a model on several workers (keras-team/keras issue 20585). "
+            "Three ways out: use Keras 2 (tf-keras; keras='2'); or write the steps in a loop of your own under "
+            "generic_trainer.strategy(fn_args), which Keras 3's models can do; or train with one worker, and more GPUs."
+        )
+    return choice
+
+
+def _fits(files: Sequence[str]) -> Iterator[str]:
+    """Yields where a Keras model's `fit` is called: by the model's name, or by arguments that only Keras has."""
+    for file in files:
+        for node in ast.walk(parsed(file)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit":
+                owner = ast.unparse(node.func.value)
+                if "model" in owner.lower() or _FIT_ARGUMENTS & {keyword.arg for keyword in node.keywords}:
+                    yield f"{os.path.basename(file)}, line {node.lineno}: {owner}.fit(…)"
 
 
 def _evidence(path: str) -> Iterator[tuple[int, str, str]]:

@@ -1,0 +1,141 @@
+"""Which digit is this? One training loop for one machine, several GPUs, or several workers.
+
+Keras 3 has no `fit` for several workers; a loop of one's own can train its models there. This one asks
+`generic_trainer.strategy` where it runs, and is otherwise written as for one machine:
+
+* a batch is a *global* batch: the strategy hands each worker its part of it, so that the same batches give
+  the same model, on however many workers;
+* gradients are summed over all workers, and divided by the number of examples in the whole batch;
+* the checkpoint holds the step. Whoever goes on from it, with as many workers as before or with fewer or
+  more, skips the batches that are in the weights already;
+* every worker calls `save` and the export, for reading some kinds of variables takes all of them. What
+  workers other than the chief write is not kept.
+
+    generic-trainer train digits_workers.py --train-files … --train-steps 300 --output out \
+        --engine ray --workers 2
+
+An example has a feature `image` (64 floats from 0 to 16, the 8 x 8 pixels row by row) and an int64
+`label`. `custom_config` may set `learning_rate`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+import tensorflow as tf
+from absl import logging
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
+
+from generic_trainer import AsyncCheckpoints, strategy
+
+if TYPE_CHECKING:
+    from generic_trainer import FnArgs
+
+SCHEMA = """
+feature { name: "image" type: FLOAT presence { min_fraction: 1 } shape { dim { size: 64 } } }
+feature { name: "label" type: INT presence { min_fraction: 1 } shape { dim { size: 1 } } }
+"""
+PIXELS = 64
+WHITE = 16.0
+DIGITS = 10
+HIDDEN_UNITS = 128
+
+LEARNING_RATE = 0.1
+BATCH_SIZE = 32  # of all workers together
+STEPS = 500
+STEPS_PER_CHECKPOINT = 50
+
+
+def build_model() -> keras.Model:
+    """Builds a network that gives a score for each digit."""
+    return keras.Sequential(
+        [
+            keras.Input([PIXELS], name="image"),
+            keras.layers.Rescaling(1 / WHITE),
+            keras.layers.Dense(HIDDEN_UNITS, activation="relu"),
+            keras.layers.Dense(DIGITS),
+        ]
+    )
+
+
+def make_train_step(model: keras.Model, optimizer: keras.Optimizer, distribution: tf.distribute.Strategy) -> Any:
+    """Compiles a step; it takes a batch, which the workers share, and returns the mean loss over all of it."""
+
+    def on_one_worker(features: dict[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
+        replicas = tf.distribute.get_replica_context()
+        examples = replicas.all_reduce("SUM", tf.cast(tf.shape(labels)[0], tf.float32))
+        with tf.GradientTape() as tape:
+            logits = model(features["image"], training=True)
+            loss = tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels[:, 0], logits)) / examples
+        # Keras sums the gradients of all workers when it applies them.
+        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+        return loss
+
+    @tf.function
+    def train_step(batch: Any) -> tf.Tensor:
+        return distribution.reduce("SUM", distribution.run(on_one_worker, args=batch), axis=None)
+
+    return train_step
+
+
+def validate(model: keras.Model, dataset: tf.data.Dataset) -> float:
+    """Computes the accuracy over all examples of a dataset, on each worker for itself."""
+    correct = count = 0
+    for features, labels in dataset:
+        guesses = tf.argmax(model(features["image"]), axis=1)
+        correct += int(tf.math.count_nonzero(guesses == labels[:, 0]))
+        count += len(labels)
+    return correct / count
+
+
+def export(model: keras.Model, serving_model_dir: str) -> None:
+    """Saves the network with `serving_default`: serialized examples in, `probabilities` [batch, 10] out."""
+    spec = {"image": tf.io.FixedLenFeature([PIXELS], tf.float32)}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    def serve(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"probabilities": tf.nn.softmax(model(tf.io.parse_example(examples, spec)["image"]))}
+
+    tf.saved_model.save(model, serving_model_dir, signatures=serve)
+
+
+def run_fn(fn_args: FnArgs) -> dict[str, float]:
+    """Trains from the last checkpoint, if there is one, to the end, and exports."""
+    distribution = strategy(fn_args)
+    seed = fn_args.seed or 0
+    keras.utils.set_random_seed(seed)  # the same on all workers, which begin with the same weights
+    schema = text_format.Parse(SCHEMA, schema_pb2.Schema())
+
+    def read(patterns: list[str], **options: Any) -> tf.data.Dataset:
+        return fn_args.data_accessor.tf_dataset_factory(
+            patterns, TensorFlowDatasetOptions(BATCH_SIZE, label_key="label", **options), schema
+        )
+
+    with distribution.scope():
+        model = build_model()
+        optimizer = keras.optimizers.SGD((fn_args.custom_config or {}).get("learning_rate", LEARNING_RATE))
+        optimizer.build(model.trainable_variables)
+        step = tf.Variable(0, dtype=tf.int64)
+    state = tf.train.Checkpoint(model=model, optimizer=optimizer, step=step)
+    train_step = make_train_step(model, optimizer, distribution)
+    steps = fn_args.train_steps or STEPS
+
+    with AsyncCheckpoints(state, fn_args.checkpoint_dir, max_to_keep=2) as checkpoints:
+        if latest := checkpoints.restore():
+            logging.info("Going on from %s.", latest)
+        begin, loss = int(step.numpy()), tf.constant(float("nan"))
+        batches = read(fn_args.train_files, shuffle_seed=seed).take(steps).skip(begin)
+        for number, batch in enumerate(distribution.experimental_distribute_dataset(batches), begin + 1):
+            loss = train_step(batch)
+            step.assign(number)
+            if number % STEPS_PER_CHECKPOINT == 0 or number == steps:
+                logging.info("Step %d: loss %.4f", number, loss)
+                checkpoints.save(number)
+
+    accuracy = validate(model, read(fn_args.eval_files, num_epochs=1, shuffle=False))
+    logging.info("Accuracy of the evaluation: %.4f", accuracy)
+    export(model, fn_args.serving_model_dir)
+    return {"loss": float(loss), "eval_accuracy": accuracy}
