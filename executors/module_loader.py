@@ -59,13 +59,18 @@ def _only_while_in_use(source: ModuleSource) -> Iterator[None]:
             with contextlib.suppress(ValueError):  # the module may have tidied up sys.path itself
                 sys.path.remove(root)
             sys.path_importer_cache.pop(root, None)
-        for name in set(sys.modules) - before:
-            file = getattr(sys.modules[name], "__file__", None)
-            folders = [] if file else list(getattr(sys.modules[name], "__path__", []))
-            places = [file, *(os.path.join(f"{folder}", "__init__.py") for folder in folders)]
-            if name.partition(".")[0] != OWN_PACKAGE and any(place and is_below(place, own) for place in places):
-                del sys.modules[name]
+        # All are looked at before any goes: the path of a package without __init__.py is asked of the one around it.
+        for name in [name for name in set(sys.modules) - before if _lies_below(name, own)]:
+            del sys.modules[name]
         sys.modules.update(hidden)
+
+
+def _lies_below(name: str, folders: list[str]) -> bool:
+    """Returns whether an imported module is the user's."""
+    file = getattr(sys.modules[name], "__file__", None)
+    packages = [] if file else list(getattr(sys.modules[name], "__path__", []))
+    places = [file, *(os.path.join(f"{package}", "__init__.py") for package in packages)]
+    return name.partition(".")[0] != OWN_PACKAGE and any(place and is_below(place, folders) for place in places)
 
 
 def _names_taken(source: ModuleSource) -> list[str]:

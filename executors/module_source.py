@@ -149,11 +149,12 @@ def _specs(parts: Sequence[str], search: Sequence[str]) -> Iterator[importlib.ma
         if depth == len(parts) or spec.submodule_search_locations is None:
             return
         locations = list(spec.submodule_search_locations)
-        spec = importlib.machinery.PathFinder.find_spec(".".join(parts[: depth + 1]), locations)
+        # Only the last part: below two folders without __init__.py, the whole name wants its parents imported.
+        spec = importlib.machinery.PathFinder.find_spec(parts[depth], locations)
 
 
 def _source(reference: str, path: str, name: str, roots: Sequence[str], function: str | None) -> ModuleSource:
-    files = _files_of_the_user(path, roots)
+    files = _files_of_the_user(path, name, roots)
     digest = hashlib.sha256()
     base = roots[-1]
     for file in files:
@@ -188,14 +189,14 @@ def _has_relative_imports(path: str) -> bool:
     return any(level > 0 for level, _ in imports_in(path))
 
 
-def _files_of_the_user(path: str, roots: Sequence[str]) -> list[str]:
+def _files_of_the_user(path: str, name: str, roots: Sequence[str]) -> list[str]:
     """Follows imports from file to file. Returns the user's files, sorted."""
     importlib.invalidate_caches()
     own = own_folders(roots)
     library = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
     search = [*roots, *(entry for entry in sys.path if not _installed(entry))]
     found: set[str] = set()
-    pending = [path]
+    pending = [path, *_packages_around(path, name, roots[-1])]
     while pending:
         file = pending.pop()
         if file in found:
@@ -218,6 +219,15 @@ def _files_of_the_user(path: str, roots: Sequence[str]) -> list[str]:
                 ):
                     pending.append(origin)
     return sorted(found)
+
+
+def _packages_around(path: str, name: str, top: str) -> list[str]:
+    """Returns the `__init__.py` of the user's packages that a module lies in: importing it imports them first."""
+    folder, around = os.path.dirname(path), []
+    while name.partition(".")[0] not in _NOT_THE_USERS and _below(folder, top):
+        around.append(os.path.join(folder, "__init__.py"))
+        folder = os.path.dirname(folder)
+    return [file for file in around if os.path.exists(file)]
 
 
 def parsed(path: str) -> ast.Module:

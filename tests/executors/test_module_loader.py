@@ -201,6 +201,27 @@ def test_the_fingerprint_covers_the_helpers(kind: str, tmp_path: pathlib.Path) -
     assert fingerprint(reference) != before
 
 
+def test_the_fingerprint_covers_the_packages_around(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    package = tmp_path / "project" / "trainers"
+    package.mkdir(parents=True)
+    for file in (tmp_path / "project" / "__init__.py", package / "__init__.py", package / "taxi.py"):
+        file.write_text("")
+    before = fingerprint("project.trainers.taxi")
+    (package / "__init__.py").write_text("from . import settings\n")  # runs when taxi is imported
+    changed = fingerprint("project.trainers.taxi")
+    (package / "settings.py").write_text("UNITS = 8\n")
+    assert len({before, changed, fingerprint("project.trainers.taxi")}) == 3
+
+
+def test_folders_without_init_import_at_any_depth(tmp_path: pathlib.Path, scratch: str) -> None:
+    (tmp_path / "zoo" / "common").mkdir(parents=True)
+    (tmp_path / "zoo" / "common" / "names.py").write_text("ANSWER = 7\n")
+    (tmp_path / "deep.py").write_text("import zoo.common.names as n\n\ndef run_fn(fn_args):\n    return n.ANSWER\n")
+    assert run(str(tmp_path / "deep.py"), scratch) == 7
+    assert not [name for name in sys.modules if name.partition(".")[0] == "zoo"]
+
+
 def test_the_fingerprint_does_not_depend_on_the_folder(tmp_path: pathlib.Path) -> None:
     code = make_code(tmp_path / "code", IMPORTS["relative"])
     shutil.copytree(code, tmp_path / "elsewhere")
