@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from absl import logging
 
+from .. import file_io
 from ..errors import InputError, ProcessDiedError, TrainingProcessError
 from ..module_parcel import pack
 from ..module_source import ModuleSource
@@ -31,6 +32,7 @@ from ..raised_errors import rebuild
 from . import child_process
 
 LOCAL_CLUSTER = "local"
+_RUN = "ray"  # what Ray Train calls the run, and its folder
 _OBJECT_STORE_BYTES = 200 * 10**6  # of a cluster that is started here; the training's data does not go through it
 _PATHS = (
     "working_dir",
@@ -86,9 +88,14 @@ def run(
         "storage": storage,
     }
     variables = {"RAY_TRAIN_V2_ENABLED": "1", "RAY_CHDIR_TO_TRIAL_DIR": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-    return child_process.run(
-        __name__, order, environment=variables, timeout=options.timeout, what="training on the Ray cluster"
-    )
+    kept_by_ray = os.path.join(storage, _RUN)
+    file_io.rmtree(kept_by_ray)  # of a driver that was killed
+    try:
+        return child_process.run(
+            __name__, order, environment=variables, timeout=options.timeout, what="training on the Ray cluster"
+        )
+    finally:
+        file_io.rmtree(kept_by_ray)
 
 
 def execute(order: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +135,7 @@ def execute(order: dict[str, Any]) -> dict[str, Any]:
             resources_per_worker=resources,
         ),
         run_config=RunConfig(
-            name="ray",
+            name=_RUN,
             storage_path=order["storage"],
             failure_config=FailureConfig(max_failures=options.max_failures),
         ),

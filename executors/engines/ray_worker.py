@@ -27,25 +27,25 @@ _LASTING = (FileNotFoundError, FileExistsError, PermissionError, NotADirectoryEr
 class Board:
     """Where the workers of a run, in all of its tries, tell what became of them: an actor, called with plain values.
 
-    A try begins when its first worker begins, which Ray has start only after it has ended those of the try before.
+    Args:
+      parameter_servers: How many of the workers are that, the last ones.
     """
 
     def __init__(self, parameter_servers: int) -> None:
         self._parameter_servers = parameter_servers
-        self._tries: list[int] = []  # the number of workers in each
-        self._begun: set[int] = set()
+        self._name = ""  # of the try
+        self._tries: list[int] = []  # how many trained in each
         self._finished: set[int] = set()
         self._result: dict[str, Any] = {}
         self._failures: list[dict[str, Any]] = []
         self._verdict: dict[str, Any] | None = None
         self._said: list[str] = []
 
-    def begin(self, rank: int, size: int) -> bool:
-        """Notes that a worker begins; returns whether there is anything left to do."""
-        if rank in self._begun or not self._tries:
-            self._begun, self._finished = set(), set()
+    def begin(self, name: str, size: int) -> bool:
+        """Notes that a worker begins, in a try that has its own name; returns whether there is anything left to do."""
+        if name != self._name:
+            self._name, self._finished = name, set()
             self._tries.append(size - self._parameter_servers)
-        self._begun.add(rank)
         return self._verdict is None
 
     def finish(self, rank: int, result: dict[str, Any] | None) -> None:
@@ -112,11 +112,11 @@ def work(order: dict[str, Any]) -> None:
     import ray
     import ray.train
 
-    board, rank = order["board"], ray.train.get_context().get_world_rank()
-    if not ray.get(board.begin.remote(rank, ray.train.get_context().get_world_size())):
-        return
-    task = task_from_environment()
+    board, context = order["board"], ray.train.get_context()
+    rank, task = context.get_world_rank(), task_from_environment()
     assert task is not None, "ray_backend.py has set it"
+    if not ray.get(board.begin.remote(task.cluster_id, context.get_world_size())):
+        return
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         try:
             result = child_process.run(

@@ -1,0 +1,211 @@
+"""Training by several workers on a Ray cluster that is started for the run on this machine."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import socket
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from generic_trainer.executors.engines.ray_worker import Board, is_transient
+from generic_trainer.executors.errors import ModuleError, ProcessDiedError, TrainingProcessError
+from generic_trainer.executors.module_parcel import pack, unpack
+from generic_trainer.executors.module_source import find_source
+
+ray = pytest.importorskip("ray")
+Command = Callable[..., subprocess.CompletedProcess[str]]
+MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "module_files"
+
+# The example, whose worker 1 is killed at its 75th step, so in the first try only; one of its helpers lies beside it.
+KILLED = """
+    import os
+    import signal
+    import digits_workers
+    from digits_workers import *
+
+    make = digits_workers.make_train_step
+
+    def make_train_step(*arguments):
+        train_step, count = make(*arguments), [0]
+
+        def killing(batch):
+            count[0] += 1
+            if count[0] == 75 and os.environ["TF_CONFIG"].endswith('"index": 1}}'):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return train_step(batch)
+
+        return killing
+
+    def run_fn(fn_args):
+        digits_workers.make_train_step = make_train_step
+        return digits_workers.run_fn(fn_args)
+"""
+
+
+def record_of(output: pathlib.Path) -> dict[str, Any]:
+    return json.loads((output / "model_run" / "run.json").read_text())
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_changes_nothing(
+    command: Command, module: Callable[..., str], digits: Any, tmp_path: pathlib.Path
+) -> None:
+    """Two workers, of which one is killed, come to the loss of one worker on the same global batches."""
+    data = ["--train-files", digits.train, "--eval-files", digits.eval, "--train-steps", 120, "--seed", 1]
+    path = module(KILLED, digits_workers=(MODULES / "digits_workers.py").read_text())
+
+    killed = command("train", path, *data, "--output", tmp_path / "two", "--engine", "ray", "--workers", 2)
+    alone = command("train", MODULES / "digits_workers.py", *data, "--output", tmp_path / "one")
+
+    assert killed.returncode == 0, killed.stderr[-5000:]
+    assert alone.returncode == 0, alone.stderr[-3000:]
+    two, one = record_of(tmp_path / "two"), record_of(tmp_path / "one")
+    assert two["cluster"]["workers"] == [2, 2]
+    assert any("SIGKILL" in failure for failure in two["cluster"]["failures"])
+    assert "[worker 0] " in killed.stderr
+    assert "Going on from" in killed.stderr
+    assert two["metrics"]["train"]["loss"] == pytest.approx(one["metrics"]["train"]["loss"], rel=1e-4)
+    assert two["metrics"]["eval"]["accuracy"] == one["metrics"]["eval"]["accuracy"] > 0.9
+    assert sorted(path.name for path in (tmp_path / "two").iterdir()) == ["model", "model_run"]
+    assert not (tmp_path / "two" / "model_run" / "ray").exists()
+
+
+@pytest.mark.slow
+def test_an_estimator_with_a_parameter_server(command: Command, iris: Any, tmp_path: pathlib.Path) -> None:
+    done = command(
+        *["train", MODULES / "iris_estimator.py", "--train-files", iris.train, "--eval-files", iris.eval],
+        *["--train-steps", 100, "--output", tmp_path, "--seed", 1],
+        *["--engine", "ray", "--workers", 2, "--ps", 1, "--cpus-per-worker", 0.5],
+    )
+
+    assert done.returncode == 0, done.stderr[-5000:]
+    record = record_of(tmp_path)
+    assert record["cluster"] == {"workers": [2], "failures": []}
+    assert record["metrics"]["eval"]["accuracy"] > 0.8
+    assert record["check"]["checks"]["answers"] == "passed"
+
+
+@pytest.mark.slow
+def test_what_the_module_raises_is_raised_at_once(
+    command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    path = module("""
+        def run_fn(fn_args):
+            if fn_args.worker_index == 1:
+                raise KeyError("no such feature")
+            import time
+            time.sleep(600)
+    """)
+
+    done = command(
+        *["train", path, "--train-files", iris.train, "--output", tmp_path],
+        *["--engine", "ray", "--workers", 2, "--keras", "2"],
+    )
+
+    assert done.returncode == 1
+    assert "KeyError: 'no such feature'" in done.stderr
+    assert 'raise KeyError("no such feature")' in done.stderr
+    assert record_of(tmp_path)["error"]["type"] == "KeyError"
+
+
+@pytest.mark.slow
+def test_more_workers_than_the_cluster_has_room_for(command: Command, tiny_module: str, tmp_path: pathlib.Path) -> None:
+    data = tmp_path / "data.tfrecord"
+    data.write_bytes(b"")
+
+    done = command(
+        *["train", tiny_module, "--train-files", data, "--output", tmp_path, "--engine", "ray", "--workers", 1000]
+    )
+
+    assert done.returncode == 2
+    assert "1000 workers and parameter servers need 1000 CPU together; the cluster has " in done.stderr
+
+
+def test_an_address_that_does_not_answer(command: Command, tiny_module: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data.tfrecord").write_bytes(b"")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = command(
+            *["train", tiny_module, "--train-files", tmp_path / "data.tfrecord", "--output", tmp_path / "out"],
+            *["--engine", "ray", "--cluster-address", address],
+        )
+
+    assert done.returncode == 2
+    assert f"cluster_address='{address}' does not answer (Connection refused)" in done.stderr
+
+
+def test_keras_3_is_refused_before_anything_starts(
+    command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    path = module("import keras\ndef run_fn(fn_args):\n    build_model().fit(data, epochs=3)\n")
+
+    done = command("train", path, "--train-files", iris.train, "--output", tmp_path, "--engine", "ray", "--workers", 2)
+
+    assert done.returncode == 2
+    assert "trainer_module.py, line 3: build_model().fit(…): Keras 3 (trainer_module.py, line 1:" in done.stderr
+    assert "Three ways out" in done.stderr
+    assert "Started a local Ray" not in done.stderr
+
+
+def test_a_module_travels_by_content(module: Callable[..., str], tmp_path: pathlib.Path) -> None:
+    path = module("from . import helper\nfrom .parts import layers\n", helper="A = 1\n", **{"parts/__init__": ""})
+    layers = pathlib.Path(path).parent / "parts" / "layers.py"
+    layers.write_text("B = 2\n")
+    source = find_source(path, str(tmp_path / "scratch"))
+
+    parcel = pack(source)
+    assert unpack(parcel, str(tmp_path / "unused")) == source  # the same files lie here: they are used
+    assert not (tmp_path / "unused").exists()
+
+    layers.write_text("B = 3\n")  # as on another machine
+    there = unpack(parcel, str(tmp_path / "there"))
+    again = find_source(there.path, str(tmp_path / "scratch"))
+    assert there.path.startswith(str(tmp_path / "there"))
+    assert again.fingerprint == there.fingerprint == source.fingerprint
+    assert [pathlib.Path(file).read_text() for file in there.files if file.endswith("layers.py")] == ["B = 2\n"]
+
+
+@pytest.mark.parametrize(
+    ("error", "transient"),
+    [
+        (ProcessDiedError("killed"), True),
+        (ConnectionResetError("peer"), True),
+        (OSError(5, "Input/output error"), True),
+        (type("UnavailableError", (Exception,), {})("peer is gone"), True),
+        (FileNotFoundError(2, "No such file"), False),
+        (TrainingProcessError("did not end within timeout"), False),
+        (ModuleError("no dialect"), False),
+        (ValueError("shapes"), False),
+    ],
+)
+def test_what_is_worth_another_try(error: Exception, transient: bool) -> None:
+    assert is_transient(error) is transient
+
+
+def test_parameter_servers_may_go_when_all_that_train_have_ended() -> None:
+    board = Board(1)
+    assert all(board.begin("first", 3) for _ in range(3))
+    board.finish(0, {"metrics": {}})
+    assert not board.is_over(2)
+    board.finish(1, None)
+    assert board.is_over(2)
+    assert not board.is_over(0)
+
+
+def test_a_new_try_begins_anew_and_a_verdict_ends_them_all() -> None:
+    board = Board(0)
+    assert board.begin("first", 2)
+    assert board.begin("first", 2)
+    board.fail("worker 1", {"message": "killed"}, False)
+    assert board.begin("second", 1)
+    assert not board.is_over(0)
+    board.fail("worker 0", {"message": "wrong"}, True)
+    assert board.is_over(0)
+    assert not board.begin("third", 1)
+    assert board.summary()["tries"] == [2, 1, 1]
+    assert board.summary()["verdict"] == {"message": "wrong"}
