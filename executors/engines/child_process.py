@@ -27,6 +27,7 @@ from ..errors import ProcessDiedError, TrainingProcessError
 from ..raised_errors import rebuild
 from . import fork_server
 
+Sink: TypeAlias = "IO[str] | io.TextIOBase"
 Process: TypeAlias = "subprocess.Popen[bytes] | fork_server.ForkedProcess"
 
 _GRACE_SECONDS = 10.0  # from SIGTERM to SIGKILL: enough to write a checkpoint, short for who waits
@@ -44,7 +45,7 @@ def run(
     until: Callable[[], bool] | None = None,
     what: str = "",
     forked: bool = False,
-    output: IO[str] | None = None,
+    output: Sink | None = None,
 ) -> dict[str, Any]:
     """Starts a fresh process, has it call `execute(request)` of the module `worker`, and waits.
 
@@ -119,7 +120,7 @@ def _new_python(worker: str, files: list[str], environment: Mapping[str, str]) -
 def _wait(
     process: Process,
     timeout: float | None,
-    targets: tuple[IO[str], IO[str]],
+    targets: tuple[Sink, Sink],
     prefix: bytes,
     until: Callable[[], bool] | None,
 ) -> int:
@@ -154,7 +155,7 @@ def _end_group(process: Process) -> None:
 
 
 @contextlib.contextmanager
-def _forwarded(process: Process, targets: tuple[IO[str], IO[str]], prefix: bytes) -> Iterator[None]:
+def _forwarded(process: Process, targets: tuple[Sink, Sink], prefix: bytes) -> Iterator[None]:
     """Passes the process's standard output and error on to two text files as it comes."""
     threads = [
         threading.Thread(target=_forward, args=(pipe, target, prefix), daemon=True)
@@ -169,7 +170,7 @@ def _forwarded(process: Process, targets: tuple[IO[str], IO[str]], prefix: bytes
             thread.join(_GRACE_SECONDS)
 
 
-def _forward(pipe: IO[bytes] | None, target: IO[str], prefix: bytes) -> None:
+def _forward(pipe: IO[bytes] | None, target: Sink, prefix: bytes) -> None:
     assert pipe is not None
     with pipe:
         rest = b""
@@ -186,7 +187,7 @@ def _prefixed(text: bytes, prefix: bytes) -> bytes:
     return b"".join(prefix + line for line in text.splitlines(keepends=True)) if prefix else text
 
 
-def _write(target: IO[str], data: bytes) -> None:
+def _write(target: Sink, data: bytes) -> None:
     with contextlib.suppress(OSError, ValueError):  # a closed terminal must not stop the training
         target.write(data.decode("utf-8", "replace"))
         target.flush()

@@ -17,7 +17,7 @@ from ray.train.backend import Backend, BackendConfig
 from ..cluster import CHIEF, PS, VARIABLE, WORKER, ClusterTask
 
 
-class TfConfig(BackendConfig):  # type: ignore[misc]
+class TfConfig(BackendConfig):
     """Configures the backend.
 
     Args:
@@ -34,7 +34,7 @@ class TfConfig(BackendConfig):  # type: ignore[misc]
         return _TfConfigBackend
 
 
-class _TfConfigBackend(Backend):  # type: ignore[misc]
+class _TfConfigBackend(Backend):
     def on_start(self, worker_group: Any, backend_config: TfConfig) -> None:
         """Called by Ray Train when the workers of a try have started."""
         addresses = worker_group.execute(_free_address)
