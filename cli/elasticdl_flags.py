@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from ..executors.errors import InputError
+from ..executors.module_source import ARCHIVE_ENDINGS
 from .gone_flags import gone_flags, without_gone
 from .vscode import vscode_flag
 
@@ -45,7 +46,7 @@ class Flag:
 
 _TRAIN = ("train",)
 KEPT = (
-    Flag("model_zoo", "Folder with model files.", required=ALL),
+    Flag("model_zoo", "Folder with model files, or a zip file of one.", required=ALL),
     Flag("model_def", "The model in it: package.module.function_or_class.", required=ALL),
     Flag("model_params", "Arguments of the model's function: 'a=1; b=2'."),
     Flag("feed", "Name of the function that turns records into features and labels."),
@@ -118,6 +119,10 @@ def elasticdl_flags(command_name: str) -> Callable[[Command], Command]:
 def model_file(zoo: str, model_def: str) -> tuple[str, str]:
     """Finds the model file of --model_def below --model_zoo, and has it import from there; nothing of it runs.
 
+    Args:
+      zoo: The folder, or a zip file of it, which may lie on any file system that TFX reads.
+      model_def: The model in it.
+
     Returns:
       The file and the model's name in it.
 
@@ -127,6 +132,8 @@ def model_file(zoo: str, model_def: str) -> tuple[str, str]:
     path, _, model_name = model_def.rpartition(".")
     if not path:
         raise InputError(f"--model_def={model_def}: give package.module.function, below --model_zoo.")
+    if zoo.lower().endswith(ARCHIVE_ENDINGS):
+        return f"{path}@{zoo}", model_name
     sys.path[:0] = [os.path.abspath(zoo), os.path.dirname(os.path.abspath(zoo))]
     return os.path.join(zoo, *path.split(".")) + ".py", model_name
 

@@ -1,0 +1,124 @@
+"""A command line of generic-trainer that is not run but handed on: read with the command's own parser, and changed.
+
+    line = read_command_line(["train", "taxi.py", "--train-files", "gs://b/train*", "--output", "gs://b/out", …])
+    line.values["train_files"]                                 # ("gs://b/train*",), as the command would get it
+    line.words({"module": "taxi@gs://b/code/taxi-3f2a.zip"})   # the same command line with another module
+
+What the command would refuse is refused here. Words come out as `--name=value`, each option in its own place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from ..executors.errors import InputError, did_you_mean
+from ..executors.options import TrainingOptions
+from .training_flags import options_from
+
+COMMANDS = ("train", "run", "elasticdl train", "dlrover")
+
+
+@dataclasses.dataclass(frozen=True)
+class CommandLine:
+    """A command line, read.
+
+    Attributes:
+      command: The command's name, such as "train" or "elasticdl train".
+      values: What the command would get, by parameter.
+      given: The parameters that were given, in order, each with its value as it was written; None for a flag's default.
+    """
+
+    command: str
+    values: Mapping[str, Any]
+    given: tuple[tuple[click.Parameter, str | bool | None], ...]
+
+    @property
+    def options(self) -> TrainingOptions:
+        """The training's options.
+
+        Raises:
+          InputError: When they do not go together.
+        """
+        return options_from(dict(self.values))
+
+    def flag(self, name: str) -> str:
+        """Returns what a parameter is called on the command line."""
+        return next(
+            (shown(parameter) for parameter, _ in self.given if parameter.name == name),
+            f"--{name}" if self.command.startswith(("elasticdl", "dlrover")) else f"--{name.replace('_', '-')}",
+        )
+
+    def words(self, changes: Mapping[str, str | None]) -> tuple[str, ...]:
+        """Returns the words of the command line, the command's name first.
+
+        Args:
+          changes: New values by parameter; None leaves the parameter out.
+        """
+        arguments: list[str] = []
+        options: list[str] = []
+        for parameter, written in self.given:
+            name = str(parameter.name)
+            value = changes.get(name, written)
+            if name in changes and value is None:
+                continue
+            if isinstance(parameter, click.Argument):
+                arguments.append(str(value))
+            elif isinstance(value, bool):
+                options.append((parameter.opts if value else parameter.secondary_opts)[0])
+            else:
+                options.append(shown(parameter) if value is None else f"{shown(parameter)}={value}")
+        return (*self.command.split(), *arguments, *options)
+
+
+def shown(parameter: click.Parameter) -> str:
+    """Returns a parameter's longest name, as users write it."""
+    return max(parameter.opts, key=len) if isinstance(parameter, click.Option) else str(parameter.name).upper()
+
+
+def read_command_line(words: Sequence[str]) -> CommandLine:
+    """Reads a command line without running it.
+
+    Raises:
+      click.UsageError: What the command's parser says against it.
+      InputError: When it is no command that trains.
+    """
+    name, command, arguments = _command(words)
+    context = command.make_context(
+        f"generic-trainer {name}", list(arguments), help_option_names=["-h", "--help"], max_content_width=120
+    )
+    parsed, _, order = command.make_parser(context).parse_args(list(arguments))
+    values = {key: list(value) if isinstance(value, (list, tuple)) else [value] for key, value in parsed.items()}
+    given: list[tuple[click.Parameter, str | bool | None]] = []
+    for place, parameter in enumerate(order):
+        repeated = isinstance(parameter, click.Option) and parameter.multiple
+        if not repeated and parameter in order[place + 1 :]:
+            continue  # given again: the last one counts
+        value = values[str(parameter.name)].pop(0)
+        if value is None and isinstance(parameter, click.Argument):
+            continue
+        given.append((parameter, value if isinstance(value, (str, bool)) else None))
+    if context.params.get("vscode"):
+        raise InputError("--vscode writes a debug configuration and runs nothing. Leave it out to submit the job.")
+    return CommandLine(name, dict(context.params), tuple(given))
+
+
+def _command(words: Sequence[str]) -> tuple[str, click.Command, Sequence[str]]:
+    """Returns the command that some words begin with, and the other words."""
+    for name in COMMANDS:
+        length = len(name.split())
+        if tuple(words[:length]) == tuple(name.split()):
+            command: click.Command = getattr(importlib.import_module(f"{__package__}.{words[0]}"), words[0])
+            if isinstance(command, click.Group):
+                command = command.commands[words[1]]
+            return name, command, words[length:]
+    if not words:
+        raise InputError(f"submit needs a command to submit: {', '.join(COMMANDS)}, with its arguments.")
+    raise InputError(
+        f"submit {words[0]}: the commands that can be submitted are {', '.join(COMMANDS)}."
+        f"{did_you_mean(words[0], COMMANDS)}"
+    )

@@ -1,0 +1,109 @@
+"""Whether a job finds its files on other machines: data and outputs by URI or on a volume, code in an archive."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+
+from ..executors import file_io
+from ..executors.errors import InputError
+from ..executors.module_source import ARCHIVE_ENDINGS, find_source
+from ..pipelines.code_archive import CodeArchive, pack
+from ..pipelines.submission import is_reachable
+from .elasticdl_flags import model_file
+from .submitted_command import CommandLine
+
+# Parameters that hold the path of a file or folder. Caches are not among them: they may lie in each container.
+_PATHS = (
+    *("train_files", "eval_files", "output", "schema", "transform_graph", "base_model", "hyperparameters", "data_view"),
+    *("data", "pipeline_root", "push_to", "eval_config", "metadata"),
+    *("training_data", "validation_data", "checkpoint_dir", "checkpoint_dir_for_init"),
+)
+_TABLES = ("training_data", "validation_data")  # these may also be names of tables
+_ON_A_FILE_SYSTEM = ("pipeline_root", "push_to")  # TFX's local runners take no URI there
+MODULES = {"train": "module", "run": "module_file", "elasticdl train": "model_zoo", "dlrover": "conf"}
+
+
+def require_reachable(line: CommandLine, folders: Sequence[str], in_image: Sequence[str], hint: str) -> None:
+    """Makes sure that all paths of a command line, those of its defaults too, mean the same on other machines.
+
+    Args:
+      line: The command line.
+      folders: What is mounted there.
+      in_image: What the image holds; it can be read only.
+      hint: What to do about it on the platform.
+
+    Raises:
+      InputError: When one does not; it names all that do not.
+    """
+    bad = []
+    for name in _PATHS:
+        values = line.values.get(name)
+        for value in values if isinstance(values, tuple) else [values]:
+            if not value or (name in _TABLES and _is_table(value)):
+                continue
+            readable = folders if name in ("output", "checkpoint_dir", *_ON_A_FILE_SYSTEM) else (*folders, *in_image)
+            if not is_reachable(value, readable):
+                default = "" if any(parameter.name == name for parameter, _ in line.given) else " (its default)"
+                bad.append(f"{line.flag(name)} {value}{default}")
+            elif name in _ON_A_FILE_SYSTEM and file_io.is_remote(value):
+                raise InputError(f"{line.flag(name)} {value}: a pipeline writes to folders. Mount one with --volume.")
+    if bad:
+        raise InputError(f"{', '.join(bad)}: on this machine only, and the job runs on others. {hint}")
+
+
+def _is_table(value: str) -> bool:
+    return "/" not in value and not os.path.exists(value)
+
+
+def packed(line: CommandLine, code_root: str, folders: Sequence[str], in_image: Sequence[str]) -> CodeArchive | None:
+    """Returns the command line's module as an archive, or None when it is where the job runs already.
+
+    Args:
+      line: The command line.
+      code_root: Where archives go; "" when a dotted name means a module in the image.
+      folders: What is mounted there.
+      in_image: What the image holds.
+
+    Raises:
+      ModuleError: When there is no such module.
+      InputError: When it is on this machine only and there is no `code_root`.
+    """
+    name = MODULES[line.command]
+    reference: str = line.values[name]
+    archived = reference.lower().endswith(ARCHIVE_ENDINGS)
+    place = reference.rpartition("@")[2] if archived else reference
+    is_path = line.command == "elasticdl train" or archived or "/" in place or place.endswith(".py")
+    if is_path and is_reachable(place, (*folders, *in_image)):
+        return None
+    if not code_root:
+        if not is_path:
+            return None
+        dotted = "" if line.command == "elasticdl train" else ", or give package.module for one that the image has"
+        raise InputError(
+            f"{line.flag(name)} {reference} is a file of this machine, and a manifest cannot hold it. Give --code-root "
+            f"URI, where an archive of it is put for the job{dotted}. For a folder of the image: --in-image FOLDER."
+        )
+    if archived:
+        if not file_io.exists(place):
+            raise InputError(f"{line.flag(name)}: the archive {place} does not exist.")
+        return CodeArchive(reference.rpartition("@")[0] or "model_zoo", file_io.read_bytes(place))
+    with _import_path(), tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+        if line.command == "elasticdl train":
+            path, _ = model_file(reference, line.values["model_def"])
+            return pack(find_source(path, scratch), reference)
+        return pack(find_source(reference, scratch))
+
+
+@contextlib.contextmanager
+def _import_path() -> Iterator[None]:
+    """Has modules found as the commands find them, in the current folder too."""
+    before = list(sys.path)
+    sys.path.insert(0, os.getcwd())
+    try:
+        yield
+    finally:
+        sys.path[:] = before
