@@ -27,7 +27,7 @@ def training_flags(command: Command) -> Command:
             flag = f"--{name.removesuffix('s')}"
             option = click.option(flag, field.name, multiple=True, type=choices or str, help=help_text)
         else:
-            kind = choices or STORED_AS.get(field.name, str)
+            kind: Any = choices or STORED_AS.get(field.name) or str
             option = click.option(
                 f"--{name}", default=default, type=kind, help=help_text, show_default=default is not None
             )

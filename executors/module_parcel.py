@@ -35,8 +35,7 @@ def pack(source: ModuleSource) -> dict[str, Any]:
 
 def unpack(parcel: dict[str, Any], folder: str) -> ModuleSource:
     """Writes the files below a folder, each as deep below its root as it was; returns the module found there."""
-    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in parcel["source"].items()}
-    source = ModuleSource(**fields)
+    source = ModuleSource.of(parcel["source"])
     if all(_lies_here(path, content) for path, content in parcel["contents"].items()):
         return source
     places = {path: _place(path, folder) for path in (*source.files, *source.roots, source.path)}

@@ -27,6 +27,7 @@ import sys
 import sysconfig
 import zipfile
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from . import file_io
 from .errors import InputError, ModuleError, did_you_mean
@@ -59,6 +60,11 @@ class ModuleSource:
     files: tuple[str, ...]
     relative_imports: bool
     fingerprint: str
+
+    @classmethod
+    def of(cls, fields: dict[str, Any]) -> ModuleSource:
+        """Rebuilds what `dataclasses.asdict` made of one; JSON has no tuples, so they are made of lists again."""
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
 
 
 def find_source(reference: str, scratch: str) -> ModuleSource:

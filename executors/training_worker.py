@@ -66,18 +66,14 @@ class TrainingRequest:
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> TrainingRequest:
         """Rebuilds the request; JSON has no tuples, so they are made of lists again."""
-        source, options = (_with_tuples(state[part]) for part in ("source", "options"))
+        options = {name: tuple(value) if isinstance(value, list) else value for name, value in state["options"].items()}
         return cls(
-            ModuleSource(**source),
+            ModuleSource.of(state["source"]),
             state["function"],
             FnArgs.from_json(state["fn_args"]),
             TrainingOptions(**options),
             KerasChoice(**state["keras"]),
         )
-
-
-def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 
 def execute(state: dict[str, Any]) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def execute(order: dict[str, Any]) -> dict[str, Any]:
         train_loop_config={
             "worker": order["worker"],
             "request": order["request"],
-            "parcel": pack(ModuleSource(**order["request"]["source"])),
+            "parcel": pack(ModuleSource.of(order["request"]["source"])),
             "environment": order["environment"],
             "board": board,
         },
