@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .executors.options import TrainingOptions
     from .executors.saved_model import check_saved_model
     from .executors.strategies import strategy
+    from .executors.training_callbacks import callbacks
     from .executors.training_run import train
 
 _HOMES = {
@@ -46,6 +47,7 @@ _HOMES = {
     "TrainerError": "executors.errors",
     "TrainingOptions": "executors.options",
     "TrainingProcessError": "executors.errors",
+    "callbacks": "executors.training_callbacks",
     "check_saved_model": "executors.saved_model",
     "prefetch_to_device": "executors.inputs.device_prefetch",
     "run_as": "executors.dialects",
@@ -66,6 +68,7 @@ __all__ = [
     "TrainingOptions",
     "TrainingProcessError",
     "__version__",
+    "callbacks",
     "check_saved_model",
     "prefetch_to_device",
     "run_as",

@@ -33,6 +33,7 @@ from .checkpoint_identity import Identity
 from .layouts import EVAL_DIR, SERVING_DIRS
 
 ROOT = ".checkpoints"
+FITS = "keras_fits"  # in fn_args.checkpoint_dir; what `callbacks(fn_args)` saves, a folder for each fit
 KEPT_DAYS = 14.0
 BEAT = 20.0  # seconds
 _SILENT_BEATS = 3  # after which a run on another machine counts as ended
@@ -126,6 +127,15 @@ def kept_in_model_run(identity: Identity, model_run_dir: str, is_chief: bool = T
                 )  # fmt: skip
         identity.write(path)
     yield CheckpointFolder(path, model_run_dir)
+    if is_chief:
+        file_io.rmtree(os.path.join(path, FITS))  # fits that are through; the next training begins anew
+
+
+@contextlib.contextmanager
+def kept_by_caller(path: str, model_run_dir: str) -> Iterator[CheckpointFolder]:
+    """Gives the folder that whoever has set `fn_args.checkpoint_dir` looks after."""
+    yield CheckpointFolder(path, model_run_dir)
+    file_io.rmtree(os.path.join(path, FITS))
 
 
 def _has_content(folder: str) -> bool:

@@ -1,7 +1,7 @@
 """Restores a checkpoint whole, or says what in it does not fit.
 
-Where shapes differ, TensorFlow does not name the checkpoint; and a variable that is not in the checkpoint keeps the value
-that it has, without a word.
+Where shapes differ, TensorFlow does not name the checkpoint; and a variable that is not in the checkpoint keeps the
+value that it has, without a word.
 """
 
 from __future__ import annotations

@@ -141,6 +141,15 @@ class GroupedSteps:
         self._seconds += self._returned - begin
         return self._logs
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the model has been trained on batches that `fit` has not counted yet."""
+        return self._left > 0
+
+    def passed_over(self, steps: int) -> None:
+        """Takes note of steps that `fit` has counted and that were not run."""
+        self._asked += steps
+
     @contextlib.contextmanager
     def in_fit(self) -> Iterator[None]:
         """Takes the place of the model's train function, for a block that fits it."""

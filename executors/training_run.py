@@ -105,7 +105,7 @@ def _checkpoints(
     """Returns the folder of checkpoints, to be entered; who has set `checkpoint_dir` looks after it."""
     logs, is_chief = fn_args.model_run_dir, task is None or task.is_chief
     if fn_args.checkpoint_dir:
-        return contextlib.nullcontext(CheckpointFolder(fn_args.checkpoint_dir, logs))
+        return checkpoint_folders.kept_by_caller(fn_args.checkpoint_dir, logs)
     if root is None:
         return checkpoint_folders.kept_in_model_run(identity, logs, is_chief)
     is_estimator = task is None and _is_estimator(source)  # a cluster's tasks know of each other by the model run

@@ -1,0 +1,319 @@
+"""Backs up a Keras training, and goes on in the middle of an epoch: the callback that `callbacks(fn_args)` begins with.
+
+Keras 3's own BackupAndRestore writes over its only backup, so that a kill meanwhile loses it, and begins the epoch
+again with the weights that it has left; tf-keras's begins the data again. This one's checkpoints are whole or not
+there, are written while training goes on (`AsyncCheckpoints`), and hold how many batches of the epoch were trained.
+After a restart these are read again and dropped: `fit` counts them, callbacks are called for them with the logs of the
+checkpoint, the model is not. So the training has the steps that it would have had. Which batches were dropped is right
+where the dataset gives the same order each time.
+
+Not in it: the state of other callbacks, such as EarlyStopping's patience, and of metrics: those of the epoch that broke
+off are over its batches since.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from absl import logging
+
+from . import file_io
+from .checkpoint_folders import FITS
+from .checkpoints import AsyncCheckpoints
+from .errors import ModuleError
+from .grouped_steps import GroupedSteps
+
+if TYPE_CHECKING:
+    from .fn_args import FnArgs
+
+_FINISHED = "finished.json"
+_KEPT = 2
+
+
+class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Saves the training now and then, and restores it when `fit` begins.
+
+    Args:
+      fn_args: Tells the folder, and whose part this worker has.
+      save_seconds: How often is saved; None for not by time.
+      save_steps: The same in steps; where both are set, what comes first.
+      save_epochs: Whether each epoch's end is saved.
+      endless_data: Whether `fit` takes its epochs one after the other from a dataset without end.
+    """
+
+    def __init__(
+        self,
+        fn_args: FnArgs,
+        save_seconds: float | None,
+        save_steps: int | None,
+        save_epochs: bool,
+        endless_data: bool,
+    ) -> None:
+        super().__init__()
+        self.knows_groups = True  # saves at their ends
+        self._supports_tf_logs = True  # tf-keras would otherwise wait for the logs after every batch
+        self._chief_worker_only = False  # variables of several workers are read by all of them together
+        self._fn_args = fn_args
+        self._seconds, self._every, self._save_epochs = save_seconds, save_steps, save_epochs
+        self._endless = endless_data
+        self._folder = ""
+        self._position = _Position()
+        self._checkpoints: Any = None
+        self._saved_at, self._saved_step = 0.0, -1
+        self._epoch_length: int | None = None
+        self._left = 0  # batches of the epoch to be dropped
+        self._resumed = False
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Restores the last checkpoint of this fit, if there is one.
+
+        Raises:
+          ModuleError: When the model has no variables yet.
+          CheckpointError: When the checkpoint is of another model.
+        """
+        if not self.model.built:
+            raise ModuleError(
+                f"callbacks(fn_args): the model {self.model.name!r} has no variables yet when fit begins, so nothing "
+                "could be restored. Begin it with keras.Input, or call it on a batch before fit."
+            )
+        number = vars(self._fn_args)["keras_fits"] = self._fn_args.get("keras_fits", 0) + 1
+        self._folder = os.path.join(self._fn_args.checkpoint_dir, FITS, str(number))
+        self._position = _Position()
+        state = _state_of(self.model, self._position)
+        self._checkpoints = AsyncCheckpoints(state, self._folder, _KEPT)
+        self._saved_at, self._saved_step, self._left = time.monotonic(), -1, 0
+        self._epoch_length = self.params.get("steps")
+        if latest := self._checkpoints.restore():
+            self._go_on(latest)
+        else:
+            self._position.epoch_length = self._epoch_length
+
+    def _go_on(self, latest: str) -> None:
+        position = self._position
+        self._saved_step = position.steps
+        finished = os.path.join(self._folder, _FINISHED)
+        if file_io.exists(finished):
+            of_end = _Position.from_json(file_io.read_text(finished))
+            if of_end.steps == position.steps:
+                vars(position).update(vars(of_end))
+        position.count_in_epochs_of(self._epoch_length)
+        is_learned = self._epoch_length is None
+        self._epoch_length = position.epoch_length
+        epochs = self.params["epochs"]
+        epoch = epochs if position.stopped else min(position.epoch, epochs)
+        logging.info(
+            "Going on from %s: step %d, epoch %d, after %d of its batches.",
+            latest, position.steps, epoch + 1, position.batch,
+        )  # fmt: skip
+        self.model.history.history.update({name: list(values) for name, values in position.history.items()})
+        _begin_at(self.model, epoch)
+        self._left = position.batch if epoch < epochs else 0
+        ahead = position.steps - position.batch if self._endless else 0
+        # At the end of the epoch in which Keras 2 learns how long they are, it runs a step for which there is no batch.
+        is_counted = is_learned and self._epoch_length and epoch and _is_keras_2(self.model)
+        if self._left or ahead or is_counted:
+            rest = self._epoch_length - position.batch if is_counted and self._epoch_length else None
+            self.model.train_function = _Dropping(self.model, ahead, self._left, position.logs, rest)
+        self._resumed = True
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Notes the epoch; the one that a resumed training begins with has batches behind it."""
+        _begin_at(self.model, None)
+        if not self._resumed:
+            self._position.epoch, self._position.batch = epoch, 0
+        self._resumed = False
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Saves, if that is due."""
+        if batch < self._left:
+            return  # it was dropped
+        position = self._position
+        position.steps += batch + 1 - position.batch
+        position.batch = batch + 1
+        self._left = 0
+        function = getattr(self.model.train_function, "own", self.model.train_function)
+        ahead = isinstance(function, GroupedSteps) and function.is_ahead
+        if self._is_due() and not ahead and position.batch != self._epoch_length:
+            position.logs = _plain(logs)
+            self._save()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Saves, if that is due; the history of the metrics is saved with it."""
+        position = self._position
+        if self._left and logs is not None:  # all of the epoch was trained before
+            logs.update({**position.logs, **{name: value for name, value in logs.items() if name.startswith("val_")}})
+        self._epoch_length = position.epoch_length = position.batch
+        self._left = 0
+        position.epoch, position.batch, position.logs = epoch + 1, 0, {}
+        for name, value in _plain(logs).items():
+            position.history.setdefault(name, []).append(value)
+        if self._save_epochs or self._is_due():
+            self._save()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Saves the end, so that a run that breaks off later does not train again."""
+        _begin_at(self.model, None)
+        self._position.stopped |= bool(self.model.stop_training)
+        if self._saved_step != self._position.steps:
+            self._save()
+        self._checkpoints.wait()
+        if self._fn_args.is_chief:
+            file_io.write_text(os.path.join(self._folder, _FINISHED), self._position.serialize())
+
+    def _is_due(self) -> bool:
+        by_steps = self._every is not None and self._position.steps - max(0, self._saved_step) >= self._every
+        return by_steps or (self._seconds is not None and time.monotonic() - self._saved_at >= self._seconds)
+
+    def _save(self) -> None:
+        if self._saved_step == self._position.steps:
+            return
+        self._checkpoints.save(self._position.steps)
+        self._saved_at, self._saved_step = time.monotonic(), self._position.steps
+
+
+class _Position(tf.train.experimental.PythonState):  # type: ignore[misc]
+    """How far a training is; stands in the checkpoint.
+
+    Attributes:
+      epoch: The epoch, from 0.
+      batch: Its batches that were trained.
+      steps: All batches that were trained.
+      epoch_length: Batches in an epoch, if that is known.
+      logs: What the last batch's logs were.
+      history: The metrics of the epochs before.
+      stopped: Whether the training was ended before its last epoch.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epoch = self.batch = self.steps = 0
+        self.epoch_length: int | None = None
+        self.logs: dict[str, float] = {}
+        self.history: dict[str, list[float]] = {}
+        self.stopped = False
+
+    def serialize(self) -> str:
+        return json.dumps({name: value for name, value in vars(self).items() if not name.startswith("_")})
+
+    def deserialize(self, string: str) -> None:
+        vars(self).update(json.loads(string))
+
+    @classmethod
+    def from_json(cls, text: str) -> _Position:
+        position = cls()
+        position.deserialize(text)
+        return position
+
+    def count_in_epochs_of(self, length: int | None) -> None:
+        """Counts epochs anew where they are longer or shorter than they were, as with another number of steps."""
+        if length and self.epoch_length and length != self.epoch_length:
+            self.epoch, self.batch = divmod(self.steps, length)
+        self.epoch_length = length or self.epoch_length
+
+
+class _Dropping:
+    """Stands in for a model's train function until the batches that were trained before are through.
+
+    Attributes:
+      own: That function.
+    """
+
+    def __init__(self, model: Any, ahead: int, batches: int, logs: dict[str, float], rest: int | None) -> None:
+        """Takes its place.
+
+        Args:
+          model: In a fit that begins.
+          ahead: Batches to drop that `fit` is not to count.
+          batches: Batches to drop.
+          logs: Are returned for these.
+          rest: How many batches the epoch has then, if it is not to be tried whether there is one more.
+        """
+        self.own = model.train_function
+        self._model = model
+        self._ahead, self._left, self._logs, self._rest = ahead, batches, logs, rest
+
+    def __call__(self, iterator: Any) -> Any:
+        # tf-keras's TensorBoard looks for the function's graph at the first batch.
+        if hasattr(traced := getattr(self._model, "train_tf_function", None), "get_concrete_function"):
+            traced.get_concrete_function(iterator)
+        for _ in range(self._ahead):
+            next(iterator)
+        self._ahead = 0
+        if self._left > 0:
+            self._drop(iterator, _steps_per_execution(self._model))
+            return dict(self._logs)
+        if self._rest is None or self._rest <= 0:
+            self._model.train_function = self.own
+        if self._rest is not None:
+            if self._rest <= 0:
+                raise tf.errors.OutOfRangeError(None, None, "The epoch is as long as the ones before.")
+            self._rest -= _steps_per_execution(self._model)
+        return self.own(iterator)
+
+    def _drop(self, iterator: Any, steps: int) -> None:
+        for _ in range(steps):
+            next(iterator)
+        self._left -= steps
+        if isinstance(self.own, GroupedSteps):
+            self.own.passed_over(steps)
+
+
+def _steps_per_execution(model: Any) -> int:
+    known = getattr(model, "steps_per_execution", None) or getattr(model, "_steps_per_execution", 1)
+    return int(known.numpy()) if hasattr(known, "numpy") else int(known or 1)
+
+
+class _Counters:
+    """What tf-keras's fit asks for the epoch to begin with."""
+
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+
+    def maybe_load_initial_counters_from_ckpt(self, steps: Any, epoch: int, mode: Any) -> tuple[int, int]:
+        del steps, epoch, mode
+        return self._epoch, 0
+
+
+def _begin_at(model: Any, epoch: int | None) -> None:
+    """Has `fit` begin with an epoch; None for the one that it was told."""
+    if _is_keras_2(model):
+        model._training_state = None if epoch is None else _Counters(epoch)
+    else:
+        model._initial_epoch = epoch
+
+
+def _is_keras_2(model: Any) -> bool:
+    return hasattr(model, "_training_state")
+
+
+def _state_of(model: Any, position: _Position) -> tf.train.Checkpoint:
+    """Returns all that changes while a compiled model is trained."""
+    optimizer = model.optimizer
+    build: Callable[[Any], None] | None = getattr(optimizer, "build", None)
+    if build is not None and not (getattr(optimizer, "built", False) or getattr(optimizer, "_built", False)):
+        with model.distribute_strategy.scope():
+            build(model.trainable_variables)
+    state = tf.train.Checkpoint(model=model, optimizer=optimizer, position=position)
+    if others := _left_out(state, model):
+        state = tf.train.Checkpoint(model=model, optimizer=optimizer, position=position, others=others)
+    return state
+
+
+def _left_out(state: tf.train.Checkpoint, model: Any) -> list[Any]:
+    """Returns the variables of a Keras 3 model that TensorFlow does not find in it: its random generators'."""
+    from tensorflow.python.checkpoint import graph_view
+
+    known = graph_view.ObjectGraphView(state).breadth_first_traversal()[0]
+    found = {id(one) for one in known} | {id(getattr(one, "_value", None)) for one in known}
+    values = [getattr(variable, "_value", None) for variable in model.variables]
+    return [value for value in values if isinstance(value, tf.Variable) and id(value) not in found]
+
+
+def _plain(logs: Any) -> dict[str, float]:
+    """Returns the numbers among a batch's or an epoch's logs."""
+    return {name: float(value) for name, value in (logs or {}).items() if getattr(value, "shape", ()) == ()}
