@@ -101,8 +101,8 @@ def _require_local(platform: str) -> None:
     name = platform.upper()
     if name in _ELSEWHERE:
         raise InputError(
-            f"--platform={platform}: jobs are not submitted to a cluster yet. Use --platform=Local, also in the "
-            "processes of a cluster, which TF_CONFIG tells their tasks."
+            f"--platform={platform}: generic-trainer submit --to kuberay makes a cluster's job of this command. Use "
+            "--platform=Local, also in the processes of a cluster, which TF_CONFIG tells their tasks."
         )
     if name not in _LOCAL:
         raise InputError(f"--platform={platform}: choose Local.{did_you_mean(name, [*_LOCAL, *_ELSEWHERE])}")

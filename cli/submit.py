@@ -5,67 +5,33 @@ from __future__ import annotations
 import dataclasses
 import json
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 import yaml
 
 from ..executors import file_io
+from ..executors.cluster import CHIEF, EVALUATOR, MASTER, PS, WORKER
 from ..executors.errors import InputError
 from ..executors.local_cluster import parse_counts
+from ..executors.options import RAY, TrainingOptions
 from ..pipelines import kuberay, vertex_job
 from ..pipelines.clear_text import require_no_secrets
+from ..pipelines.code_archive import CodeArchive
 from ..pipelines.elastic_job import ElasticJob, read_elastic_job
-from ..pipelines.kuberay import KubeRay, Volume
-from ..pipelines.submission import SubmittedJob, derived_name, is_reachable
+from ..pipelines.submission import SubmittedJob, derived_name
 from ..pipelines.vertex_job import Vertex
+from .submit_request import KUBERAY, VERTEX, SubmitRequest
 from .submitted_command import CommandLine, read_command_line
 from .submitted_files import MODULES, packed, require_reachable
 from .training_flags import parse_custom_config
 
-KUBERAY, VERTEX = "kuberay", "vertex"
-_ONLY = {
-    "namespace": KUBERAY, "volumes": KUBERAY, "env_secrets": KUBERAY, "elastic_job": KUBERAY, "head_cpus": KUBERAY,
-    "head_memory_gb": KUBERAY, "ray_version": KUBERAY,
-    "project": VERTEX, "region": VERTEX, "staging_bucket": VERTEX, "machine_type": VERTEX,
-}  # fmt: skip
-_HINTS = {
-    KUBERAY: "Give URIs such as gs://bucket/…, or folders of a volume that --volume CLAIM:/FOLDER mounts.",
-    VERTEX: f"Give gs://bucket/… or {vertex_job.BUCKETS}/bucket/….",
-}
 # What Ray is told on the command line is replica counts and machines on Vertex AI.
 _NOT_ON_VERTEX = (
     *("engine", "workers", "ps", "cluster", "max_failures"),
     *("cpus_per_worker", "gpus_per_worker", "memory_gb_per_worker"),
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Request:
-    """The flags of `submit`, as they were given."""
-
-    platform: str
-    image: str
-    name: str
-    output: str
-    sends: bool
-    code_root: str
-    in_image: tuple[str, ...]
-    not_secret: tuple[str, ...]
-    service_account: str
-    accelerator: str
-    elastic_job: str = ""
-    namespace: str = ""
-    volumes: tuple[str, ...] = ()
-    env_secrets: tuple[str, ...] = ()
-    head_cpus: float | None = None
-    head_memory_gb: float | None = None
-    ray_version: str = ""
-    project: str = ""
-    region: str = ""
-    staging_bucket: str = ""
-    machine_type: str = ""
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -104,59 +70,38 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
              --engine ray --workers 1:4
       generic-trainer submit --to kuberay --image IMAGE --from elasticjob.yaml
     """  # noqa: D301 (click's mark of lines to keep)
-    request = _Request(**flags)
-    _require_its_own(request)
-    line, place, elastic = _read(request, command)
-    notes = list(elastic.notes) if elastic else []
-    folders = [vertex_job.BUCKETS] if request.platform == VERTEX else [volume.path for volume in place.volumes]
-    folders += elastic.folders if elastic else ()
-    require_reachable(line, folders, request.in_image, _HINTS[request.platform])
-    if request.code_root and not is_reachable(request.code_root, folders):
-        raise InputError(f"--code-root {request.code_root}: the job cannot read there. {_HINTS[request.platform]}")
+    request = SubmitRequest(**flags)
+    elastic = read_elastic_job(request.elastic_job) if request.elastic_job else None
+    line = _read(request, [*(elastic.command if elastic else ()), *command])
+    folders = request.folders(elastic)
+    require_reachable(line, folders, request.in_image, request.hint)
     archive = packed(line, request.code_root, folders, request.in_image)
-    changes: dict[str, str | None] = {}
-    if archive:
-        is_zoo = line.command.startswith("elasticdl")
-        changes[MODULES[line.command]] = (archive.path if is_zoo else archive.reference)(request.code_root)
-    job, more = _job(request, line, changes, elastic)
-    if request.platform == KUBERAY:
-        manifest = kuberay.ray_job(job, place)
-        notes += [*more, *kuberay.remarks(job, place)]
-    else:
-        manifest = vertex_job.custom_job(job, Vertex(request.machine_type, _vertex_output(request, line)))
-        notes += [*more, *vertex_job.remarks(job)]
+    job = _job(request, line, archive, elastic)
+    manifest, notes = _manifest(request, job, elastic)
     if line.command == "dlrover":
         notes.append("The conf's model_dir and data have to be URIs or on a volume; checkpoints and exports go there.")
     if archive:
         archive.upload(request.code_root)
     _write(request, manifest, notes)
     if request.sends:
-        click.echo(f"Created {_send(request, manifest)}", err=True)
+        is_kuberay = request.platform == KUBERAY
+        made = kuberay.send(manifest) if is_kuberay else vertex_job.send(manifest, request.project, request.region)
+        click.echo(f"Created {made}.", err=True)
 
 
-def _require_its_own(request: _Request) -> None:
-    """Refuses flags that the other platform has."""
-    for name, platform in _ONLY.items():
-        if platform != request.platform and getattr(request, name):
-            flag = {"elastic_job": "from", "volumes": "volume", "env_secrets": "env-secret"}.get(name, name)
-            raise InputError(f"--{flag.replace('_', '-')} is for --to {platform}, and this is {request.platform}.")
-    if request.platform == VERTEX and request.sends and not (request.project and request.region):
-        raise InputError("--send needs --project and --region.")
-    if request.staging_bucket and not request.staging_bucket.startswith("gs://"):
-        raise InputError(f"--staging-bucket {request.staging_bucket}: give a gs:// URI.")
-
-
-def _read(request: _Request, command: tuple[str, ...]) -> tuple[CommandLine, KubeRay, ElasticJob | None]:
-    """Reads the command line, or the ElasticJob with more arguments for its command."""
-    elastic = read_elastic_job(request.elastic_job) if request.elastic_job else None
-    words = [*elastic.command, *command] if elastic else list(command)
+def _read(request: SubmitRequest, words: Sequence[str]) -> CommandLine:
+    """Reads the command line, and makes sure that the platform can run it and everybody may see it."""
     try:
         line = read_command_line(words)
     except click.NoSuchOption as error:
         if any(error.option_name in parameter.opts for parameter in submit.params):
             raise InputError(f"{error.option_name} belongs to submit: give it before {words[0]!r}.") from error
         raise
-    _require_no_secrets(request, line)
+    for parameter, written in line.given:
+        name, text = str(parameter.name), written if isinstance(written, str) else ""
+        if name == "custom_config":
+            text = json.dumps(parse_custom_config(text))
+        require_no_secrets(line.flag(name), text, request.not_secret)
     if line.command == "run" and request.platform == VERTEX:
         raise InputError(
             "run: a pipeline keeps its metadata in SQLite, which needs a real file system; Vertex AI's jobs have none "
@@ -164,81 +109,82 @@ def _read(request: _Request, command: tuple[str, ...]) -> tuple[CommandLine, Kub
         )
     if line.values.get("cluster") and request.platform == KUBERAY:
         raise InputError("--cluster tries a cluster on one machine. On Ray give --engine ray --workers N --ps N.")
-    place = KubeRay(
-        namespace=request.namespace or (elastic.namespace if elastic else ""),
-        volumes=tuple(map(Volume.parse, request.volumes)),
-        env_secrets=request.env_secrets,
-        head_cpus=request.head_cpus or KubeRay.head_cpus,
-        head_memory_gb=request.head_memory_gb or KubeRay.head_memory_gb,
-        ray_version=request.ray_version,
-        metadata=elastic.metadata if elastic else {},
-        pod_template=elastic.pod_template if elastic else {},
-        folder=elastic.folder if elastic else "",
-        suspend=elastic.suspend if elastic else False,
-    )
-    return line, place, elastic
-
-
-def _require_no_secrets(request: _Request, line: CommandLine) -> None:
-    for parameter, written in line.given:
-        name = str(parameter.name)
-        text = written if isinstance(written, str) else ""
-        if name == "custom_config":
-            text = json.dumps(parse_custom_config(text))
-        require_no_secrets(line.flag(name), text, request.not_secret)
+    return line
 
 
 def _job(
-    request: _Request, line: CommandLine, changes: dict[str, str | None], elastic: ElasticJob | None
-) -> tuple[SubmittedJob, list[str]]:
-    """Returns the job, and what of the command line was changed that one should know."""
+    request: SubmitRequest, line: CommandLine, archive: CodeArchive | None, elastic: ElasticJob | None
+) -> SubmittedJob:
     image = request.image or (elastic.image if elastic else "")
     if not image:
         raise InputError("submit needs --image: one that holds generic-trainer and what the module imports.")
-    notes = []
-    if elastic and not request.image:
-        notes.append(f"The image {image} is the ElasticJob's own: it has to hold generic-trainer[ray].")
-    if str(line.values.get("custom_config") or "").startswith("@"):  # a file of this machine
-        changes["custom_config"] = json.dumps(parse_custom_config(line.values["custom_config"]))
-    options, evaluators = line.options, 0
-    if request.platform == VERTEX:
-        counts = parse_counts(line.values["cluster"]) if line.values.get("cluster") else {}
-        if counts and "workers" in {parameter.name for parameter, _ in line.given}:
-            raise InputError("--cluster and --workers both say how many there are. Give one of them.")
-        if options.cluster_address:
-            raise InputError(f"--cluster-address {options.cluster_address}: Vertex AI's jobs use no Ray cluster.")
-        if counts:
-            training = sum(counts.get(role, 0) for role in ("chief", "master", "worker"))
-            evaluators = counts.get("evaluator", 0)
-            options = dataclasses.replace(options, engine="ray", workers=str(training), ps=counts.get("ps", 0))
-        changes.update(dict.fromkeys(_NOT_ON_VERTEX))
-    name = request.name or derived_name(elastic.name if elastic else _subject(line), kuberay.LONGEST_NAME)
-    job = SubmittedJob(
-        name=name,
+    options, evaluators = _on_vertex(line) if request.platform == VERTEX else (line.options, 0)
+    return SubmittedJob(
+        name=request.name or derived_name(elastic.name if elastic else _subject(line), kuberay.LONGEST_NAME),
         image=image,
-        command=line.words(changes),
+        command=line.words(_changes(request, line, archive)),
         options=options,
         evaluators=evaluators,
         service_account=request.service_account,
         accelerator=request.accelerator,
+        output=str(line.values["output"]) if "output" in line.values else "",
     )
-    return job, notes
+
+
+def _changes(request: SubmitRequest, line: CommandLine, archive: CodeArchive | None) -> dict[str, str | None]:
+    """Returns what the command line has to say differently there, by parameter."""
+    changes: dict[str, str | None] = {}
+    if archive:
+        reference = archive.path if line.command == "elasticdl train" else archive.reference
+        changes[MODULES[line.command]] = reference(request.code_root)
+    if str(line.values.get("custom_config") or "").startswith("@"):  # a file of this machine
+        changes["custom_config"] = json.dumps(parse_custom_config(line.values["custom_config"]))
+    if request.platform == VERTEX:
+        changes.update(dict.fromkeys(_NOT_ON_VERTEX))
+    return changes
+
+
+def _on_vertex(line: CommandLine) -> tuple[TrainingOptions, int]:
+    """Returns the options with the number of workers and parameter servers, and the number of evaluators.
+
+    They come from --engine ray with --workers and --ps, or from the --cluster that was tried on one machine.
+    """
+    options = line.options
+    if options.cluster_address:
+        raise InputError(f"--cluster-address {options.cluster_address}: Vertex AI's jobs use no Ray cluster.")
+    if not line.values.get("cluster"):
+        return options, 0
+    if "workers" in {parameter.name for parameter, _ in line.given}:
+        raise InputError("--cluster and --workers both say how many there are. Give one of them.")
+    counts = parse_counts(line.values["cluster"])
+    training = sum(counts.get(role, 0) for role in (CHIEF, MASTER, WORKER))
+    counted = dataclasses.replace(options, engine=RAY, workers=str(training), ps=counts.get(PS, 0))
+    return counted, counts.get(EVALUATOR, 0)
 
 
 def _subject(line: CommandLine) -> str:
     """Returns what a job is called when nobody said: the module's name."""
-    if line.command.startswith("elasticdl"):
+    if line.command == "elasticdl train":
         return str(line.values["model_def"])
     reference = str(line.values[MODULES[line.command]]).partition("@")[0]
     return posixpath.basename(reference).removesuffix(".py")
 
 
-def _vertex_output(request: _Request, line: CommandLine) -> str:
-    output = str(line.values["output"])
-    return request.staging_bucket or (output if output.startswith("gs://") else "")
+def _manifest(
+    request: SubmitRequest, job: SubmittedJob, elastic: ElasticJob | None
+) -> tuple[dict[str, Any], list[str]]:
+    """Returns the manifest, and what whoever sends it should know."""
+    if request.platform == VERTEX:
+        output = request.staging_bucket or (job.output if job.output.startswith("gs://") else "")
+        return vertex_job.custom_job(job, Vertex(request.machine_type, output)), vertex_job.remarks(job)
+    manifest = kuberay.ray_job(job, request.kuberay(elastic))
+    notes = [*(elastic.notes if elastic else ()), *kuberay.remarks(job)]
+    if elastic and not request.image:
+        notes.append(f"The image {job.image} is the ElasticJob's own: it has to hold generic-trainer[ray].")
+    return manifest, notes
 
 
-def _write(request: _Request, manifest: Mapping[str, Any], notes: list[str]) -> None:
+def _write(request: SubmitRequest, manifest: Mapping[str, Any], notes: list[str]) -> None:
     for note in notes:
         click.echo(f"Note: {note}", err=True)
     text = json.dumps(manifest, indent=2, ensure_ascii=False, default=str) + "\n"
@@ -253,10 +199,10 @@ def _write(request: _Request, manifest: Mapping[str, Any], notes: list[str]) -> 
         file_io.write_text(request.output, text)
     except OSError as error:
         raise InputError(f"--output {request.output}: cannot write there ({error.strerror or error}).") from error
-    click.echo(f"The {'RayJob' if request.platform == KUBERAY else 'CustomJob'} is in {request.output}.", err=True)
-
-
-def _send(request: _Request, manifest: Mapping[str, Any]) -> str:
     if request.platform == KUBERAY:
-        return kuberay.send(manifest)
-    return vertex_job.send(manifest, request.project, request.region)
+        how = f"kubectl create -f {request.output}"
+    else:
+        region, project = request.region or "REGION", request.project or "PROJECT"
+        parent = f"https://{region}-aiplatform.googleapis.com/v1/projects/{project}/locations/{region}"
+        how = f"POST it to {parent}/customJobs, or --send"
+    click.echo(f"Wrote {request.output}; to start the job: {how}", err=True)

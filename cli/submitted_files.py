@@ -72,6 +72,8 @@ def packed(line: CommandLine, code_root: str, folders: Sequence[str], in_image: 
       ModuleError: When there is no such module.
       InputError: When it is on this machine only and there is no `code_root`.
     """
+    if code_root and not is_reachable(code_root, folders):
+        raise InputError(f"--code-root {code_root}: the job cannot read there. Give a URI, or a folder of a volume.")
     name = MODULES[line.command]
     reference: str = line.values[name]
     archived = reference.lower().endswith(ARCHIVE_ENDINGS)

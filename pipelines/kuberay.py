@@ -13,6 +13,7 @@ import copy
 import dataclasses
 import importlib.metadata
 import math
+import posixpath
 import re
 import shlex
 from collections.abc import Mapping
@@ -56,9 +57,10 @@ class Volume:
         """
         claim, _, place = text.partition(":")
         path, _, mode = place.partition(":")
-        if not _SUBDOMAIN.fullmatch(claim) or not path.startswith("/") or mode not in ("", "ro"):
+        path = posixpath.normpath(path)
+        if not _SUBDOMAIN.fullmatch(claim) or not path.startswith("/") or path == "/" or mode not in ("", "ro"):
             raise InputError(f"--volume {text}: give a claim and a folder, as in training-data:/data, or …:/data:ro.")
-        return cls(claim, path.rstrip("/") or "/", bool(mode))
+        return cls(claim, path, bool(mode))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,6 +134,7 @@ def ray_job(job: SubmittedJob, place: KubeRay) -> dict[str, Any]:
         "submissionMode": "HTTPMode",
         "shutdownAfterJobFinishes": True,
         "ttlSecondsAfterFinished": _KEPT_SECONDS,
+        # A new cluster, as when the head was lost; within one, Ray goes on by itself after its workers' failures.
         "backoffLimit": _ALWAYS if options.max_failures < 0 else options.max_failures,
         **({"activeDeadlineSeconds": job.deadline_seconds} if job.deadline_seconds else {}),
         **({"suspend": True} if place.suspend else {}),
@@ -143,7 +146,7 @@ def ray_job(job: SubmittedJob, place: KubeRay) -> dict[str, Any]:
     return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "RayJob", "metadata": metadata, "spec": spec}
 
 
-def remarks(job: SubmittedJob, place: KubeRay) -> list[str]:
+def remarks(job: SubmittedJob) -> list[str]:
     """Returns what whoever sends the job should know of it."""
     least, most = job.options.worker_range
     found = []

@@ -37,6 +37,7 @@ class SubmittedJob:
       evaluators: How many evaluators stand beside the cluster.
       service_account: Whom the job acts as; "" for the platform's default.
       accelerator: The kind of GPU, by the platform's name; "" for any.
+      output: Where the command writes, "" if it does not say.
     """
 
     name: str
@@ -46,6 +47,7 @@ class SubmittedJob:
     evaluators: int = 0
     service_account: str = ""
     accelerator: str = ""
+    output: str = ""
 
     @property
     def deadline_seconds(self) -> int | None:

@@ -257,7 +257,7 @@ def test_a_conf_trains_on_a_cluster_with_one_worker(command: Command, tmp_path: 
 @pytest.mark.parametrize(
     ("platform", "said"),
     [
-        ("Kubernetes", "--platform=Kubernetes: jobs are not submitted to a cluster yet. Use --platform=Local"),
+        ("Kubernetes", "--platform=Kubernetes: generic-trainer submit --to kuberay makes"),
         ("Lokal", "--platform=Lokal: choose Local. Did you mean 'LOCAL'?"),
     ],
 )

@@ -134,7 +134,9 @@ def test_what_kubernetes_cannot_do_is_refused(options: dict[str, Any], text: str
         ray_job(job(**options), KubeRay())
 
 
-@pytest.mark.parametrize("text", ["data", "data:mnt", "Data:/mnt", ":/mnt", "data:/mnt:rw", "../x:/mnt"])
+@pytest.mark.parametrize(
+    "text", ["data", "data:mnt", "Data:/mnt", ":/mnt", "data:/mnt:rw", "../x:/mnt", "data:/mnt/.."]
+)
 def test_a_volume_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"--volume .*give a claim and a folder"):
         Volume.parse(text)

@@ -1,0 +1,109 @@
+"""What `generic-trainer submit` was asked for, apart from the command line that is to be submitted."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ..executors.errors import InputError
+from ..pipelines import vertex_job
+from ..pipelines.elastic_job import ElasticJob
+from ..pipelines.kuberay import KubeRay, Volume
+
+KUBERAY, VERTEX = "kuberay", "vertex"
+_ONLY = {
+    KUBERAY: {
+        "elastic_job": "--from",
+        "namespace": "--namespace",
+        "volumes": "--volume",
+        "env_secrets": "--env-secret",
+        "head_cpus": "--head-cpus",
+        "head_memory_gb": "--head-memory-gb",
+        "ray_version": "--ray-version",
+    },
+    VERTEX: {
+        "project": "--project",
+        "region": "--region",
+        "staging_bucket": "--staging-bucket",
+        "machine_type": "--machine-type",
+    },
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class SubmitRequest:
+    """The flags of `submit`, by the names of its parameters.
+
+    Raises:
+      InputError: From the constructor, when a flag is another platform's, or one that is needed is missing.
+    """
+
+    platform: str
+    image: str
+    name: str
+    output: str
+    sends: bool
+    code_root: str
+    in_image: tuple[str, ...]
+    not_secret: tuple[str, ...]
+    service_account: str
+    accelerator: str
+    elastic_job: str
+    namespace: str
+    volumes: tuple[str, ...]
+    env_secrets: tuple[str, ...]
+    head_cpus: float | None
+    head_memory_gb: float | None
+    ray_version: str
+    project: str
+    region: str
+    staging_bucket: str
+    machine_type: str
+
+    def __post_init__(self) -> None:
+        for platform, flags in _ONLY.items():
+            for name, flag in flags.items():
+                if platform != self.platform and getattr(self, name):
+                    raise InputError(f"{flag} is for --to {platform}, and this is {self.platform}.")
+        if self.platform == VERTEX and self.sends and not (self.project and self.region):
+            raise InputError("--send needs --project and --region.")
+        if self.staging_bucket and not self.staging_bucket.startswith("gs://"):
+            raise InputError(f"--staging-bucket {self.staging_bucket}: give a gs:// URI.")
+
+    @property
+    def claims(self) -> tuple[Volume, ...]:
+        """The volumes to mount."""
+        return tuple(map(Volume.parse, self.volumes))
+
+    @property
+    def hint(self) -> str:
+        """What to do about a path of this machine."""
+        if self.platform == VERTEX:
+            return f"Give gs://bucket/… or {vertex_job.BUCKETS}/bucket/…."
+        return "Give URIs such as gs://bucket/…, or folders of a volume that --volume CLAIM:/FOLDER mounts."
+
+    def folders(self, elastic: ElasticJob | None) -> list[str]:
+        """Returns what is mounted on the platform."""
+        if self.platform == VERTEX:
+            return [vertex_job.BUCKETS]
+        return [*(volume.path for volume in self.claims), *(elastic.folders if elastic else ())]
+
+    def kuberay(self, elastic: ElasticJob | None) -> KubeRay:
+        """Returns what only Kubernetes wants to know; the flags go before what an ElasticJob says."""
+        place = KubeRay(
+            namespace=self.namespace,
+            volumes=self.claims,
+            env_secrets=self.env_secrets,
+            head_cpus=self.head_cpus or KubeRay.head_cpus,
+            head_memory_gb=self.head_memory_gb or KubeRay.head_memory_gb,
+            ray_version=self.ray_version,
+        )
+        if elastic is None:
+            return place
+        return dataclasses.replace(
+            place,
+            namespace=self.namespace or elastic.namespace,
+            metadata=elastic.metadata,
+            pod_template=elastic.pod_template,
+            folder=elastic.folder,
+            suspend=elastic.suspend,
+        )
