@@ -31,6 +31,7 @@ from .training_flags import parse_custom_config
 _NOT_ON_VERTEX = (
     *("engine", "workers", "ps", "cluster", "max_failures"),
     *("cpus_per_worker", "gpus_per_worker", "memory_gb_per_worker"),
+    *("num_workers", "distribution_strategy"),  # ElasticDL's
 )
 
 

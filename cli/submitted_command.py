@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from ..executors.errors import InputError, did_you_mean
-from ..executors.options import TrainingOptions
+from ..executors.options import LOCAL, TrainingOptions
 from .training_flags import options_from
 
 COMMANDS = ("train", "run", "elasticdl train", "dlrover")
@@ -39,12 +39,16 @@ class CommandLine:
 
     @property
     def options(self) -> TrainingOptions:
-        """The training's options.
+        """The training's options; ElasticDL's own flag says how many workers there are, too.
 
         Raises:
           InputError: When they do not go together.
         """
-        return options_from(dict(self.values))
+        options = options_from(dict(self.values))
+        workers = self.values.get("num_workers")
+        if workers and options.engine != LOCAL and options.workers == TrainingOptions.workers:
+            return dataclasses.replace(options, workers=str(workers))
+        return options
 
     def flag(self, name: str) -> str:
         """Returns what a parameter is called on the command line."""

@@ -141,6 +141,16 @@ def test_confs_pipelines_and_files_of_the_image(submit: Callable[..., Any]) -> N
     assert "--model_zoo=/zoo/mine" in words_of(zoo)
 
 
+def test_elasticdls_own_number_of_workers_counts(submit: Callable[..., Any]) -> None:
+    more = ("--output=gs://b/o", "--model_zoo=/zoo", "--num_workers=3", "--distribution_strategy=AllreduceStrategy")
+    there = submit(*KUBERAY, "--in-image=/zoo", *ELASTICDL, *more, "--engine=ray")
+    assert there["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["replicas"] == 3
+    assert "--num_workers=3" in words_of(there)
+    there = submit(*VERTEX, "--in-image=/zoo", *ELASTICDL, *more, "--engine=ray")
+    assert [pool["replicaCount"] for pool in there["jobSpec"]["workerPoolSpecs"]] == [1, 2]
+    assert not [word for word in words_of(there) if "workers" in word or "strategy" in word]
+
+
 def test_a_config_file_goes_into_the_manifest(submit: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     (tmp_path / "config.json").write_text('{"epochs": 3}')
     manifest = submit(*KUBERAY, *ON_RAY, "--custom-config", f"@{tmp_path}/config.json")
