@@ -26,6 +26,7 @@ GROUP = "elastic.iml.github.io"
 _ROLES = ("chief", "worker", "ps", "evaluator")
 _TRAINERS = ("worker", "chief")  # whose template, resources and command are taken, the first that there is
 _GPU = "nvidia.com/gpu"
+_LISTS = ("command", "args", "env", "envFrom", "volumeMounts", "volumes", "tolerations")
 _WHY = {
     "optimizeMode": "there is no DLRover master or Brain that optimizes",
     "brainService": "there is no DLRover master or Brain that optimizes",
@@ -76,7 +77,13 @@ def read_elastic_job(path: str) -> ElasticJob:
         else than DLRover's TensorFlow trainer.
     """
     document, notes = _only_job(path)
-    return _Translation(path, document, notes).job()
+    try:
+        return _Translation(path, document, notes).job()
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a text where a list should be, and its like
+        raise InputError(
+            f"{path} is no ElasticJob as DLRover defines it ({type(error).__name__}: {error}). What does "
+            "kubectl create --dry-run=server say of it?"
+        ) from error
 
 
 class _Translation:
@@ -159,6 +166,12 @@ class _Translation:
         if not isinstance(containers, list) or not containers or not isinstance(containers[0], dict):
             raise InputError(f"{where}: its template has no containers.")
         container = containers[0]
+        for part in (container, template["spec"]):
+            for key in _LISTS:
+                if part.get(key) is None:
+                    part.pop(key, None)
+                elif not isinstance(part[key], list):
+                    raise InputError(f"{where}: {key} must be a list, not {part[key]!r}.")
         command = [str(word) for key in ("command", "args") for word in container.pop(key, None) or ()]
         call = find_call(command, where)
         if not call.flags.get("conf"):
@@ -208,17 +221,13 @@ class _Translation:
 
     def _compare(self, lead: str, templates: Mapping[str, dict[str, Any]], calls: Mapping[str, TrainerCall]) -> None:
         """Notes what the templates of the other roles say differently: on Ray there is one for all."""
-        mine = {**templates[lead].get("spec", {}), **_container(templates[lead])}
+        mine = _said(templates[lead], calls[lead])
         for role, template in templates.items():
             if role == lead or not template:
                 continue
-            theirs = {**template["spec"], **_container(template)}
-            for key in theirs:
-                if key not in ("containers", "name") and theirs[key] != mine.get(key):
-                    self._note(f"{role}: template.{key}", theirs[key], key, f"all have the {lead}'s")
-            for key, value in calls[role].flags.items():
-                if value != calls[lead].flags.get(key):
-                    self._note(f"{role}: --{key}", value, key, f"all have the {lead}'s")
+            for key, value in _said(template, calls[role]).items():
+                if value and value != mine.get(key):
+                    self._note(f"{role}: {key}", value, key, f"all have the {lead}'s")
 
     def _run_before(self, lead: str, call: TrainerCall, container: dict[str, Any]) -> None:
         container["env"] = [
@@ -273,6 +282,16 @@ def _only_job(path: str) -> tuple[dict[str, Any], list[str]]:
 def _container(template: Mapping[str, Any]) -> dict[str, Any]:
     container: dict[str, Any] = template["spec"]["containers"][0]
     return container
+
+
+def _said(template: Mapping[str, Any], call: TrainerCall) -> dict[str, Any]:
+    """Returns all that a template says, by names to show."""
+    pod = {key: value for key, value in template["spec"].items() if key != "containers"}
+    container = {key: value for key, value in _container(template).items() if key != "name"}
+    more = {"metadata": template.get("metadata"), "further containers": template["spec"]["containers"][1:]}
+    line = {"cd": call.folder, "environment": call.environment, "other commands": "; ".join(call.others)}
+    flags = {f"--{name}": value for name, value in call.flags.items()}
+    return {**{f"template.{key}": value for key, value in {**pod, **container, **more}.items()}, **line, **flags}
 
 
 def _without_empty(template: dict[str, Any]) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def _serving() -> Iterator[Api]:
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     api = Api(server.server_address[1])
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield api
     server.shutdown()

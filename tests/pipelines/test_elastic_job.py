@@ -149,15 +149,18 @@ def test_nothing_is_dropped_without_a_word(read: Callable[..., ElasticJob]) -> N
     worker |= {"priority": "high", "restartTimeout": 5, "restartPolicy": "Always", "BatchScheduler": "volcano"}
     worker["autoScale"] = True
     worker["template"]["metadata"] = {"annotations": {"sidecar.istio.io/inject": "false"}}
-    worker["template"]["spec"] |= {"nodeSelector": {"pool": "e"}, "serviceAccountName": "f"}
+    for role in (worker, document["spec"]["replicaSpecs"]["ps"]):
+        role["template"]["spec"] |= {"nodeSelector": {"pool": "e"}, "serviceAccountName": "f"}
+        role["template"]["spec"]["containers"].append({"name": "logs", "image": "g"})
+        role["template"]["metadata"] = {"labels": {"h": "i"}}
     checked = 0
     for keys, leaf in leaves(document):
-        if not isinstance(leaf, str) or ("template" in keys and "ps" in keys):
+        if not isinstance(leaf, str):
             continue
         if keys[-1] in ("apiVersion", "kind", "distributionStrategy") or "resources" in keys or "command" in keys:
             continue  # read, as the tests above say
         if (keys[-1] in ("name", "namespace") and keys[0] == "metadata") or keys[-2:] == [0, "name"]:
-            continue
+            continue  # names of containers are Ray's
         changed = copy.deepcopy(document)
         place: Any = changed
         for key in keys[:-1]:
@@ -166,7 +169,7 @@ def test_nothing_is_dropped_without_a_word(read: Callable[..., ElasticJob]) -> N
         elastic = read(changed)
         assert "a-mark-of-its-own" in json.dumps(as_ray_job(elastic)) + "\n".join(elastic.notes), keys
         checked += 1
-    assert checked > 15
+    assert checked > 30
     notes = "\n".join(read(document).notes)
     for name in ("autoScale: true", "restartTimeout: 5", "priority: high", "BatchScheduler: volcano"):
         assert f"worker: {name} was left out" in notes
@@ -208,6 +211,31 @@ def _worker(job: dict[str, Any]) -> dict[str, Any]:
 
 def _main(job: dict[str, Any]) -> dict[str, Any]:
     return _worker(job)["template"]["spec"]["containers"][0]
+
+
+@pytest.mark.parametrize("wrong", ["text", [1], {"a": 1}])
+def test_whatever_is_wrong_in_it_is_an_error_of_ours(read: Callable[..., ElasticJob], wrong: Any) -> None:
+    document = elastic_job(ps={"replicas": 1})
+    document["spec"]["envs"] = {"LEVEL": {"value": "debug"}}
+
+    def nodes(value: Any) -> Iterator[list[Any]]:
+        items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        for key, item in items:
+            yield [key]
+            yield from ([key, *keys] for keys in nodes(item))
+
+    refused = 0
+    for keys in list(nodes(document)):
+        changed = copy.deepcopy(document)
+        place: Any = changed
+        for key in keys[:-1]:
+            place = place[key]
+        place[keys[-1]] = wrong
+        try:
+            as_ray_job(read(changed, valid=False))
+        except InputError:
+            refused += 1
+    assert refused > 5
 
 
 @pytest.mark.parametrize("content", ["kind: [", "", "- 1", "\x00"])

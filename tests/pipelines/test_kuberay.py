@@ -203,3 +203,20 @@ def test_without_a_cluster_it_says_so(tmp_path: pathlib.Path, monkeypatch: pytes
     monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "nothing"))
     with pytest.raises(InputError, match="no Kubernetes cluster is configured here"):
         kuberay.send(ray_job(job(), KubeRay()))
+
+
+def test_the_command_sends_it(command: Callable[..., Any], api: Any, kubeconfig: pathlib.Path) -> None:
+    line = ("submit", "--to", "kuberay", "--image", "i", "--namespace", "other", "--send", *COMMAND)
+    done = command(*line, env={**os.environ, "KUBECONFIG": str(kubeconfig)})
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == "Created rayjob.ray.io/taxi in the namespace other."
+    [(_, path, body)] = api.requests
+    assert path.partition("?")[0] == "/apis/ray.io/v1/namespaces/other/rayjobs"
+    assert done.stdout.startswith("# The workers' pods ask for no memory")
+    assert body["spec"]["entrypoint"] in done.stdout.replace("\n    ", " ").replace("''", "'")
+
+
+def test_without_the_client_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    with pytest.raises(InputError, match=r"pip install kubernetes\. Or leave --send out, and run kubectl create -f"):
+        kuberay.send(ray_job(job(), KubeRay()))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
+import sys
 from typing import Any
 
 import pytest
@@ -32,8 +35,6 @@ def job(evaluators: int = 0, accelerator: str = "", service_account: str = "", *
 
 def pools_of(manifest: dict[str, Any]) -> list[tuple[int, str]]:
     """Returns replicas and machine type of each pool, by Google's definition, which refuses fields that it has not."""
-    import json
-
     parsed = aiplatform_v1.CustomJob.from_json(json.dumps(manifest), ignore_unknown_fields=False)
     return [(pool.replica_count, pool.machine_spec.machine_type) for pool in parsed.job_spec.worker_pool_specs]
 
@@ -144,3 +145,19 @@ def test_it_is_sent(api: Any) -> None:
     with pytest.raises(InputError, match=r"Vertex AI refused the job: .*no such image") as raised:
         vertex_job.send({**manifest, "displayName": "other"}, "p", "r", client)
     assert isinstance(raised.value.__cause__, GoogleAPICallError)
+
+
+def test_without_the_client_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    import google.cloud
+
+    monkeypatch.delattr(google.cloud, "aiplatform_v1")
+    monkeypatch.setitem(sys.modules, "google.cloud.aiplatform_v1", None)
+    with pytest.raises(InputError, match="pip install google-cloud-aiplatform"):
+        vertex_job.send(custom_job(job(), Vertex()), "p", "r")
+
+
+def test_without_credentials_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    for name in ("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG"):
+        monkeypatch.setenv(name, str(tmp_path / "nothing"))
+    with pytest.raises(InputError, match=r"--send: no credentials: .* Try gcloud auth application-default login"):
+        vertex_job.send(custom_job(job(), Vertex()), "p", "r")
