@@ -37,7 +37,7 @@ _NOT_ON_VERTEX = (
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--to", "platform", type=click.Choice([KUBERAY, VERTEX]), required=True, help="Where the job runs.")
-@click.option("--image", default="", help="Container image with generic-trainer (default with --from: the job's own).")
+@click.option("--image", default="", help="Container image with generic-trainer, for kuberay generic-trainer[kuberay].")
 @click.option("--name", default="", help="The job's name (default: the module's).")
 @click.option("--output", default="-", metavar="FILE", help="Where the manifest is written (default: shown).")
 @click.option("--send", "sends", is_flag=True, help="Create the job on the platform as well.")
@@ -118,7 +118,10 @@ def _job(
 ) -> SubmittedJob:
     image = request.image or (elastic.image if elastic else "")
     if not image:
-        raise InputError("submit needs --image: one that holds generic-trainer and what the module imports.")
+        raise InputError(
+            "submit needs --image: one that holds generic-trainer (for kuberay generic-trainer[kuberay]) and what the "
+            "module imports."
+        )
     options, evaluators = _on_vertex(line) if request.platform == VERTEX else (line.options, 0)
     return SubmittedJob(
         name=request.name or derived_name(elastic.name if elastic else _subject(line), kuberay.LONGEST_NAME),
@@ -181,7 +184,7 @@ def _manifest(
     manifest = kuberay.ray_job(job, request.kuberay(elastic))
     notes = [*(elastic.notes if elastic else ()), *kuberay.remarks(job)]
     if elastic and not request.image:
-        notes.append(f"The image {job.image} is the ElasticJob's own: it has to hold generic-trainer[ray].")
+        notes.append(f"The image {job.image} is the ElasticJob's own: it has to hold generic-trainer[kuberay].")
     return manifest, notes
 
 

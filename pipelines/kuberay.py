@@ -4,7 +4,8 @@
     send(manifest)
 
 KubeRay starts a Ray cluster for the job and takes it away afterwards. The command runs on the cluster's head, which
-trains nothing; RAY_ADDRESS is set there. Fields: https://ray-project.github.io/kuberay/reference/api/, and the CRD.
+trains nothing; RAY_ADDRESS is set there. The image holds generic-trainer[kuberay]: jobs are started through Ray's
+dashboard, which `ray[train]` alone does not bring. Fields: https://ray-project.github.io/kuberay/reference/api/.
 """
 
 from __future__ import annotations
