@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -81,10 +81,14 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
                 f"callbacks(fn_args): the model {self.model.name!r} has no variables yet when fit begins, so nothing "
                 "could be restored. Begin it with keras.Input, or call it on a batch before fit."
             )
+        if self._has_coordinator:
+            # Of parameter servers, an epoch's end is the only moment when all that was asked for has been done.
+            self._seconds, self._every, self._save_epochs = None, None, True
         number = vars(self._fn_args)["keras_fits"] = self._fn_args.get("keras_fits", 0) + 1
         self._folder = os.path.join(self._fn_args.checkpoint_dir, FITS, str(number))
         self._position = _Position()
         state = _state_of(self.model, self._position)
+        _ = state.save_counter  # a variable that all workers have to make together; to save makes it in the chief alone
         self._checkpoints = AsyncCheckpoints(state, self._folder, _KEPT)
         self._saved_at, self._saved_step, self._left = time.monotonic(), -1, 0
         self._epoch_length = self.params.get("steps")
@@ -92,6 +96,10 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._go_on(latest)
         else:
             self._position.epoch_length = self._epoch_length
+
+    @property
+    def _has_coordinator(self) -> bool:
+        return bool(getattr(self.model.distribute_strategy, "_should_use_with_coordinator", False))
 
     def _go_on(self, latest: str) -> None:
         position = self._position
@@ -113,7 +121,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self.model.history.history.update({name: list(values) for name, values in position.history.items()})
         _begin_at(self.model, epoch)
         self._left = position.batch if epoch < epochs else 0
-        ahead = position.steps - position.batch if self._endless else 0
+        ahead = position.steps - position.batch if self._endless and not self._has_coordinator else 0
         # At the end of the epoch in which Keras 2 learns how long they are, it runs a step for which there is no batch.
         is_counted = is_learned and self._epoch_length and epoch and _is_keras_2(self.model)
         if self._left or ahead or is_counted:
@@ -139,7 +147,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         function = getattr(self.model.train_function, "own", self.model.train_function)
         ahead = isinstance(function, GroupedSteps) and function.is_ahead
         if self._is_due() and not ahead and position.batch != self._epoch_length:
-            position.logs = _plain(logs)
+            position.logs = numbers_in(logs)
             self._save()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -150,7 +158,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._epoch_length = position.epoch_length = position.batch
         self._left = 0
         position.epoch, position.batch, position.logs = epoch + 1, 0, {}
-        for name, value in _plain(logs).items():
+        for name, value in numbers_in(logs).items():
             position.history.setdefault(name, []).append(value)
         if self._save_epochs or self._is_due():
             self._save()
@@ -314,6 +322,8 @@ def _left_out(state: tf.train.Checkpoint, model: Any) -> list[Any]:
     return [value for value in values if isinstance(value, tf.Variable) and id(value) not in found]
 
 
-def _plain(logs: Any) -> dict[str, float]:
-    """Returns the numbers among a batch's or an epoch's logs."""
-    return {name: float(value) for name, value in (logs or {}).items() if getattr(value, "shape", ()) == ()}
+def numbers_in(logs: Any) -> dict[str, float]:
+    """Returns the numbers among a batch's or an epoch's logs; none of those that a coordinator still waits for."""
+    if not isinstance(logs, Mapping):
+        return {}
+    return {name: float(value) for name, value in logs.items() if getattr(value, "shape", ()) == ()}

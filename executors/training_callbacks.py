@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from .errors import InputError
-from .keras_backup import BackUp
+from .keras_backup import BackUp, numbers_in
 
 if TYPE_CHECKING:
     from .fn_args import FnArgs
@@ -97,12 +97,8 @@ class Progress(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._steps = self._before + batch + 1
         if (seconds := time.monotonic() - self._since) < self._seconds:
             return
-        values = ", ".join(f"{name} {float(value):.4g}" for name, value in (logs or {}).items() if _is_number(value))
+        values = ", ".join(f"{name} {value:.4g}" for name, value in numbers_in(logs).items()) or "no metrics yet"
         speed = (self._steps - self._told) / seconds
         of = f" of {self.params['steps']}" if self.params.get("steps") else ""
         logging.info("Epoch %d, step %d%s: %s; %.3g steps/s", self._epoch + 1, batch + 1, of, values, speed)
         self._since, self._told = time.monotonic(), self._steps
-
-
-def _is_number(value: Any) -> bool:
-    return getattr(value, "shape", ()) == ()
