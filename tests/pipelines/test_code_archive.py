@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pathlib
 import shutil
 import textwrap
@@ -111,6 +112,8 @@ def test_the_name_changes_with_a_helper_and_with_nothing_else(tmp_path: pathlib.
     first, same, other = packed("a", 1), packed("b", 1), packed("c", 2)
     assert first.path("gs://bucket/code") == same.path("gs://bucket/code") != other.path("gs://bucket/code")
     assert first.path("gs://bucket/code").startswith("gs://bucket/code/main-")
+    with zipfile.ZipFile(io.BytesIO(first.content)) as members:
+        assert {member.date_time[0] for member in members.infolist()} == {1980}  # not the day of packing
 
 
 def test_what_is_there_is_not_written_again(tmp_path: pathlib.Path) -> None:
