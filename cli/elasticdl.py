@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import tempfile
 from typing import Any
@@ -10,6 +11,7 @@ import click
 
 from ..executors import elasticdl_worker, file_io
 from ..executors.fn_args import FnArgs
+from ..executors.options import LOCAL, TrainingOptions
 from ..executors.training_run import train as train_module
 from .elasticdl_flags import elasticdl_flags, model_file, settle
 from .elasticdl_prepare import prepare
@@ -41,7 +43,10 @@ def train(**flags: Any) -> None:
     """Trains a model file, and writes a SavedModel that was checked to --output."""
     flags["dialect"] = "elasticdl"
     options = options_from(flags)
-    module, model_name, fn_args = _job(settle(flags))
+    given = settle(flags, workers_possible=options.engine != LOCAL)
+    if (workers := given.pop("num_workers", None)) and options.workers == TrainingOptions.workers:
+        options = dataclasses.replace(options, workers=str(workers))
+    module, model_name, fn_args = _job(given)
     fn_args.seed = options.seed
     keep_finished_run(fn_args.model_run_dir)
     record = train_module(module, fn_args, options, function=model_name)

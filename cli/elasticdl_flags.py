@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ..executors.errors import InputError
+from ..executors.errors import InputError, did_you_mean
 from ..executors.module_source import ARCHIVE_ENDINGS
 from .gone_flags import gone_flags, without_gone
 from .vscode import vscode_flag
@@ -72,7 +72,10 @@ KEPT = (
     Flag("checkpoint_dir_for_init", "Checkpoints to start from.", required=("evaluate", "predict")),
     Flag("log_loss_steps", "Steps between log lines.", int, _TRAIN),
     Flag("output", "Where the SavedModel, or the predictions, are written.", default="elasticdl_output"),
-    Flag("distribution_strategy", "Local.", default="Local"),
+    Flag(
+        "distribution_strategy", "Local; or any, with --engine=ray, where workers train by all-reduce.", default="Local"
+    ),
+    Flag("num_workers", "With --engine=ray, the same as --workers.", int, _TRAIN),
     Flag("job_name", "A name for the job's logs."),
 )
 _SCHEDULER = "processes are started by the platform, with TF_CONFIG"
@@ -82,7 +85,7 @@ GONE = {
     **dict.fromkeys(("use_async", "lr_staleness_modulation", "use_go_ps", "task_fault_tolerance"), _LOCAL),
     **dict.fromkeys(("need_elasticdl_job_service", "need_task_manager", "need_pod_manager", "need_tf_config"), _LOCAL),
     **dict.fromkeys(("relaunch_timeout_worker", "relaunch_on_worker_failure", "job_command"), _SCHEDULER),
-    **dict.fromkeys(("image_name", "worker_image", "num_workers", "num_ps_pods", "volume", "envs"), _SCHEDULER),
+    **dict.fromkeys(("image_name", "worker_image", "num_ps_pods", "volume", "envs"), _SCHEDULER),
     **dict.fromkeys(("image_pull_policy", "restart_policy", "namespace", "cluster_spec", "yaml"), _SCHEDULER),
     **dict.fromkeys(("cluster_spec_json", "aux_params", "populate_env_names", "extra_pypi_index"), _SCHEDULER),
     **dict.fromkeys(("force_use_kube_config_file", "docker_image_repository"), _SCHEDULER),
@@ -97,7 +100,8 @@ GONE = {
     "evaluation_start_delay_secs": "evaluation goes by --evaluation_steps",
     "evaluation_throttle_secs": "evaluation goes by --evaluation_steps",
 }
-_STRATEGIES = ("", "Local")
+_ALONE = ("", "Local")
+_STRATEGIES = (*_ALONE, "AllreduceStrategy", "ParameterServerStrategy")
 
 
 def elasticdl_flags(command_name: str) -> Callable[[Command], Command]:
@@ -138,17 +142,30 @@ def model_file(zoo: str, model_def: str) -> tuple[str, str]:
     return os.path.join(zoo, *path.split(".")) + ".py", model_name
 
 
-def settle(values: Mapping[str, Any]) -> dict[str, Any]:
+def settle(values: Mapping[str, Any], workers_possible: bool = False) -> dict[str, Any]:
     """Returns the flags that were given and mean something; says so of those that mean nothing any more.
 
+    Args:
+      values: All flags.
+      workers_possible: Whether there can be several workers.
+
     Raises:
-      InputError: When a strategy is asked for that needs several workers.
+      InputError: When a strategy is asked for that is unknown, or needs several workers where there are none.
     """
     given = {name: value for name, value in without_gone(values, GONE).items() if value is not None}
     strategy = given.pop("distribution_strategy", "")
     if strategy not in _STRATEGIES:
         raise InputError(
-            f"--distribution_strategy={strategy} needs several workers, which this command does not start. "
-            "Use --distribution_strategy=Local."
+            f"--distribution_strategy={strategy}: choose from {', '.join(_STRATEGIES[1:])}."
+            f"{did_you_mean(strategy, _STRATEGIES)}"
         )
+    if strategy not in _ALONE and not workers_possible:
+        raise InputError(
+            f"--distribution_strategy={strategy} needs several workers. Add --engine=ray and --workers, or use "
+            "--distribution_strategy=Local."
+        )
+    if strategy == "ParameterServerStrategy":
+        click.echo("The workers train by all-reduce, without parameter servers, which steps do not wait for.", err=True)
+    if not workers_possible and given.pop("num_workers", 1) > 1:
+        click.echo("--num_workers means nothing here: there is one, without --engine=ray.", err=True)
     return given

@@ -31,10 +31,14 @@ from absl import logging
 
 from . import checkpoint_restoring, checkpoint_writer
 from .checkpoint_writer import BackgroundWriter, Value
+from .cluster import task_from_environment
 
 
 class AsyncCheckpoints:
     """The checkpoints of a training, in one folder.
+
+    Where several workers train, all of them restore and save at the same steps, for reading some kinds of variables
+    takes all of them; the chief alone writes.
 
     Args:
       state: All that changes. Position in the data included, where it is a variable.
@@ -48,7 +52,11 @@ class AsyncCheckpoints:
         self, state: Any, folder: str, max_to_keep: int | None = 5, name: str = "ckpt", background: bool = True
     ) -> None:
         self._state = state
+        _ = state.save_counter  # made now, by all workers, who take part in making a variable under a strategy
+        self._name = name
         self._in_background = _InBackground(state)
+        task = task_from_environment()
+        self._is_chief = task is None or task.is_chief
         self._manager = tf.train.CheckpointManager(
             self._in_background if background else state, folder, max_to_keep, checkpoint_name=name
         )
@@ -90,6 +98,9 @@ class AsyncCheckpoints:
           CheckpointError: When the checkpoint before this one could not be written.
         """
         with checkpoint_writer.pause():
+            if not self._is_chief:
+                _values(self._state)
+                return os.path.join(self._manager.directory, f"{self._name}-{int(step)}")
             self._in_background.step = int(step)
             path: str = self._manager.save(checkpoint_number=int(step))
             return path

@@ -56,7 +56,7 @@ def test_the_seeds_command_then_evaluate_then_predict(
         *["--num_workers", 2, "--image_name=elasticdl:ci", "--seed=3", "--tune-loop=exact"],
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "--num_workers means nothing here: processes are started by the platform" in done.stderr
+    assert "--num_workers means nothing here: there is one, without --engine=ray" in done.stderr
     assert "--image_name means nothing here" in done.stderr
     record = json.loads((tmp_path / "iris_dnn_model_run" / "run.json").read_text())
     assert record["metrics"]["eval"]["accuracy"] > 0.9
@@ -320,7 +320,7 @@ def test_an_interrupted_job_goes_on_where_its_last_checkpoint_was(
     ("arguments", "text"),
     [
         (["--minibatch_sise=3"], "--minibatch_size"),
-        (["--distribution_strategy=AllreduceStrategy"], "needs several workers, which this command does not start"),
+        (["--distribution_strategy=AllreduceStrategy"], "needs several workers. Add --engine=ray"),
         (["--model_def=iris"], "--model_def=iris: give package.module.function, below --model_zoo."),
         (["--model_def=nowhere.custom_model"], "nowhere.py does not exist"),
         (["--num_epochs=zwei"], "'zwei' is not a valid integer"),
@@ -352,3 +352,30 @@ def test_data_that_does_not_fit(command: Command, iris_csv: str, tmp_path: pathl
         done = command("elasticdl", "train", *line, f"--training_data={data}", f"--data_reader_params={params}")
         assert done.returncode == 2, done.stderr
         assert text in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_two_workers_come_to_the_model_of_one(
+    command: Command, zoo: pathlib.Path, iris_csv: str, tmp_path: pathlib.Path
+) -> None:
+    """By all-reduce, each on half of a batch; the last one, of 22 records, is shared as well."""
+    pytest.importorskip("ray")
+    shared = [f"--model_zoo={zoo}", "--model_def=odps_iris_dnn_model.odps_iris_dnn_model.custom_model"]
+    shared += [f"--data_reader_params={READER}", f"--training_data={iris_csv}", f"--validation_data={iris_csv}"]
+    shared += ["--num_epochs=1", "--checkpoint_steps=2", "--seed=3"]
+
+    one = command("elasticdl", "train", *shared, "--minibatch_size=32", f"--output={tmp_path / 'one'}")
+    two = command(
+        *["elasticdl", "train", *shared, "--minibatch_size=16", f"--output={tmp_path / 'two'}"],
+        *["--engine=ray", "--num_workers=2", "--distribution_strategy=AllreduceStrategy"],
+    )
+
+    assert one.returncode == 0, one.stderr[-3000:]
+    assert two.returncode == 0, two.stderr[-5000:]
+    records = [json.loads((tmp_path / f"{name}_run" / "run.json").read_text()) for name in ("one", "two")]
+    assert records[1]["cluster"] == {"workers": [2], "failures": []}
+    for name, value in records[0]["metrics"]["eval"].items():
+        assert records[1]["metrics"]["eval"][name] == pytest.approx(value, rel=1e-4)
+    checkpoints = tmp_path / "two_run" / "checkpoints"
+    assert sorted(path.name for path in checkpoints.glob("*.index")) == [f"version-{n}.index" for n in (2, 4, 5)]
+    assert ask(tmp_path / "two")["output"].shape == (2, 3)

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from ...errors import ModuleError
-from .metrics import EvalMetrics, batch_size
+from .metrics import EvalMetrics, batch_size, none_of_nothing
 from .parts import Parts
 
 _TAKES_VALUE = "_takes_the_only_feature_itself"
@@ -30,9 +30,10 @@ class Job(tf.keras.Model):  # type: ignore[misc]
 
     def __init__(self, inner: Any, parts: Parts, eval_metrics: EvalMetrics) -> None:
         super().__init__(name="elasticdl_job")
+        self.distribute_reduction_method = "first"  # the metrics are of all workers, and not to be added up
         self.inner = inner
-        self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
-        self.nan_step = tf.Variable(-1, dtype=tf.int64, trainable=False, name="nan_step")
+        self.step = _counter(0, "step")
+        self.nan_step = _counter(-1, "nan_step")
         self._parts = parts
         self._eval_metrics = eval_metrics
         self._mean_loss = tf.keras.metrics.Mean(name="loss")
@@ -48,6 +49,8 @@ class Job(tf.keras.Model):  # type: ignore[misc]
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """Trains on one batch of (features, labels)."""
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            return self._shared_step(data)
         features, labels = data
         with tf.GradientTape() as tape:
             outputs = self(features, training=True)
@@ -55,17 +58,38 @@ class Job(tf.keras.Model):  # type: ignore[misc]
         variables = self.inner.trainable_variables
         gradients = tape.gradient(loss, variables)
         self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        return self._count(loss, batch_size(outputs))
+
+    def _shared_step(self, data: Any) -> dict[str, Any]:
+        """Trains on this worker's part of a batch; it may be larger than others, and that of a short batch empty.
+
+        The step is the one that a single worker would do with the whole batch.
+        """
+        features, labels = data
+        workers = tf.distribute.get_replica_context()
+        with tf.GradientTape() as tape:
+            outputs = self(features, training=True)
+            own = tf.cast(batch_size(outputs), tf.float32)
+            part = tf.math.multiply_no_nan(self._loss(labels, outputs), own / workers.all_reduce("SUM", own))
+        variables = self.inner.trainable_variables
+        self.optimizer.apply_gradients(zip(tape.gradient(part, variables), variables, strict=True))
+        loss = workers.all_reduce("SUM", part)
+        with tf.control_dependencies([loss]):  # at the end of the data there is none, and nothing is counted
+            return self._count(loss, own)
+
+    def _count(self, loss: Any, records: Any) -> dict[str, Any]:
         self.step.assign_add(1)
         first_nan = tf.logical_and(tf.math.is_nan(loss), self.nan_step < 0)
         self.nan_step.assign(tf.where(first_nan, self.step, self.nan_step))
-        self._mean_loss.update_state(loss, sample_weight=batch_size(outputs))
+        self._mean_loss.update_state(loss, sample_weight=records)
         return {"loss": self._mean_loss.result()}
 
     def test_step(self, data: Any) -> dict[str, Any]:
         """Evaluates one batch of (features, labels)."""
         features, labels = data
         outputs = self(features, training=False)
-        self._mean_loss.update_state(self._loss(labels, outputs), sample_weight=batch_size(outputs))
+        records = batch_size(outputs)
+        self._mean_loss.update_state(none_of_nothing(self._loss(labels, outputs), records), sample_weight=records)
         self._eval_metrics.update(labels, outputs)
         results = {name: metric.result() for name, metric in self._eval_metrics.trackers.items()}
         return {"loss": self._mean_loss.result(), **results}
@@ -74,6 +98,12 @@ class Job(tf.keras.Model):  # type: ignore[misc]
         loss = tf.reduce_mean(tf.cast(self._parts.loss(labels, outputs), tf.float32))
         own = self.inner.losses
         return loss + tf.add_n([tf.cast(one, tf.float32) for one in own]) if own else loss
+
+
+def _counter(value: int, name: str) -> Any:
+    """Returns a variable that is the same on all workers."""
+    one_for_all = tf.VariableAggregation.ONLY_FIRST_REPLICA
+    return tf.Variable(value, dtype=tf.int64, trainable=False, name=name, aggregation=one_for_all)
 
 
 def build(model: Any, features: Any) -> Any:

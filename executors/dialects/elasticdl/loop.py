@@ -6,8 +6,10 @@ file's looks at each batch.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -17,7 +19,6 @@ from ...batch_watchers import batch_watcher
 from ...checkpoint_restoring import restore
 from ...checkpoints import AsyncCheckpoints
 from ...errors import InputError
-from ...fn_args import FnArgs
 from ...grouped_steps import Brief, GroupedSteps, Way
 from ...loop_tuning import plan_for
 from .job import Job
@@ -28,15 +29,22 @@ _ENDLESS = 2**31  # epochs, which max_step cuts off
 
 
 class Checkpoints:
-    """The checkpoints of a job: weights, optimizer, step, and how far the epoch was."""
+    """The checkpoints of a job: weights, optimizer, step, and how far it was.
+
+    How far is told in records, as a batch has others when there are more or fewer workers.
+
+    Attributes:
+      epoch: Number of the epoch, from 0.
+      records: How many of its records have been trained.
+    """
 
     def __init__(self, job: Job, optimizer: Any, options: ElasticDLOptions) -> None:
         self.epoch = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self.batch = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self.records = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._finished = tf.Variable(False, trainable=False)
         self._state = tf.train.Checkpoint(
             model=job.inner, optimizer=optimizer, step=job.step,
-            epoch=self.epoch, batch=self.batch, finished=self._finished,
+            epoch=self.epoch, records=self.records, finished=self._finished,
         )  # fmt: skip
         self._job = job
         self._saved = AsyncCheckpoints(
@@ -62,10 +70,10 @@ class Checkpoints:
         restore(self._state, latest).expect_partial()
         logging.info("Resuming from %s, at step %d.", latest, self._job.step.numpy())
 
-    def save(self, epoch: int, batch: int, finished: bool = False) -> None:
+    def save(self, epoch: int, records: int, finished: bool = False) -> None:
         """Saves the job as it is now; it is written while training goes on."""
         self.epoch.assign(epoch)
-        self.batch.assign(batch)
+        self.records.assign(records)
         self._finished.assign(finished)
         self._saved.save(int(self._job.step.numpy()))
 
@@ -93,7 +101,9 @@ def load_weights(model: Any, folder: str) -> str:
 class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Between batches: evaluates, saves, logs, and ends where the options say so."""
 
-    def __init__(self, job: Job, checkpoints: Checkpoints, options: ElasticDLOptions, evaluation: Evaluation) -> None:
+    def __init__(
+        self, job: Job, checkpoints: Checkpoints, options: ElasticDLOptions, evaluation: Evaluation, batch_size: int
+    ) -> None:
         super().__init__()
         self.knows_groups = True  # which end where something is due
         self._supports_tf_logs = True  # Keras would otherwise wait for the loss after every batch
@@ -103,7 +113,8 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._evaluation = evaluation
         self._step = int(job.step.numpy())
         self._epoch = int(checkpoints.epoch.numpy())
-        self._batch = int(checkpoints.batch.numpy())
+        self._records = int(checkpoints.records.numpy())
+        self._batch_size = batch_size
         self._logged = self._step
 
     def room(self) -> int:
@@ -116,17 +127,17 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Notes the epoch; the one that a resumed job begins with has batches behind it."""
         if epoch != self._epoch:
-            self._epoch, self._batch = epoch, 0
+            self._epoch, self._records = epoch, 0
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Does what is due at this step."""
         options = self._options
         self._step += 1
-        self._batch += 1
+        self._records += self._batch_size
         if options.log_loss_steps > 0 and self._step % options.log_loss_steps == 0:
             self._log(logs)
         if options.checkpoint_steps > 0 and self._step % options.checkpoint_steps == 0:
-            self._checkpoints.save(self._epoch, self._batch)
+            self._checkpoints.save(self._epoch, self._records)
         if options.evaluation_steps > 0 and self._step % options.evaluation_steps == 0:
             self._evaluation.run(self._step)
         if 0 < options.max_step <= self._step:
@@ -134,7 +145,7 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Evaluates, unless that has just been done; the file's callbacks find the metrics as Keras's `val_…`."""
-        self._epoch, self._batch = epoch + 1, 0
+        self._epoch, self._records = epoch + 1, 0
         self._log(logs)
         self._evaluation.run(self._step)
         if logs is not None:
@@ -142,7 +153,7 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     def finish(self) -> None:
         """Saves the finished job. Not at Keras's end of training, which a resumed job comes to twice."""
-        self._checkpoints.save(self._epoch, self._batch, finished=True)
+        self._checkpoints.save(self._epoch, self._records, finished=True)
 
     def _log(self, logs: Any) -> None:
         if self._logged == self._step:
@@ -161,17 +172,18 @@ class Evaluation:
 
     Attributes:
       results: The last evaluation's metrics.
+      folder: Where it keeps the best weights, and writes for TensorBoard.
       best: Where the weights of the lowest loss are, or None.
     """
 
-    def __init__(self, job: Job, dataset: Any, fn_args: FnArgs) -> None:
+    def __init__(self, job: Job, dataset: Any, folder: str) -> None:
         self.results: dict[str, float] = {}
         self.best: str | None = None
         self._job = job
         self._dataset = dataset
         self._lowest = math.inf
         self._done_at = -1
-        self._folder = fn_args.model_run_dir
+        self.folder = folder
         self._writers: dict[str, Any] = {}
 
     def run(self, step: int) -> None:
@@ -184,7 +196,7 @@ class Evaluation:
         self.log("eval", step, self.results)
         if self.results["loss"] < self._lowest:
             self._lowest = self.results["loss"]
-            path = os.path.join(self._folder, "best", "weights")
+            path = os.path.join(self.folder, "best", "weights")
             self.best = tf.train.Checkpoint(model=self._job.inner).write(path)
 
     def log(self, split: str, step: int, values: dict[str, float]) -> None:
@@ -192,7 +204,7 @@ class Evaluation:
         shown = ", ".join(f"{name} {value:.5g}" for name, value in values.items())
         logging.info("Step %d: %s %s", step, split, shown)
         if split not in self._writers:
-            self._writers[split] = tf.summary.create_file_writer(os.path.join(self._folder, split))
+            self._writers[split] = tf.summary.create_file_writer(os.path.join(self.folder, split))
         with self._writers[split].as_default(step):
             for name, value in values.items():
                 tf.summary.scalar(name, value)
@@ -200,7 +212,7 @@ class Evaluation:
 
 def fit(
     job: Job,
-    training: Any,
+    training: Callable[[int], Any],
     checkpoints: Checkpoints,
     options: ElasticDLOptions,
     schedule: Schedule,
@@ -210,32 +222,35 @@ def fit(
 
     Args:
       job: Compiled.
-      training: Batches of (features, labels), one epoch.
-      checkpoints: Tell the epoch and the batch to begin at.
+      training: Returns batches of (features, labels), one epoch without its first so many records.
+      checkpoints: Tell the epoch and the record to begin at.
       options: Tell how many epochs, and steps.
       schedule: Does what is due.
       callbacks: Keras's, of the file.
     """
-    epoch, batch = int(checkpoints.epoch.numpy()), int(checkpoints.batch.numpy())
+    epoch, records = int(checkpoints.epoch.numpy()), int(checkpoints.records.numpy())
     if 0 < options.max_step <= int(job.step.numpy()):
         return
     callbacks = [schedule, *callbacks]
-    plan, room = Brief(Way.of(job)), schedule.room
-    if batch_watcher(callbacks):
-        room = _one
-    else:
-        plan = plan_for(job) or plan
-    grouped = GroupedSteps(job, plan, room, counts_end=False)
-    callbacks = [grouped.epochs(), *callbacks]
-    with grouped.in_fit():
+    with contextlib.ExitStack() as stack:
+        if job.distribute_strategy.num_replicas_in_sync == 1:
+            grouped = _grouped(job, callbacks, schedule)
+            callbacks = [grouped.epochs(), *callbacks]
+            stack.enter_context(grouped.in_fit())
         epochs = options.num_epochs if options.num_epochs > 0 else _ENDLESS
-        if batch:
-            rest = training.skip(batch)
+        if records:
+            rest = training(records)
             if next(iter(rest.take(1)), None) is not None:  # else the checkpoint is that of an epoch's last step
                 job.fit(rest, initial_epoch=epoch, epochs=epoch + 1, callbacks=callbacks, verbose=0)
             epoch += 1
         if epoch < epochs and not (0 < options.max_step <= int(job.step.numpy())):
-            job.fit(training, initial_epoch=epoch, epochs=epochs, callbacks=callbacks, verbose=0)
+            job.fit(training(0), initial_epoch=epoch, epochs=epochs, callbacks=callbacks, verbose=0)
+
+
+def _grouped(job: Job, callbacks: list[Any], schedule: Schedule) -> GroupedSteps:
+    if batch_watcher(callbacks):
+        return GroupedSteps(job, Brief(Way.of(job)), _one, counts_end=False)
+    return GroupedSteps(job, plan_for(job) or Brief(Way.of(job)), schedule.room, counts_end=False)
 
 
 def _one() -> int:

@@ -108,9 +108,15 @@ def _select(outputs: Any, name: str | None) -> Any:
 def _update_mean(mean: Any, value: Any, outputs: Any) -> None:
     value = tf.cast(value, tf.float32)
     if value.shape.rank == 0:
-        mean.update_state(value, sample_weight=tf.cast(batch_size(outputs), tf.float32))
+        records = batch_size(outputs)
+        mean.update_state(none_of_nothing(value, records), sample_weight=tf.cast(records, tf.float32))
     else:
         mean.update_state(value)
+
+
+def none_of_nothing(mean: Any, records: Any) -> Any:
+    """Returns a mean over some records; 0 of no record at all, which is what a worker may get of a short batch."""
+    return tf.math.multiply_no_nan(mean, tf.cast(records > 0, mean.dtype))
 
 
 def batch_size(outputs: Any) -> Any:

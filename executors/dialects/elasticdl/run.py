@@ -9,12 +9,14 @@ from typing import Any
 
 import tensorflow as tf
 
+from ...cluster import PS, task_from_environment
 from ...errors import InputError, ModuleError
 from ...fn_args import FnArgs
 from ...inputs.open_records import open_records
 from ...inputs.reader_params import parse_reader_params
 from ...inputs.records import Records
 from ...raised_errors import add_note
+from ...strategies import strategy
 from .export import export, features_of
 from .job import Job, build
 from .loop import Checkpoints, Evaluation, Schedule, fit, load_weights
@@ -48,16 +50,25 @@ def train(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[s
 
 def _train(parts: Parts, records: Records, validation: Records | None, fn_args: FnArgs) -> dict[str, float]:
     options = parts.options
-    training = _batches(parts, records, TRAINING)
-    job = _job(parts, training)
-    optimizer = parts.optimizer()
-    job.compile(optimizer=optimizer)
-    if options.checkpoint_dir_for_init:
-        load_weights(job.inner, options.checkpoint_dir_for_init)
-    checkpoints = Checkpoints(job, optimizer, options)
+    workers = _workers(fn_args)
+    size = options.minibatch_size * workers.num_replicas_in_sync
+
+    def training(skip: int) -> Any:
+        return _batches(parts, records, TRAINING, size, skip)
+
+    with workers.scope():
+        job = _job(parts, training(0))
+        optimizer = parts.optimizer()
+        job.compile(optimizer=optimizer)
+        if options.checkpoint_dir_for_init:
+            load_weights(job.inner, options.checkpoint_dir_for_init)
+    checkpoints = Checkpoints(job, optimizer, options)  # with variables that no other worker's depend on
     checkpoints.resume()
-    evaluation = Evaluation(job, validation and _batches(parts, validation, EVALUATION), fn_args)
-    schedule = Schedule(job, checkpoints, options, evaluation)
+    folder = (
+        fn_args.model_run_dir if fn_args.is_chief else os.path.join(os.path.dirname(fn_args.serving_model_dir), "run")
+    )
+    evaluation = Evaluation(job, validation and _batches(parts, validation, EVALUATION, size), folder)
+    schedule = Schedule(job, checkpoints, options, evaluation, size)
     with checkpoints:
         fit(job, training, checkpoints, options, schedule, parts.callbacks())
         schedule.finish()
@@ -65,9 +76,23 @@ def _train(parts: Parts, records: Records, validation: Records | None, fn_args: 
     export(job.inner, parts, records.dataset(), records.metadata, fn_args.serving_model_dir)
     if evaluation.best:
         tf.train.Checkpoint(model=job.inner).restore(evaluation.best)
-        folder = os.path.join(fn_args.model_run_dir, BEST_DIR)
-        export(job.inner, parts, records.dataset(), records.metadata, folder)
+        export(job.inner, parts, records.dataset(), records.metadata, os.path.join(folder, BEST_DIR))
     return {f"eval_{name}": value for name, value in evaluation.results.items()}
+
+
+def _workers(fn_args: FnArgs) -> Any:
+    """Returns the strategy by which several workers train, each on `minibatch_size` records of a batch.
+
+    Raises:
+      InputError: When there are parameter servers.
+    """
+    task = task_from_environment()
+    if task is not None and PS in task.jobs:
+        raise InputError(
+            f"ps={len(task.jobs[PS])}: an ElasticDL model trains by all-reduce, its variables on every worker, and "
+            "needs no parameter servers. Leave them out."
+        )
+    return strategy(fn_args) if fn_args.num_workers > 1 else tf.distribute.get_strategy()
 
 
 def evaluate(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[str, float]:
@@ -132,8 +157,16 @@ def _records(parts: Parts, origin: Any, what: str) -> Records:
     return open_custom(made, str(data_origin))
 
 
-def _batches(parts: Parts, records: Records, mode: str) -> Any:
-    """Returns batches of what feed makes of the records; the last batch may be a short one."""
+def _batches(parts: Parts, records: Records, mode: str, size: int = 0, skip: int = 0) -> Any:
+    """Returns batches of what feed makes of the records; the last batch may be a short one.
+
+    Args:
+      parts: Of the model file.
+      records: Which.
+      mode: TRAINING, EVALUATION or PREDICTION.
+      size: Records in a batch, of all workers together; `minibatch_size` for 0.
+      skip: How many records to leave out at the begin.
+    """
     dataset = parts.feed(records.dataset(), mode, records.metadata)
     if mode != PREDICTION and not (isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) == 2):
         raise ModuleError(
@@ -142,7 +175,10 @@ def _batches(parts: Parts, records: Records, mode: str) -> Any:
     options = tf.data.Options()
     options.experimental_optimization.map_parallelization = True  # feeds map record by record, one after the other
     options.autotune.enabled = False  # measuring each of these small steps takes as long as they do
-    return dataset.batch(parts.options.minibatch_size).prefetch(tf.data.AUTOTUNE).with_options(options)
+    # Workers share each batch; of files they would take other records than one worker does.
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    dataset = dataset.skip(skip) if skip else dataset
+    return dataset.batch(size or parts.options.minibatch_size).prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
 def _job(parts: Parts, data: Any) -> Job:
