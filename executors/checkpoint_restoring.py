@@ -61,7 +61,7 @@ def _variables(state: Any) -> dict[str, tuple[str, list[int]]]:
     serialized, *_ = state._saver._gather_serialized_tensors()
     variables = {}
     for owner, tensors in serialized.items():
-        name = getattr(owner, "path", None) or getattr(owner, "name", "")
+        name = str(getattr(owner, "path", "") or getattr(owner, "name", ""))
         for key, found in tensors.items():
             for slice_spec, one in (found if isinstance(found, dict) else {"": found}).items():
                 tensor = one.tensor if hasattr(one, "slice_spec") else one

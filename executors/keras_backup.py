@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from absl import logging
 
-from . import file_io
 from .checkpoint_folders import FITS
 from .checkpoints import AsyncCheckpoints
 from .errors import ModuleError
@@ -31,7 +30,7 @@ from .grouped_steps import GroupedSteps
 if TYPE_CHECKING:
     from .fn_args import FnArgs
 
-_FINISHED = "finished.json"
+_LAST = "end"  # what the last checkpoint of a fit is called; its step may have one already, with other weights
 _KEPT = 2
 
 
@@ -63,6 +62,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._endless = endless_data
         self._folder = ""
         self._position = _Position()
+        self._state: Any = None
         self._checkpoints: Any = None
         self._saved_at, self._saved_step = 0.0, -1
         self._epoch_length: int | None = None
@@ -87,11 +87,15 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         number = vars(self._fn_args)["keras_fits"] = self._fn_args.get("keras_fits", 0) + 1
         self._folder = os.path.join(self._fn_args.checkpoint_dir, FITS, str(number))
         self._position = _Position()
-        state = _state_of(self.model, self._position)
-        _ = state.save_counter  # a variable that all workers have to make together; to save makes it in the chief alone
-        self._checkpoints = AsyncCheckpoints(state, self._folder, _KEPT)
+        self._state = _state_of(self.model, self._position)
+        _ = (
+            self._state.save_counter
+        )  # a variable that all workers have to make together; to save makes it in the chief alone
+        self._checkpoints = AsyncCheckpoints(self._state, self._folder, _KEPT)
         self._saved_at, self._saved_step, self._left = time.monotonic(), -1, 0
         self._epoch_length = self.params.get("steps")
+        # Keras's last callback: those before it may change weights at the end, as EarlyStopping restores the best.
+        self.model.history.on_train_end = self._finish
         if latest := self._checkpoints.restore():
             self._go_on(latest)
         else:
@@ -104,11 +108,6 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def _go_on(self, latest: str) -> None:
         position = self._position
         self._saved_step = position.steps
-        finished = os.path.join(self._folder, _FINISHED)
-        if file_io.exists(finished):
-            of_end = _Position.from_json(file_io.read_text(finished))
-            if of_end.steps == position.steps:
-                vars(position).update(vars(of_end))
         position.count_in_epochs_of(self._epoch_length)
         is_learned = self._epoch_length is None
         self._epoch_length = position.epoch_length
@@ -163,15 +162,16 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if self._save_epochs or self._is_due():
             self._save()
 
-    def on_train_end(self, logs: Any = None) -> None:
+    def _finish(self, logs: Any = None) -> None:
         """Saves the end, so that a run that breaks off later does not train again."""
+        del logs
         _begin_at(self.model, None)
-        self._position.stopped |= bool(self.model.stop_training)
-        if self._saved_step != self._position.steps:
-            self._save()
         self._checkpoints.wait()
-        if self._fn_args.is_chief:
-            file_io.write_text(os.path.join(self._folder, _FINISHED), self._position.serialize())
+        if os.path.basename(self._checkpoints.latest or "") == f"{_LAST}-{self._position.steps}":
+            return  # nothing was trained
+        self._position.stopped |= bool(self.model.stop_training)
+        with AsyncCheckpoints(self._state, self._folder, _KEPT, _LAST) as checkpoints:
+            checkpoints.save(self._position.steps)
 
     def _is_due(self) -> bool:
         by_steps = self._every is not None and self._position.steps - max(0, self._saved_step) >= self._every
@@ -209,13 +209,8 @@ class _Position(tf.train.experimental.PythonState):  # type: ignore[misc]
         return json.dumps({name: value for name, value in vars(self).items() if not name.startswith("_")})
 
     def deserialize(self, string: str) -> None:
-        vars(self).update(json.loads(string))
-
-    @classmethod
-    def from_json(cls, text: str) -> _Position:
-        position = cls()
-        position.deserialize(text)
-        return position
+        for name, value in json.loads(string).items():
+            setattr(self, name, value)
 
     def count_in_epochs_of(self, length: int | None) -> None:
         """Counts epochs anew where they are longer or shorter than they were, as with another number of steps."""
@@ -247,7 +242,8 @@ class _Dropping:
 
     def __call__(self, iterator: Any) -> Any:
         # tf-keras's TensorBoard looks for the function's graph at the first batch.
-        if hasattr(traced := getattr(self._model, "train_tf_function", None), "get_concrete_function"):
+        traced: Any = getattr(self._model, "train_tf_function", None)
+        if hasattr(traced, "get_concrete_function"):
             traced.get_concrete_function(iterator)
         for _ in range(self._ahead):
             next(iterator)
@@ -272,7 +268,7 @@ class _Dropping:
 
 
 def _steps_per_execution(model: Any) -> int:
-    known = getattr(model, "steps_per_execution", None) or getattr(model, "_steps_per_execution", 1)
+    known: Any = getattr(model, "steps_per_execution", None) or getattr(model, "_steps_per_execution", 1)
     return int(known.numpy()) if hasattr(known, "numpy") else int(known or 1)
 
 
