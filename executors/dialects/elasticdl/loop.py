@@ -21,6 +21,7 @@ from ...checkpoints import AsyncCheckpoints
 from ...errors import InputError
 from ...grouped_steps import Brief, GroupedSteps, Way
 from ...loop_tuning import plan_for
+from ...preemption import Preempted, asked, heeded
 from .job import Job
 from .options import ElasticDLOptions
 
@@ -142,6 +143,9 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._evaluation.run(self._step)
         if 0 < options.max_step <= self._step:
             self._job.stop_training = True
+        elif asked() and int(self._job.step.numpy()) == self._step:  # else a group of steps has run, and is counted yet
+            self._checkpoints.save(self._epoch, self._records)
+            raise Preempted(f"step {self._step}")
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Evaluates, unless that has just been done; the file's callbacks find the metrics as Keras's `val_…`."""
@@ -237,6 +241,7 @@ def fit(
             grouped = _grouped(job, callbacks, schedule)
             callbacks = [grouped.epochs(), *callbacks]
             stack.enter_context(grouped.in_fit())
+            stack.enter_context(heeded())  # several workers, of which one is asked to end, all go back to a checkpoint
         epochs = options.num_epochs if options.num_epochs > 0 else _ENDLESS
         if records:
             rest = training(records)
