@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .executors.generic_executor import GenericExecutor
     from .executors.inputs.device_prefetch import prefetch_to_device
     from .executors.options import TrainingOptions
+    from .executors.preemption import Preempted
     from .executors.saved_model import check_saved_model
     from .executors.strategies import strategy
     from .executors.training_callbacks import callbacks
@@ -43,6 +44,7 @@ _HOMES = {
     "InputError": "executors.errors",
     "ModelCheckError": "executors.errors",
     "ModuleError": "executors.errors",
+    "Preempted": "executors.preemption",
     "Trainer": "components.trainer",
     "TrainerError": "executors.errors",
     "TrainingOptions": "executors.options",
@@ -63,6 +65,7 @@ __all__ = [
     "InputError",
     "ModelCheckError",
     "ModuleError",
+    "Preempted",
     "Trainer",
     "TrainerError",
     "TrainingOptions",

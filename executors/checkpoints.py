@@ -22,6 +22,7 @@ than a warning, and its copies are made in memory that is new each time.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from types import TracebackType
 from typing import Any
@@ -29,7 +30,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from . import checkpoint_restoring, checkpoint_writer
+from . import checkpoint_restoring, checkpoint_writer, preemption
 from .checkpoint_writer import BackgroundWriter, Value
 from .cluster import task_from_environment
 
@@ -57,6 +58,9 @@ class AsyncCheckpoints:
         self._in_background = _InBackground(state)
         task = task_from_environment()
         self._is_chief = task is None or task.is_chief
+        self._is_alone = task is None or task.num_workers == 1
+        self._heeds = False
+        self._until_exit = contextlib.ExitStack()
         self._manager = tf.train.CheckpointManager(
             self._in_background if background else state, folder, max_to_keep, checkpoint_name=name
         )
@@ -105,6 +109,26 @@ class AsyncCheckpoints:
             path: str = self._manager.save(checkpoint_number=int(step))
             return path
 
+    def end_if_asked(self, step: int) -> None:
+        """Saves and ends the training when SIGTERM has come, by which platforms take a machine back.
+
+        For a loop to call after each step; from the first call on SIGTERM waits for the next one. One of several
+        workers ends at once, and all of them go back to the last checkpoint.
+
+        Args:
+          step: Numbers the checkpoint.
+
+        Raises:
+          Preempted: After the checkpoint is whole; let it end the process.
+        """
+        if not self._heeds and self._is_alone:
+            self._heeds = True
+            self._until_exit.enter_context(preemption.heeded())
+        if preemption.asked():
+            path = self.save(step)
+            self.wait()
+            raise preemption.Preempted(path)
+
     def wait(self) -> None:
         """Waits until the last checkpoint is whole.
 
@@ -122,7 +146,8 @@ class AsyncCheckpoints:
     ) -> None:
         """Waits for the last write. Its error is only logged when another one is on its way."""
         try:
-            self.wait()
+            with self._until_exit:
+                self.wait()
         except Exception as failed:
             if error is None:
                 raise

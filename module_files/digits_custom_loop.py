@@ -8,7 +8,7 @@ The trainer asks nothing of the loop: `run_fn` may train in any way that ends wi
   draws as two curves of one chart;
 * a checkpoint of *everything* that changes (weights, momentum, step) in `fn_args.checkpoint_dir`, which is
   written while the next steps run. A run that was stopped goes on from the last one that is whole, with the
-  batch that comes next.
+  batch that comes next; one whose machine is taken back saves before it ends.
 
 An example has a feature `image` (64 floats from 0 to 16, the 8 x 8 pixels row by row) and an int64
 `label`. `custom_config` may set `learning_rate` and, for runs without `train_steps`, `epochs`.
@@ -144,6 +144,7 @@ def train(
             tf.summary.scalar("loss", loss)
         if state.step.numpy() % STEPS_PER_CHECKPOINT == 0:
             validate_and_save()
+        checkpoints.end_if_asked(state.step.numpy())
     if state.step.numpy() % STEPS_PER_CHECKPOINT:
         validate_and_save()
 

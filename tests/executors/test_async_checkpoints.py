@@ -240,6 +240,29 @@ def test_a_process_that_is_killed_while_it_writes_leaves_the_last_whole_one(tmp_
 
 @pytest.mark.slow
 @pytest.mark.legacy
+def test_sigterm_is_heeded_at_the_next_step(tmp_path: pathlib.Path) -> None:
+    program = """
+import os, signal, sys
+import tensorflow as tf
+from generic_trainer import AsyncCheckpoints, TrainerError
+weights = tf.Variable(tf.zeros([10]))
+try:
+    with AsyncCheckpoints(tf.train.Checkpoint(weights=weights), sys.argv[1]) as checkpoints:
+        for step in range(1, 10):
+            weights.assign_add(tf.ones([10]))
+            checkpoints.end_if_asked(step)
+            if step == 4:
+                os.kill(os.getpid(), signal.SIGTERM)
+except TrainerError as error:
+    print(error.exit_code, error)
+print(tf.train.load_checkpoint(sys.argv[1]).get_tensor("weights/.ATTRIBUTES/VARIABLE_VALUE")[0])
+assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+"""
+    told, weight = run(program, tmp_path).splitlines()
+    assert told == f"143 ended by SIGTERM, saved at {tmp_path}/ckpt-5. Run again, it goes on from there."
+    assert float(weight) == 5.0
+
+
 def test_an_estimator_leaves_what_its_own_hook_would_have_left(tmp_path: pathlib.Path) -> None:
     found = json.loads(run(ESTIMATOR, tmp_path).splitlines()[-1])
     for kind in ("alone", "evaluated", "listened to"):
