@@ -171,6 +171,12 @@ def _same_process_after_each_test() -> Iterator[None]:
         os.environ["TF_USE_LEGACY_KERAS"] = keras
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Says at once what has failed, where a run may be cut off before its end."""
+    if report.failed and "CI" in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\n{report.nodeid} failed:\n{report.longreprtext[-6000:]}", file=sys.__stderr__, flush=True)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files with most slow tests come first, so that no worker is left with one while the others have no more."""
     files: dict[pathlib.Path, list[pytest.Item]] = {}
