@@ -13,7 +13,7 @@ import tempfile
 from typing import Any
 
 from ..cluster import VARIABLE, ClusterTask, task_from_environment
-from ..errors import ProcessDiedError
+from ..errors import ProcessDiedError, TrainingProcessError
 from ..module_parcel import unpack
 from ..raised_errors import describe
 from . import child_process
@@ -35,7 +35,7 @@ class Board:
         self._parameter_servers = parameter_servers
         self._name = ""  # of the try
         self._tries: list[int] = []  # how many trained in each
-        self._finished: set[int] = set()
+        self._finished: dict[int, str] = {}
         self._result: dict[str, Any] = {}
         self._failures: list[dict[str, Any]] = []
         self._verdict: dict[str, Any] | None = None
@@ -44,26 +44,42 @@ class Board:
     def begin(self, name: str, size: int) -> bool:
         """Notes that a worker begins, in a try that has its own name; returns whether there is anything left to do."""
         if name != self._name:
-            self._name, self._finished = name, set()
+            self._name, self._finished = name, {}
             self._tries.append(size - self._parameter_servers)
         return self._verdict is None
 
-    def finish(self, rank: int, result: dict[str, Any] | None) -> None:
+    def finish(self, rank: int, what: str, result: dict[str, Any] | None) -> None:
         """Notes that a worker has done its part; the chief with a result."""
-        self._finished.add(rank)
+        self._finished[rank] = what
         if result:
             self._result = result
 
-    def fail(self, what: str, error: dict[str, Any], final: bool) -> None:
-        """Notes that a worker has failed, and whether another try would end the same way."""
+    def fail(self, what: str, error: dict[str, Any], final: bool, alone: bool = False) -> None:
+        """Notes that a worker has failed.
+
+        Args:
+          what: Which.
+          error: What it raised.
+          final: Whether another try would end the same way.
+          alone: Whether it failed because it did not reach the others: that is final where they had done their part.
+        """
         self._failures.append({"task": what, "error": error})
+        done = [name for rank, name in self._finished.items() if rank < self._tries[-1]]
+        if alone and done:
+            uneven = TrainingProcessError(
+                f"{what} was waiting for {', '.join(done)}, who had ended. All workers have to do the same number of steps: "
+                "share one dataset among them (tf.distribute does that), or give each as many batches."
+            )
+            error, final = describe(uneven), True
         if final and self._verdict is None:
             self._verdict = error
 
     def is_over(self, rank: int) -> bool:
         """Whether a worker may be ended: nobody needs a parameter server any more, or the run has failed for good."""
         training = self._tries[-1]
-        return self._verdict is not None or (rank >= training and self._finished >= set(range(training)))
+        return self._verdict is not None or (
+            rank >= training and all(other in self._finished for other in range(training))
+        )
 
     def say(self, text: str) -> None:
         """Takes what a task prints, whole lines."""
@@ -129,9 +145,10 @@ def work(order: dict[str, Any]) -> None:
                 output=_ToBoard(board),
             )
         except Exception as error:
-            ray.get(board.fail.remote(str(task), describe(error), not is_transient(error)))
+            alone = type(error).__name__ in _TRANSIENT
+            ray.get(board.fail.remote(str(task), describe(error), not is_transient(error), alone))
             raise WorkerError(f"{task}: {type(error).__name__}: {error}") from None
-    ray.get(board.finish.remote(rank, result if task.is_chief else None))
+    ray.get(board.finish.remote(rank, str(task), result if task.is_chief else None))
 
 
 def request_for(task: ClusterTask, request: dict[str, Any], parcel: dict[str, Any], scratch: str) -> dict[str, Any]:

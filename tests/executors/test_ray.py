@@ -190,11 +190,22 @@ def test_what_is_worth_another_try(error: Exception, transient: bool) -> None:
 def test_parameter_servers_may_go_when_all_that_train_have_ended() -> None:
     board = Board(1)
     assert all(board.begin("first", 3) for _ in range(3))
-    board.finish(0, {"metrics": {}})
+    board.finish(0, "chief 0", {"metrics": {}})
     assert not board.is_over(2)
-    board.finish(1, None)
+    board.finish(1, "worker 0", None)
     assert board.is_over(2)
     assert not board.is_over(0)
+
+
+def test_a_worker_that_waits_for_one_who_has_ended_is_told_so() -> None:
+    board = Board(0)
+    assert board.begin("first", 2)
+    board.fail("worker 0", {"message": "unavailable"}, False, alone=True)
+    assert not board.is_over(1)
+    assert board.begin("second", 2)
+    board.finish(1, "worker 1", None)
+    board.fail("worker 0", {"message": "unavailable"}, False, alone=True)
+    assert "worker 0 was waiting for worker 1, who had ended" in board.summary()["verdict"]["message"]
 
 
 def test_a_new_try_begins_anew_and_a_verdict_ends_them_all() -> None:

@@ -1,0 +1,190 @@
+"""Workers and drivers that are killed at random: every record counts as often as it should, and what that costs.
+
+    python benchmarks/kills.py --kills 30 --seed 1
+
+A model that does nothing but count record ids, in a variable of its checkpoint, is trained by 2 to 4 workers on a Ray
+cluster of this machine. A worker's process, chosen at random, is killed (SIGKILL) at random moments; now and then the
+driver with all that it started, whose command is then run again. At the end every id must have been counted `EPOCHS`
+times, or the program ends with 1. It also prints how long it took from a kill to the next step that counts (median),
+and the goodput: steps that count, at the pace of a training without kills, as a share of the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import pathlib
+import random
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+
+RECORDS, BATCH, EPOCHS, STEP_SECONDS = 1000, 20, 10, 0.05
+MODULE = f"""
+    import time
+    import tensorflow as tf
+    from absl import logging
+    from generic_trainer import AsyncCheckpoints, strategy
+
+    def run_fn(fn_args):
+        distribution = strategy(fn_args)
+        files = tf.io.gfile.glob(fn_args.train_files)
+        data = tf.data.TFRecordDataset(files).map(lambda text: tf.strings.to_number(text, tf.int64))
+        data = data.shuffle({RECORDS}, seed=1).repeat({EPOCHS}).batch({BATCH})
+        options = tf.data.Options()
+        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+        data = data.with_options(options)
+        with distribution.scope():
+            counts = tf.Variable(tf.zeros([{RECORDS}], tf.int64), aggregation=tf.VariableAggregation.SUM)
+            step = tf.Variable(0, dtype=tf.int64)
+        state = tf.train.Checkpoint(counts=counts, step=step)
+
+        @tf.function
+        def train_step(batch):
+            distribution.run(lambda ids: counts.assign_add(tf.math.bincount(
+                tf.cast(ids, tf.int32), minlength={RECORDS}, maxlength={RECORDS}, dtype=tf.int64)), args=(batch,))
+
+        with AsyncCheckpoints(state, fn_args.checkpoint_dir, max_to_keep=2) as checkpoints:
+            checkpoints.restore()
+            begin = int(step.numpy())
+            for number, batch in enumerate(distribution.experimental_distribute_dataset(data.skip(begin)), begin + 1):
+                train_step(batch)
+                step.assign(number)
+                time.sleep({STEP_SECONDS})
+                if fn_args.is_chief:
+                    logging.info("counted step %d of %d workers", number, fn_args.num_workers)
+                if number % 10 == 0:
+                    checkpoints.save(number)
+
+        class Counts(tf.Module):
+            def __init__(self):
+                self.counts = tf.Variable(counts.numpy())
+
+            @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+            def serve(self, examples):
+                return {{"counts": self.counts}}
+
+        model = Counts()
+        tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
+"""
+
+
+def main() -> int:
+    """Trains, kills, and says what came of it; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    chance = random.Random(arguments.seed)  # noqa: S311 (no secret)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        line = _command(folder)
+        killed, begin = 0, time.monotonic()
+        recoveries: list[float] = []
+        steps: list[tuple[float, int]] = []  # when a step's line came, and its number
+        while True:
+            finished, killed = _one_driver(line, chance, killed, arguments.kills, recoveries, steps)
+            if finished:
+                break
+        took = time.monotonic() - begin
+        counts = _counts(folder)
+    wrong = {number: count for number, count in enumerate(counts) if count != EPOCHS}
+    pace = _pace(steps)
+    counted = len({number for _, number in steps})
+    sys.stdout.write(
+        f"seed {arguments.seed}: {killed} kills; ids counted other than {EPOCHS} times: {len(wrong)} of {RECORDS}\n"
+    )
+    sys.stdout.write(
+        f"from a kill to the next step that counts: {statistics.median(recoveries or [0]):.1f} s (median)\n"
+    )
+    sys.stdout.write(f"steps redone: {len(steps) - counted} of {len(steps)}; goodput {counted * pace / took:.2f}\n")
+    return int(bool(wrong))
+
+
+def _pace(steps: list[tuple[float, int]]) -> float:
+    """Returns the seconds of a step, over the longest stretch without a kill."""
+    stretches: list[list[tuple[float, int]]] = [[]]
+    for now, number in steps:
+        if stretches[-1] and (number != stretches[-1][-1][1] + 1 or now - stretches[-1][-1][0] > 2):
+            stretches.append([])
+        stretches[-1].append((now, number))
+    longest = max(stretches, key=len)
+    return (longest[-1][0] - longest[0][0]) / (longest[-1][1] - longest[0][1])
+
+
+def _command(folder: pathlib.Path) -> list[str]:
+    import tensorflow as tf
+
+    (folder / "counting.py").write_text(textwrap.dedent(MODULE))
+    for part in range(2):
+        with tf.io.TFRecordWriter(str(folder / f"ids-{part}")) as writer:
+            for number in range(part, RECORDS, 2):
+                writer.write(str(number).encode())
+    return [
+        *[sys.executable, "-m", "generic_trainer.cli.main", "train", str(folder / "counting.py")],
+        *["--train-files", f"{folder}/ids-*", "--output", str(folder / "out"), "--skip-check", "answers"],
+        *["--engine", "ray", "--workers", "2:4", "--cpus-per-worker", "0.5", "--max-failures", "-1"],
+    ]
+
+
+def _one_driver(
+    line: list[str],
+    chance: random.Random,
+    killed: int,
+    most: int,
+    recoveries: list[float],
+    steps: list[tuple[float, int]],
+) -> tuple[bool, int]:
+    """Runs the command and kills at random; returns whether it came to its end, and the number of kills."""
+    wait, since, seen = chance.uniform(0.2, 4), None, max((number for _, number in steps), default=0)
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
+        assert running.stderr is not None
+        first = None
+        for row in running.stderr:
+            if not (found := re.search(r"counted step (\d+)", row)):
+                continue
+            now, number = time.monotonic(), int(found[1])
+            steps.append((now, number))
+            if since is not None and number > seen:
+                recoveries.append(now - since)
+                since = None
+            seen, first = max(seen, number), first or now
+            if killed < most and since is None and now - first > wait:
+                killed, since, first, wait = killed + 1, now, None, chance.uniform(0.2, 4)
+                if killed % 7 == 0:
+                    os.killpg(running.pid, signal.SIGKILL)
+                    break
+                os.kill(chance.choice(_workers()), signal.SIGKILL)
+        running.stderr.close()
+    if running.returncode not in (0, -signal.SIGKILL):
+        raise SystemExit(f"the command ended with {running.returncode}")
+    return running.returncode == 0, killed
+
+
+def _workers() -> list[int]:
+    """Returns the processes that train."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = path.read_bytes().split(b"\0")
+            if any(part.endswith(b".child_main") for part in line) and b"training_worker" in b" ".join(line):
+                found.append(int(path.parent.name))
+    return found
+
+
+def _counts(folder: pathlib.Path) -> list[int]:
+    import tensorflow as tf
+
+    model = tf.saved_model.load(str(folder / "out" / "model" / "Format-Serving"))
+    counts: list[int] = model.counts.numpy().tolist()
+    return counts
+
+
+if __name__ == "__main__":
+    sys.exit(main())
