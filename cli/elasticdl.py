@@ -15,7 +15,7 @@ from ..executors.options import LOCAL, TrainingOptions
 from ..executors.training_run import train as train_module
 from .elasticdl_flags import elasticdl_flags, model_file, settle
 from .elasticdl_prepare import prepare
-from .summary import print_summary
+from .summary import print_summary, workers_line
 from .train import keep_finished_run
 from .training_flags import options_from, training_flags
 
@@ -51,7 +51,8 @@ def train(**flags: Any) -> None:
     keep_finished_run(fn_args.model_run_dir)
     record = train_module(module, fn_args, options, function=model_name)
     places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
-    print_summary({**places, "TensorBoard": fn_args.model_run_dir}, record.metrics)
+    places |= {"TensorBoard": fn_args.model_run_dir, "Workers": workers_line(record.cluster)}
+    print_summary(places, record.metrics)
 
 
 @elasticdl.command()

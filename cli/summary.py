@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import click
+
+
+def workers_line(cluster: Mapping[str, Any]) -> str:
+    """Returns who trained: "2, 4 after a failure" for two tries; "" where it was one process.
+
+    Args:
+      cluster: `RunRecord.cluster`.
+    """
+    first, *later = map(str, cluster.get("workers", [""]))
+    return ", ".join([first, *(f"{count} after a failure" for count in later)])
 
 
 def print_summary(places: Mapping[str, str | None], metrics: Mapping[str, Mapping[str, float]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from typing import Any
@@ -16,7 +17,7 @@ from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPL
 from ..executors.layouts import EVAL_DIR, SERVING_DIRS, base_model_path, read_json_object
 from ..executors.local_cluster import parse_counts, train_on_cluster
 from ..executors.training_run import train as train_module
-from .summary import print_summary
+from .summary import print_summary, workers_line
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
 
 
@@ -75,11 +76,12 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
     if task is None or task.is_chief:
         keep_finished_run(fn_args.model_run_dir)
     if counts:
-        metrics = train_on_cluster(counts, module, fn_args, options, function=function)["metrics"]
+        record = train_on_cluster(counts, module, fn_args, options, function=function)
     else:
-        metrics = train_module(module, fn_args, options, function=function).metrics
+        record = dataclasses.asdict(train_module(module, fn_args, options, function=function))
     if task is None or task.is_chief:
-        print_summary({"Model": fn_args.serving_model_dir, "TensorBoard": fn_args.model_run_dir}, metrics)
+        places = {"Model": fn_args.serving_model_dir, "TensorBoard": fn_args.model_run_dir}
+        print_summary({**places, "Workers": workers_line(record["cluster"])}, record["metrics"])
     else:
         click.echo(f"The {task} has done its part.")
 

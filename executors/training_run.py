@@ -34,7 +34,7 @@ from .estimator_use import estimator_use
 from .fn_args import FnArgs
 from .keras_version import KerasChoice
 from .module_source import ModuleSource, find_source
-from .options import RAY, TrainingOptions
+from .options import LOCAL, RAY, TrainingOptions
 from .run_record import RunRecord
 from .saved_model import CheckReport, check_saved_model, find_saved_model
 from .schema_file import read_schema
@@ -96,6 +96,8 @@ def train(
                     run.take_part(fn_args, over)
                 else:
                     run.produce_model(fn_args)
+            if folder := record.profile.get("folder"):
+                record.profile["folder"] = folder.replace(checkpoints.model_run_dir, fn_args.model_run_dir, 1)
     return record
 
 
@@ -119,6 +121,11 @@ def _is_estimator(source: ModuleSource) -> bool:
 def _task(options: TrainingOptions) -> ClusterTask | None:
     task = task_from_environment()
     if task is not None:
+        if options.engine != LOCAL:
+            raise InputError(
+                f"engine={options.engine!r}: {VARIABLE} makes this process {task} of a cluster already. Leave engine out; "
+                "the platform has started the workers."
+            )
         task.require_free_port()
         if task.type == PS and not options.isolate:
             raise InputError(f"isolate=False: as {task} of {VARIABLE} this process needs one of its own to end.")

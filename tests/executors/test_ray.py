@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import socket
 import subprocess
@@ -67,6 +68,7 @@ def test_a_worker_that_dies_changes_nothing(
     assert two["cluster"]["workers"] == [2, 2]
     assert any("SIGKILL" in failure for failure in two["cluster"]["failures"])
     assert "[worker 0] " in killed.stderr
+    assert "Workers:      2, 2 after a failure" in killed.stdout
     assert "Going on from" in killed.stderr
     assert two["metrics"]["train"]["loss"] == pytest.approx(one["metrics"]["train"]["loss"], rel=1e-4)
     assert two["metrics"]["eval"]["accuracy"] == one["metrics"]["eval"]["accuracy"] > 0.9
@@ -137,6 +139,20 @@ def test_an_address_that_does_not_answer(command: Command, tiny_module: str, tmp
 
     assert done.returncode == 2
     assert f"cluster_address='{address}' does not answer (Connection refused)" in done.stderr
+
+
+def test_a_cluster_that_there_is_already_needs_no_engine(
+    command: Command, tiny_module: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "data.tfrecord").write_bytes(b"")
+    tf_config = '{"cluster": {"worker": ["localhost:1", "localhost:2"]}, "task": {"type": "worker", "index": 1}}'
+    done = command(
+        *["train", tiny_module, "--train-files", tmp_path / "data.tfrecord", "--output", tmp_path, "--engine", "ray"],
+        env={**os.environ, "TF_CONFIG": tf_config},
+    )
+
+    assert done.returncode == 2
+    assert "engine='ray': TF_CONFIG makes this process worker 1 of a cluster already" in done.stderr
 
 
 def test_keras_3_is_refused_before_anything_starts(
