@@ -123,8 +123,8 @@ def _task(options: TrainingOptions) -> ClusterTask | None:
     if task is not None:
         if options.engine != LOCAL:
             raise InputError(
-                f"engine={options.engine!r}: {VARIABLE} makes this process {task} of a cluster already. Leave engine out; "
-                "the platform has started the workers."
+                f"engine={options.engine!r}: {VARIABLE} makes this process {task} of a cluster already. Leave engine "
+                "out: the workers have been started."
             )
         task.require_free_port()
         if task.type == PS and not options.isolate:

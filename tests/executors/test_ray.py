@@ -14,6 +14,7 @@ import pytest
 
 from generic_trainer.executors.engines.ray_worker import Board, is_transient
 from generic_trainer.executors.errors import ModuleError, ProcessDiedError, TrainingProcessError
+from generic_trainer.executors.keras_version import KerasChoice
 from generic_trainer.executors.module_parcel import pack, unpack
 from generic_trainer.executors.module_source import find_source
 
@@ -155,6 +156,7 @@ def test_a_cluster_that_there_is_already_needs_no_engine(
     assert "engine='ray': TF_CONFIG makes this process worker 1 of a cluster already" in done.stderr
 
 
+@pytest.mark.skipif(not KerasChoice("3", "").environment(), reason="TensorFlow before 2.16 has only Keras 2")
 def test_keras_3_is_refused_before_anything_starts(
     command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
 ) -> None:
