@@ -74,7 +74,7 @@ class Trainer(base_component.BaseComponent):
 
     Outputs:
       model: `standard_artifacts.Model`; its `Format-Serving` is a SavedModel that was loaded again and answered.
-      model_run: `standard_artifacts.ModelRun`; TensorBoard logs, checkpoints and `run.json`.
+      model_run: `standard_artifacts.ModelRun`; TensorBoard logs, an Estimator's checkpoints and `run.json`.
     """
 
     SPEC_CLASS = TrainerSpec

@@ -26,6 +26,7 @@ from .checkpoint_folders import FITS
 from .checkpoints import AsyncCheckpoints
 from .errors import ModuleError
 from .grouped_steps import GroupedSteps
+from .resumed_fit import Dropping, begin_at, is_keras_2
 
 if TYPE_CHECKING:
     from .fn_args import FnArgs
@@ -118,19 +119,19 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
             latest, position.steps, epoch + 1, position.batch,
         )  # fmt: skip
         self.model.history.history.update({name: list(values) for name, values in position.history.items()})
-        _begin_at(self.model, epoch)
+        begin_at(self.model, epoch)
         self._left = position.batch if epoch < epochs else 0
         ahead = position.steps - position.batch if self._endless and not self._has_coordinator else 0
         # At the end of the epoch in which Keras 2 learns how long they are, it runs a step for which there is no batch.
-        is_counted = is_learned and self._epoch_length and epoch and _is_keras_2(self.model)
+        is_counted = is_learned and self._epoch_length and epoch and is_keras_2(self.model)
         if self._left or ahead or is_counted:
             rest = self._epoch_length - position.batch if is_counted and self._epoch_length else None
-            self.model.train_function = _Dropping(self.model, ahead, self._left, position.logs, rest)
+            self.model.train_function = Dropping(self.model, ahead, self._left, position.logs, rest)
         self._resumed = True
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Notes the epoch; the one that a resumed training begins with has batches behind it."""
-        _begin_at(self.model, None)
+        begin_at(self.model, None)
         if not self._resumed:
             self._position.epoch, self._position.batch = epoch, 0
         self._resumed = False
@@ -165,7 +166,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def _finish(self, logs: Any = None) -> None:
         """Saves the end, so that a run that breaks off later does not train again."""
         del logs
-        _begin_at(self.model, None)
+        begin_at(self.model, None)
         self._checkpoints.wait()
         if os.path.basename(self._checkpoints.latest or "") == f"{_LAST}-{self._position.steps}":
             return  # nothing was trained
@@ -217,82 +218,6 @@ class _Position(tf.train.experimental.PythonState):  # type: ignore[misc]
         if length and self.epoch_length and length != self.epoch_length:
             self.epoch, self.batch = divmod(self.steps, length)
         self.epoch_length = length or self.epoch_length
-
-
-class _Dropping:
-    """Stands in for a model's train function until the batches that were trained before are through.
-
-    Attributes:
-      own: That function.
-    """
-
-    def __init__(self, model: Any, ahead: int, batches: int, logs: dict[str, float], rest: int | None) -> None:
-        """Takes its place.
-
-        Args:
-          model: In a fit that begins.
-          ahead: Batches to drop that `fit` is not to count.
-          batches: Batches to drop.
-          logs: Are returned for these.
-          rest: How many batches the epoch has then, if it is not to be tried whether there is one more.
-        """
-        self.own = model.train_function
-        self._model = model
-        self._ahead, self._left, self._logs, self._rest = ahead, batches, logs, rest
-
-    def __call__(self, iterator: Any) -> Any:
-        # tf-keras's TensorBoard looks for the function's graph at the first batch.
-        traced: Any = getattr(self._model, "train_tf_function", None)
-        if hasattr(traced, "get_concrete_function"):
-            traced.get_concrete_function(iterator)
-        for _ in range(self._ahead):
-            next(iterator)
-        self._ahead = 0
-        if self._left > 0:
-            self._drop(iterator, _steps_per_execution(self._model))
-            return dict(self._logs)
-        if self._rest is None or self._rest <= 0:
-            self._model.train_function = self.own
-        if self._rest is not None:
-            if self._rest <= 0:
-                raise tf.errors.OutOfRangeError(None, None, "The epoch is as long as the ones before.")
-            self._rest -= _steps_per_execution(self._model)
-        return self.own(iterator)
-
-    def _drop(self, iterator: Any, steps: int) -> None:
-        for _ in range(steps):
-            next(iterator)
-        self._left -= steps
-        if isinstance(self.own, GroupedSteps):
-            self.own.passed_over(steps)
-
-
-def _steps_per_execution(model: Any) -> int:
-    known: Any = getattr(model, "steps_per_execution", None) or getattr(model, "_steps_per_execution", 1)
-    return int(known.numpy()) if hasattr(known, "numpy") else int(known or 1)
-
-
-class _Counters:
-    """What tf-keras's fit asks for the epoch to begin with."""
-
-    def __init__(self, epoch: int) -> None:
-        self._epoch = epoch
-
-    def maybe_load_initial_counters_from_ckpt(self, steps: Any, epoch: int, mode: Any) -> tuple[int, int]:
-        del steps, epoch, mode
-        return self._epoch, 0
-
-
-def _begin_at(model: Any, epoch: int | None) -> None:
-    """Has `fit` begin with an epoch; None for the one that it was told."""
-    if _is_keras_2(model):
-        model._training_state = None if epoch is None else _Counters(epoch)
-    else:
-        model._initial_epoch = epoch
-
-
-def _is_keras_2(model: Any) -> bool:
-    return hasattr(model, "_training_state")
 
 
 def _state_of(model: Any, position: _Position) -> tf.train.Checkpoint:

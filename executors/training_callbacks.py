@@ -43,8 +43,9 @@ def callbacks(
     writes it, and only the chief gets the others. With parameter servers an epoch's end is the only moment at which
     all workers have done what was asked of them: their state is saved then.
 
-    Call it once for each `fit`. A fit that has ended is not trained again when the module is run again after it broke
-    off later on, in the next fit or in the export; its weights and its history are restored.
+    Call it once for each `fit`, of a model that has its variables by then. A fit that has ended is not trained again
+    when the module is run again after it broke off later on, in the next fit or in the export; its weights and its
+    history are restored.
 
     Args:
       fn_args: What `run_fn` was given.
