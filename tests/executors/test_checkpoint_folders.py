@@ -11,13 +11,14 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from generic_trainer import FnArgs, TrainingOptions, train
-from generic_trainer.executors import checkpoint_folders, checkpoint_identity
+from generic_trainer.executors import checkpoint_folders, checkpoint_identity, file_io
 from generic_trainer.executors.checkpoint_folders import kept_beside_outputs, root_beside
 from generic_trainer.executors.checkpoint_identity import Identity, identity_of
 from generic_trainer.executors.keras_version import KerasChoice
@@ -231,3 +232,22 @@ def test_outside_of_pipelines_another_trainings_checkpoints_are_moved_aside(
     (folder / "checkpoint.json").write_text("{")
     try_(leave)
     assert (folder / "ckpt-1").exists()  # nothing tells what it was made by
+
+
+def test_it_is_the_same_on_a_file_system_of_tensorflows() -> None:
+    runs = f"ram://{uuid.uuid4().hex}/Trainer/model_run"
+
+    def try_(number: int, found: list[str], error: type[Exception] | None = None) -> str:
+        file_io.write_text(f"{runs}/{number}/run.json", "{}")
+        with kept_beside_outputs(root_beside(f"{runs}/{number}"), THIS, f"{runs}/{number}", True) as folder:
+            assert file_io.listdir(folder.model_run_dir) == found
+            file_io.write_text(f"{folder.model_run_dir}/Format-Serving/checkpoint", "x")
+            if error:
+                raise error
+        return folder.path
+
+    with pytest.raises(InterruptedError):
+        try_(1, [], InterruptedError)
+    path = try_(2, ["Format-Serving"])
+    assert sorted(file_io.files_below(f"{runs}/2")) == ["Format-Serving/checkpoint", "run.json"]
+    assert not file_io.exists(path)
