@@ -83,6 +83,14 @@ found["same names"] = names == reader.get_variable_to_dtype_map()
 found["different"] = [name for name in names if not np.array_equal(own.get_tensor(name), reader.get_tensor(name))]
 found["restored"] = [int(step), int(wide[3]), position.value]
 
+# Other shapes than the last checkpoint's, and a variable that it lacks.
+misfits = {"shape": {"table": tf.Variable(tf.zeros([9, 4]))}, "lacking": {"more": tf.Variable([1.0])}}
+for name, others in misfits.items():
+    try:
+        AsyncCheckpoints(tf.train.Checkpoint(step=step, **others), here).restore()
+    except CheckpointError as error:
+        found[name] = str(error)
+
 # A write that fails: a file where TensorFlow makes a folder.
 open(os.path.join(here, "ckpt-20_temp"), "w").close()
 checkpoints.save(20)
@@ -217,6 +225,18 @@ def test_its_files_are_those_of_tensorflow(found: dict[str, Any]) -> None:
     assert found["same names"] is True
     assert found["different"] == []
     assert found["restored"] == [7, 7, 49]
+
+
+@pytest.mark.legacy
+def test_a_checkpoint_that_does_not_fit_says_where(found: dict[str, Any]) -> None:
+    shape = (
+        "/here/ckpt-7 cannot be restored: table has the shape [131072, 4] there and [9, 4] in this training. The check"
+    )
+    assert shape in found["shape"]
+    assert (
+        "/here/ckpt-7 cannot be restored: it has no more, which has the shape [1] here. The check" in found["lacking"]
+    )
+    assert found["shape"].endswith("give another folder, or move this one away, to train anew.")
 
 
 @pytest.mark.legacy
