@@ -26,7 +26,7 @@ import tensorflow_transform as tft
 from absl import logging
 from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
 
-from generic_trainer import strategy
+from generic_trainer import callbacks, strategy
 
 if TYPE_CHECKING:
     from generic_trainer import FnArgs
@@ -195,7 +195,8 @@ def run_fn(fn_args: FnArgs) -> None:
         epochs=epochs,
         steps_per_epoch=steps // epochs if steps else None,
         validation_data=validation,
-        callbacks=[tf.keras.callbacks.TensorBoard(fn_args.model_run_dir)],
+        # A run that was killed goes on in the middle of its epoch; logs for TensorBoard; a line now and then.
+        callbacks=callbacks(fn_args, endless_data=bool(steps)),
         verbose=2,
     )
     model.save(fn_args.serving_model_dir, save_format="tf", signatures=make_signatures(model, tft_output))
