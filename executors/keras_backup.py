@@ -26,6 +26,7 @@ from .checkpoint_folders import FITS
 from .checkpoints import AsyncCheckpoints
 from .errors import ModuleError
 from .grouped_steps import GroupedSteps
+from .preemption import asked
 from .resumed_fit import Dropping, begin_at, is_keras_2
 
 if TYPE_CHECKING:
@@ -137,7 +138,11 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._resumed = False
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Saves, if that is due."""
+        """Saves, if that is due.
+
+        Raises:
+          Preempted: When SIGTERM has come and this is the only worker, after it has saved.
+        """
         if batch < self._left:
             return  # it was dropped
         position = self._position
@@ -146,7 +151,12 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._left = 0
         function = getattr(self.model.train_function, "own", self.model.train_function)
         ahead = isinstance(function, GroupedSteps) and function.is_ahead
-        if self._is_due() and not ahead and position.batch != self._epoch_length:
+        if ahead or position.batch == self._epoch_length:
+            return
+        if asked():
+            position.logs = numbers_in(logs)
+        self._checkpoints.end_if_asked(position.steps)
+        if self._is_due():
             position.logs = numbers_in(logs)
             self._save()
 
@@ -167,7 +177,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         """Saves the end, so that a run that breaks off later does not train again."""
         del logs
         begin_at(self.model, None)
-        self._checkpoints.wait()
+        self._checkpoints.__exit__(None, None, None)
         if os.path.basename(self._checkpoints.latest or "") == f"{_LAST}-{self._position.steps}":
             return  # nothing was trained
         self._position.stopped |= bool(self.model.stop_training)

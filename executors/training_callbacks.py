@@ -35,7 +35,7 @@ def callbacks(
       when it is run again: the batches that were trained are read again and dropped. These are the same ones where the
       dataset gives the same order each time; one that shuffles anew for each epoch begins with its first order. What
       other callbacks hold, such as EarlyStopping's patience, begins anew, and the metrics of the epoch that broke off
-      are over the batches since.
+      are over the batches since. Of one worker SIGTERM saves, too, and ends the training.
     * TensorBoard, in `fn_args.model_run_dir`.
     * A log line every ten seconds: step, epoch, metrics, steps per second.
 
