@@ -63,8 +63,13 @@ class ModuleSource:
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> ModuleSource:
-        """Rebuilds what `dataclasses.asdict` made of one; JSON has no tuples, so they are made of lists again."""
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
+        """Rebuilds what `dataclasses.asdict` made of one, also from JSON."""
+        return cls(**with_tuples(fields))
+
+
+def with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    """Returns a dataclass's fields that were JSON in between, which has lists for tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 
 def find_source(reference: str, scratch: str) -> ModuleSource:

@@ -20,7 +20,7 @@ from .inputs.data_accessor import CacheOptions, DataAccessor
 from .keras_version import KerasChoice
 from .metrics import from_event_files, from_return_value
 from .module_loader import loaded
-from .module_source import ModuleSource
+from .module_source import ModuleSource, with_tuples
 from .options import TrainingOptions
 
 # Packages whose import registers TensorFlow ops: a model that uses them loads only where they are imported.
@@ -65,13 +65,12 @@ class TrainingRequest:
 
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> TrainingRequest:
-        """Rebuilds the request; JSON has no tuples, so they are made of lists again."""
-        options = {name: tuple(value) if isinstance(value, list) else value for name, value in state["options"].items()}
+        """Rebuilds the request."""
         return cls(
             ModuleSource.of(state["source"]),
             state["function"],
             FnArgs.from_json(state["fn_args"]),
-            TrainingOptions(**options),
+            TrainingOptions(**with_tuples(state["options"])),
             KerasChoice(**state["keras"]),
         )
 

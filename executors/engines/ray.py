@@ -49,6 +49,7 @@ _PATHS = (
     "checkpoint_dir",
 )
 _LOOK_SECONDS = 0.3
+_STARTS = 3  # of a cluster on this machine
 _ANSWER_SECONDS = 10.0  # for a cluster's address to answer
 _ROOM_SECONDS = 300.0  # for a cluster to have enough nodes, as one that scales by itself needs a while
 
@@ -254,7 +255,7 @@ def _connect(options: TrainingOptions) -> None:
     address = _address(options)
     if address == LOCAL_CLUSTER:
         os.environ.pop("RAY_ADDRESS", None)
-        ray.init(LOCAL_CLUSTER, include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES, log_to_driver=False)
+        _start_cluster()
         return
     parts = urlsplit(address if "://" in address else f"//{address}")
     if parts.hostname and parts.port:
@@ -269,3 +270,21 @@ def _connect(options: TrainingOptions) -> None:
         ray.init(address, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise InputError(f"cluster_address={address!r}: {error}") from error
+
+
+def _start_cluster() -> None:
+    """Starts a cluster; again, where its processes did not find each other in time, as on a busy machine."""
+    import ray
+
+    for left in reversed(range(_STARTS)):
+        try:
+            ray.init(
+                LOCAL_CLUSTER, include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES, log_to_driver=False
+            )
+        except Exception as error:  # Ray has no class for it
+            if not left or "timed out" not in str(error):
+                raise
+            logging.warning("The Ray cluster did not start in time; starting it again.")
+            ray.shutdown()
+        else:
+            return
