@@ -44,7 +44,8 @@ class FnArgs:
       examples_format: How the example files are encoded; `data_accessor` reads by it.
       checkpoint_dir: Folder for checkpoints. In a pipeline it is the same at every try of the step with the same code,
         inputs and arguments, and is deleted when the step has succeeded; otherwise it lies in `model_run_dir`.
-      seed: Seed that was asked for; Python, NumPy and TensorFlow are seeded with it. None if not.
+      seed: Seed that was asked for; Python, NumPy and TensorFlow are seeded with it. None if not. Workers that share
+        their batches, as they do without parameter servers, always have one: they must agree on the order.
       is_chief: Whether this process exports the model. True on one machine.
       worker_index: This worker's number, from 0.
       num_workers: Number of workers, at least 1.

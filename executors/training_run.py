@@ -19,6 +19,7 @@ import dataclasses
 import os
 import socket
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -195,6 +196,12 @@ class _Run:
             return ""
         return f"{_STAGING}-{self.task.cluster_id}"
 
+    def _shares_batches(self) -> bool:
+        """Returns whether several workers take parts of the same batches, so that all must have the same order."""
+        if self.task is not None:
+            return self.task.num_workers > 1 and PS not in self.task.jobs
+        return self.options.worker_range[1] > 1 and not self.options.ps
+
     def _is_estimator(self) -> bool:
         return any(estimator_use(file) for file in self.source.files)
 
@@ -262,6 +269,8 @@ class _Run:
         if fn_args.eval_model_dir:
             theirs.eval_model_dir = os.path.join(staging, os.path.basename(fn_args.eval_model_dir.rstrip("/")))
         theirs.checkpoint_dir, theirs.model_run_dir = self.checkpoints.path, self.checkpoints.model_run_dir
+        if theirs.seed is None and self._shares_batches():
+            theirs.seed = zlib.crc32(theirs.checkpoint_dir.encode())  # the same on all workers, at every try
         if self.task:
             theirs.is_chief, theirs.num_workers = self.task.is_chief, self.task.num_workers
             theirs.worker_index = self.task.worker_index

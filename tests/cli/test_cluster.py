@@ -37,6 +37,7 @@ MODULE = """
         mirrored = (fn_args.custom_config or {}).get("mirrored")
         strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy() if mirrored else None
         print("task", fn_args.is_chief, fn_args.worker_index, fn_args.num_workers, flush=True)
+        print("seed", fn_args.seed, flush=True)
         estimator = tf.estimator.DNNClassifier(
             [8], columns, n_classes=3, optimizer=lambda: tf.keras.optimizers.legacy.Adam(0.01),
             config=tf.estimator.RunConfig(
@@ -103,6 +104,10 @@ def test_mirrored_workers_without_chief_and_evaluator(
     assert done.returncode == 0, done.stderr[-3000:]
     assert record(tmp_path / "out")["metrics"]["eval"]["accuracy"] > 0.9
     assert (tmp_path / "out" / "model" / "Format-Serving" / "saved_model.pb").exists()
+    seeds = [line.split()[-1] for line in done.stdout.splitlines() if "seed" in line.split()]
+    assert len(seeds) >= 2
+    assert len(set(seeds)) == 1  # they share the batches, and nobody has asked for a seed
+    assert seeds[0] != "None"
 
 
 @pytest.mark.slow
@@ -133,15 +138,19 @@ def test_the_same_command_does_the_task_that_tf_config_gives_it(
     assert (tmp_path / "out" / "model" / "Format-Serving" / "saved_model.pb").exists()
 
 
-def processes_of(role: str) -> list[int]:
-    """Returns the training processes with this role in their TF_CONFIG, of all that run on this machine."""
+def processes_of(role: str, mark: str) -> list[int]:
+    """Returns the training processes with this role in their TF_CONFIG, and the mark in their environment."""
     found = []
     for folder in pathlib.Path("/proc").iterdir():
         try:
             name, environment = (folder / "comm").read_bytes(), (folder / "environ").read_bytes()
         except OSError:
             continue
-        if name == b"training_worker\n" and f'"type": "{role}"'.encode() in environment:
+        if (
+            name == b"training_worker\n"
+            and f'"type": "{role}"'.encode() in environment
+            and mark.encode() in environment
+        ):
             found.append(int(folder.name))
     return found
 
@@ -160,14 +169,16 @@ def wait_for(condition: Callable[[], Any], seconds: float = 120) -> Any:
 def test_all_of_it_ends_together(how: str, arguments: list[object], tmp_path: pathlib.Path) -> None:
     line = [sys.executable, "-m", "generic_trainer.cli.main", *map(str, arguments)]
     line += ["--train-steps", "10000000", "--cluster", "chief=1,worker=1,ps=1"]
-    running = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    mark = f"MARK_OF_A_TEST={tmp_path}"
+    environment = {**os.environ, **dict([mark.split("=")])}
+    running = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     try:
         checkpoints = tmp_path / "out" / "model_run" / "Format-Serving"
         wait_for(lambda: (checkpoints / "checkpoint").exists())
         if how == "an interrupt":
             running.send_signal(signal.SIGINT)
         else:
-            [server] = processes_of("ps")
+            [server] = processes_of("ps", mark)
             os.kill(server, signal.SIGKILL)
         _, errors = running.communicate(timeout=60)
     finally:
@@ -178,7 +189,7 @@ def test_all_of_it_ends_together(how: str, arguments: list[object], tmp_path: pa
     else:
         assert running.returncode == 1
         assert "The ps 0 process was ended by SIGKILL" in errors.splitlines()[-1]
-    assert not any(processes_of(role) for role in ("chief", "worker", "ps"))
+    assert not any(processes_of(role, mark) for role in ("chief", "worker", "ps"))
     assert not (tmp_path / "out" / "model" / "Format-Serving").exists()
 
 
