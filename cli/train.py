@@ -73,8 +73,7 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
     )
     counts = parse_counts(flags["cluster"]) if flags["cluster"] else None
     task = None if counts else task_from_environment()
-    if task is None or task.is_chief:
-        keep_finished_run(fn_args.model_run_dir)
+    keep_finished_run(fn_args.model_run_dir)
     if counts:
         record = train_on_cluster(counts, module, fn_args, options, function=function)
     else:
@@ -96,8 +95,12 @@ def _examples_format(payload: str | None, data_view: str | None, patterns: tuple
 
 
 def keep_finished_run(model_run_dir: str) -> None:
-    """Moves an earlier, finished run's logs and checkpoints aside; an unfinished run's are resumed from."""
-    if run_record.status_of(model_run_dir) != run_record.SUCCEEDED:
+    """Moves an earlier, finished run's logs and checkpoints aside; an unfinished run's are resumed from.
+
+    Of a cluster the chief does it.
+    """
+    task = task_from_environment()
+    if (task is not None and not task.is_chief) or run_record.status_of(model_run_dir) != run_record.SUCCEEDED:
         return
     number = 1
     while file_io.exists(f"{model_run_dir}.{number}"):

@@ -90,9 +90,6 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._folder = os.path.join(self._fn_args.checkpoint_dir, FITS, str(number))
         self._position = _Position()
         self._state = _state_of(self.model, self._position)
-        _ = (
-            self._state.save_counter
-        )  # a variable that all workers have to make together; to save makes it in the chief alone
         self._checkpoints = AsyncCheckpoints(self._state, self._folder, _KEPT)
         self._saved_at, self._saved_step, self._left = time.monotonic(), -1, 0
         self._epoch_length = self.params.get("steps")
