@@ -53,8 +53,10 @@ def _train(parts: Parts, records: Records, validation: Records | None, fn_args: 
     workers = _workers(fn_args)
     size = options.minibatch_size * workers.num_replicas_in_sync
 
+    fed = _fed(parts, records, TRAINING)  # once: another dataset of the same records would shuffle them otherwise
+
     def training(skip: int) -> Any:
-        return _batches(parts, records, TRAINING, size, skip)
+        return _batched(fed.skip(skip) if skip else fed, size)
 
     with workers.scope():
         job = _job(parts, training(0))
@@ -157,28 +159,29 @@ def _records(parts: Parts, origin: Any, what: str) -> Records:
     return open_custom(made, str(data_origin))
 
 
-def _batches(parts: Parts, records: Records, mode: str, size: int = 0, skip: int = 0) -> Any:
-    """Returns batches of what feed makes of the records; the last batch may be a short one.
+def _batches(parts: Parts, records: Records, mode: str, size: int = 0) -> Any:
+    """Returns batches of what feed makes of the records, of `size` or `minibatch_size` records."""
+    return _batched(_fed(parts, records, mode), size or parts.options.minibatch_size)
 
-    Args:
-      parts: Of the model file.
-      records: Which.
-      mode: TRAINING, EVALUATION or PREDICTION.
-      size: Records in a batch, of all workers together; `minibatch_size` for 0.
-      skip: How many records to leave out at the begin.
-    """
+
+def _fed(parts: Parts, records: Records, mode: str) -> Any:
+    """Returns what feed makes of the records."""
     dataset = parts.feed(records.dataset(), mode, records.metadata)
     if mode != PREDICTION and not (isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) == 2):
         raise ModuleError(
             f"{parts.module.__file__}: feed must give (features, labels) in {mode}; it gives {dataset.element_spec}."
         )
+    return dataset
+
+
+def _batched(dataset: Any, size: int) -> Any:
+    """Returns batches of a dataset, of all workers together; the last one may be a short one."""
     options = tf.data.Options()
     options.experimental_optimization.map_parallelization = True  # feeds map record by record, one after the other
     options.autotune.enabled = False  # measuring each of these small steps takes as long as they do
     # Workers share each batch; of files they would take other records than one worker does.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
-    dataset = dataset.skip(skip) if skip else dataset
-    return dataset.batch(size or parts.options.minibatch_size).prefetch(tf.data.AUTOTUNE).with_options(options)
+    return dataset.batch(size).prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
 def _job(parts: Parts, data: Any) -> Job:
