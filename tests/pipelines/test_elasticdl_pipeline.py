@@ -24,7 +24,7 @@ def test_a_model_file_is_trained_evaluated_and_pushed(digits: Any, tmp_path: pat
             schema=digits.schema,
             label="label",
             task="multiclass",
-            custom_config={"num_epochs": 8, "minibatch_size": 32},
+            custom_config={"num_epochs": 12, "minibatch_size": 32},
             training=TrainingOptions(seed=1),
         )
     )

@@ -52,14 +52,13 @@ def _train(parts: Parts, records: Records, validation: Records | None, fn_args: 
     options = parts.options
     workers = _workers(fn_args)
     size = options.minibatch_size * workers.num_replicas_in_sync
-
     fed = _fed(parts, records, TRAINING)  # once: another dataset of the same records would shuffle them otherwise
 
     def training(skip: int) -> Any:
         return _batched(fed.skip(skip) if skip else fed, size)
 
     with workers.scope():
-        job = _job(parts, training(0))
+        job = _job(parts, _batches(parts, records, TRAINING))  # reading the other one would change its order
         optimizer = parts.optimizer()
         job.compile(optimizer=optimizer)
         if options.checkpoint_dir_for_init:
