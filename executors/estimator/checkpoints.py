@@ -19,7 +19,8 @@ Usage, where `data` knows its position and how many `records` are in a batch:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import tensorflow.compat.v1 as tf
@@ -108,13 +109,20 @@ class CheckpointHook(BackgroundSaverHook):
       data: Its position is saved.
       save_steps: Steps between checkpoints; or
       save_secs: seconds between them.
+      at_rest: Returns a context in which nobody else trains.
     """
 
     def __init__(
-        self, estimator: Any, data: Data, save_steps: int | None = None, save_secs: float | None = None
+        self,
+        estimator: Any,
+        data: Data,
+        save_steps: int | None = None,
+        save_secs: float | None = None,
+        at_rest: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> None:
         super().__init__(estimator.model_dir, save_secs=save_secs, save_steps=save_steps)
         self._data = data
+        self._at_rest = at_rest
         self._estimator = estimator
 
     def begin(self) -> None:
@@ -140,8 +148,9 @@ class CheckpointHook(BackgroundSaverHook):
         super().after_create_session(session, coord)
 
     def _save(self, session: Any, step: int) -> Any:
-        session.run(self._assign, {self._value: self._data.position()})
-        return super()._save(session, step)
+        with self._at_rest():
+            session.run(self._assign, {self._value: self._data.position()})
+            return super()._save(session, step)
 
 
 def save_objects(estimator: Any) -> None:

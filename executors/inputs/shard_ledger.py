@@ -26,7 +26,7 @@ import dataclasses
 import itertools
 import json
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..errors import InputError
 
@@ -85,6 +85,60 @@ class _InWork:
         return dataclasses.replace(self.shard, start=self.position)
 
 
+class WorkInHand:
+    """The shards that one worker has taken and not trained, in the order in which it took them."""
+
+    def __init__(self) -> None:
+        self._items: collections.deque[_InWork] = collections.deque()
+
+    def __iter__(self) -> Iterator[_InWork]:
+        return iter(self._items)
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    @property
+    def rests(self) -> list[Shard]:
+        """What is not trained of each."""
+        return [item.rest for item in self._items]
+
+    def add(self, shard: Shard, turn: int = 0) -> None:
+        """Takes a shard; its turn is its place among those of all workers."""
+        self._items.append(_InWork(turn, shard, shard.start))
+
+    def trained(self, count: int, worker: str = "") -> list[Shard]:
+        """Notes that the next records are in the weights; returns the shards that are through.
+
+        Raises:
+          ValueError: When there are not as many; nothing is noted then.
+        """
+        there = sum(item.rest.count for item in self._items)
+        if not 0 <= count <= there:
+            raise ValueError(f"worker {worker!r} reports {count} trained records and has taken {there}.")
+        through = []
+        while count:
+            item = self._items[0]
+            step = min(count, item.rest.count)
+            item.position += step
+            count -= step
+            if not item.rest.count:
+                through.append(self._items.popleft().shard)
+        return through
+
+    def remove(self, shards: Sequence[Shard], worker: str = "") -> None:
+        """Gives some whole shards away.
+
+        Raises:
+          ValueError: When one is not there, or some of it is trained.
+        """
+        untouched = {item.shard for item in self._items if item.position == item.shard.start}
+        for shard in shards:
+            if shard not in untouched:
+                raise ValueError(f"worker {worker!r} does not have the rows {shard} of epoch {shard.epoch} whole.")
+            untouched.remove(shard)
+        self._items = collections.deque(item for item in self._items if item.shard not in shards)
+
+
 class ShardLedger:
     """What of a data set is to do, in work and done, over all epochs; any thread may call it.
 
@@ -113,7 +167,7 @@ class ShardLedger:
         self._done = 0
         # Intervals, cut when they are handed out: one an epoch, and the pieces that came back.
         self._todo: list[Shard] = []
-        self._in_work: dict[str, collections.deque[_InWork]] = {}
+        self._in_work: collections.defaultdict[str, WorkInHand] = collections.defaultdict(WorkInHand)
         self._failures: collections.Counter[Shard] = collections.Counter()
         self._turns = itertools.count()
         self._lock = threading.RLock()
@@ -127,6 +181,12 @@ class ShardLedger:
     def done(self) -> int:
         """Number of records that are in the weights, over all epochs."""
         return self._done
+
+    @property
+    def is_handed_out(self) -> bool:
+        """Whether there is nothing left to take, unless something comes back."""
+        with self._lock:
+            return self._next() is None
 
     @property
     def is_finished(self) -> bool:
@@ -156,13 +216,13 @@ class ShardLedger:
             shard = dataclasses.replace(whole, end=min(whole.end, whole.start + self.shard_size))
             rest = dataclasses.replace(whole, start=shard.end)
             self._todo[place : place + 1] = [rest] if rest.count else []
-            self._of(worker).append(_InWork(next(self._turns), shard, shard.start))
+            self._in_work[worker].add(shard, next(self._turns))
             return shard
 
     def taken(self, worker: str = "") -> list[Shard]:
         """Returns what a worker has taken and not trained, in the order in which it took it."""
         with self._lock:
-            return [item.rest for item in self._in_work.get(worker, ())]
+            return self._in_work[worker].rests
 
     def trained(self, count: int, worker: str = "") -> None:
         """Notes that the next records of those that a worker has taken are in the weights.
@@ -175,24 +235,14 @@ class ShardLedger:
           ValueError: When the worker does not have as many; nothing is noted then.
         """
         with self._lock:
-            mine = self._in_work.get(worker, collections.deque())
-            there = sum(item.rest.count for item in mine)
-            if not 0 <= count <= there:
-                raise ValueError(f"worker {worker!r} reports {count} trained records and has taken {there}.")
+            for shard in self._in_work[worker].trained(count, worker):
+                self._failures.pop(shard, None)
             self._done += count
-            while count:
-                item = mine[0]
-                step = min(count, item.rest.count)
-                item.position += step
-                count -= step
-                if not item.rest.count:
-                    mine.popleft()
-                    self._failures.pop(item.shard, None)
 
     def release(self, worker: str = "") -> None:
         """Takes back what a worker has taken and not trained: in front, in its old order."""
         with self._lock:
-            self._todo[:0] = [item.rest for item in self._in_work.pop(worker, ())]
+            self._todo[:0] = self._in_work.pop(worker, WorkInHand()).rests
 
     def put_back(self, shards: Iterable[Shard], worker: str = "") -> None:
         """Takes back some whole shards that a worker has taken and not begun: in front, in the order given.
@@ -202,14 +252,7 @@ class ShardLedger:
         """
         shards = list(shards)
         with self._lock:
-            mine = self._in_work.get(worker, collections.deque())
-            untouched = {item.shard for item in mine if item.position == item.shard.start}
-            for shard in shards:
-                if shard not in untouched:
-                    raise ValueError(f"worker {worker!r} does not have the rows {shard} of epoch {shard.epoch} whole.")
-                untouched.remove(shard)
-            back = set(shards)
-            self._in_work[worker] = collections.deque(item for item in mine if item.shard not in back)
+            self._in_work[worker].remove(shards, worker)
             self._todo[:0] = shards
 
     def failed(self, shard: Shard, error: BaseException | None = None, worker: str = "") -> None:
@@ -289,9 +332,6 @@ class ShardLedger:
             if self.epochs is None or shard.epoch <= self.epochs:
                 return place
         return len(self._todo) if self.epochs is None or self._epoch < self.epochs else None
-
-    def _of(self, worker: str) -> collections.deque[_InWork]:
-        return self._in_work.setdefault(worker, collections.deque())
 
     def _left(self) -> list[Shard]:
         in_work: Sequence[_InWork] = sorted(

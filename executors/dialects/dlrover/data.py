@@ -7,9 +7,10 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from ...estimator.shared_ledger import Part
 from ...inputs.reader_errors import ReaderErrors
 from .conf import DataSet
-from .sources import ExampleSource, Source
+from .sources import Source
 
 _SCOPE = "conf_input"
 _BATCHES_AHEAD = 4
@@ -18,6 +19,11 @@ _BATCHES_AHEAD = 4
 class Batches:
     """A set's batches as an Estimator's input, and their position as checkpoints hold it.
 
+    Args:
+      data: The set.
+      source: Its rows.
+      part: This task's part in a cluster whose workers share the rows; None to read them all.
+
     Attributes:
       records: Number of rows in the batch of a step, a tensor of the graph being built.
       takes_examples: Whether rows are serialized tf.Examples.
@@ -25,9 +31,10 @@ class Batches:
 
     records: Any
 
-    def __init__(self, data: DataSet, source: Source) -> None:
+    def __init__(self, data: DataSet, source: Source, part: Part | None = None) -> None:
         self.columns = source.columns
-        self.takes_examples = isinstance(source, ExampleSource)
+        self.takes_examples = source.takes_examples
+        self._part = part
         self._batch_size = data.batch_size
         self._source = source
         self._errors = ReaderErrors()
@@ -49,6 +56,8 @@ class Batches:
     def begin(self, session: Any, position: str | None) -> None:
         """Begins to read in a session of the graph that `training_input` was built in."""
         self._source.restart(position)
+        if self._part is not None:
+            self._source.share(self._part)
         session.run(self._initializer, {tensor: value() for tensor, value in self._fed.items()})
 
     def trained(self, count: int) -> None:

@@ -59,6 +59,8 @@ def make_run_config(conf: Conf, model_dir: str, fn_args: FnArgs) -> Any:
         keep_checkpoint_max=conf.keep_checkpoint_max,
         save_checkpoints_steps=conf.save_steps,
         save_checkpoints_secs=conf.save_secs,
+        # TensorFlow lets workers wait for seconds, so that they find the chief's variables; ours ask the chief.
+        experimental_max_worker_delay_secs=0,
     )
 
 

@@ -15,6 +15,7 @@ from absl import logging
 from ... import cluster, file_io
 from ...errors import InputError
 from ...estimator.checkpoints import CheckpointHook, DataPositionHook, save_objects
+from ...estimator.shared_ledger import Part, SharingHook, part_of
 from ...fn_args import FnArgs
 from ...inputs.delimited import DECODE_ERRORS
 from ..estimator_training import EstimatorJob, at_work, train_and_export
@@ -54,12 +55,7 @@ def train(conf: type, fn_args: FnArgs, where: str) -> dict[str, float]:
         )
     settings = read_conf(conf, fn_args, where)
     task = cluster.task_from_environment()
-    if task is not None and task.num_workers > 1:
-        raise InputError(
-            f"{where}: TF_CONFIG lists {task.num_workers} workers. A conf's data is handed out to one worker so far; "
-            "let the cluster have a chief, parameter servers and an evaluator."
-        )
-    job = _Job(settings, fn_args)
+    job = _Job(settings, fn_args, part_of(task))
     with job.examined():
         metrics = train_and_export(job.make, fn_args, where)
     if task is None or task.is_chief:
@@ -70,7 +66,7 @@ def train(conf: type, fn_args: FnArgs, where: str) -> dict[str, float]:
 class _Job:
     """What a conf describes, as an Estimator with its specs."""
 
-    def __init__(self, conf: Conf, fn_args: FnArgs) -> None:
+    def __init__(self, conf: Conf, fn_args: FnArgs, part: Part | None) -> None:
         self._conf = conf
         self._config = fn_args.custom_config or {}
         own = self._config.get(OWN_MODEL_DIR)
@@ -79,6 +75,7 @@ class _Job:
         self._is_own = bool(own)
         self._model_dir: str = conf.model_dir if own and conf.model_dir else at_work(fn_args).serving_model_dir
         self._fn_args = fn_args
+        self._part = part
         self._batches: list[Batches] = []
 
     def make(self) -> EstimatorJob:
@@ -88,20 +85,22 @@ class _Job:
         config = make_run_config(conf, self._model_dir, self._fn_args)
         estimator = make_estimator(conf, config)
         dense = not self._takes_sparse(config)
-        training, evaluation = (
-            self._open(data, files, dense)
-            for data, files in ((conf.train_set, self._fn_args.train_files), (conf.eval_set, self._fn_args.eval_files))
-        )
+        training = self._open(conf.train_set, self._fn_args.train_files, dense, self._part)
+        evaluation = self._open(conf.eval_set, self._fn_args.eval_files, dense)
         save_objects(estimator)
-        checkpoints = CheckpointHook(estimator, training, conf.save_steps, conf.save_secs)
-        position = DataPositionHook(training, self._model_dir, anew=self._is_anew())
+        hooks = [DataPositionHook(training, self._model_dir, anew=self._is_anew())]
+        if self._part is not None:
+            hooks.append(SharingHook(self._part, config.master))
+        if config.is_chief or self._part is None:
+            at_rest = self._part.at_rest if self._part is not None else contextlib.nullcontext
+            hooks.append(CheckpointHook(estimator, training, conf.save_steps, conf.save_secs, at_rest))
         with_label = bool(self._config.get(LABEL_IN_SIGNATURE))
         kinds = {**training.columns.kinds, **evaluation.columns.kinds}
         columns = dataclasses.replace(evaluation.columns, kinds=kinds)
         receiver_fn = serving_input_receiver_fn(columns, training.takes_examples, with_label)
         return EstimatorJob(
             estimator,
-            tf.estimator.TrainSpec(training.training_input, conf.max_steps, hooks=[position, checkpoints]),
+            tf.estimator.TrainSpec(training.training_input, conf.max_steps, hooks=hooks),
             tf.estimator.EvalSpec(
                 evaluation.evaluation_input,
                 conf.eval_steps,
@@ -141,9 +140,10 @@ class _Job:
                 batches.explain()
             raise
 
-    def _open(self, data: Any, files: Any, dense: bool) -> Batches:
+    def _open(self, data: Any, files: Any, dense: bool, part: Part | None = None) -> Batches:
         columns = Columns.of(data, self._conf.where, dense)
-        batches = Batches(data, open_source(data, columns, files or (), self._conf.where))
+        source = open_source(data, columns, files or (), self._conf.where, is_shared=part is not None)
+        batches = Batches(data, source, part)
         self._batches.append(batches)
         return batches
 

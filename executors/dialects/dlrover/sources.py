@@ -26,21 +26,25 @@ from ...dlrover.joined_reader import JoinedReader
 from ...dlrover.path_util import reader_for
 from ...errors import InputError
 from ...inputs.native_records import check_tf_records, tf_record_dataset
-from ...inputs.range_reader import batches, count_rows, iterate_rows, read_ranges
+from ...inputs.range_reader import batches, count_rows, iterate_rows, read_range, read_ranges
 from ...inputs.reader_errors import ReaderErrors
 from ...inputs.reader_params import CSV, TEXT, TF_RECORD
 from ...inputs.record_files import find_record_files, kind_of
 from ...inputs.row_checks import check_rows, looks_like_data, split_row
-from ...inputs.shard_ledger import ShardLedger
+from ...inputs.shard_ledger import Shard, ShardLedger
+from ...inputs.tf_record_ranges import TfRecordRanges
 from .columns import Columns
 from .conf import DataSet
 from .examples import kinds_in
 
 if TYPE_CHECKING:
+    from ...estimator.shared_ledger import Part
     from ...inputs.delimited_blocks import BlockDecoder
 
 _BATCHES_IN_SHARD = 10  # DLRover's documented default
 _ROWS_EXAMINED = 1_000_000
+_THREADS = 8  # as `read_ranges` has it
+_THREADS_OF_MANY = 2  # of each worker, so that the last ranges are not all in the hands of one
 _ROWS_IN_BLOCK = 2048  # at least, or what Arrow takes to begin is no less than what decode_csv takes for all of them
 
 
@@ -49,9 +53,11 @@ class Source(Protocol):
 
     Attributes:
       columns: What the rows hold.
+      takes_examples: Whether rows are serialized tf.Examples.
     """
 
     columns: Columns
+    takes_examples: bool
 
     def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
         """Returns a dataset of batches for `decode`, and what has to be fed when its iterator is initialized."""
@@ -65,6 +71,9 @@ class Source(Protocol):
     def restart(self, position: str | None) -> None:
         """Goes to a position that was taken earlier; to the beginning when there is none."""
 
+    def share(self, part: Part) -> None:
+        """Shares the rows from the position on with the other workers of a cluster."""
+
     def trained(self, count: int) -> None:
         """Takes note that the next so many rows are in the weights."""
 
@@ -72,7 +81,9 @@ class Source(Protocol):
         """Returns how far the rows are in the weights."""
 
 
-def open_source(data: DataSet, columns: Columns, files: Sequence[str], where: str) -> Source:
+def open_source(
+    data: DataSet, columns: Columns, files: Sequence[str], where: str, *, is_shared: bool = False
+) -> Source:
     """Finds out where the rows of a set come from.
 
     Args:
@@ -80,13 +91,14 @@ def open_source(data: DataSet, columns: Columns, files: Sequence[str], where: st
       columns: Its columns.
       files: Patterns of the run's example files, which come before what the conf says.
       where: The conf, for messages.
+      is_shared: Whether several workers are to share the rows.
 
     Raises:
-      InputError: When there are no rows, or what should give them does not.
+      InputError: When there are no rows, or what should give them does not, or they cannot be shared.
     """
     where = f"{where}: {data.name}"
     if files:
-        return _open_files(data, columns, files, where)
+        return _open_files(data, columns, files, where, is_shared)
     reader = data.reader
     if reader is None:
         if not data.path:
@@ -97,6 +109,12 @@ def open_source(data: DataSet, columns: Columns, files: Sequence[str], where: st
     if hasattr(reader, "read_data_by_index_range"):
         return RangeSource(data, columns, reader, where)
     if callable(getattr(reader, "iterator", None)) or callable(reader):
+        if is_shared:
+            raise InputError(
+                f"{where}: the reader {type(reader).__name__} gives its rows one after the other, so that several "
+                "workers cannot share them. Give it read_data_by_index_range(start, end) and count_data(), or train on "
+                "one worker."
+            )
         return StreamSource(data, columns, reader, where)
     raise InputError(
         f"{where}: the reader {reader!r} has neither read_data_by_index_range(start, end) with count_data(), nor "
@@ -104,13 +122,14 @@ def open_source(data: DataSet, columns: Columns, files: Sequence[str], where: st
     )
 
 
-def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where: str) -> Source:
+def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where: str, is_shared: bool) -> Source:
     if data.reader is not None or data.path:
         logging.info("%s: reading %s, which the run gives, in place of the conf's own.", where, ", ".join(patterns))
     kind, files = kind_of(find_record_files(patterns), columns_wanted=True, otherwise=TEXT)
     if kind == TF_RECORD:
-        kinds = kinds_in(files, columns.fields, where)
-        return ExampleSource(data, dataclasses.replace(columns, kinds=kinds), files, where)
+        columns = dataclasses.replace(columns, kinds=kinds_in(files, columns.fields, where))
+        source = ExampleRangeSource if is_shared else ExampleSource
+        return source(data, columns, files, where)
     if kind not in (CSV, TEXT):
         raise InputError(
             f"{where}: {files[0]} is {kind}. What a run can give in place of the conf's reader are TFRecords of "
@@ -132,6 +151,8 @@ def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where:
 class RangeSource:
     """Rows of a reader with `read_data_by_index_range`; a ledger hands out its ranges."""
 
+    takes_examples = False
+
     def __init__(self, data: DataSet, columns: Columns, reader: Any, where: str) -> None:
         self._data = data
         self.columns = columns
@@ -141,6 +162,7 @@ class RangeSource:
         reader._batch_size, reader._num_epochs = data.batch_size, data.epoch  # as DLRover's trainer sets them
         self._size = count_rows(reader)
         self._warn_of_lost_row()
+        self._threads = _THREADS
         self.restart(None)
         self._decoder = self._block_decoder()
 
@@ -148,10 +170,11 @@ class RangeSource:
         """See Source."""
         decoder = self._decoder
         if decoder is None:
-            return batches(lambda: read_ranges(self._reader, self._ledger), errors, size), {}
+            return batches(lambda: read_ranges(self._reader, self._ledger, threads=self._threads), errors, size), {}
 
         def blocks() -> Iterator[Any]:
-            return read_ranges(self._reader, self._ledger, threads=decoder.threads, read=decoder.read)
+            threads = min(self._threads, decoder.threads)
+            return read_ranges(self._reader, self._ledger, threads=threads, read=decoder.read)
 
         return decoder.batches(blocks, errors, size), {}
 
@@ -161,35 +184,43 @@ class RangeSource:
 
     def examine(self) -> None:
         """See Source."""
-        left = ShardLedger.from_json(self.position())
-        first = left.done % self._size
-        _examine(read_ranges(self._reader, left), self.columns, first, self._place)
+        for shard in self._ledger.taken():
+            self._examine(shard)
 
     def restart(self, position: str | None) -> None:
         """See Source."""
         if position is not None:
             ledger = ShardLedger.from_json(position) if "of" not in json.loads(position) else None
             if ledger is not None and ledger.matches(self._name, self._size):
-                self._ledger = ledger.with_epochs(self._data.epoch)
+                self._ledger = self._own = ledger.with_epochs(self._data.epoch)
                 logging.info("%s: %d rows are trained already; going on behind them.", self._where, ledger.done)
-                if self._ledger.is_finished:
+                if self._own.is_finished:
                     logging.warning("%s: all rows are trained already, %d times.", self._where, self._data.epoch)
                 return
             _warn_of_other_data(self._where)
         shard = self._data.batch_size * int(getattr(self._reader, "num_minibatches_per_shard", _BATCHES_IN_SHARD) or 1)
-        self._ledger = ShardLedger(self._size, shard, self._data.epoch, self._name)
+        self._ledger = self._own = ShardLedger(self._size, shard, self._data.epoch, self._name)
+
+    def share(self, part: Part) -> None:
+        """See Source."""
+        self._threads = _THREADS_OF_MANY
+        self._ledger = part.join(self._own)
 
     def trained(self, count: int) -> None:
         """See Source."""
         self._ledger.trained(count)
 
     def position(self) -> str:
-        """See Source."""
-        return self._ledger.to_json()
+        """See Source; of rows that are shared it is the chief who knows."""
+        return self._own.to_json()
+
+    def _examine(self, shard: Shard) -> None:
+        columns, rows = self.columns, list(read_range(self._reader, shard.start, shard.end))
+        check_rows(rows, columns.row_fields, columns.field_delim, columns.value_delim, shard.start, self._place)
 
     def _block_decoder(self) -> BlockDecoder | None:
         """Returns what decodes whole ranges; None where rows come one by one, or ranges are too small to gain by it."""
-        if min(self._ledger.shard_size, self._size) < _ROWS_IN_BLOCK or not hasattr(self._reader, "read_text"):
+        if min(self._own.shard_size, self._size) < _ROWS_IN_BLOCK or not hasattr(self._reader, "read_text"):
             return None
         from ...inputs.delimited_blocks import BlockDecoder  # it needs Arrow
 
@@ -212,8 +243,27 @@ class RangeSource:
             )
 
 
+class ExampleRangeSource(RangeSource):
+    """tf.Examples out of TFRecords, by the names of the columns, in ranges that several workers share."""
+
+    takes_examples = True
+
+    def __init__(self, data: DataSet, columns: Columns, files: Sequence[str], where: str) -> None:
+        super().__init__(data, columns, TfRecordRanges(files), where)
+
+    def decode(self, *rows: Any) -> tuple[dict[str, Any], Any]:
+        """See Source."""
+        return self.columns.parse(*rows)
+
+    def _examine(self, shard: Shard) -> None:
+        """Reads the rows, whose checksums are looked at then."""
+        read_range(self._reader, shard.start, shard.end)
+
+
 class _CountedSource:
     """Rows that come one after the other: the position is how many of them are in the weights."""
+
+    takes_examples = False
 
     def __init__(self, columns: Columns, name: str, where: str) -> None:
         self.columns = columns
@@ -229,6 +279,10 @@ class _CountedSource:
             logging.info("%s: leaving out %d rows, which are trained already.", self._where, self._trained)
         elif saved:
             _warn_of_other_data(self._where)
+
+    def share(self, part: Part) -> None:
+        """See Source; `open_source` gives these to one worker alone."""
+        raise NotImplementedError
 
     def trained(self, count: int) -> None:
         """See Source."""
@@ -275,6 +329,8 @@ class StreamSource(_CountedSource):
 
 class ExampleSource(_CountedSource):
     """tf.Examples out of TFRecords, by the names of the columns."""
+
+    takes_examples = True
 
     def __init__(self, data: DataSet, columns: Columns, files: Sequence[str], where: str) -> None:
         super().__init__(columns, ",".join(files), where)

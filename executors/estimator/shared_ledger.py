@@ -1,0 +1,430 @@
+"""One ledger of ranges for all workers of a cluster: the chief keeps it, the others ask for ranges by `task_mail`.
+
+Each worker takes ranges as it needs them, so that a fast one takes more (DLRover's dynamic sharding). What they have
+trained is known when nobody trains: before a checkpoint every worker stops between two steps and says how far it is,
+and goes on when the checkpoint is written. So the ledger in the checkpoint is of the very weights beside it, and every
+record counts as often as it should in what survives.
+
+When a worker is lost, nobody knows whether its last step is in the weights: the whole run has to begin again from the
+last checkpoint, as it does on a Ray cluster. Where a platform starts one worker again beside the others, the chief
+finds out and fails, so that the platform starts all of them.
+
+Usage, in the chief and in every worker:
+
+    part = part_of(task)                               # None where there is nobody to share with
+    ledger = part.join(ShardLedger(4000, 640))         # before the first step; of the chief with its position
+    estimator.train(…, hooks=[…, SharingHook(part, config.master), saver])
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import queue
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import tensorflow.compat.v1 as tf
+from absl import logging
+
+from ..cluster import CHIEF, PS, WORKER, ClusterTask
+from ..errors import InputError, ProcessDiedError
+from ..inputs.shard_ledger import MOST_TRIES, Shard, ShardError, ShardLedger, WorkInHand
+from .task_mail import Mail
+
+_PATIENCE = 600.0  # seconds that a worker may take for a step
+_CHIEF = f"{CHIEF} 0"
+_READY, _JOIN, _TAKE, _PUT_BACK, _FAILED = "ready", "join", "take", "put back", "failed"
+_RESTING, _LEAVE = "resting", "leave"
+_REST, _GO_ON, _STOP = "rest", "go on", "stop"
+_ANYONE = "*"
+_BEGIN_AGAIN = "All tasks have to begin again from the last checkpoint."
+
+
+class Ledger(Protocol):
+    """What a worker needs of a ledger; see `ShardLedger`."""
+
+    def take(self, worker: str = "") -> Shard | None:
+        """Hands out the next records."""
+
+    def taken(self, worker: str = "") -> list[Shard]:
+        """Returns what was taken and not trained."""
+
+    def trained(self, count: int, worker: str = "") -> None:
+        """Notes that the next records are in the weights."""
+
+    def put_back(self, shards: Sequence[Shard], worker: str = "") -> None:
+        """Gives shards back."""
+
+    def failed(self, shard: Shard, error: BaseException | None = None, worker: str = "") -> None:
+        """Notes that a shard could not be read."""
+
+
+class Part(Protocol):
+    """What a task of a cluster does for the ledger that all share."""
+
+    def begin(self, target: str) -> None:
+        """Called before the session is made, when the task's server is there."""
+
+    def join(self, ledger: ShardLedger) -> Ledger:
+        """Returns the ledger that all share.
+
+        Args:
+          ledger: As this task sees the data; the chief's is shared.
+        """
+
+    def may_step(self) -> bool:
+        """Called before each step, waits where a checkpoint is being written; False when training is over."""
+
+    def at_rest(self) -> contextlib.AbstractContextManager[None]:
+        """Returns a context in which no worker trains."""
+
+    def end(self) -> None:
+        """Called after the last step."""
+
+
+def part_of(task: ClusterTask | None) -> Part | None:
+    """Returns a task's part, or None where no other worker trains.
+
+    Raises:
+      InputError: When workers have no parameter server, or no chief.
+    """
+    if task is None or task.num_workers < 2 or task.type not in (CHIEF, WORKER):
+        return None
+    if PS not in task.jobs or CHIEF not in task.jobs:
+        raise InputError(
+            f"{task.num_workers} workers share their data by way of a chief and parameter servers, and the cluster has "
+            f"{', '.join(task.jobs)}. Start it with a parameter server (--ps 1) or train on one worker."
+        )
+    return ChiefsPart(task) if task.is_chief else WorkersPart(task)
+
+
+class SharingHook(tf.train.SessionRunHook):  # type: ignore[misc]
+    """Has a session take its part; it has to stand before the hook that saves.
+
+    Args:
+      part: The part.
+      target: Of the task's server.
+    """
+
+    def __init__(self, part: Part, target: str) -> None:
+        self._part = part
+        self._target = target
+
+    def begin(self) -> None:
+        """Makes sure that the chief is ready, whose variables the session waits for."""
+        self._part.begin(self._target)
+
+    def before_run(self, run_context: Any) -> None:
+        """Waits while a checkpoint is written."""
+        if not self._part.may_step():
+            run_context.request_stop()
+
+    def end(self, session: Any) -> None:
+        """Says that this task is through; the chief waits for the others."""
+        del session
+        self._part.end()
+
+
+@dataclasses.dataclass
+class _Member:
+    """A worker that has joined."""
+
+    id: str
+    trained: int = 0
+    rested: int = 0
+    has_left: bool = False
+
+
+class ChiefsPart:
+    """Keeps the ledger.
+
+    Args:
+      task: The chief's.
+    """
+
+    def __init__(self, task: ClusterTask) -> None:
+        self._task = task
+        self._workers = [f"{WORKER} {index}" for index in range(len(task.jobs.get(WORKER, ())))]
+        self._members: dict[str, _Member] = {}
+        self._changed = threading.Condition()
+        self._late: list[dict[str, Any]] = []  # those who join while all rest
+        self._rest = 0  # number of the last one
+        self._is_at_rest = False
+        self._is_over = False
+        self._lost: Exception | None = None
+        self._ledger: ShardLedger | None = None
+
+    def begin(self, target: str) -> None:
+        """See Part."""
+        self._mail = Mail(target, self._task)
+
+    def join(self, ledger: ShardLedger) -> Ledger:
+        """See Part."""
+        if self._ledger is not None:
+            raise ProcessDiedError(
+                "a parameter server was lost; all tasks have to begin again from the last checkpoint."
+            )
+        self._ledger = ledger
+        threading.Thread(target=self._serve, name="shared ledger", daemon=True).start()
+        return ledger
+
+    def may_step(self) -> bool:
+        """See Part."""
+        if self._lost is not None:
+            raise self._lost
+        return True
+
+    @contextlib.contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """See Part."""
+        with self._changed:
+            self._rest += 1
+            self._is_at_rest = True
+            self._order(_REST)
+            self._await(lambda member: member.rested == self._rest, "stop for a checkpoint")
+        yield
+        with self._changed:
+            self._is_at_rest = False
+            self._order(_GO_ON)
+            late, self._late = self._late, []
+            for message in late:
+                self._answer(message)
+
+    def end(self) -> None:
+        """See Part."""
+        assert self._ledger is not None
+        with self._changed:
+            if not self._ledger.is_handed_out:
+                self._order(_STOP)  # the chief has stopped for some other reason than the end of the data
+            self._await(lambda _: False, "come to its end")
+            self._is_over = True
+            for worker in self._workers:
+                if worker not in self._members:
+                    self._mail.send(worker, {"order": _STOP, "id": _ANYONE})
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                message = self._mail.receive()
+            except tf.errors.OpError:
+                return
+            with self._changed:
+                try:
+                    self._answer(message)
+                except Exception as error:
+                    self._lost = error
+                self._changed.notify_all()
+
+    def _answer(self, message: dict[str, Any]) -> None:
+        name, ask, member = message["from"], message["ask"], self._members.get(message["from"])
+        answer: dict[str, Any] = {}
+        if ask == _JOIN:
+            if self._is_at_rest:
+                self._late.append(message)
+                return
+            answer = self._joined(message)
+        elif ask != _READY:
+            if member is None or member.id != message["id"]:
+                raise _lost(name)
+            assert self._ledger is not None
+            self._ledger.trained(message["trained"] - member.trained, name)
+            member.trained = message["trained"]
+            answer = self._done(self._ledger, name, member, message)
+        self._mail.send(name, {"answer": answer, "id": message["id"], "number": message["number"]})
+
+    def _joined(self, message: dict[str, Any]) -> dict[str, Any]:
+        name, mine = message["from"], self._ledger
+        assert mine is not None
+        if not mine.matches(*message["data"]):
+            what = (
+                f"{name} finds {message['data'][1]} rows in {message['data'][0]}, the chief {mine.size} in {mine.data}"
+            )
+            return {"error": f"{what}. All workers have to read the same data."}
+        if name in self._members and not self._members[name].has_left:
+            raise _lost(name)
+        self._members[name] = _Member(message["id"])
+        logging.info("%s has joined; rows are handed out in ranges of %d.", name, mine.shard_size)
+        return {"over": self._is_over}
+
+    def _done(self, ledger: ShardLedger, name: str, member: _Member, message: dict[str, Any]) -> dict[str, Any]:
+        ask = message["ask"]
+        shards = [Shard(*shard) for shard in message.get("shards", ())]
+        if ask == _TAKE:
+            shard = ledger.take(name)
+            return {"shard": dataclasses.astuple(shard) if shard else None}
+        if ask == _PUT_BACK:
+            ledger.put_back(shards, name)
+        elif ask == _FAILED:
+            try:
+                ledger.failed(shards[0], worker=name)
+            except ShardError:
+                return {"is_final": True}
+        elif ask == _RESTING:
+            member.rested = message["rest"]
+        elif ask == _LEAVE:
+            ledger.release(name)
+            member.has_left = True
+        return {}
+
+    def _order(self, what: str) -> None:
+        for name, member in self._members.items():
+            if not member.has_left:
+                self._mail.send(name, {"order": what, "id": member.id, "rest": self._rest})
+
+    def _await(self, is_there: Callable[[_Member], bool], what: str) -> None:
+        """Waits until every worker has left, or is where it should be."""
+
+        def missing() -> list[str]:
+            return [name for name, one in self._members.items() if not one.has_left and not is_there(one)]
+
+        while missing() and self._lost is None:
+            heard = [member.trained for member in self._members.values()]
+            if not self._changed.wait(_PATIENCE) and heard == [member.trained for member in self._members.values()]:
+                raise ProcessDiedError(
+                    f"the chief has waited {_PATIENCE:g} s for {', '.join(missing())} to {what}; is its process alive?"
+                )
+        if self._lost is not None:
+            raise self._lost
+
+
+class WorkersPart:
+    """Asks the chief; it is the ledger, too, that its task reads by.
+
+    Args:
+      task: The worker's.
+    """
+
+    def __init__(self, task: ClusterTask) -> None:
+        self._task = task
+        self._id = uuid.uuid4().hex
+        self._numbers = 0
+        self._trained = 0
+        self._mine = WorkInHand()
+        self._data = ""
+        self._has_joined = False
+        self._is_over = False
+        self._asking = threading.Lock()
+        self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._changed = threading.Condition()
+        self._rest: int | None = None  # number of the rest that is asked for
+
+    def begin(self, target: str) -> None:
+        """See Part."""
+        self._mail = Mail(target, self._task)
+        threading.Thread(target=self._listen, name="shared ledger", daemon=True).start()
+        logging.info("Waiting for the chief.")
+        self._ask(_READY)
+
+    def join(self, ledger: ShardLedger) -> Ledger:
+        """See Part."""
+        if self._has_joined:
+            raise ProcessDiedError(
+                "a parameter server was lost; all tasks have to begin again from the last checkpoint."
+            )
+        self._has_joined, self._data = True, ledger.data
+        answer = self._ask(_JOIN, data=[ledger.data, ledger.size])
+        if "error" in answer:
+            raise InputError(answer["error"])
+        self._is_over = self._is_over or bool(answer.get("over"))
+        return self
+
+    def may_step(self) -> bool:
+        """See Part."""
+        while (rest := self._rest) is not None and not self._is_over:
+            self._ask(_RESTING, rest=rest)
+            with self._changed:
+                self._changed.wait_for(lambda rest=rest: self._rest != rest or self._is_over)
+        return not self._is_over
+
+    def at_rest(self) -> contextlib.AbstractContextManager[None]:
+        """See Part; it does not save."""
+        return contextlib.nullcontext()
+
+    def end(self) -> None:
+        """See Part."""
+        self._ask(_LEAVE)
+        self._mail.close()
+
+    def take(self, worker: str = "") -> Shard | None:
+        """See Ledger."""
+        found = self._ask(_TAKE).get("shard")
+        if not found:
+            return None
+        shard = Shard(*found)
+        with self._changed:
+            self._mine.add(shard)
+        return shard
+
+    def taken(self, worker: str = "") -> list[Shard]:
+        """See Ledger."""
+        with self._changed:
+            return self._mine.rests
+
+    def trained(self, count: int, worker: str = "") -> None:
+        """See Ledger; the chief hears of it when it asks, or is asked."""
+        with self._changed:
+            self._mine.trained(count, worker)
+            self._trained += count
+
+    def put_back(self, shards: Sequence[Shard], worker: str = "") -> None:
+        """See Ledger."""
+        shards = list(shards)
+        with self._changed:
+            self._mine.remove(shards, worker)
+        self._ask(_PUT_BACK, shards=[dataclasses.astuple(shard) for shard in shards])
+
+    def failed(self, shard: Shard, error: BaseException | None = None, worker: str = "") -> None:
+        """See Ledger."""
+        with self._changed:
+            self._mine.remove([shard], worker)
+        if self._ask(_FAILED, shards=[dataclasses.astuple(shard)]).get("is_final"):
+            raise ShardError(shard, MOST_TRIES, self._data) from error
+
+    def _ask(self, what: str, **details: Any) -> dict[str, Any]:
+        """Asks the chief, and returns its answer; {} when training is over."""
+        with self._asking:
+            self._numbers += 1
+            number = self._numbers
+            own = {"from": str(self._task), "id": self._id, "number": number, "trained": self._trained}
+            self._mail.send(_CHIEF, {**own, "ask": what, **details})
+            while (answer := self._answers.get())["number"] not in (number, _ANYONE):
+                pass
+            if answer["number"] == _ANYONE:
+                self._answers.put(answer)  # for whoever asks next
+        if "gone" in answer:
+            raise ProcessDiedError(
+                f"the parameter server that holds the workers' mail cannot be reached: {answer['gone']}"
+            )
+        found: dict[str, Any] = answer["answer"]
+        return found
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                message = self._mail.receive()
+            except tf.errors.OpError as error:
+                self._answers.put({"number": _ANYONE, "gone": error.message})
+                return
+            if message["id"] not in (self._id, _ANYONE):
+                continue  # to an earlier process of this task
+            if "answer" in message:
+                self._answers.put(message)
+                continue
+            with self._changed:
+                if message["order"] == _STOP:
+                    self._is_over = True
+                    if message["id"] == _ANYONE:
+                        self._answers.put({"number": _ANYONE, "answer": {}})  # nobody will answer any more
+                else:
+                    self._rest = message["rest"] if message["order"] == _REST else None
+                self._changed.notify_all()
+
+
+def _lost(name: str) -> Exception:
+    return ProcessDiedError(
+        f"{name} was started again while the others trained, and whether its last step is in the weights nobody knows. "
+        f"{_BEGIN_AGAIN}"
+    )
