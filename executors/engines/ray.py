@@ -86,7 +86,7 @@ def run(
         "request": {**request, "fn_args": _with_whole_paths(request["fn_args"])},
         "options": options.to_exec_properties(),
         "environment": dict(environment),
-        "storage": storage,
+        "storage": _whole(storage),
     }
     variables = {"RAY_TRAIN_V2_ENABLED": "1", "RAY_CHDIR_TO_TRIAL_DIR": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     kept_by_ray = os.path.join(storage, _RUN)
@@ -197,13 +197,13 @@ def _outcome(summary: dict[str, Any], failed: Exception | None) -> dict[str, Any
 
 def _with_whole_paths(fn_args: dict[str, Any]) -> dict[str, Any]:
     """Returns the arguments with paths that mean the same in any working folder."""
+    return fn_args | {name: _whole(fn_args[name]) for name in _PATHS}
 
-    def whole(value: Any) -> Any:
-        if isinstance(value, list):
-            return [whole(one) for one in value]
-        return os.path.abspath(value) if isinstance(value, str) and value and "://" not in value else value
 
-    return fn_args | {name: whole(fn_args[name]) for name in _PATHS}
+def _whole(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_whole(one) for one in value]
+    return os.path.abspath(value) if isinstance(value, str) and value and "://" not in value else value
 
 
 def resources_per_worker(options: TrainingOptions) -> dict[str, float]:
