@@ -1,12 +1,15 @@
 """Workers and drivers that are killed at random: every record counts as often as it should, and what that costs.
 
-    python benchmarks/kills.py --kills 30 --seed 1
+    python benchmarks/kills.py --mode deterministic --kills 30 --seed 1
+    python benchmarks/kills.py --mode dynamic --kills 30 --seed 1
 
-A model that does nothing but count record ids, in a variable of its checkpoint, is trained by 2 to 4 workers on a Ray
-cluster of this machine. A worker's process, chosen at random, is killed (SIGKILL) at random moments; now and then the
-driver with all that it started, whose command is then run again. At the end every id must have been counted `EPOCHS`
-times, or the program ends with 1. It also prints how long it took from a kill to the next step that counts (median),
-and the goodput: steps that count, at the pace of a training without kills, as a share of the time.
+A model that does nothing but count record ids, in a variable of its checkpoint, is trained on a Ray cluster of this
+machine. Deterministic: 2 to 4 workers share each batch of one order (all-reduce). Dynamic: a DLRover conf, whose 3
+workers take ranges of rows as they need them, and one parameter server. The process of a task, chosen at random, is
+killed (SIGKILL) at random moments; now and then the driver with all that it started, whose command is then run again.
+At the end every id must have been counted `EPOCHS` times, or the program ends with 1. It also prints how long it took
+from a kill to the next step that counts (median), and the goodput: steps that count, at the pace of a training without
+kills, as a share of the time.
 """
 
 from __future__ import annotations
@@ -75,30 +78,76 @@ MODULE = f"""
 """
 
 
+CONF = f"""
+    import time
+    import tensorflow.compat.v1 as tf
+    from absl import logging
+    from dlrover.trainer.tensorflow.reader.base_reader import ElasticReader
+    from dlrover.trainer.tensorflow.util.column_info import Column
+
+    class Rows(ElasticReader):
+        def count_data(self):
+            self._data_nums = {RECORDS}
+
+        def read_data_by_index_range(self, start_index, end_index):
+            return [f"{{number}},1" for number in range(start_index, end_index)]
+
+    def note(step):
+        logging.info("counted step %d", step)
+        time.sleep({STEP_SECONDS})
+
+    class Counting(tf.estimator.Estimator):
+        def model_fn(self, features, labels, mode):
+            ids = features["id"]
+            counts = tf.get_variable("counts", [{RECORDS}], tf.int64, tf.zeros_initializer(), trainable=False)
+            if mode == tf.estimator.ModeKeys.PREDICT:
+                return tf.estimator.EstimatorSpec(mode, {{"counts": tf.gather(counts, ids)}})
+            step = tf.train.get_or_create_global_step()
+            count = tf.scatter_add(counts, ids, tf.ones_like(ids), use_locking=True)
+            with tf.control_dependencies([count]):
+                number = step.assign_add(1, use_locking=True)
+            with tf.control_dependencies([tf.py_func(note, [number], [])]):
+                done = tf.no_op()
+            return tf.estimator.EstimatorSpec(mode, None, tf.zeros([]), done)
+
+    COLUMNS = (Column.create(name="id", dtype="int64"), Column.create(name="y", dtype="int64", is_label=True))
+
+    class TrainConf:
+        classifier_class = Counting
+        model_dir = "model_dir"
+        save_steps = 10
+        eval_steps = 1
+        train_set = {{"reader": Rows("ids"), "columns": COLUMNS, "batch_size": {BATCH}, "epoch": {EPOCHS}}}
+        eval_set = {{**train_set, "epoch": 1}}
+"""
+
+
 def main() -> int:
     """Trains, kills, and says what came of it; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mode", choices=list(_COMMANDS), default=DETERMINISTIC)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)  # noqa: S311 (no secret)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        line = _command(folder)
+        line = _COMMANDS[arguments.mode](folder)
         killed, begin = 0, time.monotonic()
         recoveries: list[float] = []
         steps: list[tuple[float, int]] = []  # when a step's line came, and its number
         while True:
-            finished, killed = _one_driver(line, chance, killed, arguments.kills, recoveries, steps)
+            finished, killed = _one_driver(line, folder, chance, killed, arguments.kills, recoveries, steps)
             if finished:
                 break
         took = time.monotonic() - begin
-        counts = _counts(folder)
+        counts = _COUNTS[arguments.mode](folder)
     wrong = {number: count for number, count in enumerate(counts) if count != EPOCHS}
     pace = _pace(steps)
     counted = len({number for _, number in steps})
     sys.stdout.write(
-        f"seed {arguments.seed}: {killed} kills; ids counted other than {EPOCHS} times: {len(wrong)} of {RECORDS}\n"
+        f"{arguments.mode}, seed {arguments.seed}: {killed} kills; "
+        f"ids counted other than {EPOCHS} times: {len(wrong)} of {RECORDS}\n"
     )
     sys.stdout.write(
         f"from a kill to the next step that counts: {statistics.median(recoveries or [0]):.1f} s (median)\n"
@@ -118,7 +167,7 @@ def _pace(steps: list[tuple[float, int]]) -> float:
     return (longest[-1][0] - longest[0][0]) / (longest[-1][1] - longest[0][1])
 
 
-def _command(folder: pathlib.Path) -> list[str]:
+def _deterministic(folder: pathlib.Path) -> list[str]:
     import tensorflow as tf
 
     (folder / "counting.py").write_text(textwrap.dedent(MODULE))
@@ -133,8 +182,18 @@ def _command(folder: pathlib.Path) -> list[str]:
     ]
 
 
+def _dynamic(folder: pathlib.Path) -> list[str]:
+    (folder / "counting.py").write_text(textwrap.dedent(CONF))
+    return [
+        *[sys.executable, "-m", "generic_trainer.cli.main", "dlrover", "--conf", "counting.TrainConf"],
+        *["--output", str(folder / "out"), "--skip-check", "answers"],
+        *["--engine", "ray", "--workers", "3", "--ps", "1", "--cpus-per-worker", "0.5", "--max-failures", "-1"],
+    ]
+
+
 def _one_driver(
     line: list[str],
+    folder: pathlib.Path,
     chance: random.Random,
     killed: int,
     most: int,
@@ -143,7 +202,7 @@ def _one_driver(
 ) -> tuple[bool, int]:
     """Runs the command and kills at random; returns whether it came to its end, and the number of kills."""
     wait, since, seen = chance.uniform(0.2, 4), None, max((number for _, number in steps), default=0)
-    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=folder) as running:
         assert running.stderr is not None
         first = None
         for row in running.stderr:
@@ -160,15 +219,15 @@ def _one_driver(
                 if killed % 7 == 0:
                     os.killpg(running.pid, signal.SIGKILL)
                     break
-                os.kill(chance.choice(_workers()), signal.SIGKILL)
+                os.kill(chance.choice(_tasks()), signal.SIGKILL)
         running.stderr.close()
     if running.returncode not in (0, -signal.SIGKILL):
         raise SystemExit(f"the command ended with {running.returncode}")
     return running.returncode == 0, killed
 
 
-def _workers() -> list[int]:
-    """Returns the processes that train."""
+def _tasks() -> list[int]:
+    """Returns the processes of the tasks."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -178,13 +237,25 @@ def _workers() -> list[int]:
     return found
 
 
-def _counts(folder: pathlib.Path) -> list[int]:
+def _counts_of_model(folder: pathlib.Path) -> list[int]:
     import tensorflow as tf
 
     model = tf.saved_model.load(str(folder / "out" / "model" / "Format-Serving"))
     counts: list[int] = model.counts.numpy().tolist()
     return counts
 
+
+def _counts_of_checkpoint(folder: pathlib.Path) -> list[int]:
+    import tensorflow as tf
+
+    checkpoint = tf.train.load_checkpoint(str(folder / "model_dir"))
+    counts: list[int] = checkpoint.get_tensor("counts/.ATTRIBUTES/VARIABLE_VALUE").tolist()
+    return counts
+
+
+DETERMINISTIC, DYNAMIC = "deterministic", "dynamic"
+_COMMANDS = {DETERMINISTIC: _deterministic, DYNAMIC: _dynamic}
+_COUNTS = {DETERMINISTIC: _counts_of_model, DYNAMIC: _counts_of_checkpoint}
 
 if __name__ == "__main__":
     sys.exit(main())

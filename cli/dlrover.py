@@ -14,22 +14,21 @@ from ..executors.dialects.dlrover.conf import ANEW, LABEL_IN_SIGNATURE, OWN_MODE
 from ..executors.errors import InputError, did_you_mean
 from ..executors.fn_args import FnArgs
 from ..executors.layouts import EVAL_DIR, SERVING_DIRS
-from ..executors.options import TrainingOptions
+from ..executors.options import LOCAL, TrainingOptions
 from ..executors.training_run import train as train_module
 from .gone_flags import gone_flags, without_gone
-from .summary import print_summary
+from .summary import print_summary, workers_line
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
 
 # DLRover's local platforms are stand-ins for a cluster's, with processes of this machine.
 _LOCAL = ("LOCAL", "LOCAL_KUBERNETES", "LOCAL_RAY")
 _ELSEWHERE = ("KUBERNETES", "RAY")
-_ONE_PROCESS = "one process here trains, evaluates and exports"
+_NO_SCALER = "--workers MIN:MAX says between which numbers of workers a run may go on"
+_THEIRS = {"workers": "worker_num", "ps": "ps_num"}
 _NO_MASTER = "there is no master that would need it"
 _GONE = {
-    "ps_num": _ONE_PROCESS,
-    "worker_num": _ONE_PROCESS,
-    "evaluator_num": _ONE_PROCESS,
-    "enable_auto_scaling": _ONE_PROCESS,
+    "evaluator_num": "the chief has the model evaluated and exported",
+    "enable_auto_scaling": _NO_SCALER,
     "task_id": "TF_CONFIG says which task a process is",
     "task_type": "TF_CONFIG says which task a process is",
     "worker_action": _NO_MASTER,
@@ -55,6 +54,8 @@ _GONE = {
 @click.option(
     "--label_in_signature", is_flag=True, help="Have the serving signature take the label too, as DLRover's did."
 )
+@click.option("--worker_num", type=int, help="With --engine=ray, the same as --workers.")
+@click.option("--ps_num", type=int, help="With --engine=ray, the same as --ps; 1 by default.")
 @gone_flags(_GONE)
 @custom_config_flag
 @training_flags
@@ -65,12 +66,13 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
     last row that the checkpoint's weights have seen; the next job begins with these weights at the first row.
 
     \b
-    Example:
+    Examples:
       generic-trainer dlrover --conf=train_conf.TrainConf
+      generic-trainer dlrover --conf=train_conf.TrainConf --engine=ray --worker_num=3 --ps_num=1
     """  # noqa: D301 (click's mark of lines to keep)
     _require_local(platform)
     sys.path.insert(0, os.getcwd())  # as `python -m dlrover.trainer` has it
-    flags = {**without_gone(flags, _GONE), "dialect": "dlrover"}
+    flags = {**_with_counts(without_gone(flags, _GONE)), "dialect": "dlrover"}
     options: TrainingOptions = options_from(flags)
     model_run = os.path.join(output, "model_run")
     broke_off = run_record.status_of(model_run) != run_record.SUCCEEDED
@@ -92,9 +94,24 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
     task = task_from_environment()
     record = train_module(conf, fn_args, options)
     if task is None or task.is_chief:
-        print_summary({"Model": fn_args.serving_model_dir, "Record": model_run}, record.metrics)
+        places = {"Model": fn_args.serving_model_dir, "Record": model_run}
+        print_summary({**places, "Workers": workers_line(record.cluster)}, record.metrics)
     else:
         click.echo(f"The {task} has done its part.")
+
+
+def _with_counts(flags: dict[str, Any]) -> dict[str, Any]:
+    """Returns the flags with DLRover's numbers of workers and parameter servers under our names."""
+    given = {"workers": flags.pop("worker_num"), "ps": flags.pop("ps_num")}
+    if flags["engine"] == LOCAL:
+        for name in (name for name, number in given.items() if number):
+            click.echo(f"--{_THEIRS[name]} means nothing here: there is one process, without --engine=ray.", err=True)
+        return flags
+    if given["workers"] is not None:
+        flags["workers"] = str(given["workers"])
+    if flags["workers"] != "1":  # DLRover had one by default; workers share their rows by way of it
+        flags["ps"] = flags["ps"] or (1 if given["ps"] is None else given["ps"])
+    return flags
 
 
 def _require_local(platform: str) -> None:
