@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .executors.inputs.device_prefetch import prefetch_to_device
     from .executors.options import TrainingOptions
     from .executors.preemption import Preempted
+    from .executors.progress import report_progress
     from .executors.saved_model import check_saved_model
     from .executors.strategies import strategy
     from .executors.training_callbacks import callbacks
@@ -52,6 +53,7 @@ _HOMES = {
     "callbacks": "executors.training_callbacks",
     "check_saved_model": "executors.saved_model",
     "prefetch_to_device": "executors.inputs.device_prefetch",
+    "report_progress": "executors.progress",
     "run_as": "executors.dialects",
     "strategy": "executors.strategies",
     "train": "executors.training_run",
@@ -74,6 +76,7 @@ __all__ = [
     "callbacks",
     "check_saved_model",
     "prefetch_to_device",
+    "report_progress",
     "run_as",
     "strategy",
     "train",

@@ -7,15 +7,34 @@ from typing import Any
 
 import click
 
+_LABEL_WIDTH = 14
+
 
 def workers_line(cluster: Mapping[str, Any]) -> str:
-    """Returns who trained: "2, 4 after a failure" for two tries; "" where it was one process.
+    """Returns who trained, and what it came to, in one to three lines; "" where it was one process.
+
+        2, 4 after a failure
+        1 restart, 37 steps done again, goodput 0.83
+        worker 0 5,100 examples/s, worker 1 2,400 examples/s
 
     Args:
       cluster: `RunRecord.cluster`.
     """
     first, *later = map(str, cluster.get("workers", [""]))
-    return ", ".join([first, *(f"{count} after a failure" for count in later)])
+    lines = [", ".join([first, *(f"{count} after a failure" for count in later)])]
+    if cluster.get("goodput") is not None:
+        restarts, steps = cluster["restarts"], cluster["redone_steps"]
+        again = [f"{restarts} restart{'s' * (restarts != 1)}, {steps:,} step{'s' * (steps != 1)} done again"]
+        lines.append(", ".join([*(again if restarts else []), f"goodput {cluster['goodput']:.2f}"]))
+    if speeds := cluster.get("speeds"):
+        lines.append(", ".join(f"{worker} {_speed(speed)}" for worker, speed in speeds.items()))
+    return f"\n{'':{_LABEL_WIDTH}}".join(lines)
+
+
+def _speed(speed: Mapping[str, float]) -> str:
+    if "examples_per_second" in speed:
+        return f"{speed['examples_per_second']:,.0f} examples/s"
+    return f"{speed['steps_per_second']:,.3g} steps/s"
 
 
 def print_summary(places: Mapping[str, str | None], metrics: Mapping[str, Mapping[str, float]]) -> None:
@@ -28,7 +47,7 @@ def print_summary(places: Mapping[str, str | None], metrics: Mapping[str, Mappin
     """
     for label, path in places.items():
         if path:
-            click.echo(f"{label + ':':<14}{path}")
+            click.echo(f"{label + ':':<{_LABEL_WIDTH}}{path}")
     split = "eval" if metrics.get("eval") else "train"
     values = metrics.get(split)
     if not values:

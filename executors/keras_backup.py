@@ -27,6 +27,7 @@ from .checkpoints import AsyncCheckpoints
 from .errors import ModuleError
 from .grouped_steps import GroupedSteps
 from .preemption import asked
+from .progress import report_progress
 from .resumed_fit import Dropping, begin_at, is_keras_2
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._seconds, self._every, self._save_epochs = save_seconds, save_steps, save_epochs
         self._endless = endless_data
         self._folder = ""
+        self._before = 0  # steps of the fits before
         self._position = _Position()
         self._state: Any = None
         self._checkpoints: Any = None
@@ -86,6 +88,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if self._has_coordinator:
             # Of parameter servers, an epoch's end is the only moment when all that was asked for has been done.
             self._seconds, self._every, self._save_epochs = None, None, True
+        self._before = self._fn_args.get("keras_steps", 0)
         number = vars(self._fn_args)["keras_fits"] = self._fn_args.get("keras_fits", 0) + 1
         self._folder = os.path.join(self._fn_args.checkpoint_dir, FITS, str(number))
         self._position = _Position()
@@ -133,6 +136,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if not self._resumed:
             self._position.epoch, self._position.batch = epoch, 0
         self._resumed = False
+        report_progress(self._before + self._position.steps)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Saves, if that is due.
@@ -146,6 +150,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         position.steps += batch + 1 - position.batch
         position.batch = batch + 1
         self._left = 0
+        report_progress(self._before + position.steps)
         function = getattr(self.model.train_function, "own", self.model.train_function)
         ahead = isinstance(function, GroupedSteps) and function.is_ahead
         if ahead or position.batch == self._epoch_length:
@@ -173,6 +178,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def _finish(self, logs: Any = None) -> None:
         """Saves the end, so that a run that breaks off later does not train again."""
         del logs
+        vars(self._fn_args)["keras_steps"] = self._before + self._position.steps
         begin_at(self.model, None)
         self._checkpoints.__exit__(None, None, None)
         if os.path.basename(self._checkpoints.latest or "") == f"{_LAST}-{self._position.steps}":

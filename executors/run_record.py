@@ -44,7 +44,8 @@ class RunRecord:
       profile: Where a step's time went, with `--profile`; empty without.
       metrics: {"train": {...}, "eval": {...}}.
       tuning: What `tune_loop` found, model by model; empty when it is off.
-      cluster: Of a run on a cluster: how many workers took part in each try, and what failed; else empty.
+      cluster: Of a run on a cluster: how many `workers` took part in each try, `failures`, and `tries`, `restarts`,
+        `redone_steps`, `goodput`, `speeds` and `stragglers` as `engines/pace.py` defines them; else empty.
       check: The SavedModel check's report.
       error: Type and message of what ended the run, or None.
       path: The record's own file.

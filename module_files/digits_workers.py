@@ -8,6 +8,8 @@ Keras 3 has no `fit` for several workers; a loop of one's own can train its mode
 * gradients are summed over all workers, and divided by the number of examples in the whole batch;
 * the checkpoint holds the step. Whoever goes on from it, with as many workers as before or with fewer or
   more, skips the batches that are in the weights already;
+* `report_progress` tells how far it is: of a run on several workers one line tells it for all, and its
+  summary which steps were done again after a failure;
 * every worker calls `save` and the export, for reading some kinds of variables takes all of them. What
   workers other than the chief write is not kept.
 
@@ -29,7 +31,7 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
 
-from generic_trainer import AsyncCheckpoints, strategy
+from generic_trainer import AsyncCheckpoints, report_progress, strategy
 
 if TYPE_CHECKING:
     from generic_trainer import FnArgs
@@ -127,10 +129,12 @@ def run_fn(fn_args: FnArgs) -> dict[str, float]:
         if latest := checkpoints.restore():
             logging.info("Going on from %s.", latest)
         begin, loss = int(step.numpy()), tf.constant(float("nan"))
+        report_progress(begin)
         batches = read(fn_args.train_files, shuffle_seed=seed).take(steps).skip(begin)
         for number, batch in enumerate(distribution.experimental_distribute_dataset(batches), begin + 1):
             loss = train_step(batch)
             step.assign(number)
+            report_progress(number, examples=BATCH_SIZE / fn_args.num_workers)
             if number % STEPS_PER_CHECKPOINT == 0 or number == steps:
                 logging.info("Step %d: loss %.4f", number, loss)
                 checkpoints.save(number)

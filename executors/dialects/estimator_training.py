@@ -11,6 +11,7 @@ there is copied to where models are expected. Three things are better than they 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import os
@@ -20,11 +21,12 @@ from typing import Any
 
 from absl import logging
 
-from .. import cluster, cluster_run, file_io, loop_tuning
+from .. import cluster, cluster_run, file_io, loop_tuning, progress
 from ..errors import ModuleError
 from ..estimator import tfma_export
 from ..fn_args import FnArgs
 from ..layouts import EVAL_DIR
+from ..preemption import Preempted, asked, heeded
 from ..saved_model import find_saved_model
 
 _LOOK_SECONDS = 1.0
@@ -108,14 +110,32 @@ def _train(job: EstimatorJob) -> dict[str, Any]:
     from ..estimator.background_saving import is_alone, save_in_background
     from ..estimator.hooks import watch_loss
     from ..estimator.session_calls import SessionCallsHook
+    from ..estimator.training_hooks import EndIfAskedHook, NoMoreEvaluationHook, ProgressHook
 
     logging.info("Training the Estimator in %s.", job.estimator.model_dir)
     train_spec = watch_loss(job.train_spec)
     trial = loop_tuning.trial_for_session(type(job.estimator).__name__) if is_alone(job.estimator.config) else None
-    train_spec = train_spec._replace(hooks=(*train_spec.hooks, SessionCallsHook(trial)))
+    watching = (ProgressHook(),) if progress.is_watched() else ()
+    train_spec = train_spec._replace(hooks=(*train_spec.hooks, SessionCallsHook(trial), *watching, EndIfAskedHook()))
+    eval_spec = job.eval_spec._replace(hooks=(*job.eval_spec.hooks, NoMoreEvaluationHook()))
     save_in_background(job.estimator, train_spec.hooks)
-    metrics, _ = tf.estimator.train_and_evaluate(job.estimator, train_spec, job.eval_spec) or (None, None)
+    metrics = None
+    with heeded() if _saves_by_itself(job.estimator.config) else contextlib.nullcontext():
+        with contextlib.suppress(Preempted):  # from an evaluation: what is evaluated is saved
+            metrics, _ = tf.estimator.train_and_evaluate(job.estimator, train_spec, eval_spec) or (None, None)
+        if asked():
+            raise Preempted(job.estimator.latest_checkpoint() or "")
     return metrics or {}
+
+
+def _saves_by_itself(config: Any) -> bool:
+    """Returns whether this process can save when SIGTERM comes.
+
+    Not one that saves nothing: all go back to the last checkpoint then. So they do where workers train by all-reduce,
+    in which the others would wait for it.
+    """
+    task = cluster.task_from_environment()
+    return task is None or (task.is_chief and (task.num_workers == 1 or not config.train_distribute))
 
 
 class _Evaluator:

@@ -72,7 +72,8 @@ def run(
       storage: Folder that all machines reach, for what Ray Train keeps of a run.
 
     Returns:
-      The chief's result, with `cluster`: how many workers took part in each try, and what failed.
+      The chief's result, with `cluster`: how many workers took part in each try, what failed, and what `Pace.summary`
+      tells of the whole.
 
     Raises:
       InputError: When Ray is not installed, its cluster does not answer, or has no room for the workers.
@@ -101,6 +102,7 @@ def run(
 
 def execute(order: dict[str, Any]) -> dict[str, Any]:
     """Drives a run on a cluster, in a process of its own; see `run`."""
+    start = time.monotonic()
     options = TrainingOptions.from_exec_properties(order["options"])
     try:
         import ray
@@ -147,14 +149,14 @@ def execute(order: dict[str, Any]) -> dict[str, Any]:
             trainer.fit()
         except TrainingFailedError as error:
             failed = error
-    summary = ray.get(board.summary.remote())
+    summary = ray.get(board.summary.remote(time.monotonic() - start))
     ray.shutdown()
     return _outcome(summary, failed)
 
 
 @contextlib.contextmanager
 def _lines_shown(board: Any) -> Iterator[None]:
-    """Prints what the workers print, as it comes."""
+    """Prints what the workers print, as it comes, and now and then a line on all of them."""
     import ray
 
     over = threading.Event()
@@ -163,7 +165,7 @@ def _lines_shown(board: Any) -> Iterator[None]:
         last = False
         while not last:
             last = over.wait(_LOOK_SECONDS)
-            sys.stderr.write(ray.get(board.heard.remote()))
+            sys.stderr.write(ray.get(board.heard.remote(last)))
             sys.stderr.flush()
 
     thread = threading.Thread(target=show, name="lines of the workers")
@@ -191,8 +193,8 @@ def _outcome(summary: dict[str, Any], failed: Exception | None) -> dict[str, Any
         raise ProcessDiedError(f"Training was given up after {len(tries)} tries: {failed}")
     for failure in failures:
         logging.warning("%s had failed and training went on: %s", failure["task"], failure["error"]["message"])
-    cluster = {"workers": tries, "failures": [f"{one['task']}: {one['error']['message']}" for one in failures]}
-    return {**summary["result"], "cluster": cluster}
+    told = [f"{one['task']}: {one['error']['message']}" for one in failures]
+    return {**summary["result"], "cluster": {"workers": tries, "failures": told, **summary["pace"]}}
 
 
 def _with_whole_paths(fn_args: dict[str, Any]) -> dict[str, Any]:

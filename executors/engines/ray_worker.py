@@ -12,11 +12,14 @@ import os
 import tempfile
 from typing import Any
 
+from .. import progress
 from ..cluster import VARIABLE, ClusterTask, task_from_environment
 from ..errors import ProcessDiedError, TrainingProcessError
 from ..module_parcel import unpack
+from ..preemption import Preempted
 from ..raised_errors import describe
 from . import child_process
+from .pace import Pace
 
 _MODEL_FOLDERS = ("serving_model_dir", "eval_model_dir")
 # Of TensorFlow, when another worker has died or cannot be reached.
@@ -40,17 +43,20 @@ class Board:
         self._failures: list[dict[str, Any]] = []
         self._verdict: dict[str, Any] | None = None
         self._said: list[str] = []
+        self._pace = Pace(parameter_servers)
 
     def begin(self, name: str, size: int) -> bool:
         """Notes that a worker begins, in a try that has its own name; returns whether there is anything left to do."""
         if name != self._name:
             self._name, self._finished = name, {}
             self._tries.append(size - self._parameter_servers)
+            self._pace.begin(name, self._tries[-1])
         return self._verdict is None
 
     def finish(self, rank: int, what: str, result: dict[str, Any] | None) -> None:
         """Notes that a worker has done its part; the chief with a result."""
         self._finished[rank] = what
+        self._pace.end(self._name, rank)
         if result:
             self._result = result
 
@@ -85,14 +91,23 @@ class Board:
         """Takes what a task prints, whole lines."""
         self._said.append(text)
 
-    def heard(self) -> str:
-        """Returns what was said since it was last called."""
-        said, self._said = self._said, []
-        return "".join(said)
+    def advance(self, name: str, rank: int, what: str, reported: dict[str, float]) -> None:
+        """Takes how far a worker of a try is: a `Progress`, by its attributes."""
+        self._pace.note(name, rank, what, progress.Progress(**reported))
 
-    def summary(self) -> dict[str, Any]:
-        """Returns what there is to tell at the end."""
+    def heard(self, last: bool = False) -> str:
+        """Returns what was said since it was called before, and from time to time how far all are; see `Pace.lines`."""
+        said, self._said = self._said, []
+        return "".join(said) + self._pace.lines(last)
+
+    def summary(self, seconds: float | None = None) -> dict[str, Any]:
+        """Returns what there is to tell at the end.
+
+        Args:
+          seconds: How long all has taken.
+        """
         return {
+            "pace": self._pace.summary(seconds),
             "result": self._result,
             "verdict": self._verdict,
             "tries": self._tries,
@@ -134,20 +149,32 @@ def work(order: dict[str, Any]) -> None:
     if not ray.get(board.begin.remote(task.cluster_id, context.get_world_size())):
         return
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+        told = progress.watched(scratch)
+
+        def tell() -> None:
+            if (reported := progress.read(told)) is not None:
+                board.advance.remote(task.cluster_id, rank, str(task), dataclasses.asdict(reported))
+
+        def is_over() -> bool:
+            tell()
+            return bool(ray.get(board.is_over.remote(rank)))
+
         try:
             result = child_process.run(
                 order["worker"],
                 request_for(task, order["request"], order["parcel"], scratch),
-                environment={**order["environment"], VARIABLE: task.to_tf_config()},
+                environment={**order["environment"], VARIABLE: task.to_tf_config(), progress.VARIABLE: told},
                 prefix=f"[{task}] ",
-                until=lambda: ray.get(board.is_over.remote(rank)),
+                until=is_over,
                 what=str(task),
                 output=_ToBoard(board),
             )
         except Exception as error:
+            tell()
             alone = type(error).__name__ in _TRANSIENT
             ray.get(board.fail.remote(str(task), describe(error), not is_transient(error), alone))
             raise WorkerError(f"{task}: {type(error).__name__}: {error}") from None
+        tell()
     ray.get(board.finish.remote(rank, str(task), result if task.is_chief else None))
 
 
@@ -169,8 +196,9 @@ def request_for(task: ClusterTask, request: dict[str, Any], parcel: dict[str, An
 def is_transient(error: Exception) -> bool:
     """Returns whether another try, from the last checkpoint on, may go well.
 
-    It may when a process died, when another one could not be reached, and when a file system or the network failed.
+    It may when a process died or was asked to end, when another one could not be reached, and when a file system or the
+    network failed.
     """
     if isinstance(error, OSError):
         return not isinstance(error, _LASTING)
-    return isinstance(error, ProcessDiedError) or type(error).__name__ in _TRANSIENT
+    return isinstance(error, (ProcessDiedError, Preempted)) or type(error).__name__ in _TRANSIENT

@@ -375,7 +375,10 @@ def test_two_workers_come_to_the_model_of_one(
     assert one.returncode == 0, one.stderr[-3000:]
     assert two.returncode == 0, two.stderr[-5000:]
     records = [json.loads((tmp_path / f"{name}_run" / "run.json").read_text()) for name in ("one", "two")]
-    assert records[1]["cluster"] == {"workers": [2], "failures": []}
+    cluster = records[1]["cluster"]
+    assert (cluster["workers"], cluster["failures"], cluster["redone_steps"]) == ([2], [], 0)
+    assert [(one["first_step"], one["last_step"]) for one in cluster["tries"]] == [(0, 5)]
+    assert all(speed["examples_per_second"] for speed in cluster["speeds"].values())
     for name, value in records[0]["metrics"]["eval"].items():
         assert records[1]["metrics"]["eval"][name] == pytest.approx(value, rel=1e-4)
     checkpoints = tmp_path / "two_run" / "checkpoints"

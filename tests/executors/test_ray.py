@@ -66,8 +66,21 @@ def test_a_worker_that_dies_changes_nothing(
     assert killed.returncode == 0, killed.stderr[-5000:]
     assert alone.returncode == 0, alone.stderr[-3000:]
     two, one = record_of(tmp_path / "two"), record_of(tmp_path / "one")
-    assert two["cluster"]["workers"] == [2, 2]
-    assert any("SIGKILL" in failure for failure in two["cluster"]["failures"])
+    cluster = two["cluster"]
+    assert cluster["workers"] == [2, 2]
+    assert any("SIGKILL" in failure for failure in cluster["failures"])
+    # It had done 74 steps, and had saved after 50.
+    assert [(one["first_step"], one["last_step"], one["lost_steps"]) for one in cluster["tries"]] == [
+        (0, 74, 24),
+        (50, 120, 0),
+    ]
+    assert (cluster["restarts"], cluster["redone_steps"], cluster["stragglers"]) == (1, 24, {})
+    assert sum(one["seconds"] for one in cluster["tries"]) / cluster["goodput"] > cluster["tries"][1]["began"]
+    assert f"1 restart, 24 steps done again, goodput {cluster['goodput']:.2f}\n" in killed.stdout
+    assert "worker 0 " in killed.stdout
+    assert "[2 workers] step 120, " in killed.stderr
+    for speed in cluster["speeds"].values():  # 16 of a batch's 32 examples each
+        assert speed["examples_per_second"] == pytest.approx(16 * speed["steps_per_second"], rel=1e-2)
     assert "[worker 0] " in killed.stderr
     assert "Workers:      2, 2 after a failure" in killed.stdout
     assert "Going on from" in killed.stderr
@@ -87,7 +100,11 @@ def test_an_estimator_with_a_parameter_server(command: Command, iris: Any, tmp_p
 
     assert done.returncode == 0, done.stderr[-5000:]
     record = record_of(tmp_path)
-    assert record["cluster"] == {"workers": [2], "failures": []}
+    cluster = record["cluster"]
+    assert (cluster["workers"], cluster["failures"], cluster["redone_steps"]) == ([2], [], 0)
+    [only] = cluster["tries"]
+    assert only["last_step"] >= 100
+    assert set(cluster["speeds"]) == {"chief 0", "worker 0"}
     assert record["metrics"]["eval"]["accuracy"] > 0.8
     assert record["check"]["checks"]["answers"] == "passed"
 

@@ -22,6 +22,7 @@ from ...errors import InputError
 from ...grouped_steps import Brief, GroupedSteps, Way
 from ...loop_tuning import plan_for
 from ...preemption import Preempted, asked, heeded
+from ...progress import report_progress
 from .job import Job
 from .options import ElasticDLOptions
 
@@ -129,12 +130,14 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
         """Notes the epoch; the one that a resumed job begins with has batches behind it."""
         if epoch != self._epoch:
             self._epoch, self._records = epoch, 0
+        report_progress(self._step)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Does what is due at this step."""
         options = self._options
         self._step += 1
         self._records += self._batch_size
+        report_progress(self._step, options.minibatch_size)
         if options.log_loss_steps > 0 and self._step % options.log_loss_steps == 0:
             self._log(logs)
         if options.checkpoint_steps > 0 and self._step % options.checkpoint_steps == 0:
