@@ -25,8 +25,11 @@ import os
 import struct
 import time
 
+from .waiting import measured
+
 VARIABLE = "GENERIC_TRAINER_PROGRESS"
 _FORM = struct.Struct("=7d")
+_LOOK_SECONDS = 1.0  # between two looks at how long was waited, each of which reads a variable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +103,9 @@ class _Teller:
         with open(path, "r+b") as file:
             self._memory = mmap.mmap(file.fileno(), _FORM.size)
         self._first: float | None = None
-        self._step = self._steps = self._examples = self._began = 0.0
+        self._step = self._steps = self._examples = self._began = self._looked = 0.0
+        self._wait = measured()
+        self._waited = -1.0
 
     def tell(self, step: float, examples: float, steps: float | None) -> None:
         now = time.monotonic()
@@ -110,4 +115,6 @@ class _Teller:
         self._steps += max(0.0, step - self._step) if steps is None else steps
         self._step = step
         self._examples += examples
-        _FORM.pack_into(self._memory, 0, self._first, step, self._steps, self._examples, self._began, now, -1.0)
+        if self._wait is not None and now - self._looked >= _LOOK_SECONDS:
+            self._waited, self._looked = self._wait(), now
+        _FORM.pack_into(self._memory, 0, self._first, step, self._steps, self._examples, self._began, now, self._waited)

@@ -208,15 +208,17 @@ class Pace:
             began to the last of its steps that was not lost, with what is done between steps, such as evaluations and
             checkpoints. What it lacks is time for starting processes, building the model, restoring, steps that were
             lost, and the export. None where nothing was reported.
-          * speeds: By worker, `steps_per_second` of its own and, where its loop tells them, `examples_per_second`,
-            while it was training, over all tries.
+          * speeds: By worker, over all tries while its loop was running, `steps_per_second` of its own; where its loop
+            tells them, `examples_per_second`; and where it trains by all-reduce `waited`, the share of that time in
+            which it waited for the others and for the network (`waiting.py`).
           * stragglers: By worker that was one, why.
         """
-        now, tries, useful, redone = self._clock(), [], 0.0, 0.0
+        now, useful, redone = self._clock(), 0.0, 0.0
+        tries: list[dict[str, Any]] = []
         whole = seconds if seconds is not None else now - self._begun
         kept = math.inf  # the earliest step where a later try went on
         for one in reversed(self._tries.values()):
-            told = {"workers": one.workers, "began": round(one.began - now + whole, 1)}
+            told: dict[str, Any] = {"workers": one.workers, "began": round(one.began - now + whole, 1)}
             if one.moments:
                 counted = max(one.first, min(one.last, kept))
                 kept = min(kept, one.first)
@@ -239,13 +241,14 @@ class Pace:
         sums: dict[str, list[float]] = {}
         for one in self._tries.values():
             for worker, progress in one.reported.values():
-                known = sums.get(worker, [0.0, 0.0, 0.0])
-                own = (progress.steps, progress.examples, progress.seconds)
+                known = sums.get(worker, [0.0, 0.0, 0.0, 0.0])
+                own = (progress.steps, progress.examples, progress.waited, progress.seconds)
                 sums[worker] = [before + more for before, more in zip(known, own, strict=True)]
         return {
             worker: {"steps_per_second": round(steps / seconds, 2)}
             | ({"examples_per_second": round(examples / seconds, 1)} if examples else {})
-            for worker, (steps, examples, seconds) in sorted(sums.items())
+            | ({"waited": round(waited / seconds, 3)} if waited >= 0 else {})
+            for worker, (steps, examples, waited, seconds) in sorted(sums.items())
             if seconds
         }
 
