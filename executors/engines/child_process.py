@@ -142,16 +142,15 @@ def _wait_until(process: Process, timeout: float | None, until: Callable[[], boo
 
 
 def _end_group(process: Process) -> None:
-    """Ends what is left of the process and of everything that it started."""
-    for number, patience in ((signal.SIGTERM, _GRACE_SECONDS), (signal.SIGKILL, None)):
-        if process.poll() is not None:
-            break
+    """Ends what is left of the process and of everything that it started, which it may need until it has ended."""
+    if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+            os.kill(process.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(patience)
+            process.wait(_GRACE_SECONDS)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 @contextlib.contextmanager

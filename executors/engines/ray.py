@@ -28,6 +28,7 @@ from ..errors import InputError, ProcessDiedError, TrainingProcessError
 from ..module_parcel import pack
 from ..module_source import ModuleSource
 from ..options import TrainingOptions
+from ..preemption import Preempted, asked, heeded
 from ..raised_errors import rebuild
 from . import child_process
 
@@ -78,6 +79,7 @@ def run(
     Raises:
       InputError: When Ray is not installed, its cluster does not answer, or has no room for the workers.
       TrainingProcessError: When workers died more often than `max_failures`.
+      Preempted: When SIGTERM has come, and the workers have ended by it.
       Exception: What the module raised.
     """
     if importlib.util.find_spec("ray") is None:
@@ -144,11 +146,14 @@ def execute(order: dict[str, Any]) -> dict[str, Any]:
         ),
     )
     failed = None
-    with _lines_shown(board):
+    with heeded(), _lines_shown(board):
         try:
             trainer.fit()
         except TrainingFailedError as error:
             failed = error
+        is_stopped = asked()
+    if is_stopped:
+        raise Preempted
     summary = ray.get(board.summary.remote(time.monotonic() - start))
     ray.shutdown()
     return _outcome(summary, failed)
@@ -156,7 +161,7 @@ def execute(order: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _lines_shown(board: Any) -> Iterator[None]:
-    """Prints what the workers print, as it comes, and now and then a line on all of them."""
+    """Prints what the workers print, as it comes, and now and then a line on all of them; hands SIGTERM on to them."""
     import ray
 
     over = threading.Event()
@@ -165,6 +170,8 @@ def _lines_shown(board: Any) -> Iterator[None]:
         last = False
         while not last:
             last = over.wait(_LOOK_SECONDS)
+            if asked():
+                board.stop.remote()
             sys.stderr.write(ray.get(board.heard.remote(last)))
             sys.stderr.flush()
 

@@ -42,6 +42,7 @@ class Board:
         self._result: dict[str, Any] = {}
         self._failures: list[dict[str, Any]] = []
         self._verdict: dict[str, Any] | None = None
+        self._is_stopped = False
         self._said: list[str] = []
         self._pace = Pace(parameter_servers)
 
@@ -51,7 +52,7 @@ class Board:
             self._name, self._finished = name, {}
             self._tries.append(size - self._parameter_servers)
             self._pace.begin(name, self._tries[-1])
-        return self._verdict is None
+        return self._verdict is None and not self._is_stopped
 
     def finish(self, rank: int, what: str, result: dict[str, Any] | None) -> None:
         """Notes that a worker has done its part; the chief with a result."""
@@ -81,11 +82,17 @@ class Board:
             self._verdict = error
 
     def is_over(self, rank: int) -> bool:
-        """Whether a worker may be ended: nobody needs a parameter server any more, or the run has failed for good."""
+        """Whether a worker may be ended: nobody needs a parameter server any more, or the run is over for all."""
         training = self._tries[-1]
-        return self._verdict is not None or (
-            rank >= training and all(other in self._finished for other in range(training))
-        )
+        if self._verdict is not None:
+            return True
+        if rank >= training:
+            return all(other in self._finished for other in range(training))
+        return self._is_stopped
+
+    def stop(self) -> None:
+        """Has all workers end, each by SIGTERM: those that heed it save first, with the parameter servers' help."""
+        self._is_stopped = True
 
     def say(self, text: str) -> None:
         """Takes what a task prints, whole lines."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -96,19 +98,33 @@ def test_a_worker_that_dies_changes_nothing(
 
 
 @pytest.mark.slow
-def test_an_estimator_with_a_parameter_server(command: Command, iris: Any, tmp_path: pathlib.Path) -> None:
-    done = command(
-        *["train", MODULES / "iris_estimator.py", "--train-files", iris.train, "--eval-files", iris.eval],
-        *["--train-steps", 100, "--output", tmp_path, "--seed", 1],
-        *["--engine", "ray", "--workers", 2, "--ps", 1, "--cpus-per-worker", 0.5],
-    )
+def test_an_estimator_with_a_parameter_server_saves_at_sigterm_and_goes_on(
+    command: Command, iris: Any, tmp_path: pathlib.Path
+) -> None:
+    line = ["train", MODULES / "iris_estimator.py", "--train-files", iris.train, "--eval-files", iris.eval]
+    line += ["--train-steps", 1500, "--output", tmp_path, "--seed", 1]
+    line += ["--engine", "ray", "--workers", 2, "--ps", 1, "--cpus-per-worker", 0.5]
+
+    python = [sys.executable, "-m", "generic_trainer.cli.main", *map(str, line)]
+    with subprocess.Popen(python, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
+        assert running.stderr is not None
+        next(row for row in running.stderr if row.startswith("[2 workers] step "))
+        running.send_signal(signal.SIGTERM)
+        running.stderr.read()
+    assert running.returncode == 143
+    saved = (tmp_path / "model_run" / "Format-Serving").glob("model.ckpt-*.index")
+    step = max(int(path.stem.rpartition("-")[2]) for path in saved)
+    assert 0 < step < 1500
+
+    done = command(*line)
 
     assert done.returncode == 0, done.stderr[-5000:]
     record = record_of(tmp_path)
     cluster = record["cluster"]
     assert (cluster["workers"], cluster["failures"], cluster["redone_steps"]) == ([2], [], 0)
     [only] = cluster["tries"]
-    assert only["last_step"] >= 100
+    assert only["first_step"] == step
+    assert only["last_step"] >= 1500
     assert set(cluster["speeds"]) == {"chief 0", "worker 0"}
     assert record["metrics"]["eval"]["accuracy"] > 0.8
     assert record["check"]["checks"]["answers"] == "passed"
@@ -235,6 +251,17 @@ def test_parameter_servers_may_go_when_all_that_train_have_ended() -> None:
     board.finish(1, "worker 0", None)
     assert board.is_over(2)
     assert not board.is_over(0)
+
+
+def test_all_that_train_are_stopped_before_the_parameter_servers_that_they_save_by() -> None:
+    board = Board(1)
+    assert board.begin("first", 2)
+    board.stop()
+    assert board.is_over(0)
+    assert not board.is_over(1)
+    board.finish(0, "chief 0", {})
+    assert board.is_over(1)
+    assert not board.begin("second", 2)
 
 
 def test_a_worker_that_waits_for_one_who_has_ended_is_told_so() -> None:
