@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+from generic_trainer.executors import progress
 from generic_trainer.executors.keras_version import _tensorflow_release
 
 KERAS = ["3", "2"] if _tensorflow_release() >= (2, 16) else ["2"]
@@ -96,8 +97,15 @@ print(json.dumps(found))
 """
 
 
+def reported(folder: pathlib.Path) -> tuple[float, float]:
+    """Returns the first and the last step that a run has reported, of all of its fits together."""
+    found = progress.read(str(folder / "progress"))
+    assert found is not None
+    return found.first, found.step
+
+
 def run(folder: pathlib.Path, keras: str, kill_at: int, code: int = 0) -> str:
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", progress.VARIABLE: progress.watched(str(folder))}
     if KERAS != ["2"]:
         environment["TF_USE_LEGACY_KERAS"] = "1" if keras == "2" else "0"
     line = [sys.executable, "-c", PROGRAM, str(folder), str(kill_at)]
@@ -113,7 +121,9 @@ def test_a_killed_training_goes_on_in_the_middle_of_its_epoch(tmp_path: pathlib.
     run(tmp_path, keras, kill_at=35, code=-signal.SIGKILL)
     [last] = (tmp_path / "checkpoints" / "keras_fits" / "2").glob("ckpt-3*.index")
     assert last.stem == "ckpt-32"  # seven steps into the second epoch
+    assert reported(tmp_path) == (0, 100 + 35)
     found = json.loads(run(tmp_path, keras, kill_at=0).splitlines()[-1])
+    assert reported(tmp_path) == (100 + 32, 100 + 75)
     assert found["callbacks"] == ["BackUp", "TensorBoard", "Progress"]
     assert found["seen"] == [[4.0], [3.0]]  # every number, once in every pass
     assert found["history"] == [5, 3]
