@@ -43,9 +43,12 @@ def train(**flags: Any) -> None:
     """Trains a model file, and writes a SavedModel that was checked to --output."""
     flags["dialect"] = "elasticdl"
     options = options_from(flags)
-    given = settle(flags, workers_possible=options.engine != LOCAL)
-    if (workers := given.pop("num_workers", None)) and options.workers == TrainingOptions.workers:
+    given = settle(flags, options.engine != LOCAL, options.ps)
+    workers, ps = given.pop("num_workers", None), given.pop("num_ps_pods", None)
+    if workers and options.workers == TrainingOptions.workers:
         options = dataclasses.replace(options, workers=str(workers))
+    if ps and not options.ps:
+        options = dataclasses.replace(options, ps=ps)
     module, model_name, fn_args = _job(given)
     fn_args.seed = options.seed
     keep_finished_run(fn_args.model_run_dir)

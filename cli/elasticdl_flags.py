@@ -73,9 +73,12 @@ KEPT = (
     Flag("log_loss_steps", "Steps between log lines.", int, _TRAIN),
     Flag("output", "Where the SavedModel, or the predictions, are written.", default="elasticdl_output"),
     Flag(
-        "distribution_strategy", "Local; or any, with --engine=ray, where workers train by all-reduce.", default="Local"
+        "distribution_strategy",
+        "Local; or any, with --engine=ray, where workers train by all-reduce unless there are parameter servers.",
+        default="Local",
     ),
     Flag("num_workers", "With --engine=ray, the same as --workers.", int, _TRAIN),
+    Flag("num_ps_pods", "With --engine=ray, the same as --ps.", int, _TRAIN),
     Flag("job_name", "A name for the job's logs."),
 )
 _SCHEDULER = "processes are started by the platform, with TF_CONFIG"
@@ -85,7 +88,7 @@ GONE = {
     **dict.fromkeys(("use_async", "lr_staleness_modulation", "use_go_ps", "task_fault_tolerance"), _LOCAL),
     **dict.fromkeys(("need_elasticdl_job_service", "need_task_manager", "need_pod_manager", "need_tf_config"), _LOCAL),
     **dict.fromkeys(("relaunch_timeout_worker", "relaunch_on_worker_failure", "job_command"), _SCHEDULER),
-    **dict.fromkeys(("image_name", "worker_image", "num_ps_pods", "volume", "envs"), _SCHEDULER),
+    **dict.fromkeys(("image_name", "worker_image", "volume", "envs"), _SCHEDULER),
     **dict.fromkeys(("image_pull_policy", "restart_policy", "namespace", "cluster_spec", "yaml"), _SCHEDULER),
     **dict.fromkeys(("cluster_spec_json", "aux_params", "populate_env_names", "extra_pypi_index"), _SCHEDULER),
     **dict.fromkeys(("force_use_kube_config_file", "docker_image_repository"), _SCHEDULER),
@@ -142,15 +145,17 @@ def model_file(zoo: str, model_def: str) -> tuple[str, str]:
     return os.path.join(zoo, *path.split(".")) + ".py", model_name
 
 
-def settle(values: Mapping[str, Any], workers_possible: bool = False) -> dict[str, Any]:
+def settle(values: Mapping[str, Any], workers_possible: bool = False, ps: int = 0) -> dict[str, Any]:
     """Returns the flags that were given and mean something; says so of those that mean nothing any more.
 
     Args:
       values: All flags.
       workers_possible: Whether there can be several workers.
+      ps: How many parameter servers were asked for, by another flag than ElasticDL's.
 
     Raises:
-      InputError: When a strategy is asked for that is unknown, or needs several workers where there are none.
+      InputError: When a strategy is asked for that is unknown, needs several workers where there are none, or no
+        parameter servers where there are some.
     """
     given = {name: value for name, value in without_gone(values, GONE).items() if value is not None}
     strategy = given.pop("distribution_strategy", "")
@@ -164,8 +169,15 @@ def settle(values: Mapping[str, Any], workers_possible: bool = False) -> dict[st
             f"--distribution_strategy={strategy} needs several workers. Add --engine=ray and --workers, or use "
             "--distribution_strategy=Local."
         )
-    if strategy == "ParameterServerStrategy":
-        click.echo("The workers train by all-reduce, without parameter servers, which steps do not wait for.", err=True)
-    if not workers_possible and given.pop("num_workers", 1) > 1:
-        click.echo("--num_workers means nothing here: there is one, without --engine=ray.", err=True)
+    for name, without in (("num_workers", 1), ("num_ps_pods", 0)):
+        if not workers_possible and given.pop(name, without) > without:
+            click.echo(f"--{name} means nothing here: there is one process, without --engine=ray.", err=True)
+    servers = ps or given.get("num_ps_pods", 0)
+    if strategy == "AllreduceStrategy" and servers:
+        raise InputError(
+            f"--distribution_strategy={strategy} needs no parameter servers, and {servers} are asked for. Leave "
+            "--num_ps_pods or --ps out, or use --distribution_strategy=ParameterServerStrategy."
+        )
+    if strategy == "ParameterServerStrategy" and not servers:
+        click.echo("The workers train by all-reduce: there are no parameter servers without --num_ps_pods.", err=True)
     return given

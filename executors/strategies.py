@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .fn_args import FnArgs
 
 
-def strategy(fn_args: FnArgs) -> Any:
+def strategy(fn_args: FnArgs, variable_partitioner: Any = None) -> Any:
     """Returns the `tf.distribute.Strategy` for this process's place in the cluster; see the table above.
 
     TensorFlow wants it to be made before anything else is done with TensorFlow: call it first in `run_fn`. With several
@@ -32,6 +32,8 @@ def strategy(fn_args: FnArgs) -> Any:
 
     Args:
       fn_args: What `run_fn` was given.
+      variable_partitioner: How parameter servers, where there are any, divide large variables among themselves; one of
+        `tf.distribute.experimental.partitioners`.
 
     Raises:
       InputError: When TF_CONFIG is malformed.
@@ -39,7 +41,8 @@ def strategy(fn_args: FnArgs) -> Any:
     """
     task = task_from_environment()
     if task is not None and PS in task.jobs:
-        return tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
+        cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        return tf.distribute.ParameterServerStrategy(cluster, variable_partitioner)
     if task is not None and fn_args.num_workers > 1:
         return tf.distribute.MultiWorkerMirroredStrategy()
     if len(tf.config.list_logical_devices("GPU")) > 1:

@@ -71,6 +71,7 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
         if not self.input_dim:
             self.known_ids = self._index("known_ids", rows, id_index.UNUSED)
             self.known_rows = self._index("known_rows", rows, -1)
+            self._turns = id_index.turns(variable_of(self.known_ids))
         self.built = True
 
     def _index(self, name: str, rows: int, unused: int) -> Any:
@@ -108,9 +109,9 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
         if self.input_dim:
             return ids
         known_ids, known_rows = variable_of(self.known_ids), variable_of(self.known_rows)
-        if training:
-            id_index.learn(ids, known_ids, known_rows, self._full())
-        return id_index.rows_of(ids, known_ids, known_rows)
+        if not training:
+            return id_index.rows_of(ids, known_ids, known_rows)
+        return self._turns(lambda: id_index.learn(ids, known_ids, known_rows, self._full()))
 
     def _full(self) -> str:
         return (

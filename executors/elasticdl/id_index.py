@@ -7,6 +7,8 @@ like all weights, without a lookup table that formats such as `.h5` would lose.
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -29,8 +31,20 @@ def rows_of(ids: Any, known_ids: Any, known_rows: Any) -> Any:
     return tf.reshape(rows, tf.shape(ids))
 
 
-def learn(ids: Any, known_ids: Any, known_rows: Any, full: str) -> None:
-    """Gives ids that are not known the next rows.
+def turns(known_ids: Any) -> Callable[[Callable[[], Any]], Any]:
+    """Returns what calls a function that changes an index; where several workers do, one after the other.
+
+    Args:
+      known_ids: The variable, as in `rows_of`. Workers share it where it is on a parameter server.
+    """
+    if "/job:ps" not in known_ids.device:
+        return lambda function: function()
+    with tf.device(known_ids.device):
+        return tf.CriticalSection(shared_name=f"turns_{uuid.uuid4().hex}").execute
+
+
+def learn(ids: Any, known_ids: Any, known_rows: Any, full: str) -> Any:
+    """Gives ids that are not known the next rows; returns the row of each id.
 
     Args:
       ids: int64, of any shape. The largest int64 is never learned.
@@ -54,4 +68,5 @@ def learn(ids: Any, known_ids: Any, known_rows: Any, full: str) -> None:
         known_rows.assign(tf.pad(tf.gather(rows, order), rest, constant_values=-1))
         return tf.constant(True)
 
-    tf.cond(tf.size(new) > 0, add, lambda: tf.constant(False))
+    with tf.control_dependencies([tf.cond(tf.size(new) > 0, add, lambda: tf.constant(False))]):
+        return rows_of(ids, known_ids, known_rows)

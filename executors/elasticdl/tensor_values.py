@@ -18,5 +18,8 @@ def map_values(function: Callable[[Any], Any], inputs: Any) -> Any:
 
 
 def variable_of(weight: Any) -> Any:
-    """Returns the `tf.Variable` of a layer's weight: Keras 3 keeps it inside of one of its own."""
-    return weight if isinstance(weight, tf.Variable) else weight.value
+    """Returns the `tf.Variable` of a layer's weight: Keras 3 keeps it inside of one of its own.
+
+    One that parameter servers have divided is no `tf.Variable`, and vectors are looked up in it as it is.
+    """
+    return weight if isinstance(weight, tf.Variable) else getattr(weight, "value", weight)

@@ -58,7 +58,7 @@ def test_the_seeds_command_then_evaluate_then_predict(
         *["--num_workers", 2, "--image_name=elasticdl:ci", "--seed=3", "--tune-loop=exact"],
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "--num_workers means nothing here: there is one, without --engine=ray" in done.stderr
+    assert "--num_workers means nothing here: there is one process, without --engine=ray" in done.stderr
     assert "--image_name means nothing here" in done.stderr
     record = json.loads((tmp_path / "iris_dnn_model_run" / "run.json").read_text())
     assert record["metrics"]["eval"]["accuracy"] > 0.9

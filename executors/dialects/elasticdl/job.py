@@ -51,14 +51,20 @@ class Job(tf.keras.Model):  # type: ignore[misc]
         """Trains on one batch of (features, labels)."""
         if self.distribute_strategy.num_replicas_in_sync > 1:
             return self._shared_step(data)
+        return self.learn(*self.gradients(data))
+
+    def gradients(self, data: Any) -> tuple[Any, Any, Any]:
+        """Returns a batch's gradients, its loss and how many records it has."""
         features, labels = data
         with tf.GradientTape() as tape:
             outputs = self(features, training=True)
             loss = self._loss(labels, outputs)
-        variables = self.inner.trainable_variables
-        gradients = tape.gradient(loss, variables)
-        self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
-        return self._count(loss, batch_size(outputs))
+        return tape.gradient(loss, self.inner.trainable_variables), loss, batch_size(outputs)
+
+    def learn(self, gradients: Any, loss: Any, records: Any) -> dict[str, Any]:
+        """Applies what `gradients` gave, and counts the step."""
+        self.optimizer.apply_gradients(zip(gradients, self.inner.trainable_variables, strict=True))
+        return self._count(loss, records)
 
     def _shared_step(self, data: Any) -> dict[str, Any]:
         """Trains on this worker's part of a batch; it may be larger than others, and that of a short batch empty.
@@ -86,13 +92,24 @@ class Job(tf.keras.Model):  # type: ignore[misc]
 
     def test_step(self, data: Any) -> dict[str, Any]:
         """Evaluates one batch of (features, labels)."""
+        self.compare(*self.answers(data))
+        return self.results()
+
+    def answers(self, data: Any) -> tuple[Any, Any]:
+        """Returns a batch's labels and the model's outputs."""
         features, labels = data
-        outputs = self(features, training=False)
+        return labels, self(features, training=False)
+
+    def compare(self, labels: Any, outputs: Any) -> None:
+        """Has the metrics take into account what `answers` gave."""
         records = batch_size(outputs)
         self._mean_loss.update_state(none_of_nothing(self._loss(labels, outputs), records), sample_weight=records)
         self._eval_metrics.update(labels, outputs)
-        results = {name: metric.result() for name, metric in self._eval_metrics.trackers.items()}
-        return {"loss": self._mean_loss.result(), **results}
+
+    def results(self) -> dict[str, Any]:
+        """Returns what the metrics have come to."""
+        values = {name: metric.result() for name, metric in self._eval_metrics.trackers.items()}
+        return {"loss": self._mean_loss.result(), **values}
 
     def _loss(self, labels: Any, outputs: Any) -> Any:
         loss = tf.reduce_mean(tf.cast(self._parts.loss(labels, outputs), tf.float32))

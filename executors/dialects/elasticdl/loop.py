@@ -27,7 +27,7 @@ from .job import Job
 from .options import ElasticDLOptions
 
 CHECKPOINT_NAME = "version"
-_ENDLESS = 2**31  # epochs, which max_step cuts off
+ENDLESS = 2**31  # epochs, which max_step cuts off
 
 
 class Checkpoints:
@@ -59,6 +59,11 @@ class Checkpoints:
     def __exit__(self, *error: Any) -> None:
         """Waits until the last one is written."""
         self._saved.__exit__(*error)
+
+    @property
+    def latest(self) -> str | None:
+        """The last one that is whole."""
+        return self._saved.latest
 
     def resume(self) -> None:
         """Takes up an unfinished job where its last checkpoint was made; a finished one is trained anew."""
@@ -124,7 +129,7 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
         options = self._options
         periods = (options.log_loss_steps, options.checkpoint_steps, options.evaluation_steps)
         rest = [period - self._step % period for period in periods if period > 0]
-        return min([*rest, options.max_step - self._step] if options.max_step > 0 else rest, default=_ENDLESS)
+        return min([*rest, options.max_step - self._step] if options.max_step > 0 else rest, default=ENDLESS)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Notes the epoch; the one that a resumed job begins with has batches behind it."""
@@ -183,11 +188,12 @@ class Evaluation:
       best: Where the weights of the lowest loss are, or None.
     """
 
-    def __init__(self, job: Job, dataset: Any, folder: str) -> None:
+    def __init__(self, job: Job, dataset: Any, folder: str, evaluate: Callable[[Any], dict[str, Any]]) -> None:
         self.results: dict[str, float] = {}
         self.best: str | None = None
         self._job = job
         self._dataset = dataset
+        self._evaluate = evaluate  # a dataset
         self._lowest = math.inf
         self._done_at = -1
         self.folder = folder
@@ -198,7 +204,7 @@ class Evaluation:
         if self._dataset is None or step == self._done_at:
             return
         self._done_at = step
-        values = self._job.evaluate(self._dataset, verbose=0, return_dict=True)
+        values = self._evaluate(self._dataset)
         self.results = {name: float(value) for name, value in values.items()}
         self.log("eval", step, self.results)
         if self.results["loss"] < self._lowest:
@@ -245,7 +251,7 @@ def fit(
             callbacks = [grouped.epochs(), *callbacks]
             stack.enter_context(grouped.in_fit())
             stack.enter_context(heeded())  # several workers, of which one is asked to end, all go back to a checkpoint
-        epochs = options.num_epochs if options.num_epochs > 0 else _ENDLESS
+        epochs = options.num_epochs if options.num_epochs > 0 else ENDLESS
         if records:
             rest = training(records)
             if next(iter(rest.take(1)), None) is not None:  # else the checkpoint is that of an epoch's last step

@@ -57,7 +57,7 @@ class Parts:
         """
         import tensorflow as tf
 
-        name = self._model_name or next((name for name in MODEL_NAMES if hasattr(self.module, name)), MODEL_NAMES[0])
+        name = self._name_of_model()
         value = self._get(name)
         if value is None:
             raise self._missing(name, "model")
@@ -66,6 +66,20 @@ class Parts:
         if not isinstance(model, tf.keras.Model):
             raise ModuleError(f"{self._where(name)} must give a tf.keras.Model; it gave {model!r}.")
         return model
+
+    def require_functions(self, why: str) -> None:
+        """Makes sure that the model and the optimizer are made anew each time, by a function or a class.
+
+        Raises:
+          ModuleError: When one of them stands in the file ready-made.
+        """
+        for part, name in (("model", self._name_of_model()), ("optimizer", self.options.optimizer)):
+            value = self._get(name)
+            if not (inspect.isroutine(value) or inspect.isclass(value)):
+                raise ModuleError(f"{self._where(name)} is made while the file is imported. {why} Write {_LOOKS[part]}")
+
+    def _name_of_model(self) -> str:
+        return self._model_name or next((name for name in MODEL_NAMES if hasattr(self.module, name)), MODEL_NAMES[0])
 
     def feed(self, dataset: Any, mode: str, metadata: Any) -> Any:
         """Returns features and labels (in prediction, features) of each record, as the file makes them."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
 
-from ...cluster import PS, task_from_environment
+from ...cluster import PS, ClusterTask, task_from_environment
 from ...errors import InputError, ModuleError
 from ...fn_args import FnArgs
 from ...inputs.open_records import open_records
@@ -23,6 +24,7 @@ from .loop import Checkpoints, Evaluation, Schedule, fit, load_weights
 from .metrics import EvalMetrics
 from .numpy_idioms import allow_numpy_idioms
 from .options import ElasticDLOptions
+from .parameter_servers import Crew, release, serve, served_strategy
 from .parts import EVALUATION, PREDICTION, TRAINING, Parts
 
 BEST_DIR = "best/model"
@@ -41,16 +43,28 @@ def train(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[s
       InputError: When there is no data, or no checkpoint to start from.
     """
     parts = _parts(module, model_name, fn_args)
+    task = task_from_environment()
+    servers = task if task is not None and PS in task.jobs else None
+    if servers and not servers.is_chief:
+        serve(servers, fn_args.model_run_dir)
+        return {}
+    if servers:
+        parts.require_functions("Parameter servers are to hold its variables.")
+    workers = _workers(fn_args, servers)
     records = _records(parts, parts.options.training_data or fn_args.train_files, "training_data")
     origin = parts.options.validation_data or fn_args.eval_files
     validation = _records(parts, origin, "validation_data") if origin else None
     with records.reraising(), validation.reraising() if validation else contextlib.nullcontext():
-        return _train(parts, records, validation, fn_args)
+        results = _train(parts, records, validation, fn_args, workers, servers and Crew(workers, servers))
+    if servers:
+        release(servers, fn_args.model_run_dir)
+    return results
 
 
-def _train(parts: Parts, records: Records, validation: Records | None, fn_args: FnArgs) -> dict[str, float]:
+def _train(
+    parts: Parts, records: Records, validation: Records | None, fn_args: FnArgs, workers: Any, crew: Crew | None
+) -> dict[str, float]:
     options = parts.options
-    workers = _workers(fn_args)
     size = options.minibatch_size * workers.num_replicas_in_sync
     fed = _fed(parts, records, TRAINING)  # once: another dataset of the same records would shuffle them otherwise
 
@@ -61,6 +75,8 @@ def _train(parts: Parts, records: Records, validation: Records | None, fn_args: 
         job = _job(parts, _batches(parts, records, TRAINING))  # reading the other one would change its order
         optimizer = parts.optimizer()
         job.compile(optimizer=optimizer)
+        if crew and hasattr(optimizer, "build"):
+            optimizer.build(job.inner.trainable_variables)  # here, where variables are made on the servers
         if options.checkpoint_dir_for_init:
             load_weights(job.inner, options.checkpoint_dir_for_init)
     checkpoints = Checkpoints(job, optimizer, options)  # with variables that no other worker's depend on
@@ -68,31 +84,29 @@ def _train(parts: Parts, records: Records, validation: Records | None, fn_args: 
     folder = (
         fn_args.model_run_dir if fn_args.is_chief else os.path.join(os.path.dirname(fn_args.serving_model_dir), "run")
     )
-    evaluation = Evaluation(job, validation and _batches(parts, validation, EVALUATION, size), folder)
+    evaluate_on = partial(crew.evaluate, job) if crew else partial(job.evaluate, verbose=0, return_dict=True)
+    evaluation = Evaluation(job, validation and _batches(parts, validation, EVALUATION, size), folder, evaluate_on)
     schedule = Schedule(job, checkpoints, options, evaluation, size)
     with checkpoints:
-        fit(job, training, checkpoints, options, schedule, parts.callbacks())
+        (crew.fit if crew else fit)(job, training, checkpoints, options, schedule, parts.callbacks())
         schedule.finish()
     evaluation.run(int(job.step.numpy()))
-    export(job.inner, parts, records.dataset(), records.metadata, fn_args.serving_model_dir)
+    model = job.inner
+    if crew:  # its variables are on the servers, and perhaps in pieces
+        model = parts.model()
+        build(model, features_of(_first(_batches(parts, records, TRAINING))))
+        tf.train.Checkpoint(model=model).restore(checkpoints.latest).expect_partial()
+    export(model, parts, records.dataset(), records.metadata, fn_args.serving_model_dir)
     if evaluation.best:
-        tf.train.Checkpoint(model=job.inner).restore(evaluation.best)
-        export(job.inner, parts, records.dataset(), records.metadata, os.path.join(folder, BEST_DIR))
+        tf.train.Checkpoint(model=model).restore(evaluation.best)
+        export(model, parts, records.dataset(), records.metadata, os.path.join(folder, BEST_DIR))
     return {f"eval_{name}": value for name, value in evaluation.results.items()}
 
 
-def _workers(fn_args: FnArgs) -> Any:
-    """Returns the strategy by which several workers train, each on `minibatch_size` records of a batch.
-
-    Raises:
-      InputError: When there are parameter servers.
-    """
-    task = task_from_environment()
-    if task is not None and PS in task.jobs:
-        raise InputError(
-            f"ps={len(task.jobs[PS])}: an ElasticDL model trains by all-reduce, its variables on every worker, and "
-            "needs no parameter servers. Leave them out."
-        )
+def _workers(fn_args: FnArgs, servers: ClusterTask | None) -> Any:
+    """Returns the strategy by which several workers train, each on `minibatch_size` records at a time."""
+    if servers:
+        return served_strategy(fn_args, servers)
     return strategy(fn_args) if fn_args.num_workers > 1 else tf.distribute.get_strategy()
 
 
