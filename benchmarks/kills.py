@@ -15,6 +15,7 @@ kills, as a share of the time.
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
 import os
 import pathlib
@@ -29,6 +30,7 @@ import textwrap
 import time
 
 RECORDS, BATCH, EPOCHS, STEP_SECONDS = 1000, 20, 10, 0.05
+_LINES_SHOWN = 60  # of a command that fails
 MODULE = f"""
     import time
     import tensorflow as tf
@@ -205,7 +207,9 @@ def _one_driver(
     with subprocess.Popen(line, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=folder) as running:
         assert running.stderr is not None
         first = None
+        last: collections.deque[str] = collections.deque(maxlen=_LINES_SHOWN)
         for row in running.stderr:
+            last.append(row)
             if not (found := re.search(r"counted step (\d+)", row)):
                 continue
             now, number = time.monotonic(), int(found[1])
@@ -222,7 +226,7 @@ def _one_driver(
                 os.kill(chance.choice(_tasks()), signal.SIGKILL)
         running.stderr.close()
     if running.returncode not in (0, -signal.SIGKILL):
-        raise SystemExit(f"the command ended with {running.returncode}")
+        raise SystemExit(f"{''.join(last)}the command ended with {running.returncode}")
     return running.returncode == 0, killed
 
 

@@ -222,6 +222,8 @@ class ChiefsPart:
         name, ask, member = message["from"], message["ask"], self._members.get(message["from"])
         answer: dict[str, Any] = {}
         if ask == _JOIN:
+            if member is not None and not member.has_left:
+                raise _lost(name)
             if self._is_at_rest:
                 self._late.append(message)
                 return
@@ -243,8 +245,6 @@ class ChiefsPart:
                 f"{name} finds {message['data'][1]} rows in {message['data'][0]}, the chief {mine.size} in {mine.data}"
             )
             return {"error": f"{what}. All workers have to read the same data."}
-        if name in self._members and not self._members[name].has_left:
-            raise _lost(name)
         self._members[name] = _Member(message["id"])
         logging.info("%s has joined; rows are handed out in ranges of %d.", name, mine.shard_size)
         return {"over": self._is_over}
