@@ -15,10 +15,12 @@ import os
 import platform
 import re
 import time
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
 from . import file_io
+from .errors import InputError
 
 FILE_NAME = "run.json"
 TASKS_DIR = "tasks"  # records of a cluster's other tasks
@@ -33,6 +35,7 @@ class RunRecord:
     """Everything that is known of one run. All times are UTC, all durations seconds.
 
     Attributes:
+      id: Another one for every run.
       status: "running", "succeeded" or "failed".
       started: When, as ISO 8601.
       arguments: fn_args and options; values whose name looks like a secret's are masked.
@@ -51,6 +54,7 @@ class RunRecord:
       path: The record's own file.
     """
 
+    id: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
     status: str = RUNNING
     started: str = ""
     arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -78,11 +82,14 @@ class RunRecord:
 
     @contextlib.contextmanager
     def written_to(self, folder: str, name: str = FILE_NAME) -> Iterator[None]:
-        """Keeps the record in a folder while a block runs; the block's exception is recorded and passed on."""
+        """Keeps the record in a folder while a block runs; the block's exception is recorded and passed on.
+
+        A run that begins in a folder takes it over from one that is there: of two, the later one publishes.
+        """
         self.path = os.path.join(folder, name)
         self.started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
         self.stack = _stack()
-        self.save()
+        self._write()
         try:
             yield
             self.status = SUCCEEDED
@@ -92,10 +99,37 @@ class RunRecord:
             raise
         finally:
             with contextlib.suppress(OSError):  # a full disk must not hide what went wrong before
-                self.save()
+                if not self._other_run():
+                    self._write()
 
     def save(self) -> None:
-        """Writes the record as it stands."""
+        """Writes the record as it stands.
+
+        Raises:
+          InputError: As `require_folder`.
+        """
+        self.require_folder()
+        self._write()
+
+    def require_folder(self) -> None:
+        """Makes sure that no other run has begun in the folder since.
+
+        Raises:
+          InputError: When one has: it is that one's outputs that count.
+        """
+        if other := self._other_run():
+            raise InputError(
+                f"{self.path}: another run has begun here at {other.get('started')}, while this one was at work since "
+                f"{self.started}. Both would publish to the same place, so this one ends. Give each run folders of its "
+                "own; if they are the tasks of one cluster, each needs its TF_CONFIG."
+            )
+
+    def _other_run(self) -> dict[str, Any]:
+        """Returns the record of a run that has taken the folder over; {} when it is still this one's."""
+        there = read(*os.path.split(self.path))
+        return there if there.get("id", self.id) != self.id else {}
+
+    def _write(self) -> None:
         file_io.write_text(self.path, self.to_json())
 
     def to_json(self) -> str:

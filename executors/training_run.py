@@ -159,6 +159,7 @@ class _Run:
             with self.record.phase("check"):
                 self._check(theirs, final, result["op_packages"])
             with self.record.phase("publish"):
+                self.record.require_folder()
                 _publish(staging, final)
 
     def take_part(self, fn_args: FnArgs, over: Callable[[], bool]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from generic_trainer.executors import run_record
+from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.run_record import FAILED, RUNNING, SUCCEEDED, RunRecord, masked, status_of
 
 
@@ -74,6 +75,18 @@ def test_a_run_that_cannot_write_its_end_still_raises_its_own_error(tmp_path: pa
 
     with pytest.raises(ValueError, match="no such column"):
         run()
+
+
+def test_of_two_runs_in_a_folder_the_later_one_counts(tmp_path: pathlib.Path) -> None:
+    first, second = RunRecord(), RunRecord()
+
+    with pytest.raises(InputError, match="another run has begun here"), first.written_to(str(tmp_path)):
+        with second.written_to(str(tmp_path)):
+            first.require_folder()
+    assert first.status == FAILED
+    assert run_record.read(str(tmp_path))["id"] == second.id
+    with RunRecord().written_to(str(tmp_path)) as _:
+        assert status_of(str(tmp_path)) == RUNNING
 
 
 def test_it_says_when_and_on_what(tmp_path: pathlib.Path) -> None:
