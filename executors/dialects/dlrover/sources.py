@@ -184,8 +184,12 @@ class RangeSource:
 
     def examine(self) -> None:
         """See Source."""
-        for shard in self._ledger.taken():
+        left, looked_at = ShardLedger.from_json(self.position()), 0
+        for shard in self._ledger.taken() or iter(left.take, None):
             self._examine(shard)
+            looked_at += shard.count
+            if looked_at >= _ROWS_EXAMINED:
+                return
 
     def restart(self, position: str | None) -> None:
         """See Source."""

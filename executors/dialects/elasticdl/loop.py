@@ -225,7 +225,7 @@ class Evaluation:
 
 def fit(
     job: Job,
-    training: Callable[[int], Any],
+    training: Callable[[int, int], Any],
     checkpoints: Checkpoints,
     options: ElasticDLOptions,
     schedule: Schedule,
@@ -235,7 +235,8 @@ def fit(
 
     Args:
       job: Compiled.
-      training: Returns batches of (features, labels), one epoch without its first so many records.
+      training: Given an epoch and a number of records to leave out, returns the batches of (features, labels) of that
+        epoch and, iterated again, of the next ones.
       checkpoints: Tell the epoch and the record to begin at.
       options: Tell how many epochs, and steps.
       schedule: Does what is due.
@@ -253,12 +254,13 @@ def fit(
             stack.enter_context(heeded())  # several workers, of which one is asked to end, all go back to a checkpoint
         epochs = options.num_epochs if options.num_epochs > 0 else ENDLESS
         if records:
-            rest = training(records)
-            if next(iter(rest.take(1)), None) is not None:  # else the checkpoint is that of an epoch's last step
+            # None are left if the checkpoint is that of an epoch's last step.
+            if next(iter(training(epoch, records).take(1)), None) is not None:
+                rest = training(epoch, records)
                 job.fit(rest, initial_epoch=epoch, epochs=epoch + 1, callbacks=callbacks, verbose=0)
             epoch += 1
         if epoch < epochs and not (0 < options.max_step <= int(job.step.numpy())):
-            job.fit(training(0), initial_epoch=epoch, epochs=epochs, callbacks=callbacks, verbose=0)
+            job.fit(training(epoch, 0), initial_epoch=epoch, epochs=epochs, callbacks=callbacks, verbose=0)
 
 
 def _grouped(job: Job, callbacks: list[Any], schedule: Schedule) -> GroupedSteps:

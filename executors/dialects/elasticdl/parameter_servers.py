@@ -28,9 +28,11 @@ and in the other tasks:
 
 from __future__ import annotations
 
+import atexit
 import concurrent.futures
 import itertools
 import os
+import sys
 import threading
 import time
 import uuid
@@ -91,7 +93,7 @@ class Crew:
     def fit(
         self,
         job: Job,
-        training: Callable[[int], Any],
+        training: Callable[[int, int], Any],
         checkpoints: Checkpoints,
         options: ElasticDLOptions,
         schedule: Schedule,
@@ -107,14 +109,16 @@ class Crew:
         heard = tf.keras.callbacks.CallbackList([schedule, *callbacks], model=job)
         first, skip = int(checkpoints.epoch.numpy()), int(checkpoints.records.numpy())
         job.stop_training = 0 < options.max_step <= int(job.step.numpy())
+        data = training(first, skip)
         heard.on_train_begin()
         for epoch in range(first, options.num_epochs if options.num_epochs > 0 else ENDLESS):
             if job.stop_training:
                 break
             heard.on_epoch_begin(epoch)
             job.reset_metrics()
-            batches, logs, done = iter(training(skip)), {}, 0
-            skip = 0
+            batches, logs, done = iter(data), {}, 0
+            if skip:
+                data, skip = training(epoch + 1, 0), 0
             while not job.stop_training:
                 group = itertools.islice(batches, min(most, schedule.room()))
                 count = self._share(step, _announced(group, done, heard))
@@ -173,9 +177,20 @@ class Crew:
                 raise
             return count
 
-        with concurrent.futures.ThreadPoolExecutor(len(self._devices)) as pool:
-            shares = [pool.submit(work, device) for device in self._devices]
-            return sum(share.result() for share in concurrent.futures.as_completed(shares))
+        try:
+            with concurrent.futures.ThreadPoolExecutor(len(self._devices)) as pool:
+                shares = [pool.submit(work, device) for device in self._devices]
+                return sum(share.result() for share in concurrent.futures.as_completed(shares))
+        except tf.errors.UnavailableError:
+            atexit.register(_leave)
+            raise
+
+
+def _leave() -> None:
+    """Ends the process, for which TensorFlow takes a minute when it has lost another one."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def _announced(batches: Iterator[Any], number: int, callbacks: Any) -> Iterator[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import zlib
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -66,9 +67,13 @@ def _train(
 ) -> dict[str, float]:
     options = parts.options
     size = options.minibatch_size * workers.num_replicas_in_sync
-    fed = _fed(parts, records, TRAINING)  # once: another dataset of the same records would shuffle them otherwise
+    seed = zlib.crc32(options.checkpoint_dir.encode()) if fn_args.seed is None else fn_args.seed
 
-    def training(skip: int) -> Any:
+    def training(epoch: int, skip: int) -> Any:
+        tf.random.set_seed(seed)  # a feed that shuffles does it as in the try before
+        fed = _fed(parts, records, TRAINING)
+        for _ in range(epoch):
+            iter(fed)  # each time it is iterated it has another order
         return _batched(fed.skip(skip) if skip else fed, size)
 
     with workers.scope():
