@@ -323,6 +323,10 @@ def test_an_interrupted_job_goes_on_where_its_last_checkpoint_was(
     [
         (["--minibatch_sise=3"], "--minibatch_size"),
         (["--distribution_strategy=AllreduceStrategy"], "needs several workers. Add --engine=ray"),
+        (
+            ["--engine=ray", "--num_ps_pods=1", "--distribution_strategy=AllreduceStrategy"],
+            "needs no parameter servers, and 1 are asked for",
+        ),
         (["--model_def=iris"], "--model_def=iris: give package.module.function, below --model_zoo."),
         (["--model_def=nowhere.custom_model"], "nowhere.py does not exist"),
         (["--num_epochs=zwei"], "'zwei' is not a valid integer"),
@@ -384,6 +388,120 @@ def test_two_workers_come_to_the_model_of_one(
     checkpoints = tmp_path / "two_run" / "checkpoints"
     assert sorted(path.name for path in checkpoints.glob("*.index")) == [f"version-{n}.index" for n in (2, 4, 5)]
     assert ask(tmp_path / "two")["output"].shape == (2, 3)
+
+
+# Each time that a record is trained, 1 is added to its vectors: of a table of all ids, and of one of the ids that came.
+COUNTING = """
+import json, os, signal, threading, time
+import tensorflow as tf
+from elasticdl.python.elasticdl.layers.embedding import Embedding
+
+def custom_model():
+    ids = tf.keras.Input((1,), dtype="int64", name="id")
+    table = tf.keras.layers.Embedding(600000, 1, embeddings_initializer="zeros")(ids)
+    vectors = Embedding(1, embeddings_initializer="zeros")(ids * 1000003)
+    return tf.keras.Model(ids, tf.keras.layers.Flatten()(table + vectors))
+
+def feed(dataset, mode, metadata):
+    def parse(line):
+        number = tf.reshape(tf.strings.to_number(line, tf.int64), [1])
+        return {"id": number} if mode == "prediction" else ({"id": number}, number)
+    return dataset.map(parse).shuffle(100) if mode == "training" else dataset.map(parse)
+
+def loss(labels, predictions):
+    return -tf.reduce_sum(predictions)
+
+def optimizer():
+    return tf.keras.optimizers.SGD(1.0)
+"""
+KILLED = """
+def kill():
+    while not os.path.exists(os.path.join(FOLDER, "version-120.index")):
+        time.sleep(0.02)
+    if not os.path.exists(os.path.join(FOLDER, "killed")):
+        open(os.path.join(FOLDER, "killed"), "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+if json.loads(os.environ["TF_CONFIG"])["task"]["type"] == "worker":
+    threading.Thread(target=kill, daemon=True).start()
+"""
+
+
+def counting_job(folder: pathlib.Path, more: str) -> list[str]:
+    """Returns the arguments of a job of 100 steps an epoch and two epochs; it saves each 20 steps."""
+    (folder / "counting.py").write_text(
+        COUNTING + f"\nFLAG, FOLDER = {str(folder / 'flag')!r}, {str(folder / 'c')!r}\n"
+    )
+    (folder / "job.py").write_text(f"from counting import *\n{more}")
+    (folder / "ids.txt").write_text("".join(f"{number}\n" for number in range(1000)))
+    line = [f"--model_zoo={folder}", "--model_def=job.custom_model", f"--training_data={folder}/ids.txt"]
+    line += ["--minibatch_size=10", "--num_epochs=2", "--checkpoint_steps=20", f"--checkpoint_dir={folder}/c"]
+    return [*line, f"--output={folder}/out"]
+
+
+def counts_in(folder: pathlib.Path) -> list[dict[float, int]]:
+    """Returns how often each count stands in the tables of a job's last checkpoint."""
+    import numpy as np
+    import tensorflow as tf
+
+    saved = tf.train.load_checkpoint(str(folder / "c" / "version-200"))
+    names = [name for name in saved.get_variable_to_shape_map() if "/embeddings/.ATTR" in name and "model" in name]
+    found = [np.unique(saved.get_tensor(name), return_counts=True) for name in sorted(names)]
+    return [dict(zip(map(float, values), map(int, numbers), strict=True)) for values, numbers in found]
+
+
+EACH_TWICE = [{0.0: 599_000, 2.0: 1000}, {0.0: (1 << 17) - 1000, 2.0: 1000}]
+
+
+@pytest.mark.slow
+def test_with_parameter_servers_each_record_counts_once_also_when_a_worker_is_killed(
+    command: Command, tmp_path: pathlib.Path
+) -> None:
+    pytest.importorskip("ray")
+    done = command(
+        *["elasticdl", "train", *counting_job(tmp_path, KILLED), "--distribution_strategy=ParameterServerStrategy"],
+        *["--engine=ray", "--num_workers=2", "--num_ps_pods=1", "--cpus-per-worker=0.5"],
+    )
+
+    assert done.returncode == 0, done.stderr[-5000:]
+    cluster = json.loads((tmp_path / "out_run" / "run.json").read_text())["cluster"]
+    assert any("worker 0 process was ended by SIGKILL" in failure for failure in cluster["failures"])
+    assert f"Resuming from {tmp_path}/c/version-1" in done.stderr  # in the second epoch
+    assert counts_in(tmp_path) == EACH_TWICE
+    import tensorflow as tf
+
+    serve = tf.saved_model.load(str(tmp_path / "out")).signatures["serving_default"]
+    assert serve(tf.constant(["0", "999", "1000"]))["output"].numpy().ravel().tolist() == [4, 4, 0]
+
+
+@pytest.mark.slow
+def test_a_job_whose_feed_shuffles_goes_on_in_the_same_order(command: Command, tmp_path: pathlib.Path) -> None:
+    line = counting_job(tmp_path, INTERRUPTED.partition("optimizer\n")[2].replace("== 50", "== 150"))
+    assert command("elasticdl", "train", *line).returncode == 1
+    done = command("elasticdl", "train", *line)
+
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert f"Resuming from {tmp_path}/c/version-140, at step 140." in done.stderr
+    assert counts_in(tmp_path) == EACH_TWICE
+
+
+def test_parameter_servers_need_a_chief_a_worker_and_a_model_made_for_them(tmp_path: pathlib.Path) -> None:
+    from types import ModuleType
+
+    from generic_trainer import FnArgs, InputError, ModuleError
+    from generic_trainer.executors.cluster import ClusterTask
+    from generic_trainer.executors.dialects.elasticdl.options import ElasticDLOptions
+    from generic_trainer.executors.dialects.elasticdl.parameter_servers import served_strategy
+    from generic_trainer.executors.dialects.elasticdl.parts import Parts
+
+    task = ClusterTask("chief", 0, {"chief": ("a:1",), "ps": ("b:1",)})
+    with pytest.raises(InputError, match="The cluster has 1 chief, 1 ps: with parameter servers it needs"):
+        served_strategy(FnArgs(), task)
+    module = ModuleType("job")
+    module.__file__ = "job.py"
+    module.model, module.optimizer = object(), dict  # type: ignore[attr-defined]
+    with pytest.raises(ModuleError, match=r"job\.py: model is made while the file is imported\. Why\. Write"):
+        Parts(module, None, ElasticDLOptions()).require_functions("Why.")
 
 
 @pytest.mark.slow
