@@ -10,8 +10,8 @@ an Estimator or by a loop) the time is noted at which this worker's values are t
 are noted beside the computation, which waits for neither.
 
 Not seen are: the time on the wire, which all have in common and which is part of it; what is gathered instead of
-reduced (gradients of embeddings, `tf.IndexedSlices`); and why a worker is late: its input, its processor, or a larger
-share of the batch.
+reduced (gradients of embeddings, `tf.IndexedSlices`); what a GPU does after TensorFlow has handed it its work, as the
+times are the host's; and why a worker is late: its input, its processor, or a larger share of the batch.
 """
 
 from __future__ import annotations
@@ -43,17 +43,19 @@ def measured() -> Callable[[], float] | None:
     maker.start()
     maker.join()
     [sum_of_all] = made
+    devices: set[str] = set()  # of this worker, which wait side by side
     all_reduce = CollectiveReplicaLauncher.all_reduce
 
     @functools.wraps(all_reduce)
     def timed(self: Any, input_tensor: Any, *arguments: Any, **options: Any) -> Any:
+        devices.add(self._device)
         begin = _time_of(input_tensor)
         reduced = all_reduce(self, input_tensor, *arguments, **options)
         sum_of_all.assign_add(_time_of(reduced) - begin, read_value=False)
         return reduced
 
     CollectiveReplicaLauncher.all_reduce = timed
-    return lambda: float(sum_of_all.numpy())
+    return lambda: float(sum_of_all.numpy()) / max(1, len(devices))
 
 
 def _time_of(tensor: Any) -> Any:
