@@ -30,6 +30,7 @@ import textwrap
 import time
 
 RECORDS, BATCH, EPOCHS, STEP_SECONDS = 1000, 20, 10, 0.05
+_MARK = "KILLS_OF"  # a variable that all processes of a run inherit
 _LINES_SHOWN = 60  # of a command that fails
 MODULE = f"""
     import time
@@ -204,7 +205,10 @@ def _one_driver(
 ) -> tuple[bool, int]:
     """Runs the command and kills at random; returns whether it came to its end, and the number of kills."""
     wait, since, seen = chance.uniform(0.2, 4), None, max((number for _, number in steps), default=0)
-    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=folder) as running:
+    environment = {**os.environ, _MARK: str(folder)}
+    with subprocess.Popen(
+        line, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=folder, env=environment
+    ) as running:
         assert running.stderr is not None
         first = None
         last: collections.deque[str] = collections.deque(maxlen=_LINES_SHOWN)
@@ -223,19 +227,21 @@ def _one_driver(
                 if killed % 7 == 0:
                     os.killpg(running.pid, signal.SIGKILL)
                     break
-                os.kill(chance.choice(_tasks()), signal.SIGKILL)
+                os.kill(chance.choice(_tasks(folder)), signal.SIGKILL)
         running.stderr.close()
     if running.returncode not in (0, -signal.SIGKILL):
         raise SystemExit(f"{''.join(last)}the command ended with {running.returncode}")
     return running.returncode == 0, killed
 
 
-def _tasks() -> list[int]:
-    """Returns the processes of the tasks."""
+def _tasks(folder: pathlib.Path) -> list[int]:
+    """Returns the processes of the tasks; of this benchmark's alone."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             line = path.read_bytes().split(b"\0")
+            if f"{_MARK}={folder}".encode() not in (path.parent / "environ").read_bytes().split(b"\0"):
+                continue
             if any(part.endswith(b".child_main") for part in line) and b"training_worker" in b" ".join(line):
                 found.append(int(path.parent.name))
     return found

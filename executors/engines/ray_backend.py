@@ -22,7 +22,8 @@ class TfConfig(BackendConfig):
 
     Args:
       parameter_servers: How many of the workers are parameter servers, the last ones. With those there is a chief, who
-        hands the steps out; without, worker 0 is chief.
+        hands the steps out; without, worker 0 is chief, as MultiWorkerMirroredStrategy has it. Who is alone is a chief,
+        which Estimators ask for.
     """
 
     def __init__(self, parameter_servers: int = 0) -> None:
@@ -45,7 +46,7 @@ class _TfConfigBackend(Backend):
 def tasks_of(addresses: list[str], parameter_servers: int) -> list[ClusterTask]:
     """Returns the task of each worker, in their order."""
     training = len(addresses) - parameter_servers
-    if not parameter_servers:
+    if not parameter_servers and training > 1:
         return [ClusterTask(WORKER, index, {WORKER: tuple(addresses)}) for index in range(training)]
     parts = {CHIEF: addresses[:1], WORKER: addresses[1:training], PS: addresses[training:]}
     jobs = {role: tuple(found) for role, found in parts.items() if found}
