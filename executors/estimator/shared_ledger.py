@@ -336,7 +336,8 @@ class WorkersPart:
         while (rest := self._rest) is not None and not self._is_over:
             self._ask(_RESTING, rest=rest)
             with self._changed:
-                self._changed.wait_for(lambda rest=rest: self._rest != rest or self._is_over)
+                while self._rest == rest and not self._is_over:
+                    self._changed.wait()
         return not self._is_over
 
     def at_rest(self) -> contextlib.AbstractContextManager[None]:

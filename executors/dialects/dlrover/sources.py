@@ -38,7 +38,7 @@ from .conf import DataSet
 from .examples import kinds_in
 
 if TYPE_CHECKING:
-    from ...estimator.shared_ledger import Part
+    from ...estimator.shared_ledger import Ledger, Part
     from ...inputs.delimited_blocks import BlockDecoder
 
 _BATCHES_IN_SHARD = 10  # DLRover's documented default
@@ -163,6 +163,8 @@ class RangeSource:
         self._size = count_rows(reader)
         self._warn_of_lost_row()
         self._threads = _THREADS
+        self._own: ShardLedger
+        self._ledger: Ledger
         self.restart(None)
         self._decoder = self._block_decoder()
 
