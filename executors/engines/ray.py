@@ -10,6 +10,7 @@ Usage:
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import importlib.util
 import os
@@ -161,10 +162,16 @@ def execute(order: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _lines_shown(board: Any) -> Iterator[None]:
-    """Prints what the workers print, as it comes, and now and then a line on all of them; hands SIGTERM on to them."""
+    """Prints what the workers print, as it comes, and now and then a line on all of them; hands SIGTERM on to them.
+
+    Raises:
+      ProcessDiedError: When the board has died. Ray Train would start the workers again and again, who cannot tell it
+        anything.
+    """
     import ray
 
     over = threading.Event()
+    lost: list[Exception] = []
 
     def show() -> None:
         last = False
@@ -172,16 +179,29 @@ def _lines_shown(board: Any) -> Iterator[None]:
             last = over.wait(_LOOK_SECONDS)
             if asked():
                 board.stop.remote()
-            sys.stderr.write(ray.get(board.heard.remote(last)))
+            try:
+                sys.stderr.write(ray.get(board.heard.remote(last)))
+            except ray.exceptions.RayActorError as error:
+                lost.append(error)
+                _thread.interrupt_main()
+                return
             sys.stderr.flush()
 
     thread = threading.Thread(target=show, name="lines of the workers")
     thread.start()
     try:
         yield
+    except BaseException:
+        if not lost:
+            raise
     finally:
         over.set()
         thread.join()
+    if lost:
+        raise ProcessDiedError(
+            "The run was lost: the actor that all workers report to has died, perhaps with its machine. Run it again: "
+            "it goes on from its last checkpoint."
+        ) from lost[0]
 
 
 def _outcome(summary: dict[str, Any], failed: Exception | None) -> dict[str, Any]:

@@ -23,7 +23,7 @@ import dataclasses
 import queue
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import tensorflow.compat.v1 as tf
@@ -31,7 +31,7 @@ from absl import logging
 
 from ..cluster import CHIEF, PS, WORKER, ClusterTask
 from ..errors import InputError, ProcessDiedError
-from ..inputs.shard_ledger import MOST_TRIES, Shard, ShardError, ShardLedger, WorkInHand
+from ..inputs.shard_ledger import MOST_TRIES, Ledger, Shard, ShardError, ShardLedger, WorkInHand
 from .task_mail import Mail
 
 _PATIENCE = 600.0  # seconds that a worker may take for a step
@@ -41,25 +41,6 @@ _RESTING, _LEAVE = "resting", "leave"
 _REST, _GO_ON, _STOP = "rest", "go on", "stop"
 _ANYONE = "*"
 _BEGIN_AGAIN = "All tasks have to begin again from the last checkpoint."
-
-
-class Ledger(Protocol):
-    """What a worker needs of a ledger; see `ShardLedger`."""
-
-    def take(self, worker: str = "") -> Shard | None:
-        """Hands out the next records."""
-
-    def taken(self, worker: str = "") -> list[Shard]:
-        """Returns what was taken and not trained."""
-
-    def trained(self, count: int, worker: str = "") -> None:
-        """Notes that the next records are in the weights."""
-
-    def put_back(self, shards: Sequence[Shard], worker: str = "") -> None:
-        """Gives shards back."""
-
-    def failed(self, shard: Shard, error: BaseException | None = None, worker: str = "") -> None:
-        """Notes that a shard could not be read."""
 
 
 class Part(Protocol):
@@ -370,7 +351,7 @@ class WorkersPart:
             self._mine.trained(count, worker)
             self._trained += count
 
-    def put_back(self, shards: Sequence[Shard], worker: str = "") -> None:
+    def put_back(self, shards: Iterable[Shard], worker: str = "") -> None:
         """See Ledger."""
         shards = list(shards)
         with self._changed:

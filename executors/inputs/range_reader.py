@@ -33,7 +33,7 @@ from ..errors import InputError
 from ..raised_errors import add_note
 from .reader_errors import ReaderErrors
 from .reader_state import reads_in_parallel
-from .shard_ledger import Shard, ShardError, ShardLedger
+from .shard_ledger import Ledger, Shard, ShardError
 
 _THREADS = 8  # for readers that wait for a disk or a network; more would only hold more shards in memory
 _PATIENCE = 0.001  # seconds that the rows of a shard may take before more threads are called for
@@ -102,7 +102,7 @@ def read_range(reader: Any, start: int, end: int, is_stopped: Callable[[], bool]
 
 def read_ranges(
     reader: Any,
-    ledger: ShardLedger,
+    ledger: Ledger,
     worker: str = "",
     threads: int = _THREADS,
     read: Callable[..., Any] = read_range,
@@ -174,9 +174,7 @@ def batches(make_blocks: Callable[[], Iterator[Any]], errors: ReaderErrors, batc
 class _Reading:
     """Shards of a ledger that are being read by threads; see `read_ranges`."""
 
-    def __init__(
-        self, reader: Any, ledger: ShardLedger, worker: str, threads: int, read_rows: Callable[..., Any]
-    ) -> None:
+    def __init__(self, reader: Any, ledger: Ledger, worker: str, threads: int, read_rows: Callable[..., Any]) -> None:
         self._reader, self._ledger, self._worker, self._most_threads = reader, ledger, worker, threads
         self._read_rows = read_rows
         self._waiting: collections.deque[tuple[Shard, concurrent.futures.Future[Any]]] = collections.deque()

@@ -27,6 +27,7 @@ import itertools
 import json
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 from ..errors import InputError
 
@@ -137,6 +138,25 @@ class WorkInHand:
                 raise ValueError(f"worker {worker!r} does not have the rows {shard} of epoch {shard.epoch} whole.")
             untouched.remove(shard)
         self._items = collections.deque(item for item in self._items if item.shard not in shards)
+
+
+class Ledger(Protocol):
+    """What a worker needs of a ledger; see `ShardLedger`."""
+
+    def take(self, worker: str = "") -> Shard | None:
+        """Hands out the next records."""
+
+    def taken(self, worker: str = "") -> list[Shard]:
+        """Returns what was taken and not trained."""
+
+    def trained(self, count: int, worker: str = "") -> None:
+        """Notes that the next records are in the weights."""
+
+    def put_back(self, shards: Iterable[Shard], worker: str = "") -> None:
+        """Takes whole shards back."""
+
+    def failed(self, shard: Shard, error: BaseException | None = None, worker: str = "") -> None:
+        """Notes that a shard could not be read."""
 
 
 class ShardLedger:

@@ -31,14 +31,14 @@ from ...inputs.reader_errors import ReaderErrors
 from ...inputs.reader_params import CSV, TEXT, TF_RECORD
 from ...inputs.record_files import find_record_files, kind_of
 from ...inputs.row_checks import check_rows, looks_like_data, split_row
-from ...inputs.shard_ledger import Shard, ShardLedger
+from ...inputs.shard_ledger import Ledger, Shard, ShardLedger
 from ...inputs.tf_record_ranges import TfRecordRanges
 from .columns import Columns
 from .conf import DataSet
 from .examples import kinds_in
 
 if TYPE_CHECKING:
-    from ...estimator.shared_ledger import Ledger, Part
+    from ...estimator.shared_ledger import Part
     from ...inputs.delimited_blocks import BlockDecoder
 
 _BATCHES_IN_SHARD = 10  # DLRover's documented default
