@@ -15,11 +15,11 @@ without parameter servers, for what is no larger than a worker's memory.
 
 Usage, in the chief:
 
-    crew = Crew(strategy, task)
-    with strategy.scope():
-        job = …
-    crew.fit(job, …)
-    release(task, folder)
+    with released(task, folder):
+        crew = Crew(strategy, task)
+        with strategy.scope():
+            job = …
+        crew.fit(job, …)
 
 and in the other tasks:
 
@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures
+import contextlib
 import itertools
 import os
 import sys
@@ -47,12 +48,14 @@ from ...batch_watchers import batch_watcher
 from ...cluster import CHIEF, PS, WORKER, ClusterTask
 from ...errors import InputError
 from ...fn_args import FnArgs
+from ...preemption import Preempted, asked, heeded
 from ...strategies import strategy
 from .job import Job
 from .loop import ENDLESS, Checkpoints, Schedule
 from .options import ElasticDLOptions
 
 _LOOK_SECONDS = 1.0
+_SAVING_SECONDS = 8.0  # for which a worker stays after SIGTERM, which the chief has got as well: it is killed after ten
 # What ElasticDL gave its servers was larger than 2 MB. The index of an Embedding without input_dim is not: it is whole.
 _PART_BYTES = 2 << 20
 
@@ -90,6 +93,7 @@ class Crew:
         places = [(CHIEF, 0), *((WORKER, index) for index in range(len(task.jobs[WORKER])))]
         self._devices = [f"/job:{role}/replica:0/task:{index}" for role, index in places]
 
+    @heeded()
     def fit(
         self,
         job: Job,
@@ -199,10 +203,16 @@ def _announced(batches: Iterator[Any], number: int, callbacks: Any) -> Iterator[
         callbacks.on_train_batch_begin(number)
         yield batch
         number += 1
+        if asked():
+            break  # so that it can be saved
 
 
 def serve(task: ClusterTask, model_run_dir: str) -> None:
-    """Does what the chief asks for, until it has done: the part of a worker; a parameter server is ended by others."""
+    """Does what the chief asks for, until it has done: the part of a worker; a parameter server is ended by others.
+
+    Raises:
+      Preempted: When SIGTERM has come, and the chief had time to save.
+    """
     before = _released(task, model_run_dir)
     threads = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=max(os.cpu_count() or 1, task.num_workers + 1))
     server = tf.distribute.Server(
@@ -210,12 +220,27 @@ def serve(task: ClusterTask, model_run_dir: str) -> None:
         job_name=task.type, task_index=task.index, protocol="grpc", config=threads,
     )  # fmt: skip
     logging.info("%s serves at %s.", task, server.target)
-    while task.type == PS or _released(task, model_run_dir) in ("", before):
-        time.sleep(_LOOK_SECONDS)
+    patience = _SAVING_SECONDS
+    with contextlib.nullcontext() if task.type == PS else heeded():
+        while task.type == PS or _released(task, model_run_dir) in ("", before):
+            time.sleep(_LOOK_SECONDS)
+            patience -= _LOOK_SECONDS * asked()
+            if patience <= 0:
+                raise Preempted
 
 
-def release(task: ClusterTask, model_run_dir: str) -> None:
-    """Tells the workers that nothing is left to do."""
+@contextlib.contextmanager
+def released(task: ClusterTask, model_run_dir: str) -> Iterator[None]:
+    """Tells the workers after a block that nothing is left to do: it has ended, or SIGTERM has ended it."""
+    try:
+        yield
+    except Preempted:
+        _release(task, model_run_dir)
+        raise
+    _release(task, model_run_dir)
+
+
+def _release(task: ClusterTask, model_run_dir: str) -> None:
     file_io.write_text(_release_of(task, model_run_dir), uuid.uuid4().hex)
 
 

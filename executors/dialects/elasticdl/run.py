@@ -25,7 +25,7 @@ from .loop import Checkpoints, Evaluation, Schedule, fit, load_weights
 from .metrics import EvalMetrics
 from .numpy_idioms import allow_numpy_idioms
 from .options import ElasticDLOptions
-from .parameter_servers import Crew, release, serve, served_strategy
+from .parameter_servers import Crew, released, serve, served_strategy
 from .parts import EVALUATION, PREDICTION, TRAINING, Parts
 
 BEST_DIR = "best/model"
@@ -56,10 +56,10 @@ def train(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[s
     origin = parts.options.validation_data or fn_args.eval_files
     validation = _records(parts, origin, "validation_data") if origin else None
     with records.reraising(), validation.reraising() if validation else contextlib.nullcontext():
-        results = _train(parts, records, validation, fn_args, workers, servers and Crew(workers, servers))
-    if servers:
-        release(servers, fn_args.model_run_dir)
-    return results
+        if servers is None:
+            return _train(parts, records, validation, fn_args, workers, None)
+        with released(servers, fn_args.model_run_dir):
+            return _train(parts, records, validation, fn_args, workers, Crew(workers, servers))
 
 
 def _train(
