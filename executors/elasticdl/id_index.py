@@ -40,7 +40,8 @@ def turns(known_ids: Any) -> Callable[[Callable[[], Any]], Any]:
     if "/job:ps" not in known_ids.device:
         return lambda function: function()
     with tf.device(known_ids.device):
-        return tf.CriticalSection(shared_name=f"turns_{uuid.uuid4().hex}").execute
+        section = tf.CriticalSection(shared_name=f"turns_{uuid.uuid4().hex}")
+    return lambda function: section.execute(function)
 
 
 def learn(ids: Any, known_ids: Any, known_rows: Any, full: str) -> Any:
