@@ -137,10 +137,10 @@ def main() -> int:
         folder = pathlib.Path(name)
         line = _COMMANDS[arguments.mode](folder)
         killed, begin = 0, time.monotonic()
-        recoveries: list[float] = []
+        kills: list[float] = []
         steps: list[tuple[float, int]] = []  # when a step's line came, and its number
         while True:
-            finished, killed = _one_driver(line, folder, chance, killed, arguments.kills, recoveries, steps)
+            finished, killed = _one_driver(line, folder, chance, killed, arguments.kills, kills, steps)
             if finished:
                 break
         took = time.monotonic() - begin
@@ -153,10 +153,16 @@ def main() -> int:
         f"ids counted other than {EPOCHS} times: {len(wrong)} of {RECORDS}\n"
     )
     sys.stdout.write(
-        f"from a kill to the next step that counts: {statistics.median(recoveries or [0]):.1f} s (median)\n"
+        f"from a kill to the next step that counts: {statistics.median(_recoveries(kills, steps) or [0]):.1f} s (median)\n"
     )
     sys.stdout.write(f"steps redone: {len(steps) - counted} of {len(steps)}; goodput {counted * pace / took:.2f}\n")
     return int(bool(wrong))
+
+
+def _recoveries(kills: list[float], steps: list[tuple[float, int]]) -> list[float]:
+    """Returns the seconds from each kill to the first step after it that counts: that was not done again."""
+    counted = {number: when for when, number in steps}  # the last time that each was done
+    return [min(when for when in counted.values() if when > moment) - moment for moment in kills]
 
 
 def _pace(steps: list[tuple[float, int]]) -> float:
@@ -200,7 +206,7 @@ def _one_driver(
     chance: random.Random,
     killed: int,
     most: int,
-    recoveries: list[float],
+    kills: list[float],
     steps: list[tuple[float, int]],
 ) -> tuple[bool, int]:
     """Runs the command and kills at random; returns whether it came to its end, and the number of kills."""
@@ -219,11 +225,11 @@ def _one_driver(
             now, number = time.monotonic(), int(found[1])
             steps.append((now, number))
             if since is not None and number > seen:
-                recoveries.append(now - since)
                 since = None
             seen, first = max(seen, number), first or now
             if killed < most and since is None and now - first > wait:
                 killed, since, first, wait = killed + 1, now, None, chance.uniform(0.2, 4)
+                kills.append(now)
                 if killed % 7 == 0:
                     os.killpg(running.pid, signal.SIGKILL)
                     break

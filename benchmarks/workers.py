@@ -251,11 +251,11 @@ def seconds_per_step(steps: list[tuple[float, int]]) -> float:
 
 
 def recovery(steps: list[tuple[float, int]], folder: pathlib.Path) -> float:
-    """The median time from a death to the first step that was not done before it."""
+    """The median time from a death to the first step after it that counts: that was not done again."""
+    counted = {number: when for when, number in steps}  # the last time that each was done
     took = []
     for moment in map(float, (folder / "kills").read_text().split()):
-        seen = max(number for when, number in steps if when <= moment)
-        took.append(min(when for when, number in steps if number > seen) - moment)
+        took.append(min(when for when in counted.values() if when > moment) - moment)
     return statistics.median(took)
 
 
