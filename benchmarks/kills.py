@@ -152,9 +152,8 @@ def main() -> int:
         f"{arguments.mode}, seed {arguments.seed}: {killed} kills; "
         f"ids counted other than {EPOCHS} times: {len(wrong)} of {RECORDS}\n"
     )
-    sys.stdout.write(
-        f"from a kill to the next step that counts: {statistics.median(_recoveries(kills, steps) or [0]):.1f} s (median)\n"
-    )
+    recovery = statistics.median(_recoveries(kills, steps) or [0])
+    sys.stdout.write(f"from a kill to the next step that counts: {recovery:.1f} s (median)\n")
     sys.stdout.write(f"steps redone: {len(steps) - counted} of {len(steps)}; goodput {counted * pace / took:.2f}\n")
     return int(bool(wrong))
 
