@@ -19,12 +19,12 @@ from ..executors.training_run import train as train_module
 from .gone_flags import gone_flags, without_gone
 from .summary import print_summary, workers_line
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
+from .worker_counts import with_counts
 
 # DLRover's local platforms are stand-ins for a cluster's, with processes of this machine.
 _LOCAL = ("LOCAL", "LOCAL_KUBERNETES", "LOCAL_RAY")
 _ELSEWHERE = ("KUBERNETES", "RAY")
 _NO_SCALER = "--workers MIN:MAX says between which numbers of workers a run may go on"
-_THEIRS = {"workers": "worker_num", "ps": "ps_num"}
 _NO_MASTER = "there is no master that would need it"
 _GONE = {
     "evaluator_num": "the chief has the model evaluated and exported",
@@ -72,8 +72,11 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
     """  # noqa: D301 (click's mark of lines to keep)
     _require_local(platform)
     sys.path.insert(0, os.getcwd())  # as `python -m dlrover.trainer` has it
-    flags = {**_with_counts(without_gone(flags, _GONE)), "dialect": "dlrover"}
-    options: TrainingOptions = options_from(flags)
+    flags = {**without_gone(flags, _GONE), "dialect": "dlrover"}
+    options: TrainingOptions = with_counts(options_from(flags), flags, needs_server=True)
+    if options.engine == LOCAL:
+        for name in (name for name in ("worker_num", "ps_num") if flags[name]):
+            click.echo(f"--{name} means nothing here: there is one process, without --engine=ray.", err=True)
     model_run = os.path.join(output, "model_run")
     broke_off = run_record.status_of(model_run) != run_record.SUCCEEDED
     fn_args = FnArgs(
@@ -98,20 +101,6 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
         print_summary({**places, "Workers": workers_line(record.cluster)}, record.metrics)
     else:
         click.echo(f"The {task} has done its part.")
-
-
-def _with_counts(flags: dict[str, Any]) -> dict[str, Any]:
-    """Returns the flags with DLRover's numbers of workers and parameter servers under our names."""
-    given = {"workers": flags.pop("worker_num"), "ps": flags.pop("ps_num")}
-    if flags["engine"] == LOCAL:
-        for name in (name for name, number in given.items() if number):
-            click.echo(f"--{_THEIRS[name]} means nothing here: there is one process, without --engine=ray.", err=True)
-        return flags
-    if given["workers"] is not None:
-        flags["workers"] = str(given["workers"])
-    if flags["workers"] != "1":  # DLRover had one by default; workers share their rows by way of it
-        flags["ps"] = flags["ps"] or (1 if given["ps"] is None else given["ps"])
-    return flags
 
 
 def _require_local(platform: str) -> None:

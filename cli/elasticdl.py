@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import tempfile
 from typing import Any
@@ -11,13 +10,14 @@ import click
 
 from ..executors import elasticdl_worker, file_io
 from ..executors.fn_args import FnArgs
-from ..executors.options import LOCAL, TrainingOptions
+from ..executors.options import LOCAL
 from ..executors.training_run import train as train_module
 from .elasticdl_flags import elasticdl_flags, model_file, settle
 from .elasticdl_prepare import prepare
 from .summary import print_summary, workers_line
 from .train import keep_finished_run
 from .training_flags import options_from, training_flags
+from .worker_counts import SERVERS, WORKERS, with_counts
 
 _NOT_OPTIONS = ("model_zoo", "model_def", "output", "job_name", "dataset_fn", "prediction_data")
 
@@ -44,11 +44,8 @@ def train(**flags: Any) -> None:
     flags["dialect"] = "elasticdl"
     options = options_from(flags)
     given = settle(flags, options.engine != LOCAL, options.ps)
-    workers, ps = given.pop("num_workers", None), given.pop("num_ps_pods", None)
-    if workers and options.workers == TrainingOptions.workers:
-        options = dataclasses.replace(options, workers=str(workers))
-    if ps and not options.ps:
-        options = dataclasses.replace(options, ps=ps)
+    options = with_counts(options, given)
+    given = {name: value for name, value in given.items() if name not in (*WORKERS, *SERVERS)}
     module, model_name, fn_args = _job(given)
     fn_args.seed = options.seed
     keep_finished_run(fn_args.model_run_dir)

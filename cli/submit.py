@@ -26,12 +26,13 @@ from .submit_request import KUBERAY, VERTEX, SubmitRequest
 from .submitted_command import CommandLine, read_command_line
 from .submitted_files import MODULES, packed, require_reachable
 from .training_flags import parse_custom_config
+from .worker_counts import SERVERS, WORKERS
 
 # What Ray is told on the command line is replica counts and machines on Vertex AI.
 _NOT_ON_VERTEX = (
     *("engine", "workers", "ps", "cluster", "max_failures"),
     *("cpus_per_worker", "gpus_per_worker", "memory_gb_per_worker"),
-    *("num_workers", "distribution_strategy"),  # ElasticDL's
+    *(*WORKERS, *SERVERS, "distribution_strategy"),  # ElasticDL's and DLRover's
 )
 
 

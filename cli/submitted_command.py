@@ -17,8 +17,9 @@ from typing import Any
 import click
 
 from ..executors.errors import InputError, did_you_mean
-from ..executors.options import LOCAL, TrainingOptions
+from ..executors.options import TrainingOptions
 from .training_flags import options_from
+from .worker_counts import with_counts
 
 COMMANDS = ("train", "run", "elasticdl train", "dlrover")
 
@@ -39,16 +40,12 @@ class CommandLine:
 
     @property
     def options(self) -> TrainingOptions:
-        """The training's options; ElasticDL's own flag says how many workers there are, too.
+        """The training's options; ElasticDL's and DLRover's own flags say how many workers there are, too.
 
         Raises:
           InputError: When they do not go together.
         """
-        options = options_from(dict(self.values))
-        workers = self.values.get("num_workers")
-        if workers and options.engine != LOCAL and options.workers == TrainingOptions.workers:
-            return dataclasses.replace(options, workers=str(workers))
-        return options
+        return with_counts(options_from(dict(self.values)), self.values, needs_server=self.command == "dlrover")
 
     def flag(self, name: str) -> str:
         """Returns what a parameter is called on the command line."""

@@ -151,6 +151,18 @@ def test_elasticdls_own_number_of_workers_counts(submit: Callable[..., Any]) -> 
     assert not [word for word in words_of(there) if "workers" in word or "strategy" in word]
 
 
+def test_dlrovers_own_numbers_count_and_its_workers_have_a_parameter_server(submit: Callable[..., Any]) -> None:
+    line = ("dlrover", "--conf=train_conf.TrainConf", "--output=gs://b/out", "--engine=ray", "--worker_num=3")
+    tasks = [
+        submit(*KUBERAY, *line, *more)["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["replicas"]
+        for more in ([], ["--ps_num=2"], ["--ps=2", "--workers=4"])
+    ]
+    assert tasks == [4, 5, 6]
+    there = submit(*VERTEX, *line)
+    assert [pool["replicaCount"] for pool in there["jobSpec"]["workerPoolSpecs"]] == [1, 2, 1]
+    assert not [word for word in words_of(there) if "_num" in word]
+
+
 def test_a_config_file_goes_into_the_manifest(submit: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     (tmp_path / "config.json").write_text('{"epochs": 3}')
     manifest = submit(*KUBERAY, *ON_RAY, "--custom-config", f"@{tmp_path}/config.json")

@@ -1,0 +1,34 @@
+"""ElasticDL's and DLRover's flags for workers and parameter servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from generic_trainer.cli.worker_counts import with_counts
+from generic_trainer.executors.options import RAY, TrainingOptions
+
+
+@pytest.mark.parametrize(
+    ("own", "values", "needs_server", "workers", "ps"),
+    [
+        ({}, {}, False, "1", 0),
+        ({}, {"num_workers": 3, "num_ps_pods": 2}, False, "3", 2),
+        ({}, {"worker_num": 3, "ps_num": None}, True, "3", 1),
+        ({}, {"worker_num": 3, "ps_num": 0}, True, "3", 0),
+        ({}, {"worker_num": 1}, True, "1", 0),
+        ({"workers": "1:4"}, {"worker_num": 3}, True, "1:4", 1),
+        ({"workers": "2", "ps": 3}, {"worker_num": 5, "ps_num": 1}, True, "2", 3),
+    ],
+)
+def test_our_own_flags_come_first(
+    own: dict[str, Any], values: dict[str, Any], needs_server: bool, workers: str, ps: int
+) -> None:
+    options = with_counts(TrainingOptions(engine=RAY, **own), values, needs_server)
+
+    assert (options.workers, options.ps) == (workers, ps)
+
+
+def test_one_process_has_no_use_for_them() -> None:
+    assert with_counts(TrainingOptions(), {"worker_num": 3, "ps_num": 2}, needs_server=True) == TrainingOptions()
