@@ -7,7 +7,7 @@ A model that does nothing but count record ids, in a variable of its checkpoint,
 machine. Deterministic: 2 to 4 workers share each batch of one order (all-reduce). Dynamic: a DLRover conf, whose 3
 workers take ranges of rows as they need them, and one parameter server. The process of a task, chosen at random, is
 killed (SIGKILL) at random moments; now and then the driver with all that it started, whose command is then run again.
-At the end every id must have been counted `EPOCHS` times, or the program ends with 1. It also prints how long it took
+At the end every id must have been counted once an epoch, or the program ends with 1. It also prints how long it took
 from a kill to the next step that counts (median), and the goodput: steps that count, at the pace of a training without
 kills, as a share of the time.
 """
@@ -29,20 +29,24 @@ import tempfile
 import textwrap
 import time
 
-RECORDS, BATCH, EPOCHS, STEP_SECONDS = 1000, 20, 10, 0.05
+RECORDS, BATCH, STEP_SECONDS = 1000, 20, 0.05
+EPOCHS_A_KILL, LEAST_EPOCHS = 3, 10  # so that the job is long enough for all kills
 _MARK = "KILLS_OF"  # a variable that all processes of a run inherit
 _LINES_SHOWN = 60  # of a command that fails
 MODULE = f"""
+    import os
     import time
     import tensorflow as tf
     from absl import logging
     from generic_trainer import AsyncCheckpoints, strategy
 
+    EPOCHS = int(os.environ["EPOCHS"])
+
     def run_fn(fn_args):
         distribution = strategy(fn_args)
         files = tf.io.gfile.glob(fn_args.train_files)
         data = tf.data.TFRecordDataset(files).map(lambda text: tf.strings.to_number(text, tf.int64))
-        data = data.shuffle({RECORDS}, seed=1).repeat({EPOCHS}).batch({BATCH})
+        data = data.shuffle({RECORDS}, seed=1).repeat(EPOCHS).batch({BATCH})
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
         data = data.with_options(options)
@@ -82,11 +86,14 @@ MODULE = f"""
 
 
 CONF = f"""
+    import os
     import time
     import tensorflow.compat.v1 as tf
     from absl import logging
     from dlrover.trainer.tensorflow.reader.base_reader import ElasticReader
     from dlrover.trainer.tensorflow.util.column_info import Column
+
+    EPOCHS = int(os.environ["EPOCHS"])
 
     class Rows(ElasticReader):
         def count_data(self):
@@ -120,7 +127,7 @@ CONF = f"""
         model_dir = "model_dir"
         save_steps = 10
         eval_steps = 1
-        train_set = {{"reader": Rows("ids"), "columns": COLUMNS, "batch_size": {BATCH}, "epoch": {EPOCHS}}}
+        train_set = {{"reader": Rows("ids"), "columns": COLUMNS, "batch_size": {BATCH}, "epoch": EPOCHS}}
         eval_set = {{**train_set, "epoch": 1}}
 """
 
@@ -133,6 +140,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)  # noqa: S311 (no secret)
+    epochs = max(EPOCHS_A_KILL * arguments.kills, LEAST_EPOCHS)
+    os.environ["EPOCHS"] = str(epochs)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         line = _COMMANDS[arguments.mode](folder)
@@ -145,12 +154,12 @@ def main() -> int:
                 break
         took = time.monotonic() - begin
         counts = _COUNTS[arguments.mode](folder)
-    wrong = {number: count for number, count in enumerate(counts) if count != EPOCHS}
+    wrong = {number: count for number, count in enumerate(counts) if count != epochs}
     pace = _pace(steps)
     counted = len({number for _, number in steps})
     sys.stdout.write(
         f"{arguments.mode}, seed {arguments.seed}: {killed} kills; "
-        f"ids counted other than {EPOCHS} times: {len(wrong)} of {RECORDS}\n"
+        f"ids counted other than {epochs} times: {len(wrong)} of {RECORDS}\n"
     )
     recovery = statistics.median(_recoveries(kills, steps) or [0])
     sys.stdout.write(f"from a kill to the next step that counts: {recovery:.1f} s (median)\n")
