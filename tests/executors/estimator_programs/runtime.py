@@ -189,7 +189,10 @@ def shorter_calls_say_where_it_failed(folder: str) -> None:
         weight = v1.get_variable("weight", [], initializer=v1.zeros_initializer())
         loss = tf.debugging.check_numerics(1 / (3.0 - weight), "an odd loss")
         step = v1.assign_add(v1.train.get_global_step(), 1)
-        train_op = tf.group(step, v1.assign_add(weight, 1.0))
+        with tf.control_dependencies(
+            [loss]
+        ):  # or it may be read before the change in one step, and after it in the next
+            train_op = tf.group(step, v1.assign_add(weight, 1.0))
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     def message(name: str, *added: Any) -> str:
