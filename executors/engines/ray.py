@@ -92,7 +92,12 @@ def run(
         "environment": dict(environment),
         "storage": _whole(storage),
     }
-    variables = {"RAY_TRAIN_V2_ENABLED": "1", "RAY_CHDIR_TO_TRIAL_DIR": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    variables = {
+        "RAY_TRAIN_V2_ENABLED": "1",
+        "RAY_CHDIR_TO_TRIAL_DIR": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_niceness": "0",  # of a cluster that is started here; else its own servers come before the training
+    }
     kept_by_ray = os.path.join(storage, _RUN)
     file_io.rmtree(kept_by_ray)  # of a driver that was killed
     try:
