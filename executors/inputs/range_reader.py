@@ -35,7 +35,7 @@ from .reader_errors import ReaderErrors
 from .reader_state import reads_in_parallel
 from .shard_ledger import Ledger, Shard, ShardError
 
-_THREADS = 8  # for readers that wait for a disk or a network; more would only hold more shards in memory
+THREADS = 8  # for readers that wait for a disk or a network; more would only hold more shards in memory
 _PATIENCE = 0.001  # seconds that the rows of a shard may take before more threads are called for
 _MOST_IN_A_BLOCK = 1024
 
@@ -104,7 +104,7 @@ def read_ranges(
     reader: Any,
     ledger: Ledger,
     worker: str = "",
-    threads: int = _THREADS,
+    threads: int = THREADS,
     read: Callable[..., Any] = read_range,
 ) -> Iterator[Any]:
     """Yields the rows of the ledger's shards as vectors of bytes, one a shard, in the order in which they are taken.

@@ -26,7 +26,7 @@ from ...dlrover.joined_reader import JoinedReader
 from ...dlrover.path_util import reader_for
 from ...errors import InputError
 from ...inputs.native_records import check_tf_records, tf_record_dataset
-from ...inputs.range_reader import batches, count_rows, iterate_rows, read_range, read_ranges
+from ...inputs.range_reader import THREADS, batches, count_rows, iterate_rows, read_range, read_ranges
 from ...inputs.reader_errors import ReaderErrors
 from ...inputs.reader_params import CSV, TEXT, TF_RECORD
 from ...inputs.record_files import find_record_files, kind_of
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 _BATCHES_IN_SHARD = 10  # DLRover's documented default
 _ROWS_EXAMINED = 1_000_000
-_THREADS = 8  # as `read_ranges` has it
 _THREADS_OF_MANY = 2  # of each worker, so that the last ranges are not all in the hands of one
 _ROWS_IN_BLOCK = 2048  # at least, or what Arrow takes to begin is no less than what decode_csv takes for all of them
 
@@ -162,7 +161,7 @@ class RangeSource:
         reader._batch_size, reader._num_epochs = data.batch_size, data.epoch  # as DLRover's trainer sets them
         self._size = count_rows(reader)
         self._warn_of_lost_row()
-        self._threads = _THREADS
+        self._threads = THREADS
         self._own: ShardLedger
         self._ledger: Ledger
         self.restart(None)
