@@ -49,7 +49,7 @@ from ..version import __version__
 
 DEFAULT_IMAGE = f"generic-trainer:{__version__}"
 COMPONENT_FILE = pathlib.Path(__file__).with_name("trainer.component.yaml")
-_COMMAND = ("python", "-m", "generic_trainer.executors.kubeflow_component_step")
+_COMMAND = ("python3", "-m", "generic_trainer.executors.kubeflow_component_step")
 
 _INPUTS: dict[str, tuple[type[dsl.Artifact], str]] = {
     "examples": (

@@ -95,7 +95,7 @@ class Step:
             json_format.MessageToDict(self.executor_input),  # what the launcher has: the JSON of the message
             *("run", "trainer", str(root), "1"),
         )
-        assert line[0] == "python"
+        assert line[0] == "python3"
         self.line = [sys.executable, *line[1:]]
         self.root = root
 
