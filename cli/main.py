@@ -19,7 +19,7 @@ from ..executors.logs import show_logs
 from ..executors.raised_errors import RemoteTraceback, traceback_of
 from ..version import __version__
 
-_COMMANDS = ("train", "run", "predict", "convert", "elasticdl", "dlrover", "submit")
+_COMMANDS = ("train", "run", "predict", "convert", "elasticdl", "dlrover", "submit", "compile")
 
 
 class _Group(click.Group):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from ..executors import file_io
 from ..executors.errors import InputError
 from ..executors.module_source import ARCHIVE_ENDINGS, find_source
-from ..pipelines.code_archive import CodeArchive, pack
+from ..pipelines.code_archive import CodeArchive, pack, place_of
 from ..pipelines.submission import is_reachable
 from .elasticdl_flags import model_file
 from .submitted_command import CommandLine
@@ -19,7 +19,7 @@ from .submitted_command import CommandLine
 # Parameters that hold the path of a file or folder. Caches are not among them: they may lie in each container.
 _PATHS = (
     *("train_files", "eval_files", "output", "schema", "transform_graph", "base_model", "hyperparameters", "data_view"),
-    *("data", "pipeline_root", "push_to", "eval_config", "metadata"),
+    *("data", "pipeline_root", "push_to", "eval_config", "metadata", "baseline_model"),
     *("training_data", "validation_data", "checkpoint_dir", "checkpoint_dir_for_init"),
 )
 _TABLES = ("training_data", "validation_data")  # these may also be names of tables
@@ -76,20 +76,18 @@ def packed(line: CommandLine, code_root: str, folders: Sequence[str], in_image: 
         raise InputError(f"--code-root {code_root}: the job cannot read there. Give a URI, or a folder of a volume.")
     name = MODULES[line.command]
     reference: str = line.values[name]
-    archived = reference.lower().endswith(ARCHIVE_ENDINGS)
-    place = reference.rpartition("@")[2] if archived else reference
-    is_path = line.command == "elasticdl train" or archived or "/" in place or place.endswith(".py")
-    if is_path and is_reachable(place, (*folders, *in_image)):
+    place = place_of(reference) or (reference if line.command == "elasticdl train" else None)
+    if place and is_reachable(place, (*folders, *in_image)):
         return None
     if not code_root:
-        if not is_path:
+        if not place:
             return None
         dotted = "" if line.command == "elasticdl train" else ", or give package.module for one that the image has"
         raise InputError(
             f"{line.flag(name)} {reference} is a file of this machine, and a manifest cannot hold it. Give --code-root "
             f"URI, where an archive of it is put for the job{dotted}. For a folder of the image: --in-image FOLDER."
         )
-    if archived:
+    if place and place.lower().endswith(ARCHIVE_ENDINGS):
         if not file_io.exists(place):
             raise InputError(f"{line.flag(name)}: the archive {place} does not exist.")
         return CodeArchive(reference.rpartition("@")[0] or "model_zoo", file_io.read_bytes(place))

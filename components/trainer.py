@@ -48,6 +48,8 @@ class TrainerSpec(ComponentSpec):
         "module_path": ExecutionParameter(type=str, optional=True),
         "run_fn": ExecutionParameter(type=str, optional=True),
         "custom_config": ExecutionParameter(type=str, optional=True),
+        "train_steps": ExecutionParameter(type=int, optional=True),
+        "eval_steps": ExecutionParameter(type=int, optional=True),
         "module_fingerprint": ExecutionParameter(type=str, optional=True),
         **{
             field.name: ExecutionParameter(type=STORED_AS.get(field.name, str), optional=True)
@@ -96,6 +98,8 @@ class Trainer(base_component.BaseComponent):
         custom_config: dict[str, Any] | RuntimeParameter | None = None,
         custom_executor_spec: executor_spec.ExecutorSpec | None = None,
         *,
+        train_steps: int | RuntimeParameter | None = None,
+        eval_steps: int | RuntimeParameter | None = None,
         dialect: str = "auto",
         engine: str = "local",
         workers: str = "1",
@@ -132,6 +136,8 @@ class Trainer(base_component.BaseComponent):
           eval_args: Splits (default "eval") and number of steps.
           custom_config: JSON object passed on as `fn_args.custom_config`.
           custom_executor_spec: Deprecated in TFX; replaces the executor.
+          train_steps: Number of steps, in place of that in `train_args`; a parameter of a pipeline may be one.
+          eval_steps: The same for `eval_args`.
           dialect: How the module is written; "auto" decides by what it defines.
           engine: Where `run_fn` is executed: "local", or by workers on a "ray" cluster.
           workers: How many train, "N" or "MIN:MAX"; needs a cluster, as the next ones do.
@@ -204,6 +210,8 @@ class Trainer(base_component.BaseComponent):
             module_file=module_file,
             run_fn=run_fn,
             custom_config=_serialized(custom_config),
+            train_steps=train_steps,
+            eval_steps=eval_steps,
             module_fingerprint=_fingerprint(module_file),
             model=types.Channel(type=standard_artifacts.Model),
             model_run=types.Channel(type=standard_artifacts.ModelRun),

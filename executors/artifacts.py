@@ -62,7 +62,8 @@ def fn_args_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Ma
       inputs: By key: examples (one or more), and where wired transform_graph, schema, base_model,
         hyperparameters, statistics.
       outputs: By key: model, model_run.
-      properties: Execution properties: train_args, eval_args, custom_config.
+      properties: Execution properties: train_args, eval_args, custom_config; train_steps and eval_steps, which
+        come before the numbers of steps in the former.
 
     Raises:
       InputError: When an artifact lacks the split, the file or the property that is asked of it.
@@ -77,8 +78,8 @@ def fn_args_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Ma
     fn_args = FnArgs(
         train_files=_patterns(examples, train_args.splits or ["train"]),
         eval_files=_patterns(examples, eval_args.splits or ["eval"]),
-        train_steps=train_args.num_steps or None,
-        eval_steps=eval_args.num_steps or None,
+        train_steps=_steps(properties, "train_steps", train_args.num_steps),
+        eval_steps=_steps(properties, "eval_steps", eval_args.num_steps),
         schema_path=_only_file(inputs, "schema"),
         transform_graph_path=_only(inputs, "transform_graph").uri if inputs.get("transform_graph") else None,
         serving_model_dir=os.path.join(model_dir, SERVING_DIRS[0]),
@@ -128,6 +129,20 @@ def _steps_and_splits(properties: Mapping[str, Any], key: str, message: Any) -> 
     except (json_format.ParseError, TypeError) as error:  # TypeError: a bare number, before protobuf 4
         example = '{"splits": ["train"], "num_steps": 100}'
         raise InputError(f"{key}={value!r} is not a JSON object such as {example}: {error}") from error
+
+
+def _steps(properties: Mapping[str, Any], key: str, otherwise: int) -> int | None:
+    """Returns a number of steps; None when the module is to decide."""
+    value = properties.get(key)
+    if value is None or value == "":
+        return otherwise or None
+    try:
+        steps = float(value)  # Kubeflow writes every number as one with a fraction
+        if steps < 0 or not steps.is_integer():
+            raise ValueError
+    except (TypeError, ValueError):
+        raise InputError(f"{key}={value!r}: give a whole number of steps; 0 leaves it to the module.") from None
+    return int(steps) or None
 
 
 def _patterns(examples: Sequence[Artifact], splits: Sequence[str]) -> list[str]:

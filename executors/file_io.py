@@ -19,6 +19,11 @@ def is_remote(path: str) -> bool:
     return "://" in path
 
 
+def whole(path: str) -> str:
+    """Returns a path that means the same in any working folder; one with a scheme as it is."""
+    return path if is_remote(path) else os.path.abspath(path)
+
+
 def file_system(path: str) -> Any:
     """Returns TFX's file-system class for a path (see `tfx.dsl.io.filesystem.Filesystem`)."""
     if is_remote(path):

@@ -16,11 +16,11 @@ import posixpath
 import sys
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..executors import file_io
 from ..executors.errors import InputError, TrainerError
-from ..executors.module_source import ModuleSource, find_source, imports_in, is_below
+from ..executors.module_source import ARCHIVE_ENDINGS, ModuleSource, find_source, imports_in, is_below
 
 _HASH_CHARACTERS = 16
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the first day that a zip file knows: the same files give the same archive
@@ -61,6 +61,31 @@ class CodeArchive:
         except Exception as error:  # TensorFlow's, of a remote file system, share no base class with OSError
             raise InputError(f"--code-root {root}: cannot write there ({type(error).__name__}: {error}).") from error
         return self.reference(root)
+
+
+def place_of(reference: str) -> str | None:
+    """Returns the file or archive that a module's reference names; None for a name such as `package.module`."""
+    archived = reference.lower().endswith(ARCHIVE_ENDINGS)
+    place = reference.rpartition("@")[2] if archived else reference
+    return place if archived or "/" in place or place.endswith(".py") else None
+
+
+def archive_of(source: ModuleSource, is_there: Callable[[str], bool]) -> CodeArchive | None:
+    """Returns a module for machines elsewhere; None when they have it already.
+
+    Args:
+      source: The module.
+      is_there: Says whether a path means the same on them.
+
+    Raises:
+      InputError: When it cannot be packed.
+    """
+    place = place_of(source.reference)
+    if place is None or is_there(place):
+        return None
+    if place != source.reference:  # an archive that lies here
+        return CodeArchive(source.reference.rpartition("@")[0], file_io.read_bytes(place))
+    return pack(source)
 
 
 def pack(source: ModuleSource, top: str = "") -> CodeArchive:

@@ -12,14 +12,30 @@ from tfx.proto import example_gen_pb2
 from ..executors import file_io
 from ..executors.errors import InputError
 
+AUTO = "auto"
+_PATTERNS = {
+    "csv": {"single_split": "*.csv"},
+    "tfrecord": {"single_split": "*"},
+    "splits": {"train": "train/*", "eval": "eval/*"},
+}
+FORMATS = (AUTO, *_PATTERNS)
 
-def example_gen_for(data: str) -> BaseNode:
+
+def example_gen_for(data: str, data_format: str = AUTO) -> BaseNode:
     """Returns the ExampleGen for what lies in a folder (or for one file).
+
+    Args:
+      data: The folder or file.
+      data_format: "csv" for a folder of CSV files, "tfrecord" for one of TFRecord files, "splits" for folders `train`
+        and `eval` of those; then nobody looks. "auto" looks.
 
     Raises:
       InputError: When there is no such folder, or nothing in it that can be read.
     """
-    data = os.path.abspath(data) if not file_io.is_remote(data) else data
+    data = file_io.whole(data)
+    if data_format != AUTO:
+        kind = CsvExampleGen if data_format == "csv" else ImportExampleGen
+        return kind(input_base=data, input_config=_splits(_PATTERNS[data_format]))
     if not file_io.exists(data):
         raise InputError(f"--data {data} does not exist.")
     folder, names = (
@@ -31,7 +47,7 @@ def example_gen_for(data: str) -> BaseNode:
         pattern = csv[0] if len(csv) == 1 else "*.csv"
         return CsvExampleGen(input_base=folder, input_config=_splits({"single_split": pattern}))
     if {"train", "eval"} <= set(files):
-        return ImportExampleGen(input_base=folder, input_config=_splits({"train": "train/*", "eval": "eval/*"}))
+        return ImportExampleGen(input_base=folder, input_config=_splits(_PATTERNS["splits"]))
     records = [name for name in files if not file_io.isdir(os.path.join(folder, name))]
     if not records:
         raise InputError(f"--data {data} holds no CSV file, no TFRecord file, and no folders train/ and eval/.")

@@ -1,0 +1,70 @@
+"""Flags of the commands that make a pipeline: `PipelineOptions`, wherever it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_FLAGS = (
+    click.option("--data", required=True, metavar="DIR", help="CSV files, or TFRecord files of tf.Examples."),
+    click.option("--module-file", required=True, metavar="FILE", help="The training module."),
+    click.option("--pipeline-root", default="pipeline", show_default=True, metavar="DIR", help="Where all outputs go."),
+    click.option("--pipeline-name", "name", default="", help="Default: the module's name."),
+    click.option("--train-steps", type=click.IntRange(0), default=0, help="Default: the module decides."),
+    click.option("--eval-steps", type=click.IntRange(0), default=0, help="Default: the module decides."),
+    click.option("--label", default="", help="The label's feature name, raw or transformed; needed to evaluate."),
+    click.option(
+        "--task",
+        type=click.Choice(["auto", "binary", "multiclass", "regression"]),
+        default="auto",
+        show_default=True,
+        help="Which metrics to evaluate; auto reads it off the module's loss.",
+    ),
+    click.option(
+        "--slice-by",
+        multiple=True,
+        metavar="FEATURE",
+        help="Evaluate for each value of a raw feature; may be repeated.",
+    ),
+    click.option("--eval-config", default="", metavar="FILE", help="A tfma.EvalConfig in JSON, instead of --label."),
+    click.option("--schema", default="", metavar="FILE", help="A Schema to use instead of an inferred one."),
+    click.option(
+        "--push-to", default="", metavar="DIR", help="Where the model is pushed (default: serving/ in the root)."
+    ),
+    click.option(
+        "--warm-start", is_flag=True, help="Give the model that is compared with to the module as fn_args.base_model."
+    ),
+    click.option(
+        "--baseline-model",
+        default="",
+        metavar="DIR",
+        help="A Model artifact to compare with (default: the last blessed).",
+    ),
+    click.option("--cache/--no-cache", default=True, show_default=True, help="Take unchanged steps from earlier runs."),
+    click.option(
+        "--beam-arg", "beam_args", multiple=True, metavar="ARG", help="An argument for Beam; may be repeated."
+    ),
+)
+
+
+def pipeline_flags(command: Command) -> Command:
+    """Adds the flags."""
+    for flag in (training_flags, custom_config_flag, *reversed(_FLAGS)):
+        command = flag(command)
+    return command
+
+
+def pipeline_options(flags: dict[str, Any]) -> dict[str, Any]:
+    """Returns a command's keyword arguments as those of `PipelineOptions`; modules are found in this folder, too."""
+    sys.path.insert(0, os.getcwd())
+    training = options_from(flags)
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in flags.items()}
+    return {**values, "custom_config": parse_custom_config(values["custom_config"]), "training": training}

@@ -1,0 +1,182 @@
+"""The steps of a pipeline, whoever runs them: from data to a pushed, evaluated model.
+
+    nodes = steps_of(options, source, example_gen)
+
+ExampleGen, StatisticsGen, SchemaGen, ExampleValidator, Transform (when the module has a `preprocessing_fn`), Trainer,
+Evaluator (when the label is known) and Pusher.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from tfx.components import (
+    Evaluator,
+    ExampleValidator,
+    Pusher,
+    SchemaGen,
+    StatisticsGen,
+)
+from tfx.components.schema_gen.import_schema_gen.component import ImportSchemaGen
+from tfx.dsl.components.base.base_node import BaseNode
+from tfx.dsl.components.common.importer import Importer
+from tfx.dsl.components.common.resolver import Resolver
+from tfx.dsl.input_resolution.strategies.latest_blessed_model_strategy import LatestBlessedModelStrategy
+from tfx.proto import pusher_pb2, trainer_pb2
+from tfx.types import Channel
+from tfx.types.standard_artifacts import Model, ModelBlessing
+
+from ..components.trainer import Trainer
+from ..components.transform import Transform
+from ..executors import file_io
+from ..executors.errors import InputError, did_you_mean
+from ..executors.module_source import ModuleSource, defines
+from ..executors.schema_file import read_schema
+from . import evaluation
+from .estimator_predictions import predictions_of
+from .pipeline_options import PipelineOptions
+from .raw_features import raw_feature_names
+
+# For workers elsewhere TFX packs all of itself, once for every component: seconds, and 50 MB that are left behind. Not
+# so when these have an image with TFX in it; here the workers are this process, and Beam takes no image.
+_NO_PACKING = "--sdk_container_image=none"
+_BEAM_ARGS = ("--direct_running_mode=in_memory", "--direct_num_workers=1")
+
+
+def beam_args_of(options: PipelineOptions) -> list[str]:
+    """Returns the arguments for Beam: the user's, or those for one process."""
+    return [*_BEAM_ARGS, *(options.beam_args or [_NO_PACKING])]
+
+
+def steps_of(
+    options: PipelineOptions,
+    source: ModuleSource,
+    example_gen: BaseNode,
+    *,
+    remembers_models: bool = True,
+    reads_files: bool = True,
+) -> list[BaseNode]:
+    """Builds the steps without running them.
+
+    Args:
+      options: What to run.
+      source: The training module.
+      example_gen: The first step.
+      remembers_models: Whether whoever runs them can be asked which model was blessed last.
+      reads_files: Whether the data and the schema can be looked at from here.
+
+    Raises:
+      InputError: When the options do not fit each other or the module.
+    """
+    examples = example_gen.outputs["examples"]
+    statistics_gen = StatisticsGen(examples=examples)
+    statistics = statistics_gen.outputs["statistics"]
+    schema_gen = _schema_gen(options.schema, statistics, reads_files)
+    schema = schema_gen.outputs["schema"]
+    nodes = [
+        example_gen,
+        statistics_gen,
+        schema_gen,
+        ExampleValidator(statistics=statistics, schema=schema),
+    ]
+    trainer_inputs: dict[str, Any] = {"examples": examples, "schema": schema, "statistics": statistics}
+    if defines(source.path, "preprocessing_fn"):
+        transform = Transform(
+            options.module_file, examples=examples, schema=schema, custom_config=options.custom_config
+        )
+        nodes.append(transform)
+        trainer_inputs["examples"] = transform.outputs["transformed_examples"]
+        trainer_inputs["transform_graph"] = transform.outputs["transform_graph"]
+    config = _eval_config(options, source, reads_files)
+    baseline = None
+    if config is not None or options.warm_start:
+        baseline = _baseline(options, nodes, remembers_models=remembers_models)
+    if options.warm_start:
+        trainer_inputs["base_model"] = baseline
+    trainer = Trainer(
+        module_file=options.module_file,
+        train_args=trainer_pb2.TrainArgs(num_steps=options.train_steps),
+        eval_args=trainer_pb2.EvalArgs(num_steps=options.eval_steps),
+        custom_config=options.custom_config,
+        **trainer_inputs,
+        **dataclasses.asdict(options.training),
+    )
+    nodes.append(trainer)
+    model, blessing = trainer.outputs["model"], None
+    if config is not None:
+        evaluator = Evaluator(examples=examples, model=model, baseline_model=baseline, eval_config=config)
+        nodes.append(evaluator)
+        blessing = evaluator.outputs["blessing"]
+    destination = pusher_pb2.PushDestination(
+        filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=_pushed_to(options))
+    )
+    nodes.append(Pusher(model=model, model_blessing=blessing, push_destination=destination))
+    return nodes
+
+
+def _pushed_to(options: PipelineOptions) -> str:
+    return file_io.whole(options.push_to or os.path.join(options.pipeline_root, "serving"))
+
+
+def _baseline(options: PipelineOptions, nodes: list[BaseNode], *, remembers_models: bool) -> Channel | None:
+    """Adds the step that finds the model to compare with and to start from, and returns its output."""
+    if options.baseline_model:
+        node: BaseNode = Importer(source_uri=file_io.whole(options.baseline_model), artifact_type=Model).with_id(
+            "baseline_model"
+        )
+        nodes.append(node)
+        return node.outputs["result"]
+    if not remembers_models:
+        return None
+    node = Resolver(
+        strategy_class=LatestBlessedModelStrategy,
+        model=Channel(type=Model),
+        model_blessing=Channel(type=ModelBlessing),
+    ).with_id("latest_blessed_model_resolver")
+    nodes.append(node)
+    return node.outputs["model"]
+
+
+def _schema_gen(schema: str, statistics: Any, reads_files: bool) -> BaseNode:
+    if not schema:
+        return SchemaGen(statistics=statistics, infer_feature_shape=True)
+    if reads_files:
+        read_schema(schema)
+    return ImportSchemaGen(schema_file=file_io.whole(schema))
+
+
+def _eval_config(options: PipelineOptions, source: ModuleSource, reads_files: bool) -> Any:
+    if options.eval_config:
+        return evaluation.read_eval_config(options.eval_config)
+    if not options.label:
+        return None
+    estimator = predictions_of(source.files)
+    if reads_files and estimator is not None and not estimator.labelled:
+        _require_raw_label(options)
+    task = options.task
+    if task == "auto":
+        task = estimator.task if estimator and estimator.task != "unknown" else evaluation.task_of(source.files)
+    return evaluation.eval_config(
+        options.label,
+        task,
+        transform_features=evaluation.exports_transform_signature(source.files),
+        estimator=estimator,
+        slice_by=options.slice_by,
+    )
+
+
+def _require_raw_label(options: PipelineOptions) -> None:
+    """Makes sure that the label can be had: an Estimator's serving model has no signature for transformed features.
+
+    Raises:
+      InputError: When the raw examples do not have it.
+    """
+    names = raw_feature_names(options.data)
+    if names and options.label not in names:
+        raise InputError(
+            f"--label {options.label}: the examples in {options.data} have no such feature."
+            f"{did_you_mean(options.label, names)} For a label that only Transform makes, the Estimator's module must "
+            "come with an eval_input_receiver_fn (see module_files/taxi_estimator.py)."
+        )
