@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
 VENV ?= .venv
-export VENV LANE
+export VENV LANE IMAGE VARIANT
 # Where it is set, every import of TensorFlow takes about three times as long.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -31,10 +31,10 @@ LINKED := build/linked
 # tests, the quick ones. A process that crashes is not replaced: xdist 3.8 would wait for ever for the new one's tests.
 PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
-.PHONY: help setup demo test test-fast test-legacy bench bench-gpu lint style types lock wheel clean
+.PHONY: help setup demo test test-fast test-legacy bench bench-gpu lint style types lock wheel image check-image clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 setup: ## Make .venv from the lock, or bring it up to date
 	@scripts/bootstrap.sh
@@ -78,6 +78,12 @@ wheel: setup ## Build the sdist and the wheel into dist/
 	$(PYTHON) -m build --quiet --no-isolation
 	@rm -rf *.egg-info
 	@ls dist/*
+
+image: ## Build the container image (IMAGE=registry/name:tag, VARIANT=gpu)
+	@scripts/build-image.sh $(IMAGE_ARGS)
+
+check-image: ## Make and try the image's content without a container engine, as root (KEEP=1 for the next time)
+	@scripts/check-image.sh
 
 clean: ## Remove what was built, but not .venv
 	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -24,3 +24,22 @@ compile py312 3.12 2_40 overrides --extra dev --extra estimator --extra kfp --ex
 compile py313 3.13 2_40 overrides --extra dev --extra estimator --extra kfp --extra ray "$@"
 # Without kfp: from 2.14 on it wants a newer protobuf than TFX 1.15.1 has.
 compile legacy-py310 3.10 2_28 overrides-legacy --extra dev --extra ray "$@"
+
+# The container image has the versions that the lane py313 is tested with.
+compile image 3.13 2_40 overrides --constraint requirements/py313.txt \
+    --extra estimator --extra kfp --extra kuberay --extra maxcompute "$@"
+
+# What TensorFlow's CUDA libraries add to it: of a lock with them, the blocks that the image's does not have.
+echo requirements/image-cuda.txt
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+cat requirements/image.txt requirements/image-cuda.txt >"$work/all.txt" 2>/dev/null || true
+sed 's/^tensorflow==/tensorflow[and-cuda]==/' requirements/overrides.txt >"$work/overrides.txt"
+"$uv" pip compile setup.cfg --quiet --no-config --no-emit-index-url --generate-hashes --no-annotate \
+    --python-version 3.13 --python-platform x86_64-manylinux_2_40 --override "$work/overrides.txt" \
+    --constraint requirements/image.txt --output-file "$work/all.txt" \
+    --extra estimator --extra kfp --extra kuberay --extra maxcompute "$@"
+awk 'NR == FNR { if (/^[^ #]/) locked[$1]; next }
+    FNR <= 2 { print; next }
+    /^[^ #]/ { wanted = !($1 in locked) }
+    wanted' requirements/image.txt "$work/all.txt" >requirements/image-cuda.txt

@@ -1,0 +1,63 @@
+# Generic Trainer, ready to run: `generic-trainer`, TFX's and Kubeflow's container commands, and Ray for KubeRay.
+#
+#   make image IMAGE=registry/generic-trainer:1                  TensorFlow runs on the processor
+#   make image IMAGE=registry/generic-trainer:1-gpu VARIANT=gpu  with TensorFlow's CUDA libraries; the host has the driver
+#
+# With modules, packages and Debian packages of your own:
+#
+#   FROM registry/generic-trainer:1
+#   USER root
+#   RUN apt-get update && apt-get install --yes --no-install-recommends git && rm -rf /var/lib/apt/lists/*
+#   RUN pip install --no-cache-dir pandas-gbq
+#   USER 1000
+#   COPY project /home/trainer/project
+#   ENV PYTHONPATH=/home/trainer
+#
+# pip keeps to the versions that are here (PIP_CONSTRAINT); it says so when a package wants others. The module is then
+# `generic-trainer train project.taxi …` or, in a pipeline, run_fn="project.taxi.run_fn".
+#
+# Debian's own Python and not the image `python`: it is the system that scripts/check-image.sh can make without a
+# container engine, and Debian's updates keep interpreter and libraries together. Debian 13, because ml-metadata and
+# tensorflow-data-validation for Python 3.12 and later need glibc 2.39.
+ARG BASE=debian:trixie-slim
+
+FROM ${BASE} AS build
+WORKDIR /src
+COPY scripts/install-image.sh scripts/
+RUN scripts/install-image.sh compiler
+COPY requirements/image.txt requirements/image-cuda.txt requirements/
+ARG VARIANT=cpu
+# A company's package index and certificates come as secrets (scripts/build-image.sh), and stay out of the layers.
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
+    --mount=type=secret,id=certificates,target=/etc/ssl/certs/ca-certificates.crt \
+    --mount=type=cache,target=/root/.cache/pip \
+    scripts/install-image.sh dependencies "$VARIANT"
+COPY . .
+RUN scripts/install-image.sh project
+
+FROM ${BASE}
+RUN --mount=type=bind,source=scripts/install-image.sh,target=/src/scripts/install-image.sh \
+    /src/scripts/install-image.sh runtime
+COPY --from=build /opt/generic-trainer /opt/generic-trainer
+
+# Output comes line by line. A platform with GPUs is asked for what TensorFlow uses of the driver.
+ENV PATH=/opt/generic-trainer/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+ENV PIP_CONSTRAINT=/opt/generic-trainer/constraints.txt
+ENV PYTHONUNBUFFERED=1
+ENV NVIDIA_VISIBLE_DEVICES=all
+ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
+
+# By its number: Kubernetes' runAsNonRoot does not look a name up.
+USER 1000
+WORKDIR /home/trainer
+
+ARG VERSION=""
+ARG REVISION=""
+LABEL org.opencontainers.image.title="Generic Trainer" \
+    org.opencontainers.image.description="One TFX-style trainer step for every TensorFlow training module." \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.version="${VERSION}" \
+    org.opencontainers.image.revision="${REVISION}"
+
+# No entry point: Kubeflow, KubeRay and Vertex AI bring the whole command.
+CMD ["generic-trainer", "--help"]
