@@ -76,7 +76,8 @@ def run(invocation: Mapping[str, Any]) -> None:
         if not record.check:
             logging.info("This task of a cluster has done its part; the chief publishes the model.")
             return
-        _publish_eval_model(fn_args.eval_model_dir, places)
+        if file_io.isdir(fn_args.eval_model_dir):
+            _keep_eval_model(fn_args.eval_model_dir, outputs, places)
         _describe(outputs, places, fn_args.serving_model_dir, record)
         file_io.write_text(places[METRICS], json.dumps(record.metrics, indent=2) + "\n")
         write_output(output_file, outputs)
@@ -110,12 +111,12 @@ def _checkpoint_root(parameters: StepParameters, uri: str, place: str, scratch: 
     return os.path.join(scratch, "checkpoints")
 
 
-def _publish_eval_model(folder: str, places: Mapping[str, str]) -> None:
-    """Puts an Estimator's EvalSavedModel among what is kept: beside the model it is part of no artifact."""
-    if file_io.isdir(folder):
-        target = os.path.join(places[TENSORBOARD], _EVAL_MODEL)
-        file_io.rmtree(target)
-        file_io.move(folder, target)
+def _keep_eval_model(folder: str, outputs: Mapping[str, Sequence[StepArtifact]], places: Mapping[str, str]) -> None:
+    """Puts an Estimator's EvalSavedModel into the folder for TensorBoard: beside the model it is in no artifact."""
+    target = os.path.join(places[TENSORBOARD], _EVAL_MODEL)
+    file_io.rmtree(target)
+    file_io.move(folder, target)
+    outputs[MODEL][0].metadata["eval_saved_model"] = os.path.join(outputs[TENSORBOARD][0].uri, _EVAL_MODEL)
 
 
 def _describe(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pathlib
 import shutil
@@ -33,8 +34,24 @@ KILLED_ONCE = """
             os.kill(os.getpid(), signal.SIGKILL)
         model = tf.Module()
         model.serve = tf.function(lambda x: {"y": x}, input_signature=[tf.TensorSpec([None], tf.float32)])
-        tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
+        for folder in (fn_args.serving_model_dir, fn_args.eval_model_dir):
+            tf.saved_model.save(model, folder, signatures=model.serve)
         pathlib.Path(fn_args.custom_config["notes"]).write_text(saved.read_text())
+"""
+# Waits until somebody has heard how far it is.
+REPORTING = """
+    import pathlib, time
+    import tensorflow as tf
+    from generic_trainer import report_progress
+
+    def run_fn(fn_args):
+        report_progress(0)
+        report_progress(1240)
+        while not pathlib.Path(fn_args.custom_config["heard"]).exists():
+            time.sleep(0.05)
+        model = tf.Module()
+        model.serve = tf.function(lambda x: {"y": x}, input_signature=[tf.TensorSpec([None], tf.float32)])
+        tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
 """
 RUN = "0123abcd-0000-0000-0000-00000000000"
 OUTPUTS = ("model", "metrics", "report", "tensorboard")
@@ -253,18 +270,54 @@ def test_the_next_run_goes_on_from_the_checkpoint(
     if given:
         parameters["checkpoint_root"] = str(tmp_path / "volume")
 
-    def run(number: int) -> None:
+    def run(number: int) -> pathlib.Path:
         folder = tmp_path / "root" / "iris" / f"{RUN}{number}" / "trainer" / f"{RUN}{9 - number}"
         kubeflow_component_step.run(invocation(folder, **parameters))
+        return folder
 
     with pytest.raises(TrainingProcessError, match="SIGKILL"):
         run(1)
     root = tmp_path / "volume" if given else tmp_path / "root" / "iris" / checkpoint_folders.ROOT / "trainer"
     [key] = os.listdir(root)
     assert (root / key / "step").read_text() == "20"
-    run(2)
+    folder = run(2)
     assert (tmp_path / "notes").read_text() == "20"
     assert not root.exists()
+
+    assert sorted(os.listdir(folder)) == ["executor_output.json", *sorted(OUTPUTS)]  # Kubeflow takes these alone
+    [model] = json.loads((folder / "executor_output.json").read_text())["artifacts"]["model"]["artifacts"]
+    assert model["metadata"]["eval_saved_model"] == f"{folder}/tensorboard/eval_model"
+    assert (folder / "tensorboard" / "eval_model" / "saved_model.pb").exists()
+
+
+def test_the_log_tells_how_far_a_long_training_is(
+    iris: Any, module: Callable[..., str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubeflow_component_step, "_TELL_SECONDS", 0.05)
+    heard = tmp_path / "heard"
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.getMessage().startswith("Step 1,240 of 5,000, "):
+                heard.touch()
+
+    listener = Listener()
+    logging.getLogger("absl").addHandler(listener)
+    try:
+        kubeflow_component_step.run(
+            invocation(
+                tmp_path / "run",
+                module=module(REPORTING),
+                train_files=[iris.train],
+                train_steps=5000,
+                custom_config={"heard": str(heard)},
+                timeout=120,
+                skip_checks=["answers"],
+            )
+        )
+    finally:
+        logging.getLogger("absl").removeHandler(listener)
+    assert heard.exists()
 
 
 def test_tfxs_step_takes_examples_without_metadata_and_reports_a_failure(
