@@ -20,6 +20,7 @@ from typing import Any
 
 from absl import logging
 
+from ..version import __version__
 from . import file_io, progress, run_record
 from .cluster import task_from_environment
 from .errors import InputError
@@ -67,6 +68,7 @@ def run(invocation: Mapping[str, Any]) -> None:
         with _page_written(places), tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
             inputs = artifacts_in(invocation.get("inputs", {}))
             parameters, options = read_parameters(invocation.get("inputs", {}).get("parameterValues") or {})
+            logging.info("Generic Trainer %s: training %s.", __version__, parameters.module or "the module_text")
             fn_args = fn_args_for_step(inputs, parameters, places[MODEL], places[TENSORBOARD])
             fn_args.seed = options.seed
             module = _module(parameters, scratch)

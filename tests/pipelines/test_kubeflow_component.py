@@ -351,7 +351,7 @@ def test_every_option_is_an_input_with_type_default_and_description() -> None:
 
 def test_importing_the_component_imports_neither_tensorflow_nor_tfx() -> None:
     program = (
-        "import sys, json; from generic_trainer.pipelines.kubeflow_component import trainer_op;"
+        "import sys, json; from generic_trainer.pipelines.kubeflow import trainer_op;"
         "print(json.dumps(sorted(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
