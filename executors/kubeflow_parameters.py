@@ -125,7 +125,7 @@ def read_parameters(values: Mapping[str, Any]) -> tuple[StepParameters, Training
 
 
 def _checked(name: str, value: Any, kind: type) -> Any:
-    if kind is int and isinstance(value, (int, float)) and not isinstance(value, bool) and value == int(value):
+    if kind is int and isinstance(value, (int, float)) and not isinstance(value, bool) and float(value).is_integer():
         return int(value)
     if kind is list and isinstance(value, list) and all(isinstance(one, str) for one in value):
         return tuple(value)

@@ -24,6 +24,9 @@ TensorFlow Serving, and KServe by it, want a folder named by a number between: `
 Either way the artifact's metadata says where: `saved_model` is the URI of the folder with `saved_model.pb`. Beside it
 stand `framework`, `signatures`, `checks`, `dialect`, `module_fingerprint`, `size_bytes` and each metric, as `eval/auc`.
 
+Data. Kubeflow's launcher copies artifacts to the pod's disk before the step begins; what is large is better read where
+it lies, by `train_files=["gs://bucket/train/*"]`. TensorFlow has a file system for gs://, and none for s3:// or minio://.
+
 Caching. Kubeflow takes a step from its cache when its inputs are the same. The text of `module_text` is an input; of
 `module` it is the name alone, so a file that was edited in place is not noticed. Give what is edited another name
 (`name@archive.zip` with the content's hash in it), or call `train.set_caching_options(False)`.

@@ -163,6 +163,7 @@ def test_a_schema_is_a_file_or_the_only_one_of_a_folder(tmp_path: pathlib.Path) 
         ({"module": "a.py", "train_file": ["x"]}, "Did you mean 'train_files'"),
         ({"module": "a.py", "isolate": False}, "no parameter 'isolate'"),
         ({"module": "a.py", "train_steps": 1.5}, "train_steps=1.5: give a whole number, not float"),
+        ({"module": "a.py", "train_steps": float("inf")}, "train_steps=inf: give a whole number"),
         ({"module": "a.py", "train_steps": True}, "train_steps=True: give a whole number"),
         ({"module": "a.py", "train_steps": -1}, "train_steps=-1: give 0 or more"),
         ({"module": "a.py", "train_files": "x"}, "train_files='x': give a list of texts, not str"),
@@ -242,6 +243,42 @@ def test_artifacts_are_read_and_written_where_the_launcher_copies_them(
         kubeflow_places.writable_place("minio://b/x", "model")
     with pytest.raises(InputError, match=r"output model 'hdfs://b/x': Kubeflow copies outputs of gs, minio only"):
         kubeflow_places.writable_place("hdfs://b/x", "model")
+
+
+def test_a_step_under_kubeflows_launcher_reads_and_writes_its_copies(
+    iris: Any,
+    tiny_module: str,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = tmp_path / "minio"
+    monkeypatch.setattr(kubeflow_places, "MOUNTS", {"minio": str(disk)})
+    shutil.copytree(pathlib.Path(iris.schema).parent, disk / "bucket" / "data")
+    uri = f"minio://bucket/v2/{RUN}1/trainer/{RUN}2"
+    content = invocation(uri, {"examples": "minio://bucket/data"}, module=tiny_module)
+    output_file = tmp_path / "kfp_outputs" / "output_metadata.json"
+    content["outputs"]["outputFile"] = str(output_file)
+    with caplog.at_level(logging.INFO, "absl"):
+        kubeflow_component_step.run(content)
+    copies = disk / uri.removeprefix("minio://")
+    assert sorted(os.listdir(copies)) == sorted(OUTPUTS)
+    assert (copies / "model" / "saved_model.pb").exists()
+    [model] = json.loads(output_file.read_text())["artifacts"]["model"]["artifacts"]
+    assert (model["uri"], model["metadata"]["saved_model"]) == (f"{uri}/model", f"{uri}/model")
+    assert f"Model published to {uri}/model." in caplog.text
+    assert "Checkpoints are kept in this pod alone" in caplog.text
+    assert not list(disk.rglob(checkpoint_folders.ROOT))
+
+
+def test_of_a_cluster_the_chief_alone_writes_the_output_file(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = {"chief": ["localhost:1"], "worker": ["localhost:2"]}
+    for task in ("worker", "chief"):
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": task, "index": 0}}))
+        kubeflow_step.write_output(str(tmp_path / task), {"model": [StepArtifact({"uri": "x"})]})
+    assert os.listdir(tmp_path) == ["chief"]
 
 
 def test_checkpoints_lie_where_they_outlive_the_pod(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
