@@ -28,9 +28,7 @@ RUN scripts/install-image.sh compiler
 COPY requirements/image.txt requirements/image-cuda.txt requirements/
 ARG VARIANT=cpu
 # A company's package index and certificates come as secrets (scripts/build-image.sh), and stay out of the layers.
-RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
-    --mount=type=secret,id=certificates,target=/etc/ssl/certs/ca-certificates.crt \
-    --mount=type=cache,target=/root/.cache/pip \
+RUN --mount=type=secret,id=pip --mount=type=secret,id=certificates --mount=type=cache,target=/root/.cache/pip \
     scripts/install-image.sh dependencies "$VARIANT"
 COPY . .
 RUN scripts/install-image.sh project

@@ -19,8 +19,10 @@ die() {
 engine() {
     if docker info >/dev/null 2>&1; then
         echo docker
-    elif command -v podman || command -v buildah; then
-        :
+    elif command -v podman >/dev/null; then
+        echo podman
+    elif command -v buildah >/dev/null; then
+        echo buildah
     elif command -v docker >/dev/null; then
         die "docker is here, but no engine answers it (docker info tells why). Start one, or install podman." \
             "Without an engine, make check-image makes and tries the image's content."

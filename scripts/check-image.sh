@@ -72,7 +72,7 @@ network() {
         [[ -z "$value" || "$value" == *file:* ]] || echo "PIP_$(tr a-z- A-Z_ <<<"$name")=$value"
     done
     for name in SSL_CERT_FILE PIP_CERT REQUESTS_CA_BUNDLE; do
-        echo "$name=/run/certificates.crt"
+        echo "$name=/run/secrets/certificates"
     done
 }
 
@@ -81,7 +81,7 @@ network() {
 # bound FILE ROOT PATH: the machine's file, seen in a root.
 bound() {
     [[ -f "$1" ]] || return 0
-    mountpoint -q "$2$3" || { [[ -e "$2$3" ]] || touch "$2$3"; mount --bind -o ro "$1" "$2$3"; }
+    mountpoint -q "$2$3" || { mkdir -p "$(dirname "$2$3")" && touch -a "$2$3" && mount --bind -o ro "$1" "$2$3"; }
 }
 
 # As a container engine does it.
@@ -102,7 +102,7 @@ installs() {
     mounted "$root"
     mkdir -p "$WORK/cache" "$WORK/$root/root/.cache"
     mountpoint -q "$WORK/$root/root/.cache" || mount --bind "$WORK/cache" "$WORK/$root/root/.cache"
-    bound "$(certificates)" "$WORK/$root" /run/certificates.crt
+    bound "$(certificates)" "$WORK/$root" /run/secrets/certificates
     bound "$WORK/apt.conf" "$WORK/$root" /etc/apt/apt.conf.d/99-of-the-host
     chroot "$WORK/$root" /usr/bin/env -i --chdir="$([[ -d "$WORK/$root$SOURCES" ]] && echo "$SOURCES" || echo /)" \
         HOME=/root LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "${NETWORK[@]}" "$@"
@@ -207,7 +207,7 @@ make_tests() {
     copy "$WORK/base" "$WORK/tests"
     sources "$WORK/tests$SOURCES"
     installs tests "$STEPS" runtime
-    installs tests sh -c 'apt-get update -qq && apt-get install -qq --yes --no-install-recommends make g++ python3-dev python3-venv >/dev/null'
+    installs tests sh -c 'apt-get update -qq && apt-get install -qq --yes --no-install-recommends make g++ patch python3-dev python3-venv >/dev/null'
 }
 
 run_tests() {
@@ -216,7 +216,7 @@ run_tests() {
     git archive "$REF" | tar -x -C "$WORK/tests$SOURCES"
     chroot "$WORK/tests" chown -R 1000:1000 "$SOURCES"
     mounted tests
-    bound "$(certificates)" "$WORK/tests" /run/certificates.crt
+    bound "$(certificates)" "$WORK/tests" /run/secrets/certificates
     mkdir -p "$WORK/tests$HOME_IN_IMAGE/.cache"
     chown 1000:1000 "$WORK/tests$HOME_IN_IMAGE/.cache"
     local user=(chroot --userspec=1000:1000 --groups='' "$WORK/tests" /usr/bin/env -i --chdir="$SOURCES" HOME="$HOME_IN_IMAGE"

@@ -16,6 +16,9 @@ USER_ID=1000
 unset PYTHONDONTWRITEBYTECODE
 export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 umask 022
+# Where engines put the secrets of a build: a package index and certificates.
+[[ ! -f /run/secrets/pip ]] || export PIP_CONFIG_FILE=/run/secrets/pip
+[[ ! -f /run/secrets/certificates ]] || export PIP_CERT=/run/secrets/certificates
 
 die() {
     echo "error: $*" >&2
