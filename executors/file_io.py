@@ -7,11 +7,15 @@ that, so it goes to TFX's own local plug-in, which is plain Python.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import posixpath
 import shutil
 from collections.abc import Iterator
 from typing import Any
+
+# EMFILE is gcsfuse's: "too many objects to be renamed".
+_NO_RENAME = (errno.EXDEV, errno.EMFILE, errno.ENOSYS, errno.ENOTSUP)
 
 
 def is_remote(path: str) -> bool:
@@ -118,11 +122,14 @@ def files_below(folder: str) -> Iterator[str]:
 
 
 def copytree(source: str, target: str) -> None:
-    """Copies a folder; to an object store with `saved_model.pb`, the file that readers look for, last."""
-    if not is_remote(source) and not is_remote(target):
-        shutil.copytree(source, target)
-        return
+    """Copies a folder, with `saved_model.pb`, the file that readers look for, last."""
     last = "saved_model.pb"
+    if not is_remote(source) and not is_remote(target):
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns(last))
+        for name in files_below(source):
+            if os.path.basename(name) == last:
+                shutil.copy2(os.path.join(source, name), os.path.join(target, name))
+        return
     for name in sorted(files_below(source), key=lambda name: (os.path.basename(name) == last, name)):
         destination = posixpath.join(target, name)
         makedirs(parent(destination))
@@ -132,12 +139,18 @@ def copytree(source: str, target: str) -> None:
 def move(source: str, target: str) -> None:
     """Moves a folder so that nothing at `target` looks complete before it is.
 
-    On a local disk that is one rename. On an object store a rename is a copy of file after file.
+    On a local disk that is one rename. On an object store a rename is a copy of file after file; a mounted one renames
+    no folders, nor does a disk to another one.
     """
     makedirs(parent(target))
     if not is_remote(target):
-        os.rename(source, target)
-        return
+        try:
+            os.rename(source, target)
+        except OSError as error:
+            if error.errno not in _NO_RENAME:
+                raise
+        else:
+            return
     copytree(source, target)
     rmtree(source)
 

@@ -222,6 +222,8 @@ class _Run:
                 storage=theirs.model_run_dir,
             )
             self.record.cluster = result["cluster"]
+            if "raised" in result:
+                raise result["raised"]
         elif self.options.isolate:
             result = child_process.run(
                 _WORKER,

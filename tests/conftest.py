@@ -156,6 +156,22 @@ def command() -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
+@pytest.fixture(scope="session")
+def signalled() -> Callable[[list[str], str, signal.Signals], tuple[str, int]]:
+    """Sends `generic-trainer` a signal when it has printed a line with a text; returns that line and the exit code."""
+
+    def run(arguments: list[str], text: str, number: signal.Signals) -> tuple[str, int]:
+        line = [sys.executable, "-m", "generic_trainer.cli.main", *arguments]
+        with subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
+            assert running.stderr is not None
+            said = next(row for row in running.stderr if text in row)
+            running.send_signal(number)
+            running.stderr.read()
+        return said, running.returncode
+
+    return run
+
+
 def _of_the_users() -> list[str]:
     return [entry for entry in sys.path if "site-packages" not in entry]  # packages add parts of their own
 

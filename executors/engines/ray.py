@@ -30,7 +30,7 @@ from ..module_parcel import pack
 from ..module_source import ModuleSource
 from ..options import TrainingOptions
 from ..preemption import Preempted, asked, heeded
-from ..raised_errors import rebuild
+from ..raised_errors import RemoteTraceback, describe, rebuild
 from . import child_process
 
 LOCAL_CLUSTER = "local"
@@ -75,13 +75,13 @@ def run(
 
     Returns:
       The chief's result, with `cluster`: how many workers took part in each try, what failed, and what `Pace.summary`
-      tells of the whole.
+      tells of the whole. Where the run failed, `cluster` and `raised`: what the module raised, or a
+      TrainingProcessError when workers died more often than `max_failures`.
 
     Raises:
       InputError: When Ray is not installed, its cluster does not answer, or has no room for the workers.
-      TrainingProcessError: When workers died more often than `max_failures`.
+      ProcessDiedError: When the run is lost with the process that drives it, or with the actor that keeps account.
       Preempted: When SIGTERM has come, and the workers have ended by it.
-      Exception: What the module raised.
     """
     if importlib.util.find_spec("ray") is None:
         raise InputError("engine='ray' needs Ray, which is not installed: pip install 'generic-trainer[ray]'.")
@@ -101,11 +101,12 @@ def run(
     kept_by_ray = os.path.join(storage, _RUN)
     file_io.rmtree(kept_by_ray)  # of a driver that was killed
     try:
-        return child_process.run(
+        result = child_process.run(
             __name__, order, environment=variables, timeout=options.timeout, what="training on the Ray cluster"
         )
     finally:
         file_io.rmtree(kept_by_ray)
+    return {**result, "raised": rebuild(result["raised"])} if "raised" in result else result
 
 
 def execute(order: dict[str, Any]) -> dict[str, Any]:
@@ -210,23 +211,26 @@ def _lines_shown(board: Any) -> Iterator[None]:
 
 
 def _outcome(summary: dict[str, Any], failed: Exception | None) -> dict[str, Any]:
-    """Returns the chief's result, or raises what ended the run."""
-    if summary["verdict"]:
-        raise rebuild(summary["verdict"])
+    """Returns the chief's result and what became of the cluster; where the run failed, what ended it, described."""
     tries, failures = summary["tries"], summary["failures"]
-    if failed is not None:
-        if failures:
-            last = failures[-1]
-            error = rebuild(last["error"])
-            raise TrainingProcessError(
-                f"Training was given up after {len(tries)} tries; the last one ended when {last['task']} raised "
-                f"{type(error).__name__}: {error}"
-            ) from error
-        raise ProcessDiedError(f"Training was given up after {len(tries)} tries: {failed}")
-    for failure in failures:
-        logging.warning("%s had failed and training went on: %s", failure["task"], failure["error"]["message"])
     told = [f"{one['task']}: {one['error']['message']}" for one in failures]
-    return {**summary["result"], "cluster": {"workers": tries, "failures": told, **summary["pace"]}}
+    cluster = {"workers": tries, "failures": told, **summary["pace"]}
+    if summary["verdict"]:
+        return {"raised": summary["verdict"], "cluster": cluster}
+    if failed is None:
+        for failure in failures:
+            logging.warning("%s had failed and training went on: %s", failure["task"], failure["error"]["message"])
+        return {**summary["result"], "cluster": cluster}
+    given_up = f"Training was given up after {len(tries)} tries"
+    if not failures:
+        return {"raised": describe(ProcessDiedError(f"{given_up}: {failed}")), "cluster": cluster}
+    last = failures[-1]
+    error = rebuild(last["error"])
+    raised = TrainingProcessError(
+        f"{given_up}; the last one ended when {last['task']} raised {type(error).__name__}: {error}"
+    )
+    raised.__cause__ = RemoteTraceback(last["error"]["traceback"])
+    return {"raised": describe(raised), "cluster": cluster}
 
 
 def _with_whole_paths(fn_args: dict[str, Any]) -> dict[str, Any]:
@@ -237,7 +241,7 @@ def _with_whole_paths(fn_args: dict[str, Any]) -> dict[str, Any]:
 def _whole(value: Any) -> Any:
     if isinstance(value, list):
         return [_whole(one) for one in value]
-    return os.path.abspath(value) if isinstance(value, str) and value and "://" not in value else value
+    return file_io.whole(value) if isinstance(value, str) and value else value
 
 
 def resources_per_worker(options: TrainingOptions) -> dict[str, float]:

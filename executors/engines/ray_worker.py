@@ -48,11 +48,13 @@ class Board:
 
     def begin(self, name: str, size: int) -> bool:
         """Notes that a worker begins, in a try that has its own name; returns whether there is anything left to do."""
+        if self._verdict is not None or self._is_stopped:
+            return False  # Ray Train starts them again all the same
         if name != self._name:
             self._name, self._finished = name, {}
             self._tries.append(size - self._parameter_servers)
             self._pace.begin(name, self._tries[-1])
-        return self._verdict is None and not self._is_stopped
+        return True
 
     def finish(self, rank: int, what: str, result: dict[str, Any] | None) -> None:
         """Notes that a worker has done its part; the chief with a result."""

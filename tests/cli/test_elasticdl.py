@@ -7,13 +7,13 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
+Signalled = Callable[[list[str], str, signal.Signals], tuple[str, int]]
 MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "module_files"
 COLUMNS = ["sepal.length", "sepal.width", "petal.length", "petal.width", "variety"]
 READER = f"columns={COLUMNS}; sep=','"
@@ -506,26 +506,17 @@ def test_parameter_servers_need_a_chief_a_worker_and_a_model_made_for_them(tmp_p
 
 @pytest.mark.slow
 def test_sigterm_saves_and_ends_so_that_it_is_run_again(
-    zoo: pathlib.Path, iris_csv: str, tmp_path: pathlib.Path
+    signalled: Signalled, zoo: pathlib.Path, iris_csv: str, tmp_path: pathlib.Path
 ) -> None:
-    line = [sys.executable, "-m", "generic_trainer.cli.main", "elasticdl", "train", f"--model_zoo={zoo}"]
-    line += ["--model_def=odps_iris_dnn_model.odps_iris_dnn_model.custom_model", f"--data_reader_params={READER}"]
+    line = ["elasticdl", "train", f"--model_zoo={zoo}", f"--data_reader_params={READER}"]
+    line += ["--model_def=odps_iris_dnn_model.odps_iris_dnn_model.custom_model"]
     line += [f"--training_data={iris_csv}", "--num_epochs=0", "--max_step=10000000", f"--output={tmp_path / 'out'}"]
 
-    def until(text: str, number: signal.Signals) -> tuple[str, int]:
-        """Sends a signal when the command has printed a line with a text; returns that line and the exit code."""
-        with subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
-            assert running.stderr is not None
-            said = next(row for row in running.stderr if text in row)
-            running.send_signal(number)
-            running.stderr.read()
-        return said, running.returncode
-
-    _, code = until("Step 200: train", signal.SIGTERM)
+    _, code = signalled(line, "Step 200: train", signal.SIGTERM)
     assert code == 143
     [saved] = (tmp_path / "out_run" / "checkpoints").glob("*.index")
     step = int(saved.stem.removeprefix("version-"))
     assert step >= 200
-    said, _ = until("Resuming from", signal.SIGKILL)
+    said, _ = signalled(line, "Resuming from", signal.SIGKILL)
     assert f"version-{step}, at step {step}." in said
     assert not (tmp_path / "out").exists()

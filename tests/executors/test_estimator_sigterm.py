@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import pathlib
 import signal
-import subprocess
-import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+Signalled = Callable[[list[str], str, signal.Signals], tuple[str, int]]
 pytestmark = [pytest.mark.legacy, pytest.mark.slow]
 MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "module_files"
 
 
-def test_sigterm_saves_and_ends_so_that_it_is_run_again(iris: Any, tmp_path: pathlib.Path) -> None:
-    line = [sys.executable, "-m", "generic_trainer.cli.main", "train", str(MODULES / "iris_estimator.py")]
+def test_sigterm_saves_and_ends_so_that_it_is_run_again(
+    signalled: Signalled, iris: Any, tmp_path: pathlib.Path
+) -> None:
+    line = ["train", str(MODULES / "iris_estimator.py")]
     line += ["--train-files", iris.train, "--eval-files", iris.eval, "--train-steps", "10000000"]
     line += ["--output", str(tmp_path)]
 
-    def until(text: str, number: signal.Signals) -> tuple[str, int]:
-        """Sends a signal when the command has printed a line with a text; returns that line and the exit code."""
-        with subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
-            assert running.stderr is not None
-            said = next(row for row in running.stderr if text in row)
-            running.send_signal(number)
-            running.stderr.read()
-        return said, running.returncode
-
-    _, code = until("Saving checkpoints for 0 into", signal.SIGTERM)
+    _, code = signalled(line, "Saving checkpoints for 0 into", signal.SIGTERM)
     assert code == 143
     folder = tmp_path / "model_run" / "Format-Serving"
     step = max(int(path.stem.rpartition("-")[2]) for path in folder.glob("model.ckpt-*.index"))
@@ -36,6 +29,6 @@ def test_sigterm_saves_and_ends_so_that_it_is_run_again(iris: Any, tmp_path: pat
     assert f'model.ckpt-{step}"' in (folder / "checkpoint").read_text()
     assert not list(folder.glob("eval*"))  # TensorFlow evaluates what it saves last, which would not end in time
 
-    said, _ = until("Saving checkpoints for", signal.SIGKILL)
+    said, _ = signalled(line, "Saving checkpoints for", signal.SIGKILL)
     assert f"Saving checkpoints for {step} into" in said
     assert not list(tmp_path.glob("model/Format-Serving"))

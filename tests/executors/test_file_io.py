@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import resource
 import subprocess
 import sys
+import tempfile
 import uuid
 
 import pytest
 import tensorflow as tf
 
 from generic_trainer.executors import file_io
+
+MEMORY = "/dev/shm"  # noqa: S108 (a file system of its own on Linux)
 
 
 @pytest.fixture(params=["local", "ram"])
@@ -169,6 +173,19 @@ def test_a_moved_model_loads(root: str) -> None:
     file_io.move(f"{root}/staging", f"{root}/model")
 
     assert tf.saved_model.load(f"{root}/model").weight.numpy() == 3.0
+
+
+@pytest.mark.skipif(not os.path.isdir(MEMORY), reason="there is no second file system")
+def test_a_move_to_another_disk_copies(tmp_path: pathlib.Path) -> None:
+    model = tf.Module()
+    model.number = tf.Variable(3.0)
+    tf.saved_model.save(model, f"{tmp_path}/staging")
+    with tempfile.TemporaryDirectory(dir=MEMORY) as other:
+        with pytest.raises(OSError, match="cross-device"):
+            os.rename(f"{tmp_path}/staging", f"{other}/model")  # so it is another one
+        file_io.move(f"{tmp_path}/staging", f"{other}/model")
+        assert tf.saved_model.load(f"{other}/model").number.numpy() == 3.0
+    assert not (tmp_path / "staging").exists()
 
 
 @pytest.mark.parametrize("folder", ["", "export/best/17/"])

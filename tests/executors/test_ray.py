@@ -53,6 +53,49 @@ KILLED = """
         return digits_workers.run_fn(fn_args)
 """
 
+# Trains until a file is there; all workers see it at the same step.
+UNTIL_ENOUGH = """
+    import os
+    import time
+    import tensorflow as tf
+    from generic_trainer import AsyncCheckpoints, report_progress, strategy
+
+    class Counted(tf.Module):
+        def __init__(self, steps):
+            super().__init__()
+            self.steps = tf.Variable(steps)
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+        def serve(self, examples):
+            return {"steps": tf.fill([tf.size(examples)], self.steps)}
+
+    def run_fn(fn_args):
+        distribution = strategy(fn_args)
+        with distribution.scope():
+            step = tf.Variable(0, dtype=tf.int64)
+
+        @tf.function
+        def seen(flag):
+            return distribution.reduce("SUM", distribution.run(lambda value: value, args=(flag,)), axis=None)
+
+        with AsyncCheckpoints(tf.train.Checkpoint(step=step), fn_args.checkpoint_dir, max_to_keep=2) as checkpoints:
+            checkpoints.restore()
+            number, enough = int(step.numpy()), False
+            report_progress(number)
+            while not enough:
+                is_there = float(os.path.exists(fn_args.custom_config["enough"]))
+                flag = distribution.experimental_distribute_values_from_function(lambda _: tf.constant(is_there))
+                enough = seen(flag) > 0
+                time.sleep(0.1)
+                number += 1
+                step.assign(number)
+                report_progress(number)
+                if number % 10 == 0:
+                    checkpoints.save(number)
+        model = Counted(number)
+        tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
+"""
+
 
 def record_of(output: pathlib.Path) -> dict[str, Any]:
     return json.loads((output / "model_run" / "run.json").read_text())
@@ -131,6 +174,44 @@ def test_an_estimator_with_a_parameter_server_saves_at_sigterm_and_goes_on(
 
 
 @pytest.mark.slow
+def test_it_goes_on_with_fewer_workers_and_grows_again(
+    module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    """A machine of the cluster is lost, and another one comes."""
+    from ray.cluster_utils import Cluster
+
+    enough = tmp_path / "enough"
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        node = cluster.add_node(num_cpus=1)
+        line = [sys.executable, "-m", "generic_trainer.cli.main", "train", module(UNTIL_ENOUGH)]
+        line += ["--train-files", iris.train, "--output", str(tmp_path / "out")]
+        line += ["--custom-config", json.dumps({"enough": str(enough)})]
+        line += ["--engine", "ray", "--cluster-address", cluster.address, "--workers", "1:2", "--max-failures", "-1"]
+        with subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
+            assert running.stderr is not None
+            said: list[str] = []
+            rows = (said.append(row) or row for row in running.stderr)
+            for _ in range(2):  # ten seconds between them, and a hundred steps
+                next(row for row in rows if row.startswith("[2 workers] step "))
+            cluster.remove_node(node, allow_graceful=False)
+            next((row for row in rows if row.startswith("[1 worker] step ")), None)
+            cluster.add_node(num_cpus=1)  # which Ray Train looks for once a minute
+            next((row for row in rows if row.startswith("[2 workers] step ")), None)
+            enough.touch()
+            said += running.stderr
+    finally:
+        cluster.shutdown()
+    assert running.returncode == 0, "".join(said)[-5000:]
+    cluster_record = record_of(tmp_path / "out")["cluster"]
+    assert cluster_record["workers"] == [2, 1, 2]
+    lost, fewer, more = cluster_record["tries"]
+    assert 0 < fewer["first_step"] <= lost["last_step"]
+    assert more["first_step"] > fewer["first_step"]
+    assert fewer["lost_steps"] <= 20  # saved every tenth step, reported every second
+
+
+@pytest.mark.slow
 def test_what_the_module_raises_is_raised_at_once(
     command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
 ) -> None:
@@ -150,7 +231,38 @@ def test_what_the_module_raises_is_raised_at_once(
     assert done.returncode == 1
     assert "KeyError: 'no such feature'" in done.stderr
     assert 'raise KeyError("no such feature")' in done.stderr
-    assert record_of(tmp_path)["error"]["type"] == "KeyError"
+    record = record_of(tmp_path)
+    assert record["error"]["type"] == "KeyError"
+    assert record["cluster"]["workers"] == [2]
+
+
+@pytest.mark.slow
+def test_it_gives_up_after_too_many_failures(
+    command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    path = module("""
+        import os
+        import signal
+
+        def run_fn(fn_args):
+            if fn_args.worker_index == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            import time
+            time.sleep(1000)
+    """)
+    done = command(
+        *["train", path, "--train-files", iris.train, "--output", tmp_path],
+        *["--engine", "ray", "--workers", 2, "--cpus-per-worker", 0.5, "--max-failures", 1],
+    )
+
+    assert done.returncode == 1
+    said = "Training was given up after 2 tries; the last one ended when worker 1 raised ProcessDiedError"
+    assert said in done.stderr.splitlines()[-1]
+    record = record_of(tmp_path)
+    assert record["error"]["type"] == "TrainingProcessError"
+    assert record["cluster"]["workers"] == [2, 2]
+    assert len(record["cluster"]["failures"]) == 2
+    assert not (tmp_path / "model" / "Format-Serving").exists()
 
 
 @pytest.mark.slow
@@ -285,5 +397,5 @@ def test_a_new_try_begins_anew_and_a_verdict_ends_them_all() -> None:
     board.fail("worker 0", {"message": "wrong"}, True)
     assert board.is_over(0)
     assert not board.begin("third", 1)
-    assert board.summary()["tries"] == [2, 1, 1]
+    assert board.summary()["tries"] == [2, 1]
     assert board.summary()["verdict"] == {"message": "wrong"}

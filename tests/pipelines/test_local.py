@@ -144,6 +144,34 @@ def test_tfrecords_without_a_label_or_transform(iris: Any, tmp_path: pathlib.Pat
 
 
 @pytest.mark.slow
+def test_with_a_seed_examples_come_in_the_same_order_in_every_run(
+    penguins: pathlib.Path, tiny_module: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import apache_beam as beam
+    import tensorflow as tf
+
+    # So few that 600 examples share them, as a hundred thousand share those that there are.
+    monkeypatch.setattr(beam.Reshuffle, "_DEFAULT_NUM_BUCKETS", 64)
+
+    def written(root: pathlib.Path) -> list[int]:
+        check = TrainingOptions(seed=1, skip_checks=("answers",))
+        run_pipeline(LocalPipeline(str(penguins), tiny_module, str(root), training=check))
+        files = sorted(map(str, root.glob("CsvExampleGen/examples/*/Split-train/*")))
+        return [_millionths(record) for record in tf.data.TFRecordDataset(files, "GZIP").as_numpy_iterator()]
+
+    first = written(tmp_path / "first")
+    assert len(first) > 300
+    assert first == written(tmp_path / "second")
+
+
+def _millionths(record: bytes) -> int:
+    import tensorflow as tf
+
+    features = tf.train.Example.FromString(record).features.feature
+    return round(features["culmen_length_mm"].float_list.value[0] * 10**6)
+
+
+@pytest.mark.slow
 def test_the_modules_exception_comes_out_of_beam_as_it_was(
     command: Command, module: Callable[..., str], penguins: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
