@@ -65,6 +65,6 @@ def pipeline_flags(command: Command) -> Command:
 def pipeline_options(flags: dict[str, Any]) -> dict[str, Any]:
     """Returns a command's keyword arguments as those of `PipelineOptions`; modules are found in this folder, too."""
     sys.path.insert(0, os.getcwd())
-    training = options_from(flags)
+    training, custom_config = options_from(flags), parse_custom_config(flags.pop("custom_config"))
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in flags.items()}
-    return {**values, "custom_config": parse_custom_config(values["custom_config"]), "training": training}
+    return {**values, "custom_config": custom_config, "training": training}
