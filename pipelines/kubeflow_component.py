@@ -49,10 +49,10 @@ from kfp import compiler, dsl
 from ..executors.kubeflow_parameters import NOT_OFFERED, StepParameters, kinds_of
 from ..executors.options import TrainingOptions
 from ..version import __version__
+from .step_command import step_command
 
 DEFAULT_IMAGE = f"generic-trainer:{__version__}"
 COMPONENT_FILE = pathlib.Path(__file__).with_name("trainer.component.yaml")
-_COMMAND = ("python3", "-m", "generic_trainer.executors.kubeflow_component_step")
 
 _INPUTS: dict[str, tuple[type[dsl.Artifact], str]] = {
     "examples": (
@@ -92,7 +92,7 @@ def trainer_component(image: str = DEFAULT_IMAGE) -> Any:
     def trainer(*placeholders: Any) -> Any:
         del placeholders  # the step reads them all from ExecutorInput
         arguments = ["--executor_input", dsl.PIPELINE_TASK_EXECUTOR_INPUT_PLACEHOLDER]
-        return dsl.ContainerSpec(image=image, command=list(_COMMAND), args=arguments)
+        return dsl.ContainerSpec(image=image, command=step_command("kubeflow_component_step"), args=arguments)
 
     # Kubeflow reads inputs, types and descriptions off a function's signature and docstring.
     inputs, outputs = list(_described_inputs()), list(_described_outputs())

@@ -36,6 +36,7 @@ from .code_archive import CodeArchive, archive_of
 from .examples import AUTO, example_gen_for
 from .kuberay import Volume
 from .pipeline_options import PipelineOptions
+from .step_command import step_command
 from .steps import beam_args_of, steps_of
 from .submission import derived_name, is_reachable
 from .vertex_job import ACCELERATORS, BUCKETS
@@ -46,15 +47,6 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")  # of tfx.orchestration.kubeflow.v2.pi
 _ANY_GPU = "nvidia.com/gpu"
 _GKE_GPUS = "cloud.google.com/gke-accelerator"
 _BACKOFF = {"backoffDuration": "30s", "backoffFactor": 2.0, "backoffMaxDuration": "600s"}
-# What the containers run. An image without this package is the first mistake that one makes.
-_COMMAND = (
-    "python3",
-    "-c",
-    "import importlib.util, runpy, sys\n"
-    "if importlib.util.find_spec('generic_trainer') is None:\n"
-    "    sys.exit('generic-trainer is not in this image: compile the pipeline with an --image that holds it.')\n"
-    "runpy.run_module('generic_trainer.executors.kubeflow_step', run_name='__main__', alter_sys=True)",
-)
 _PATHS = ("data", "pipeline_root", "code_root", "push_to", "schema", "baseline_model")
 
 
@@ -185,7 +177,7 @@ def _compiled(options: KubeflowPipeline, source: ModuleSource, archive: CodeArch
     nodes = steps_of(options, source, example_gen, remembers_models=remembers_models, reads_files=reads_files)
     parameters = _parametrized(nodes, options, archive.reference(options.code_root) if archive else None)
     config = KubeflowV2DagRunnerConfig(
-        default_image=options.image, default_commands=list(_COMMAND), use_pipeline_spec_2_1=True
+        default_image=options.image, default_commands=step_command("kubeflow_step"), use_pipeline_spec_2_1=True
     )
     dag = pipeline.Pipeline(
         pipeline_name=name,

@@ -1,0 +1,15 @@
+"""What a container of Kubeflow's runs."""
+
+from __future__ import annotations
+
+# An image without this package is the first mistake that one makes.
+_CODE = """\
+import importlib.util, runpy, sys
+if importlib.util.find_spec('generic_trainer') is None:
+    sys.exit('generic-trainer is not in this image: compile the pipeline with an image that holds it.')
+runpy.run_module('{module}', run_name='__main__', alter_sys=True)"""
+
+
+def step_command(module: str) -> list[str]:
+    """Returns the command that runs one of this package's modules, which arguments follow."""
+    return ["python3", "-c", _CODE.format(module=f"generic_trainer.executors.{module}")]
