@@ -176,7 +176,7 @@ check_entry_points() {
     [[ "$(uses "${command[@]}")" == "Usage: generic-trainer"* ]] || die "${command[*]} shows no help"
     uses bash -lc 'generic-trainer --version && ray --version' | sed 's/^/   /'
     uses mkdir -p "$HOME_IN_IMAGE/tried"
-    copy scripts/try_image.py "$WORK/image/tmp/"
+    git show "$REF:scripts/try_image.py" >"$WORK/image/tmp/try_image.py"
     uses python /tmp/try_image.py "$HOME_IN_IMAGE/tried"
 }
 

@@ -19,7 +19,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 PACKAGES = pathlib.Path(sysconfig.get_path("purelib"))
 MODULES = "generic_trainer.module_files"
 KUBERAY_PROBE = "wget --tries 1 -T 2 -q -O- http://localhost:52365/api/local_raylet_healthz | grep success"
@@ -57,6 +56,12 @@ def write_examples(folder: pathlib.Path, columns: Mapping[str, Iterable[object]]
 
 
 def data() -> None:
+    """Writes the training data, in a process of its own: TensorFlow greets whoever imports it."""
+    here = str(pathlib.Path(__file__).resolve().parent)
+    run("python", "-c", f"import sys; sys.path.insert(0, {here!r}); import try_image; try_image.write_data()")
+
+
+def write_data() -> None:
     """Iris and the digits, which come with scikit-learn, as tf.Examples."""
     from sklearn.datasets import load_digits, load_iris
 
