@@ -287,6 +287,22 @@ class TestSteps:
 
         assert (fn_args.train_steps, fn_args.eval_steps) == (expected, expected)
 
+    @pytest.mark.parametrize(("steps", "expected"), [(7, 7), (7.0, 7), ("7", 7), (0, None), ("", 100), (None, 100)])
+    def test_a_number_of_its_own_comes_before_the_one_in_train_args(
+        self, examples: types.Artifact, outputs: Artifacts, steps: Any, expected: int | None
+    ) -> None:
+        fn_args = fn_args_from_artifacts({"examples": [examples]}, outputs, {**STEPS, "train_steps": steps})
+
+        assert (fn_args.train_steps, fn_args.eval_steps) == (expected, 5)
+
+    @pytest.mark.parametrize("steps", [-1, 1.5, "many"])
+    def test_what_is_no_number_of_steps_is_refused(
+        self, examples: types.Artifact, outputs: Artifacts, steps: Any
+    ) -> None:
+        said = refused({"examples": [examples]}, outputs, {**STEPS, "eval_steps": steps})
+
+        assert f"eval_steps={steps!r}: give a whole number" in said
+
     def test_missing_arguments_mean_no_limit(self, examples: types.Artifact, outputs: Artifacts) -> None:
         fn_args = fn_args_from_artifacts({"examples": [examples]}, outputs, {})
 

@@ -71,11 +71,13 @@ def test_the_demo_then_the_cache_then_an_edit_of_a_helper(
     assert f"From the cache: {cached}" in second.stdout, second.stderr[-3000:]
     assert _metrics(second.stdout)["auc"] == metrics["auc"]
     helper.write_text("# an edit\n" + helper.read_text())
-    third = command(*arguments, "--warm-start")
+    [model] = (tmp_path / "root" / "Trainer" / "model").iterdir()
+    third = command(*arguments, "--warm-start", "--baseline-model", model)
     assert "From the cache: CsvExampleGen, ExampleValidator, SchemaGen, StatisticsGen\n" in third.stdout
+    assert "auc_diff" in _metrics(third.stdout)
     runs = sorted((tmp_path / "root" / "Trainer" / "model_run").iterdir(), key=lambda run: int(run.name))
     base_model = json.loads((runs[-1] / "run.json").read_text())["arguments"]["base_model"]
-    assert base_model.startswith(str(tmp_path / "root" / "Trainer" / "model"))
+    assert base_model == str(model / "Format-Serving")
 
 
 def _metrics(output: str) -> dict[str, float]:
