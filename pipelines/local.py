@@ -81,7 +81,7 @@ def _seeded(seed: int | None) -> Iterator[None]:
         yield
         return
     before = random.getstate()
-    random.seed(seed)
+    random.seed(f"pipeline {seed}")  # the numbers that the training draws are others
     try:
         yield
     finally:

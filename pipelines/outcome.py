@@ -10,6 +10,8 @@ from typing import Any
 import ml_metadata as mlmd
 from ml_metadata.proto import metadata_store_pb2
 
+from .pipeline_options import BASELINE
+
 _ALL = "all examples"
 
 
@@ -53,7 +55,8 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
         if any(parent.name == pipeline_name for parent in store.get_parent_contexts_by_context(run.id))
     ]
     newest = max(runs, key=lambda run: run.create_time_since_epoch)
-    executions = store.get_executions_by_context(newest.id)
+    # Its output is a model, and not this run's.
+    executions = [one for one in store.get_executions_by_context(newest.id) if _node(store, one) != BASELINE]
     artifacts = _outputs(store, executions)
     cached = metadata_store_pb2.Execution.CACHED
     evaluation, blessing = artifacts.get("ModelEvaluation"), artifacts.get("ModelBlessing")

@@ -8,6 +8,8 @@ from typing import Any
 from ..executors.module_source import ModuleSource
 from ..executors.options import TrainingOptions
 
+BASELINE = "baseline_model"  # the step that imports one
+
 
 @dataclasses.dataclass(frozen=True)
 class PipelineOptions:

@@ -36,7 +36,7 @@ from ..executors.module_source import ModuleSource, defines
 from ..executors.schema_file import read_schema
 from . import evaluation
 from .estimator_predictions import predictions_of
-from .pipeline_options import PipelineOptions
+from .pipeline_options import BASELINE, PipelineOptions
 from .raw_features import raw_feature_names
 
 # For workers elsewhere TFX packs all of itself, once for every component: seconds, and 50 MB that are left behind. Not
@@ -123,9 +123,8 @@ def _pushed_to(options: PipelineOptions) -> str:
 def _baseline(options: PipelineOptions, nodes: list[BaseNode], *, remembers_models: bool) -> Channel | None:
     """Adds the step that finds the model to compare with and to start from, and returns its output."""
     if options.baseline_model:
-        node: BaseNode = Importer(source_uri=file_io.whole(options.baseline_model), artifact_type=Model).with_id(
-            "baseline_model"
-        )
+        uri = file_io.whole(options.baseline_model)
+        node: BaseNode = Importer(source_uri=uri, artifact_type=Model).with_id(BASELINE)
         nodes.append(node)
         return node.outputs["result"]
     if not remembers_models:
