@@ -111,6 +111,19 @@ class RunRecord:
         self.require_folder()
         self._write()
 
+    @contextlib.contextmanager
+    def shown_in(self, folder: str) -> Iterator[None]:
+        """Shows the record as it stands in another folder, too, while a block runs."""
+        path = os.path.join(folder, FILE_NAME)
+        if path == self.path:
+            yield
+            return
+        file_io.write_text(path, self.to_json())
+        try:
+            yield
+        finally:
+            file_io.file_system(path).remove(path)
+
     def require_folder(self) -> None:
         """Makes sure that no other run has begun in the folder since.
 

@@ -183,9 +183,10 @@ class _Run:
         if self.task and cluster_run.has_evaluator(self.task, theirs.model_run_dir):
             self.record.metrics |= cluster_run.await_evaluator(theirs.model_run_dir)
         elif self._is_estimator() and find_saved_model(theirs.serving_model_dir) is None:
-            # It joins no cluster; that there was one tells it that training is over.
+            # It joins no cluster; the record tells it, wherever the Estimator works, that training is over.
             evaluator = ClusterTask(EVALUATOR, 0, self.task.jobs if self.task else {CHIEF: ("localhost:1",)})
-            dataclasses.replace(self, task=evaluator)._run_module(theirs)
+            with self.record.shown_in(theirs.model_run_dir):
+                dataclasses.replace(self, task=evaluator)._run_module(theirs)
 
     def _shared_name(self) -> str:
         """Returns the staging folder's name where a whole cluster has to see the same one: an Estimator's.

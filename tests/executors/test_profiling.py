@@ -119,5 +119,5 @@ def test_an_estimator_that_computes(tmp_path: pathlib.Path) -> None:
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=200, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     shares = json.loads(done.stdout.splitlines()[-1])["shares"]
-    assert shares["device"] > 0.5
+    assert max(shares, key=shares.__getitem__) == "device"
     assert shares["input"] < 0.2

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from generic_trainer import FnArgs, TrainingOptions, train
 from generic_trainer.executors.engines.ray_worker import Board, is_transient
 from generic_trainer.executors.errors import ModuleError, ProcessDiedError, TrainingProcessError
 from generic_trainer.executors.keras_version import KerasChoice
@@ -97,8 +98,8 @@ UNTIL_ENOUGH = """
 """
 
 
-def record_of(output: pathlib.Path) -> dict[str, Any]:
-    return json.loads((output / "model_run" / "run.json").read_text())
+def record_of(output: pathlib.Path, folder: str = "model_run") -> dict[str, Any]:
+    return json.loads((output / folder / "run.json").read_text())
 
 
 @pytest.mark.slow
@@ -209,6 +210,28 @@ def test_it_goes_on_with_fewer_workers_and_grows_again(
     assert 0 < fewer["first_step"] <= lost["last_step"]
     assert more["first_step"] > fewer["first_step"]
     assert fewer["lost_steps"] <= 20  # saved every tenth step, reported every second
+
+
+@pytest.mark.slow
+def test_an_estimator_of_a_pipelines_step_is_evaluated_where_it_worked(iris: Any, tmp_path: pathlib.Path) -> None:
+    fn_args = FnArgs(
+        train_files=[iris.train],
+        eval_files=[iris.eval],
+        train_steps=300,
+        serving_model_dir=str(tmp_path / "model" / "Format-Serving"),
+        model_run_dir=str(tmp_path / "model_run" / "7"),
+    )
+    options = TrainingOptions(engine="ray", workers="2", ps=1, cpus_per_worker=0.5, seed=1, timeout=300)
+
+    record = train(
+        str(MODULES / "iris_estimator.py"), fn_args, options, checkpoint_root=str(tmp_path / "model_run" / ".tries")
+    )
+
+    assert record.cluster["workers"] == [2]
+    assert record.metrics["eval"]["accuracy"] > 0.5
+    assert record.check["checks"]["answers"] == "passed"
+    assert record_of(tmp_path / "model_run" / "7", "")["status"] == "succeeded"
+    assert list((tmp_path / "model_run" / "7" / "Format-Serving").glob("model.ckpt-*.index"))
 
 
 @pytest.mark.slow
