@@ -13,10 +13,10 @@ import contextlib
 import dataclasses
 import json
 import os
-import random
 import tempfile
 from collections.abc import Iterator
 
+import apache_beam as beam
 from tfx.orchestration import pipeline
 
 from ..executors import file_io
@@ -30,6 +30,7 @@ from .pipeline_options import PipelineOptions
 from .steps import beam_args_of, steps_of
 
 _MARKER = "generic_trainer_pipeline.json"
+_KEYS = "_DEFAULT_NUM_BUCKETS"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +62,7 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
         from tfx.orchestration.local.local_dag_runner import LocalDagRunner as Runner
     last_remembered()  # an earlier run's
     try:
-        with _seeded(options.training.seed):
+        with _in_order():
             Runner().run(dag)
     except Exception:
         if (real := last_remembered()) is not None:
@@ -71,21 +72,22 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
 
 
 @contextlib.contextmanager
-def _seeded(seed: int | None) -> Iterator[None]:
-    """Has Beam's Reshuffle, which ExampleGen and Transform write by, draw the same keys in every run.
+def _in_order() -> Iterator[None]:
+    """Has ExampleGen and Transform write examples in the order in which they read them, in every run the same.
 
-    Two examples that draw one of its 2**32 keys come one after the other. So it happens that the order changes, in one
-    of a hundred runs with 10,000 examples, in every run with 100,000; and with it the model.
+    Beam's Reshuffle, by which they write, gives each a random key, and those with equal keys come one after the other.
+    Of its 2**32 keys two are equal in one of a hundred runs with 10,000 examples, and in every run with 100,000: one
+    example is in another place then, and the model another one. Beam has no other way to ask for more keys.
     """
-    if seed is None:
+    before = getattr(beam.Reshuffle, _KEYS, None)
+    if before is None:  # another Beam
         yield
         return
-    before = random.getstate()
-    random.seed(f"pipeline {seed}")  # the numbers that the training draws are others
+    setattr(beam.Reshuffle, _KEYS, 2**62)
     try:
         yield
     finally:
-        random.setstate(before)
+        setattr(beam.Reshuffle, _KEYS, before)
 
 
 def create_pipeline(options: LocalPipeline) -> pipeline.Pipeline:

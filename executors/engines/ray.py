@@ -117,6 +117,7 @@ def execute(order: dict[str, Any]) -> dict[str, Any]:
         import ray
         from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
         from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         from .ray_backend import TfConfig
     except ImportError as error:
@@ -130,7 +131,9 @@ def execute(order: dict[str, Any]) -> dict[str, Any]:
     least, most = options.worker_range
     resources = resources_per_worker(options)
     require_room(resources, least + options.ps, _ROOM_SECONDS if _address(options) != LOCAL_CLUSTER else 0)
-    board = ray.remote(num_cpus=0)(Board).remote(options.ps)
+    # Where this process is, so that it lives as long: another machine may leave the cluster before the run ends.
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    board = ray.remote(num_cpus=0, scheduling_strategy=here)(Board).remote(options.ps)
     trainer = DataParallelTrainer(
         work,
         train_loop_config={

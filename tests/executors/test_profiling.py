@@ -105,7 +105,7 @@ def model_fn(features, labels, mode):
 
 estimator = tf.estimator.Estimator(model_fn, sys.argv[1])
 with profiled(sys.argv[1], wanted=True) as profile:
-    data = lambda: tf.data.Dataset.from_tensors((tf.ones([512, 1024]), 0)).repeat(150)
+    data = lambda: tf.data.Dataset.from_tensors((tf.ones([512, 1024]), 0)).repeat(1500)
     estimator.train(data)
 print(json.dumps(profile.record))
 """
@@ -119,5 +119,5 @@ def test_an_estimator_that_computes(tmp_path: pathlib.Path) -> None:
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=200, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     shares = json.loads(done.stdout.splitlines()[-1])["shares"]
-    assert max(shares, key=shares.__getitem__) == "device"
+    assert shares["device"] > 0.5
     assert shares["input"] < 0.2

@@ -84,7 +84,7 @@ def test_a_wide_and_deep_estimator_behind_transform_as_on_tensorflow_2_15(
     assert done.returncode == 0, done.stderr[-3000:]
     trained = logged_by_training(root)["metrics"]["eval"]
     # They agree to 1e-7; other machines may round otherwise, which 1,000 steps make more of. One example in another
-    # place, where Beam's shuffle puts it once in a hundred runs without a seed, makes 0.3 to 0.9 %.
+    # place, makes 0.3 to 0.9 %.
     assert trained["auc"] == pytest.approx(0.9469998479, rel=1e-3)
     assert trained["loss"] == pytest.approx(0.2175768316, rel=1e-3)
     assert trained["average_loss"] == pytest.approx(0.2178402692, rel=1e-3)

@@ -146,7 +146,7 @@ def test_tfrecords_without_a_label_or_transform(iris: Any, tmp_path: pathlib.Pat
 
 
 @pytest.mark.slow
-def test_with_a_seed_examples_come_in_the_same_order_in_every_run(
+def test_examples_come_in_the_same_order_in_every_run(
     penguins: pathlib.Path, tiny_module: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import apache_beam as beam
