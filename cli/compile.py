@@ -6,10 +6,8 @@ from typing import Any
 
 import click
 
-from ..executors.errors import InputError
+from ..pipelines.pipeline_options import DATA_FORMATS
 from .pipeline_flags import pipeline_flags, pipeline_options
-
-_FORMATS = ("auto", "csv", "tfrecord", "splits")  # of pipelines.examples, which imports TFX
 
 
 @click.command()
@@ -21,7 +19,7 @@ _FORMATS = ("auto", "csv", "tfrecord", "splits")  # of pipelines.examples, which
 )
 @click.option(
     "--data-format",
-    type=click.Choice(_FORMATS),
+    type=click.Choice(DATA_FORMATS),
     default="auto",
     show_default=True,
     help="What lies in --data, where that cannot be looked up from here.",
@@ -47,13 +45,9 @@ def compile(output: str, resources: tuple[str, ...], volumes: tuple[str, ...], *
           --label big_tip --pipeline-root gs://bucket/pipelines --resources Trainer:cpus=4,memory_gb=16
     """  # noqa: D301 (click's mark of lines to keep)
     options = pipeline_options(flags)
-    try:
-        from ..pipelines.kubeflow_pipeline import KubeflowPipeline, StepResources, compile_pipeline
-        from ..pipelines.kuberay import Volume
-    except ModuleNotFoundError as error:
-        if not (error.name or "").startswith("kfp"):
-            raise
-        raise InputError(f"compile: {error.name} is not installed: pip install 'generic-trainer[kfp]'.") from error
+    from ..pipelines.kubeflow import KubeflowPipeline, StepResources, compile_pipeline  # imports TensorFlow and TFX
+    from ..pipelines.kuberay import Volume
+
     compiled = compile_pipeline(
         KubeflowPipeline(
             resources=dict(StepResources.parse(text) for text in resources),

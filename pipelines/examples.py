@@ -11,14 +11,13 @@ from tfx.proto import example_gen_pb2
 
 from ..executors import file_io
 from ..executors.errors import InputError
+from .pipeline_options import AUTO, CSV, SPLITS, TFRECORD
 
-AUTO = "auto"
 _PATTERNS = {
-    "csv": {"single_split": "*.csv"},
-    "tfrecord": {"single_split": "*"},
-    "splits": {"train": "train/*", "eval": "eval/*"},
+    CSV: {"single_split": "*.csv"},
+    TFRECORD: {"single_split": "*"},
+    SPLITS: {"train": "train/*", "eval": "eval/*"},
 }
-FORMATS = (AUTO, *_PATTERNS)
 
 
 def example_gen_for(data: str, data_format: str = AUTO) -> BaseNode:
@@ -34,7 +33,7 @@ def example_gen_for(data: str, data_format: str = AUTO) -> BaseNode:
     """
     data = file_io.whole(data)
     if data_format != AUTO:
-        kind = CsvExampleGen if data_format == "csv" else ImportExampleGen
+        kind = CsvExampleGen if data_format == CSV else ImportExampleGen
         return kind(input_base=data, input_config=_splits(_PATTERNS[data_format]))
     if not file_io.exists(data):
         raise InputError(f"--data {data} does not exist.")
@@ -47,7 +46,7 @@ def example_gen_for(data: str, data_format: str = AUTO) -> BaseNode:
         pattern = csv[0] if len(csv) == 1 else "*.csv"
         return CsvExampleGen(input_base=folder, input_config=_splits({"single_split": pattern}))
     if {"train", "eval"} <= set(files):
-        return ImportExampleGen(input_base=folder, input_config=_splits(_PATTERNS["splits"]))
+        return ImportExampleGen(input_base=folder, input_config=_splits(_PATTERNS[SPLITS]))
     records = [name for name in files if not file_io.isdir(os.path.join(folder, name))]
     if not records:
         raise InputError(f"--data {data} holds no CSV file, no TFRecord file, and no folders train/ and eval/.")

@@ -33,9 +33,9 @@ from ..executors import file_io
 from ..executors.errors import InputError, did_you_mean
 from ..executors.module_source import ModuleSource, find_source
 from .code_archive import CodeArchive, archive_of
-from .examples import AUTO, example_gen_for
+from .examples import example_gen_for
 from .kuberay import Volume
-from .pipeline_options import PipelineOptions
+from .pipeline_options import AUTO, PipelineOptions
 from .step_command import step_command
 from .steps import beam_args_of, steps_of
 from .submission import derived_name, is_reachable

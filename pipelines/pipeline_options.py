@@ -8,6 +8,7 @@ from typing import Any
 from ..executors.module_source import ModuleSource
 from ..executors.options import TrainingOptions
 
+AUTO, CSV, TFRECORD, SPLITS = DATA_FORMATS = ("auto", "csv", "tfrecord", "splits")  # see `example_gen_for`
 BASELINE = "baseline_model"  # the step that imports one
 
 
