@@ -6,7 +6,6 @@ import os
 from urllib.parse import unquote, urlsplit
 
 from ml_metadata.proto import metadata_store_pb2
-from tfx.orchestration import metadata
 
 from ..executors import file_io
 from ..executors.errors import InputError
@@ -28,7 +27,10 @@ def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
         shown = url.replace(f":{parts.password}@", ":***@") if parts.password else url
         raise InputError(f"--metadata {shown}: give a file, or mysql://user:password@host:port/database.")
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
-    return metadata.mysql_metadata_connection_config(parts.hostname, parts.port or 3306, database, user, password)
+    mysql = metadata_store_pb2.MySQLDatabaseConfig(
+        host=parts.hostname, port=parts.port or 3306, database=database, user=user, password=password
+    )
+    return metadata_store_pb2.ConnectionConfig(mysql=mysql)
 
 
 def shown(url: str) -> str:
