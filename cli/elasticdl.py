@@ -40,7 +40,13 @@ elasticdl.add_command(prepare)
 @elasticdl_flags("train")
 @training_flags
 def train(**flags: Any) -> None:
-    """Trains a model file, and writes a SavedModel that was checked to --output."""
+    """Trains a model file, and writes a SavedModel that was checked to --output.
+
+    \b
+    Example:
+      generic-trainer elasticdl train --model_zoo=model_zoo --model_def=iris.iris.custom_model \\
+          --training_data=iris.csv --num_epochs=2 --output=iris_model
+    """  # noqa: D301 (click's mark of lines to keep)
     flags["dialect"] = "elasticdl"
     options = options_from(flags)
     given = settle(flags, options.engine != LOCAL, options.ps)
@@ -58,7 +64,13 @@ def train(**flags: Any) -> None:
 @elasticdl.command()
 @elasticdl_flags("evaluate")
 def evaluate(**flags: Any) -> None:
-    """Evaluates a checkpoint, and prints its metrics."""
+    """Evaluates a checkpoint, and prints its metrics.
+
+    \b
+    Example:
+      generic-trainer elasticdl evaluate --model_zoo=model_zoo --model_def=iris.iris.custom_model \\
+          --validation_data=iris.csv --checkpoint_dir_for_init=iris_model_run/checkpoints --output=iris_model
+    """  # noqa: D301 (click's mark of lines to keep)
     metrics = _ask("evaluate", settle(flags))
     print_summary({}, {"eval": metrics})
 
@@ -66,7 +78,13 @@ def evaluate(**flags: Any) -> None:
 @elasticdl.command()
 @elasticdl_flags("predict")
 def predict(**flags: Any) -> None:
-    """Predicts with a checkpoint; predictions go to the model file's processor and to --output."""
+    """Predicts with a checkpoint; predictions go to the model file's processor and to --output.
+
+    \b
+    Example:
+      generic-trainer elasticdl predict --model_zoo=model_zoo --model_def=iris.iris.custom_model \\
+          --prediction_data=iris.csv --checkpoint_dir_for_init=iris_model_run/checkpoints --output=out
+    """  # noqa: D301 (click's mark of lines to keep)
     given = settle(flags)
     count = _ask("predict", given)["count"]
     click.echo(f"{count:.0f} predictions: {os.path.join(given['output'], 'predictions.jsonl')}")

@@ -16,8 +16,10 @@ from .elasticdl_flags import model_file
 @click.option("--model_def", required=True, help="The model in it: package.module.function_or_class.")
 @click.option("--input", "folder", required=True, metavar="DIR", help="The files to prepare, at any depth.")
 @click.option("--output", required=True, metavar="DIR", help="Where the shards are written.")
-@click.option("--records-per-shard", type=click.IntRange(1), default=1024, show_default=True)
-@click.option("--format", "kind", type=click.Choice(FORMATS), default=TF_RECORD, show_default=True)
+@click.option("--records-per-shard", type=click.IntRange(1), default=1024, show_default=True, help="Records in a file.")
+@click.option(
+    "--format", "kind", type=click.Choice(FORMATS), default=TF_RECORD, show_default=True, help="Of the files."
+)
 @click.option(
     "--max-bad", default="0.01", show_default=True, metavar="N|FRACTION", help="How many of the files may fail."
 )

@@ -17,29 +17,51 @@ import click
 from ..executors.errors import TrainerError
 from ..executors.logs import show_logs
 from ..executors.raised_errors import RemoteTraceback, traceback_of
-from ..version import __version__
-
-_COMMANDS = ("train", "run", "predict", "convert", "elasticdl", "dlrover", "submit", "compile")
+from ..executors.run_record import stack
+from .command_names import COMMANDS
+from .configuration import with_config
 
 
 class _Group(click.Group):
     """Imports a sub-command's module, of the same name, when it is asked for: some bring pyarrow or TFX."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(importlib.import_module(f"{__package__}.{cmd_name}"), cmd_name)
-        return command
+        return with_config(command)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="generic-trainer")
+def _show_stack(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    del parameter
+    if wanted and not context.resilient_parsing:
+        versions = stack()
+        for name in ("generic-trainer", *sorted(versions.keys() - {"generic-trainer"})):
+            click.echo(f"{name} {versions[name]}")
+        context.exit()
+
+
+@click.group(
+    cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "GENERIC_TRAINER"}
+)
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_stack,
+    help="Show the version, and those of what it stands on.",
+)  # fmt: skip
 @click.option("-v", "--verbose", is_flag=True, help="Show everything that TensorFlow, TFX and Beam log.")
 def cli(verbose: bool) -> None:
-    """Trains any TensorFlow training module, in a pipeline or by itself."""
+    """Trains any TensorFlow training module, in a pipeline or by itself.
+
+    \b
+    Example:
+      generic-trainer run --data taxi/ --module-file taxi_keras.py --label big_tip
+
+    Options may also stand in a YAML file (--config FILE), or in environment variables:
+    GENERIC_TRAINER_RUN_LABEL=big_tip is `run --label big_tip`.
+    """  # noqa: D301 (click's mark of lines to keep)
     show_logs(verbose)
 
 

@@ -26,7 +26,10 @@ FILE_NAME = "run.json"
 TASKS_DIR = "tasks"  # records of a cluster's other tasks
 RUNNING, SUCCEEDED, FAILED = "running", "succeeded", "failed"
 
-_STACK = ("generic-trainer", "tensorflow", "keras", "tf-keras", "tfx", "tensorflow-transform", "numpy")
+_STACK = (
+    "generic-trainer", "tensorflow", "keras", "tf-keras", "tensorflow-estimator", "tfx", "tensorflow-transform",
+    "tensorflow-data-validation", "tensorflow-model-analysis", "ml-metadata", "apache-beam", "kfp", "ray", "numpy",
+)  # fmt: skip
 _SECRET = re.compile(r"(?i)(password|passwd|secret|token|api_?key|credential|private_?key|access_?key)")
 
 
@@ -88,7 +91,7 @@ class RunRecord:
         """
         self.path = os.path.join(folder, name)
         self.started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
-        self.stack = _stack()
+        self.stack = stack()
         self._write()
         try:
             yield
@@ -186,7 +189,8 @@ def masked(value: Any, name: str = "") -> Any:
     return value
 
 
-def _stack() -> dict[str, str]:
+def stack() -> dict[str, str]:
+    """Returns the versions of what a run stands on, and Python's; what is not installed is left out."""
     versions = {"python": platform.python_version()}
     for name in _STACK:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):

@@ -1,0 +1,302 @@
+"""`--config FILE.yaml` of every command: its options, written down.
+
+    # taxi.yaml
+    data: taxi/                  # a path is taken from where the file lies
+    module-file: taxi_keras.py
+    label: big_tip
+    slice-by: [trip_start_hour]  # what may be repeated takes a list
+    custom-config: {epochs: 5}
+    train:                       # for this command alone; "elasticdl train:" for a command of a group
+      train-files: [taxi/train*]
+      output: out
+
+Keys are the names of options without `--`, and of arguments; `train_steps` is `train-steps`. A key that only other
+commands know is left to them, so that one file serves several. What is given otherwise goes first: the command line,
+then environment variables (`GENERIC_TRAINER_RUN_LABEL` for `run --label`), then the file, then defaults.
+`--print-config` shows what comes of all of them and where each value is from, in a form that `--config` takes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+import yaml
+from click.core import ParameterSource
+
+from ..executors.errors import InputError, did_you_mean
+from ..executors.run_record import masked
+from .command_names import COMMANDS
+
+CONFIG, PRINT = "config", "print_config"
+_PATHS = ("DIR", "FILE", "GLOB", "PLACE", "URL", "JSON|@FILE")
+_MODULES = ("module", "module_file", "conf")  # a file, or the dotted name of a module
+_SAME = {"module": "module_file", "module_file": "module"}
+_SOURCES = {
+    ParameterSource.COMMANDLINE: "command line",
+    ParameterSource.ENVIRONMENT: "environment",
+    ParameterSource.DEFAULT_MAP: "",
+}
+_PASSWORD = re.compile(r"(://[^:@/]*:)[^@/]*@")
+
+
+def with_config(command: click.Command) -> click.Command:
+    """Adds --config and --print-config to a command, or to the commands of a group; paths get a shell's completion."""
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            with_config(inner)
+        return command
+    if any(parameter.name == CONFIG for parameter in command.params):
+        return command
+    for parameter in command.params:
+        if _metavar(parameter) in ("DIR", "FILE", "GLOB") and isinstance(parameter.type, click.types.StringParamType):
+            parameter.type = click.Path(file_okay=_metavar(parameter) != "DIR")
+    command.params += [
+        click.Option(
+            ["--config"], type=click.Path(), metavar="FILE", is_eager=True, expose_value=False, callback=_use,
+            help="A YAML file with these options. What is given here, or by environment variables, goes first.",
+        ),
+        click.Option(["--print-config"], is_flag=True, help="Run nothing; show all options and where each comes from."),
+    ]  # fmt: skip
+    assert command.callback is not None
+    command.callback = _printing(command.callback)
+    return command
+
+
+def _printing(callback: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(callback)
+    def run(*arguments: Any, print_config: bool, **options: Any) -> Any:
+        if print_config:
+            click.echo(_effective(click.get_current_context()), nl=False)
+            return None
+        return callback(*arguments, **options)
+
+    return run
+
+
+def _use(context: click.Context, parameter: click.Parameter, path: str | None) -> None:
+    del parameter
+    if path:
+        context.default_map = {**(context.default_map or {}), **read_config(path, context)}
+        context.meta[CONFIG] = path
+
+
+def read_config(path: str, context: click.Context) -> dict[str, Any]:
+    """Reads a configuration for the command of a context.
+
+    Returns:
+      {parameter: value}, of the types that the command's parser takes; paths are those from here.
+
+    Raises:
+      InputError: When the file cannot be read, is no mapping, or has a key or a value that the command does not take; it
+        names the line.
+    """
+    entries: dict[str, _Entry] = {}
+    for entry in _entries(path, context):
+        entries[entry.name] = entry
+    return {name: entry.value(context) for name, entry in entries.items() if not entry.is_null}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Entry:
+    """One key of a file, with its value as YAML's parser has it."""
+
+    path: str
+    parameter: click.Parameter
+    key: Any
+    node: Any
+    loader: Any
+
+    @property
+    def name(self) -> str:
+        return str(self.parameter.name)
+
+    @property
+    def is_null(self) -> bool:
+        return bool(self.node.tag == "tag:yaml.org,2002:null")
+
+    @property
+    def where(self) -> str:
+        return f"{self.path}, line {self.key.start_mark.line + 1}: {self.key.value}"
+
+    def value(self, context: click.Context) -> Any:
+        """Returns the value, words as they would stand on the command line, which the command's parser accepts."""
+        several = self.parameter.multiple or self.parameter.nargs != 1
+        if isinstance(self.node, yaml.MappingNode):
+            if _metavar(self.parameter) != "JSON|@FILE":
+                raise InputError(f"{self.where}: it takes a value{' or a list' * several}, not a mapping.")
+            return json.dumps(self.loader.construct_object(self.node, deep=True), default=str)
+        nodes = self.node.value if isinstance(self.node, yaml.SequenceNode) else [self.node]
+        if not all(isinstance(node, yaml.ScalarNode) for node in nodes):
+            raise InputError(f"{self.where}: a list here holds plain values only.")
+        if isinstance(self.node, yaml.SequenceNode) and not several:
+            raise InputError(f"{self.where}: it takes one value, not a list.")
+        words = [self._from_here(node.value) for node in nodes]
+        value = words if several else words[0]
+        try:
+            self.parameter.type_cast_value(context, value)
+        except click.BadParameter as error:
+            raise InputError(f"{self.where}: {error.message}") from error
+        return value
+
+    def _from_here(self, word: str) -> str:
+        """Returns a path as seen from the current folder; another word as it is."""
+        mark = "@" if word.startswith("@") else ""
+        plain = word.removeprefix("@") if _metavar(self.parameter) == "JSON|@FILE" else word
+        joined = os.path.normpath(os.path.join(os.path.dirname(self.path), plain))
+        if "://" in plain or plain in ("", "-"):
+            return word
+        if self.name in _MODULES:
+            return joined if os.path.exists(joined.partition("@")[2] or joined) else word
+        if _metavar(self.parameter) == "JSON|@FILE":
+            return mark + joined if mark else word
+        return joined if _metavar(self.parameter) in _PATHS else word
+
+
+class _Loader(yaml.SafeLoader):
+    """Takes plain scalars as YAML 1.2 does: neither is 1:4 a number in base 60, nor "no" false."""
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in (
+    ("bool", "true|false", "tf"),
+    ("null", "~|null|", "~n\0"),
+    ("int", "[-+]?[0-9]+", "-+0123456789"),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
+):
+    _Loader.add_implicit_resolver(  # type: ignore[no-untyped-call]
+        f"tag:yaml.org,2002:{_tag}",
+        re.compile(f"^(?:{_pattern})$"),
+        [*_first.replace("\0", ""), *([""] * ("\0" in _first))],
+    )
+
+
+def _entries(path: str, context: click.Context) -> Iterator[_Entry]:
+    """Yields what a file says to a command: first to all, then to it alone."""
+    loader = _loader(path)
+    try:
+        node = loader.get_single_node()
+    except yaml.YAMLError as error:
+        raise InputError(f"--config {path}: this is not YAML: {error}") from error
+    if node is None:
+        return
+    command = context.command_path.partition(" ")[2]
+    sections = []
+    for key, value in _pairs(node, path):
+        if isinstance(value, yaml.MappingNode) and str(key.value).partition(" ")[0] in COMMANDS:
+            sections += [value] * (key.value == command)
+        elif (parameter := _find(context.command, key.value)) is not None:
+            yield _Entry(path, parameter, key, value, loader)
+        elif not any(_find(other, key.value) for other in _commands()):
+            raise _unknown(path, key, context.command)
+    for section in sections:
+        for key, value in _pairs(section, path):
+            parameter = _find(context.command, key.value)
+            if parameter is None:
+                raise _unknown(path, key, context.command)
+            yield _Entry(path, parameter, key, value, loader)
+
+
+def _loader(path: str) -> Any:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return _Loader(file.read())  # one that only makes plain values  # noqa: S506
+    except OSError as error:
+        raise InputError(f"--config {path}: cannot read the file ({error.strerror}).") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(f"--config {path}: this is not YAML: {error}") from error
+
+
+def _pairs(node: Any, path: str) -> Iterator[tuple[Any, Any]]:
+    if not isinstance(node, yaml.MappingNode):
+        line = node.start_mark.line + 1
+        raise InputError(f"--config {path}, line {line}: it must be a mapping of options, as in `label: big_tip`.")
+    seen: dict[str, int] = {}
+    for key, value in node.value:
+        name = str(key.value).replace("-", "_")
+        if name in seen:
+            raise InputError(
+                f"--config {path}, line {key.start_mark.line + 1}: {key.value} is in line {seen[name]} already."
+            )
+        seen[name] = key.start_mark.line + 1
+        yield key, value
+
+
+def _find(command: click.Command, key: str) -> click.Parameter | None:
+    """Returns the parameter that a key means; `module` and `module-file` are the same to those that have one."""
+    if isinstance(command, click.Group):
+        return next((found for one in command.commands.values() if (found := _find(one, key))), None)
+    known = _known(command)
+    name = key.replace("-", "_")
+    return known.get(name) or known.get(_SAME.get(name, ""))
+
+
+def _known(command: click.Command) -> dict[str, click.Parameter]:
+    known: dict[str, click.Parameter] = {}
+    for parameter in command.params:
+        if parameter.name not in (CONFIG, PRINT) and not getattr(parameter, "hidden", False):
+            known[_key(parameter).replace("-", "_")] = parameter
+    return known
+
+
+def _key(parameter: click.Parameter) -> str:
+    """Returns what a parameter is called in a file."""
+    if isinstance(parameter, click.Argument):
+        return str(parameter.name)
+    return max(parameter.opts, key=len).lstrip("-")
+
+
+def _unknown(path: str, key: Any, command: click.Command) -> InputError:
+    names = [_key(parameter) for parameter in _known(command).values()]
+    nearest = did_you_mean(str(key.value).replace("_", "-"), names)
+    return InputError(
+        f"--config {path}, line {key.start_mark.line + 1}: there is no option {key.value!r}.{nearest} "
+        f"`generic-trainer {command.name} --print-config` lists those that there are."
+    )
+
+
+def _commands() -> Iterator[click.Command]:
+    for name in COMMANDS:
+        yield getattr(importlib.import_module(f"{__package__}.{name}"), name)
+
+
+def _metavar(parameter: click.Parameter) -> str:
+    return str(parameter.metavar or "").strip("[]")
+
+
+def _effective(context: click.Context) -> str:
+    """Returns all options of a command with their values and where these come from, as YAML."""
+    lines = [f"# {context.command_path}"]
+    for parameter in _known(context.command).values():
+        name = str(parameter.name)
+        source = context.get_parameter_source(name)
+        value = _shown(name, context.params.get(name), _metavar(parameter))
+        origin = _SOURCES.get(source, "default") if source else "default"
+        first, *rest = yaml.safe_dump(
+            {_key(parameter): value}, allow_unicode=True, sort_keys=False, width=1000, default_flow_style=False
+        ).splitlines()
+        lines += [f"{first}  # {origin or context.meta[CONFIG]}", *rest]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(name: str, value: Any, metavar: str) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_shown(name, one, metavar) for one in value]
+    if metavar == "JSON|@FILE" and isinstance(value, str) and not value.startswith("@"):
+        return _masked_json(value)
+    return masked(_PASSWORD.sub(r"\1***@", value) if isinstance(value, str) else value, name)
+
+
+def _masked_json(text: str) -> Any:
+    try:
+        values: Mapping[str, Any] | Sequence[Any] = json.loads(text)
+    except ValueError:
+        return text
+    return masked(values)

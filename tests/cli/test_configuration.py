@@ -1,0 +1,191 @@
+"""Options from a file, from the environment, and what `--print-config` makes of all of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from generic_trainer.cli.command_names import COMMANDS
+from generic_trainer.cli.main import cli
+from generic_trainer.executors.errors import InputError
+
+
+def effective(*words: str, env: dict[str, str] | None = None) -> tuple[dict[str, Any], str]:
+    """Returns what a command would get, and the text that says where each value is from."""
+    result = CliRunner().invoke(cli, [*words, "--print-config"], env=env or {}, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return yaml.safe_load(result.output), result.output
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Any:
+    def write(text: str) -> str:
+        path = tmp_path / "conf" / "taxi.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+FILE = """\
+data: taxi
+module-file: taxi_keras.py
+label: big_tip
+train_steps: 50
+slice-by: [hour, day]
+custom-config: {epochs: 5, when: 2024-01-02}
+workers: 1:4
+engine: ray
+cache: no
+train:
+  train-files: taxi/train*
+  output: /out
+  label: nobody
+"""
+
+
+def test_each_kind_of_option_is_taken_from_the_file(config: Any, tmp_path: Path) -> None:
+    path = config(FILE.replace("  label: nobody\n", ""))
+    (tmp_path / "conf" / "taxi_keras.py").touch()
+    values, text = effective("run", "--config", path)
+    folder = str(tmp_path / "conf")
+    assert values["data"] == f"{folder}/taxi"
+    assert values["module-file"] == f"{folder}/taxi_keras.py"
+    assert values["train-steps"] == 50
+    assert values["slice-by"] == ["hour", "day"]
+    assert values["custom-config"] == {"epochs": 5, "when": "2024-01-02"}
+    assert values["workers"] == "1:4"  # in YAML 1.1 a number in base 60
+    assert values["cache"] is False
+    assert f"label: big_tip  # {path}" in text
+    assert "seed: null  # default" in text
+
+
+def test_a_command_takes_its_section_and_what_it_knows(config: Any, tmp_path: Path) -> None:
+    values, _ = effective("train", "--config", config(FILE.replace("  label: nobody\n", "")))
+    assert values["module"] == "taxi_keras.py"  # module-file of `run`; no such file there, so it may be a dotted name
+    assert values["train-files"] == [f"{tmp_path}/conf/taxi/train*"]
+    assert values["output"] == "/out"
+    assert "label" not in values
+
+
+def test_a_commands_own_section_takes_no_option_of_others(config: Any) -> None:
+    with pytest.raises(InputError, match="line 13: there is no option 'label'"):
+        effective("train", "--config", config(FILE))
+
+
+def test_command_line_goes_before_environment_before_file_before_default(config: Any) -> None:
+    path = config("data: d\nmodule-file: m\nlabel: file\ntask: binary\nseed: 1\n")
+    env = {"GENERIC_TRAINER_RUN_LABEL": "environment", "GENERIC_TRAINER_RUN_SEED": "2"}
+    values, text = effective("run", "--config", path, "--seed", "3", env=env)
+    assert (values["seed"], values["label"], values["task"], values["timeout"]) == (3, "environment", "binary", None)
+    assert "label: environment  # environment" in text
+    assert "seed: 3  # command line" in text
+
+
+def test_what_is_shown_can_be_taken_again(config: Any, tmp_path: Path) -> None:
+    path = config("data: /d\nmodule-file: m\nslice-by: [a]\nskip-check: [finite, answers]\n")
+    values, text = effective("run", "--config", path)
+    again = tmp_path / "conf" / "again.yaml"
+    again.write_text(text)
+    assert effective("run", "--config", str(again))[0] == {**values, "pipeline-root": f"{tmp_path}/conf/pipeline"}
+
+
+def test_a_file_may_name_the_config_by_environment(config: Any) -> None:
+    env = {"GENERIC_TRAINER_RUN_CONFIG": config("data: d\nmodule-file: m\nlabel: x\n")}
+    assert effective("run", env=env)[0]["label"] == "x"
+
+
+def test_secrets_are_not_shown(config: Any) -> None:
+    path = config(
+        "data: d\nmodule-file: m\nmetadata: mysql://me:hunter2@host/db\ncustom-config: {api_key: hunter2, list: [1]}\n"
+    )
+    values, text = effective("run", "--config", path)
+    assert "hunter2" not in text
+    assert values["custom-config"] == {"api_key": "***", "list": [1]}
+
+
+def test_elasticdls_commands_have_sections_of_their_own(config: Any) -> None:
+    path = config("elasticdl train:\n  model_zoo: zoo\n  model_def: m.f\n  training_data: x.csv\n  output: /o\n")
+    values, _ = effective("elasticdl", "train", "--config", path)
+    assert values["model_def"] == "m.f"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lable: x\n", r"line 1: there is no option 'lable'\. Did you mean 'label'\?"),
+        ("data: d\ntrain-steps: many\n", r"taxi\.yaml, line 2: train-steps: 'many' is not a valid int"),
+        ("data: [a, b]\n", "line 1: data: it takes one value, not a list"),
+        ("slice-by: {a: b}\n", "line 1: slice-by: it takes a value or a list, not a mapping"),
+        ("slice-by: [[a]]\n", "line 1: slice-by: a list here holds plain values only"),
+        ("task: ternary\n", "line 1: task: 'ternary' is not one of"),
+        ("- data\n", "line 1: it must be a mapping"),
+        ("data: a\n\ndata: b\n", "line 3: data is in line 1 already"),
+        ("train-steps: 1\ntrain_steps: 2\n", "line 2: train_steps is in line 1 already"),
+        ("data: [\n", "this is not YAML"),
+        ("data: !!python/object/apply:os.getcwd []\n", "line 1: data: it takes one value, not a list"),
+        ("run: {lable: x}\n", "there is no option 'lable'"),
+        ("\x00", "this is not YAML"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_with_its_line(config: Any, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        effective("run", "--config", config(text))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.yaml: cannot read the file \(No such file"):
+        effective("run", "--config", str(tmp_path / "none.yaml"))
+
+
+def test_an_empty_file_and_an_empty_value_leave_defaults(config: Any) -> None:
+    words = ("run", "--data", "d", "--module-file", "m", "--config")
+    assert effective(*words, config(""))[0]["label"] == ""
+    assert effective(*words, config("label:\nseed: ~\n"))[0]["seed"] is None
+
+
+def commands(group: click.Group = cli, path: tuple[str, ...] = ()) -> Any:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        yield (*path, name), command
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+
+
+def test_each_command_has_an_example_and_takes_a_configuration() -> None:
+    found = dict(commands())
+    assert {path[0] for path in found} == set(COMMANDS)
+    for path, command in found.items():
+        text = command.help or ""
+        assert "Example" in text, path
+        if not isinstance(command, click.Group):
+            assert {"config", "print_config"} <= {parameter.name for parameter in command.params}, path
+        for parameter in command.params:
+            assert not isinstance(parameter, click.Option) or parameter.help or parameter.hidden, (path, parameter.name)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_its_completion(shell: str) -> None:
+    result = CliRunner().invoke(cli, ["completion", shell])
+    assert "_GENERIC_TRAINER_COMPLETE" in result.output
+
+
+def test_options_and_paths_are_completed(command: Any) -> None:
+    env = {**os.environ, "_GENERIC_TRAINER_COMPLETE": "bash_complete", "COMP_CWORD": "2"}
+    assert "plain,--label\n" in command(env={**env, "COMP_WORDS": "generic-trainer run --la"}).stdout
+    env |= {"COMP_WORDS": "generic-trainer run --data ", "COMP_CWORD": "3"}
+    assert command(env=env).stdout.startswith("dir,")
+
+
+def test_version_shows_the_stack(command: Any) -> None:
+    lines = command("--version").stdout.splitlines()
+    assert lines[0].startswith("generic-trainer ")
+    assert {"tensorflow", "tfx", "python"} <= {line.split()[0] for line in lines}
