@@ -95,8 +95,8 @@ def read_config(path: str, context: click.Context) -> dict[str, Any]:
       {parameter: value}, of the types that the command's parser takes; paths are those from here.
 
     Raises:
-      InputError: When the file cannot be read, is no mapping, or has a key or a value that the command does not take; it
-        names the line.
+      InputError: When the file cannot be read, is no mapping, or has a key or a value that the command does not take;
+        it names the line.
     """
     entries: dict[str, _Entry] = {}
     for entry in _entries(path, context):
@@ -207,7 +207,7 @@ def _entries(path: str, context: click.Context) -> Iterator[_Entry]:
 def _loader(path: str) -> Any:
     try:
         with open(path, encoding="utf-8") as file:
-            return _Loader(file.read())  # one that only makes plain values  # noqa: S506
+            return _Loader(file.read())
     except OSError as error:
         raise InputError(f"--config {path}: cannot read the file ({error.strerror}).") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
