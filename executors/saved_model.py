@@ -40,6 +40,10 @@ class CheckReport:
       size_bytes: Bytes of all files of the model.
       example: Where the example came from that the model answered, or why there was none.
       answer: {output: value as nested lists, shortened}, or {} when nothing was asked.
+      asked: The signature that answered; "" when nothing was asked.
+      inputs: {feature: values, shortened} of the example that it answered; {} where it is no tf.Example.
+      latency: Of repeated calls with that example, on the processor: `median` and `p90` in seconds, and `calls`; {}
+        when nothing was asked.
     """
 
     checks: dict[str, str]
@@ -47,6 +51,9 @@ class CheckReport:
     size_bytes: int
     example: str
     answer: dict[str, Any]
+    asked: str = ""
+    inputs: dict[str, Any] = dataclasses.field(default_factory=dict)
+    latency: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 def find_saved_model(folder: str) -> str | None:

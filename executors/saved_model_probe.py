@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import importlib
+import math
 import os
-from collections.abc import Iterator, Mapping
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +24,8 @@ from .probe_examples import Example
 from .raised_errors import gist_of
 
 _INTERNAL_SIGNATURES = ("__saved_model_init_op", "__saved_model_train_op")
-_VALUES_SHOWN = 10
+_VALUES_SHOWN, _CHARACTERS_SHOWN = 10, 200
+_TIMED_SECONDS, _TIMED_CALLS = 0.25, 200  # whichever is reached first ends the timing
 
 
 def execute(request: dict[str, Any]) -> dict[str, Any]:
@@ -43,10 +49,11 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
     if "answers" in skip or asked is None:
         checks["answers"] = "skipped"
         return report
-    answer, example, problem = _ask(model.signatures[asked], asked, request)
+    reply = _ask(model.signatures[asked], asked, request)
+    answer, example = reply.answer, reply.example
     report["example"] = example.source
-    if problem:
-        checks["answers"] = f"could not be made: {problem}"
+    if reply.problem:
+        checks["answers"] = f"could not be made: {reply.problem}"
         return report
     if "finite" not in skip and (odd := _not_finite(answer)):
         what = f"{asked!r} answers {example.source} with {odd}"
@@ -54,7 +61,8 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
             raise _failed("finite", shown, what)
         checks["finite"] = f"could not be judged: {what}"
     report["answer"] = {name: _shortened(value) for name, value in answer.items()}
-    return report
+    report["inputs"] = {name: _shortened(values) for name, values in sorted(example.features.items())}
+    return {**report, "asked": asked, "latency": _latency(reply.ask_again)}
 
 
 def _parse(model: str, shown: str) -> Any:
@@ -124,11 +132,18 @@ def _signature_to_ask(signatures: Mapping[str, Any], required: list[str]) -> str
     return next((name for name in wanted if name in signatures), None)
 
 
-def _ask(function: Any, name: str, request: dict[str, Any]) -> tuple[dict[str, Any], Example, str]:
-    """Puts an example to a signature.
+@dataclasses.dataclass(frozen=True)
+class _Reply:
+    """What came of asking: the example, the answer or why no fair question could be put, and what asks it again."""
 
-    Returns:
-      The answer, the example, and "" or the reason why no fair question could be put.
+    example: Example
+    answer: dict[str, Any] = dataclasses.field(default_factory=dict)
+    problem: str = ""
+    ask_again: Callable[[], object] = dict
+
+
+def _ask(function: Any, name: str, request: dict[str, Any]) -> _Reply:
+    """Puts an example to a signature.
 
     Raises:
       ModelCheckError: When the model fails on a real example that fits its signature.
@@ -141,13 +156,33 @@ def _ask(function: Any, name: str, request: dict[str, Any]) -> tuple[dict[str, A
             problem = inputs
             continue
         try:
-            return {key: value.numpy() for key, value in function(**inputs).items()}, example, ""
+            call = functools.partial(_answer, function, inputs)
+            return _Reply(example, call(), ask_again=call)
         except Exception as error:  # a traced function raises whatever is in it
             problem = f"{type(error).__name__}: {gist_of(error)}"
             if example.is_certain:
                 text = f"its signature {name!r} fails on {example.source}: {type(error).__name__}: {error}"
                 raise _failed("answers", request["shown_as"], text) from error
-    return {}, example, problem
+    return _Reply(example, problem=problem)
+
+
+def _answer(function: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value.numpy() for key, value in function(**inputs).items()}
+
+
+def _latency(call: Callable[[], object]) -> dict[str, float]:
+    """Times a call over and over; it has been made before. Returns {} when it does not go well every time."""
+    took: list[float] = []
+    end = time.perf_counter() + _TIMED_SECONDS
+    while not took or (len(took) < _TIMED_CALLS and time.perf_counter() < end):
+        begin = time.perf_counter()
+        try:
+            call()
+        except Exception:  # a model with a state of its own; it is for the check to judge, not for a stopwatch
+            return {}
+        took.append(time.perf_counter() - begin)
+    p90 = sorted(took)[math.ceil(0.9 * len(took)) - 1]
+    return {"median": round(statistics.median(took), 7), "p90": round(p90, 7), "calls": len(took)}
 
 
 def _examples(request: dict[str, Any]) -> Iterator[Example]:
@@ -205,7 +240,13 @@ def _not_finite(answer: Mapping[str, Any]) -> str:
 
 def _shortened(value: Any) -> Any:
     flat = np.ravel(value)[:_VALUES_SHOWN].tolist()
-    return [item.decode("utf-8", "replace") if isinstance(item, bytes) else item for item in flat]
+    return [_text(item) if isinstance(item, (bytes, str)) else item for item in flat]
+
+
+def _text(value: bytes | str) -> str:
+    """Returns a text, its beginning if it is long: an image, say."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return text if len(text) <= _CHARACTERS_SHOWN else f"{text[:_CHARACTERS_SHOWN]}…"
 
 
 def _failed(check: str, shown: str, what: str) -> ModelCheckError:

@@ -24,6 +24,7 @@ from typing import IO, Any, TypeAlias
 from absl import logging
 
 from ..errors import ProcessDiedError, TrainingProcessError
+from ..logs import LOG_FILE, without_native
 from ..raised_errors import rebuild
 from . import fork_server
 
@@ -46,6 +47,7 @@ def run(
     what: str = "",
     forked: bool = False,
     output: Sink | None = None,
+    on_start: Callable[[int], object] | None = None,
 ) -> dict[str, Any]:
     """Starts a fresh process, has it call `execute(request)` of the module `worker`, and waits.
 
@@ -60,6 +62,7 @@ def run(
       what: What to call the process in messages; the worker's name by default.
       output: Where what it prints goes; to standard output and error by default.
       forked: Whether to take a process in which TensorFlow is imported already; see `fork_server.py`.
+      on_start: Is told the process's number.
 
     Returns:
       The worker's result; {} when it was ended by `until`.
@@ -80,8 +83,11 @@ def run(
         targets = (shown, shown) if shown is not None else (sys.stdout, sys.stderr)
         variables = {**os.environ, **(environment or {})}
         try:
-            process = fork_server.start(worker, files, variables, timeout) if forked else None
-            status = _wait(process or _new_python(worker, files, variables), timeout, targets, prefix.encode(), until)
+            warm = fork_server.start(worker, files, variables, timeout) if forked else None
+            process: Process = warm or _new_python(worker, files, variables)
+            if on_start is not None:
+                on_start(process.pid)
+            status = _wait(process, timeout, targets, prefix.encode(), until)
         except _Ended:
             return {}
         except subprocess.TimeoutExpired:
@@ -157,8 +163,8 @@ def _end_group(process: Process) -> None:
 def _forwarded(process: Process, targets: tuple[Sink, Sink], prefix: bytes) -> Iterator[None]:
     """Passes the process's standard output and error on to two text files as it comes."""
     threads = [
-        threading.Thread(target=_forward, args=(pipe, target, prefix), daemon=True)
-        for pipe, target in zip((process.stdout, process.stderr), targets, strict=True)
+        threading.Thread(target=_forward, args=(pipe, target, prefix, is_log), daemon=True)
+        for pipe, target, is_log in zip((process.stdout, process.stderr), targets, (False, True), strict=True)
     ]
     for thread in threads:
         thread.start()
@@ -169,7 +175,7 @@ def _forwarded(process: Process, targets: tuple[Sink, Sink], prefix: bytes) -> I
             thread.join(_GRACE_SECONDS)
 
 
-def _forward(pipe: IO[bytes] | None, target: Sink, prefix: bytes) -> None:
+def _forward(pipe: IO[bytes] | None, target: Sink, prefix: bytes, is_log: bool) -> None:
     assert pipe is not None
     with pipe:
         rest = b""
@@ -178,7 +184,8 @@ def _forward(pipe: IO[bytes] | None, target: Sink, prefix: bytes) -> None:
             text, end = rest + chunk, max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
             cut = len(rest) + end if end else 0
             rest = text[cut:]
-            _write(target, _prefixed(text[:cut], prefix))
+            whole = without_native(text[:cut]) if is_log else text[:cut]
+            _write(target, _prefixed(whole, prefix))
         _write(target, _prefixed(rest, prefix))
 
 
@@ -194,7 +201,10 @@ def _write(target: Sink, data: bytes) -> None:
 
 def _ended_without_answer(name: str, status: int) -> str:
     if status >= 0:
-        return f"The {name} process ended with status {status} before it had finished. Its last log lines say why."
+        where = f" (all of them are in {path})" if (path := os.environ.get(LOG_FILE)) else ""
+        return (
+            f"The {name} process ended with status {status} before it had finished. Its last log lines say why{where}."
+        )
     number = -status
     try:
         cause = signal.Signals(number).name
