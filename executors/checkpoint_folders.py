@@ -31,6 +31,7 @@ from absl import logging
 from . import checkpoint_identity, file_io
 from .checkpoint_identity import Identity
 from .layouts import EVAL_DIR, SERVING_DIRS
+from .process_identity import start_of
 
 ROOT = ".checkpoints"
 FITS = "keras_fits"  # in fn_args.checkpoint_dir; what `callbacks(fn_args)` saves, a folder for each fit
@@ -244,7 +245,7 @@ class _Mark:
 
     @classmethod
     def ours(cls) -> _Mark:
-        return cls(socket.gethostname(), os.getpid(), _start_of(os.getpid()), 0, time.time())
+        return cls(socket.gethostname(), os.getpid(), start_of(os.getpid()), 0, time.time())
 
     @classmethod
     def read(cls, folder: str) -> _Mark | None:
@@ -264,26 +265,4 @@ class _Mark:
             return False
         if self.process == os.getpid():
             return folder in _held  # a container's first process has the number of the one before it
-        return self.started == _start_of(self.process) != ""
-
-
-def _start_of(process: int) -> str:
-    """Returns when a process began, in clock ticks since the machine did; "" when it doesn't run."""
-    if not os.path.isdir("/proc/self"):
-        return "?" if _exists(process) else ""  # no Linux
-    try:
-        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] == "Z" else fields[19]
-
-
-def _exists(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
+        return self.started == start_of(self.process) != ""

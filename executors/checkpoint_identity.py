@@ -16,11 +16,11 @@ import dataclasses
 import hashlib
 import json
 import os
-import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import file_io, run_record
+from .data_identity import SAMPLED, sample_of
 from .fn_args import FnArgs
 from .keras_version import KerasChoice
 from .module_source import ModuleSource
@@ -45,8 +45,6 @@ _LENGTHS = (
     *("checkpoint_dir", "checkpoint_dir_for_init", "records_per_task"),
     *("has_trained", "train_data_anew", "use_conf_model_dir"),
 )
-_SAMPLED = 256  # files; of those after them, names alone are compared
-_SAMPLE = 4096  # bytes at a file's beginning and end
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,14 +133,6 @@ def _digest(patterns: Iterable[str] | None) -> str:
     digest = hashlib.sha256()
     for number, file in enumerate(files):
         digest.update(f"{file}\0".encode())
-        if number < _SAMPLED and not file_io.is_remote(file) and os.path.isfile(file):
-            digest.update(_sample(file))
+        if number < SAMPLED and not file_io.is_remote(file) and os.path.isfile(file):
+            digest.update(sample_of(file))
     return digest.hexdigest()[:16]
-
-
-def _sample(file: str) -> bytes:
-    size = os.path.getsize(file)
-    with open(file, "rb") as content:
-        begin = zlib.crc32(content.read(_SAMPLE))
-        content.seek(max(0, size - _SAMPLE))
-        return f"{size} {begin} {zlib.crc32(content.read(_SAMPLE))}\0".encode()

@@ -21,6 +21,7 @@ from typing import Any
 
 from . import file_io
 from .errors import InputError
+from .process_identity import ProcessIdentity
 
 FILE_NAME = "run.json"
 TASKS_DIR = "tasks"  # records of a cluster's other tasks
@@ -42,7 +43,9 @@ class RunRecord:
       status: "running", "succeeded" or "failed".
       started: When, as ISO 8601.
       arguments: fn_args and options; values whose name looks like a secret's are masked.
-      code: The module: reference, path, fingerprint, files.
+      process: Of whom the run is: host, number, and start of the process (see `ProcessIdentity`).
+      code: The module: reference, path, fingerprint, files; of their texts the model run keeps a copy in `source`.
+      data: What `train_files` and `eval_files` were: `data_of` each.
       stack: Versions by distribution, and Python's.
       dialect: The dialect and why it was chosen.
       keras: The Keras version and why it was chosen.
@@ -61,7 +64,9 @@ class RunRecord:
     status: str = RUNNING
     started: str = ""
     arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
+    process: dict[str, Any] = dataclasses.field(default_factory=dict)
     code: dict[str, Any] = dataclasses.field(default_factory=dict)
+    data: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     stack: dict[str, str] = dataclasses.field(default_factory=dict)
     dialect: dict[str, str] = dataclasses.field(default_factory=dict)
     keras: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -91,6 +96,7 @@ class RunRecord:
         """
         self.path = os.path.join(folder, name)
         self.started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
+        self.process = dataclasses.asdict(ProcessIdentity.current())
         self.stack = stack()
         self._write()
         try:

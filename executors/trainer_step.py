@@ -36,6 +36,7 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
     [model], [model_run] = outputs["model"], outputs["model_run"]
     record = train(module, fn_args, options, function=function, checkpoint_root=root_beside(model_run.uri))
     model_run.set_string_custom_property("run_record", record.path)
+    model_run.set_string_custom_property("run_id", record.id)
     if not record.check:
         logging.info("This task of a cluster has done its part; the chief publishes the model.")
         return

@@ -29,6 +29,7 @@ from . import checkpoint_folders, cluster_run, file_io, keras_version, run_recor
 from .checkpoint_folders import CheckpointFolder
 from .checkpoint_identity import Identity, identity_of
 from .cluster import CHIEF, EVALUATOR, PS, VARIABLE, ClusterTask, task_from_environment
+from .data_identity import data_of
 from .engines import child_process, fork_server, in_process, ray
 from .errors import InputError
 from .estimator_use import estimator_use
@@ -39,6 +40,7 @@ from .options import LOCAL, RAY, TrainingOptions
 from .run_record import RunRecord
 from .saved_model import CheckReport, check_saved_model, find_saved_model
 from .schema_file import read_schema
+from .source_copy import keep_source
 from .training_worker import TrainingRequest
 
 _WORKER = f"{__package__}.training_worker"
@@ -82,8 +84,11 @@ def train(
             cluster_run.forget_finished_tasks(fn_args.model_run_dir)
         over = cluster_run.is_over(task, fn_args.model_run_dir) if task and not task.is_chief else None
         with record.written_to(fn_args.model_run_dir, cluster_run.record_name(task)):
+            record.arguments = run_record.masked({**fn_args.to_json(), "options": dataclasses.asdict(options)})
+            record.code = {"reference": module}
             with record.phase("inputs"):
                 source = find_source(module, scratch)
+                record.code = {name: value for name, value in dataclasses.asdict(source).items() if name != "roots"}
                 distributed = options.worker_range[1] > 1 or (task is not None and task.num_workers > 1)
                 keras = keras_version.choose(options.keras, source.files, distributed=distributed)
                 if options.isolate:
@@ -91,6 +96,11 @@ def train(
                 _require_inputs(fn_args)
             function = function or source.function
             identity = identity_of(fn_args, source, function, options, keras)
+            record.data = {name: data_of(fn_args.get(name) or ()) for name in ("train_files", "eval_files")}
+            record.keras = dataclasses.asdict(keras)
+            if task is None or task.is_chief:
+                keep_source(source, fn_args.model_run_dir)
+            record.save()  # a run that is killed leaves no other word of what it was
             with _checkpoints(fn_args, identity, checkpoint_root, source, task) as checkpoints:
                 run = _Run(source, keras, function, options, record, task, checkpoints)
                 if over is not None:
@@ -210,8 +220,6 @@ class _Run:
     def _run_module(self, theirs: FnArgs, over: Callable[[], bool] | None = None) -> dict[str, Any]:
         keras = self.keras
         logging.info("Keras %s: %s.", keras.version, keras.reason)
-        self.record.code = {name: value for name, value in dataclasses.asdict(self.source).items() if name != "roots"}
-        self.record.keras = dataclasses.asdict(keras)
         request = TrainingRequest(self.source, self.function, theirs, self.options, keras).to_json()
         environment = keras.environment() | ({VARIABLE: self.task.to_tf_config()} if self.task else {})
         if self.options.engine == RAY and not self.task:
@@ -264,8 +272,6 @@ class _Run:
 
     def _staged(self, fn_args: FnArgs, staging: str) -> FnArgs:
         """Returns a copy of the arguments whose model folders are staged ones, under the same last name."""
-        arguments = {**fn_args.to_json(), "options": dataclasses.asdict(self.options)}
-        self.record.arguments = run_record.masked(arguments)
         theirs = copy.copy(fn_args)
         theirs.custom_config = copy.deepcopy(fn_args.custom_config)
         theirs.seed = self.options.seed if self.options.seed is not None else fn_args.seed

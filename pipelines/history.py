@@ -9,88 +9,57 @@ A run of a pipeline is one execution of its Trainer, with what followed from it.
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-from collections.abc import Sequence
-from typing import Any
+import datetime
+import fnmatch
+import os
+from collections.abc import Iterable, Iterator, Sequence
 
-from ..executors import run_record
-from .metadata_store import shown
+from absl import logging
 
-RUNNING, SUCCEEDED, FAILED = run_record.RUNNING, run_record.SUCCEEDED, run_record.FAILED
-INTERRUPTED, CACHED = "interrupted", "cached"
-STATUSES = (SUCCEEDED, FAILED, RUNNING, INTERRUPTED, CACHED)
+from ..executors import file_io, run_record
+from ..executors.errors import InputError, did_you_mean
+from .metadata_runs import runs_in_store
+from .metadata_store import SQLITE, shown
+from .metrics_compared import is_higher_better
+from .past_runs import CACHED, Run
+from .recorded_runs import MODEL_RUN, Found, look_into, run_in
 
+__all__ = ["Run", "find_run", "find_runs", "metric_of", "sorted_by"]
 
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """One training run, with or without a pipeline around it. Times are UTC.
-
-    Attributes:
-      id: That of `run.json`; of an execution that left none (it failed, or was cached) its UUID in ML Metadata.
-      status: "succeeded", "failed", "running", "interrupted" (its process is gone, and it did not say goodbye) or
-        "cached" (a pipeline took an earlier run's model).
-      started: When, as ISO 8601.
-      seconds: How long it took; None while it runs, and when it was interrupted.
-      module: What the user called the module.
-      fingerprint: SHA-256 of the module's files; "" when it is not known.
-      dialect: How the module is written; "" when it is not known.
-      metrics: {"train": {...}, "eval": {...}}, as training logged them.
-      model_run: Folder with `run.json` and TensorBoard's logs; None when there is none, or not any longer.
-      model: Folder of the model (in a pipeline, of the Model artifact); None without one.
-      pushed_model: Where the model was pushed; None when it was not.
-      blessed: The Evaluator's verdict; None when there was none.
-      evaluation: Folder of TFMA's results; None without an Evaluator.
-      error: {"type": ..., "message": ...} of what ended it; None when nothing did, or ML Metadata doesn't know.
-      pipeline: The pipeline's name; "" outside of one.
-      pipeline_run: The name of the pipeline's run, such as "20261122-184013.046332"; "" outside of one.
-      metadata: Where ML Metadata lies, as `connection_config` takes it; "" outside of a pipeline.
-      execution: The Trainer's execution there; None outside of a pipeline.
-      model_artifact: The Model's artifact there.
-    """
-
-    id: str
-    status: str
-    started: str
-    seconds: float | None = None
-    module: str = ""
-    fingerprint: str = ""
-    dialect: str = ""
-    metrics: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
-    model_run: str | None = None
-    model: str | None = None
-    pushed_model: str | None = None
-    blessed: bool | None = None
-    evaluation: str | None = None
-    error: dict[str, str] | None = None
-    pipeline: str = ""
-    pipeline_run: str = ""
-    metadata: str = dataclasses.field(default="", repr=False)  # a database's URL holds a password
-    execution: int | None = None
-    model_artifact: int | None = None
-
-    @functools.cached_property
-    def record(self) -> dict[str, Any]:
-        """The content of `run.json`; {} when there is none."""
-        return run_record.read(self.model_run) if self.model_run else {}
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the fields as JSON values, without the database's password."""
-        return {**dataclasses.asdict(self), "metadata": shown(self.metadata)}
+LAST = "last"
+_SHOWN = 5  # of those that a name might mean
 
 
-def find_runs(places: Sequence[str] = (), *, metadata: str = "") -> list[Run]:
+def find_runs(
+    places: Sequence[str] = (), *, metadata: str = "", module: str = "", status: str = "", limit: int = 0
+) -> list[Run]:
     """Returns the runs in some places, newest first.
 
     Args:
-      places: Folders to look into: pipeline roots, `--output`s of `train`, or folders above them (default: the
-        current folder).
+      places: Folders to look into: pipeline roots, `--output`s of `train`, or folders above them; or stores, as
+        `metadata` (default: the current folder, unless there is `metadata`).
       metadata: A further store: a SQLite file or `mysql://user:password@host:port/database`.
+      module: Only runs of this module: a part of its name, or a pattern such as "taxi_*".
+      status: Only runs that ended so; one of `STATUSES`.
+      limit: How many at most; 0 for all.
 
     Raises:
-      InputError: When a place does not exist, or its store or a `run.json` cannot be read.
+      InputError: When a place does not exist, or its store cannot be read.
     """
-    raise NotImplementedError
+
+    def wanted(run: Run) -> bool:
+        return (not status or run.status == status) and (not module or _is_of(run, module))
+
+    found, asked_for = _look(places, metadata)
+    runs = {run.id: run for run in _recorded(found.model_runs) if wanted(run)}
+    for url in found.stores:
+        try:
+            runs |= {run.id: run for run in runs_in_store(url, wanted, limit=limit)}
+        except InputError as error:
+            if url in asked_for:
+                raise
+            logging.warning("%s", error)
+    return _newest(runs.values())[: limit or None]
 
 
 def find_run(name: str, places: Sequence[str] = (), *, metadata: str = "") -> Run:
@@ -98,11 +67,152 @@ def find_run(name: str, places: Sequence[str] = (), *, metadata: str = "") -> Ru
 
     Args:
       name: "last"; a run's id or a beginning of it that no other has; the name of a pipeline's run; or a folder: the
-        `--output` of `train`, a model run, a model or a pushed model.
+        `--output` of `train`, a pipeline root (its newest run), a model run, a model or a pushed model.
       places: Where to look, as in `find_runs`.
       metadata: As in `find_runs`.
 
     Raises:
       InputError: When there is no such run, or more than one.
     """
-    raise NotImplementedError
+    if name == LAST:
+        runs = find_runs(places, metadata=metadata, limit=1)
+    elif file_io.is_remote(name) or os.sep in name or file_io.exists(name):
+        runs = _at(name) or _of_folder(find_runs(places, metadata=metadata), name)
+    else:
+        known = find_runs(places, metadata=metadata)
+        runs = [run for run in known if run.pipeline_run == name] or [run for run in known if run.id.startswith(name)]
+    if not runs:
+        raise InputError(_unknown(name, places, metadata))
+    if len(runs) > 1:
+        raise InputError(
+            f"{name!r} may be {len(runs)} runs: {_listed(runs)}. Give more of the id (see `generic-trainer runs`)."
+        )
+    return runs[0]
+
+
+def sorted_by(runs: Sequence[Run], metric: str) -> list[Run]:
+    """Returns runs in the order of a metric, the best first, those without it last.
+
+    Args:
+      runs: What to sort.
+      metric: "auc" (of the eval split, else of the train one), "eval/auc" or "train/auc". Losses and errors are best
+        when they are low; all others when they are high.
+
+    Raises:
+      InputError: When no run has it.
+    """
+    values = {run.id: metric_of(run, metric) for run in runs}
+    if runs and all(value is None for value in values.values()):
+        names = {name for run in runs for split in run.metrics.values() for name in split}
+        raise InputError(
+            f"--sort {metric}: no run has such a metric.{did_you_mean(metric, names)} There are: "
+            f"{', '.join(sorted(names)) or 'none'}."
+        )
+    sign = 1 if is_higher_better(metric) is False else -1
+
+    def rank(run: Run) -> tuple[bool, float]:
+        value = values[run.id]
+        return value is None or value != value, 0.0 if value is None or value != value else sign * value
+
+    return sorted(runs, key=rank)
+
+
+def metric_of(run: Run, metric: str) -> float | None:
+    """Returns a run's metric by its name, with or without the split in front; None when it has none."""
+    split, separator, name = metric.partition("/")
+    if separator and split in run.metrics:
+        return run.metrics[split].get(name)
+    return next(
+        (run.metrics[split][metric] for split in ("eval", "train") if metric in run.metrics.get(split, {})), None
+    )
+
+
+def _look(places: Sequence[str], metadata: str) -> tuple[Found, list[str]]:
+    """Returns what lies in the places, and of its stores those that were named."""
+    found, asked_for = Found(), [metadata] if metadata else []
+    for place in places or ([] if metadata else ["."]):
+        if place.startswith("mysql:") or os.path.isfile(place):
+            asked_for.append(place)
+            continue
+        here = look_into(place)
+        found.model_runs += here.model_runs
+        found.stores += here.stores
+        if (own := os.path.join(file_io.whole(place), SQLITE)) in here.stores:
+            asked_for.append(own)
+    found.stores = list(dict.fromkeys([*asked_for, *found.stores]))
+    return found, asked_for
+
+
+def _recorded(folders: Iterable[str]) -> Iterator[Run]:
+    """Yields the runs recorded in folders; a record that cannot be read is told of, and the others are listed."""
+    for folder in dict.fromkeys(folders):
+        try:
+            yield run_in(folder)
+        except InputError as error:
+            logging.warning("%s", error)
+
+
+def _newest(runs: Iterable[Run]) -> list[Run]:
+    return sorted(runs, key=lambda run: (_time(run.started), run.execution or 0), reverse=True)
+
+
+def _time(started: str) -> float:
+    try:
+        return datetime.datetime.fromisoformat(started).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _is_of(run: Run, module: str) -> bool:
+    return fnmatch.fnmatch(run.module, f"*{module}*")
+
+
+def _at(name: str) -> list[Run]:
+    """Returns the run that a folder is of, looking no further than around it."""
+    place = file_io.whole(name).rstrip("/")
+    folders = [place]
+    while not file_io.is_remote(place) and (above := file_io.parent(folders[-1])) != folders[-1]:
+        folders.append(above)
+    for folder in folders:
+        if os.path.isfile(store := os.path.join(folder, SQLITE)):
+            runs = runs_in_store(store)
+            return runs[:1] if folder == place else _of_folder(runs, name)
+    around = [place, os.path.join(place, MODEL_RUN)]
+    if os.path.basename(place) != MODEL_RUN:  # a model, in `model` or in `model/Format-Serving`
+        around += [os.path.join(folder, MODEL_RUN) for folder in folders[1:3]]
+    for folder in around:
+        if file_io.exists(os.path.join(folder, run_record.FILE_NAME)):
+            run = run_in(folder)
+            if folder in around[:2] or (run.model and _is_in(place, run.model)):
+                return [run]
+    return []
+
+
+def _of_folder(runs: Sequence[Run], name: str) -> list[Run]:
+    """Returns the run that has made a folder: of two, one was taken from the cache by the other."""
+    place = file_io.whole(name).rstrip("/")
+    for attribute in ("model_run", "pushed_model", "model"):
+        made = [run for run in runs if (folder := getattr(run, attribute)) and _is_in(place, folder)]
+        if made:
+            return [next((run for run in made if run.status != CACHED), made[0])]
+    return []
+
+
+def _is_in(place: str, folder: str) -> bool:
+    folder = file_io.whole(folder).rstrip("/")
+    return place == folder or place.startswith(f"{folder}/")
+
+
+def _listed(runs: Sequence[Run]) -> str:
+    named = [f"{run.id[:12]} ({run.started[:16]}, {run.status})" for run in runs[:_SHOWN]]
+    return ", ".join([*named, *(["…"] if len(runs) > _SHOWN else [])])
+
+
+def _unknown(name: str, places: Sequence[str], metadata: str) -> str:
+    where = ", ".join([*places, *([shown(metadata)] if metadata else [])]) or os.getcwd()
+    known = find_runs(places, metadata=metadata)
+    near = did_you_mean(
+        name, [text for run in known for text in (run.id[: max(8, len(name))], run.pipeline_run) if text]
+    )
+    which = "There are no runs" if name == LAST else f"There is no run {name!r}"
+    return f"{which} in {where}.{near} `generic-trainer runs PLACE` lists those of another place."

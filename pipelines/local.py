@@ -24,12 +24,11 @@ from ..executors.errors import InputError
 from ..executors.module_source import find_source
 from ..executors.raised_errors import last_remembered
 from .examples import example_gen_for
-from .metadata_store import connection_config, shown
+from .metadata_store import ROOT_MARKER, SQLITE, connection_config, shown
 from .outcome import Outcome, outcome_of
 from .pipeline_options import PipelineOptions
 from .steps import beam_args_of, steps_of
 
-_MARKER = "generic_trainer_pipeline.json"
 _KEYS = "_DEFAULT_NUM_BUCKETS"
 
 
@@ -119,7 +118,7 @@ def create_pipeline(options: LocalPipeline) -> pipeline.Pipeline:
 
 
 def _metadata_url(options: LocalPipeline) -> str:
-    return options.metadata or os.path.join(os.path.abspath(options.pipeline_root), "metadata.sqlite")
+    return options.metadata or os.path.join(os.path.abspath(options.pipeline_root), SQLITE)
 
 
 def _claim_root(root: str, name: str) -> None:
@@ -128,7 +127,7 @@ def _claim_root(root: str, name: str) -> None:
     Raises:
       InputError: When the root is another pipeline's, holds something else, or cannot be written.
     """
-    marker = os.path.join(root, _MARKER)
+    marker = os.path.join(root, ROOT_MARKER)
     try:
         if file_io.exists(marker):
             owner = json.loads(file_io.read_text(marker)).get("pipeline_name")

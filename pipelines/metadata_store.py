@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from urllib.parse import unquote, urlsplit
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
 
+import ml_metadata as mlmd
+from ml_metadata import errors
 from ml_metadata.proto import metadata_store_pb2
 
 from ..executors import file_io
 from ..executors.errors import InputError
+
+ROOT_MARKER = "generic_trainer_pipeline.json"  # in a pipeline root, beside the file
+SQLITE = "metadata.sqlite"
+_PATIENCE = 3.0  # seconds to wait for another one's lock
 
 
 def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
@@ -31,6 +41,53 @@ def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
         host=parts.hostname, port=parts.port or 3306, database=database, user=user, password=password
     )
     return metadata_store_pb2.ConnectionConfig(mysql=mysql)
+
+
+def open_store(url: str) -> Any:
+    """Opens an `ml_metadata.MetadataStore` to read from.
+
+    Args:
+      url: As for `connection_config`.
+
+    Raises:
+      InputError: When there is none, somebody keeps it locked, it is something else, or of another release.
+    """
+    config = connection_config(url)
+    if not file_io.is_remote(url):
+        _require_sqlite(url)
+        config.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READONLY
+    try:
+        return mlmd.MetadataStore(config)
+    except RuntimeError as error:
+        raise InputError(f"ML Metadata in {shown(url)} cannot be read: {error}") from error
+
+
+@contextlib.contextmanager
+def reading(url: str) -> Iterator[None]:
+    """Says of ML Metadata's own errors in a block which store they are of.
+
+    Raises:
+      InputError: In their place.
+    """
+    try:
+        yield
+    except errors.StatusError as error:
+        raise InputError(f"ML Metadata in {shown(url)} cannot be read: {error}") from error
+
+
+def _require_sqlite(path: str) -> None:
+    """Asks SQLite itself: ML Metadata waits for half a minute, and then speaks of missing tables."""
+    if not os.path.isfile(path):
+        raise InputError(f"ML Metadata in {path}: there is no such file.")
+    try:
+        location = f"file:{quote(os.path.abspath(path))}?mode=ro"
+        with contextlib.closing(sqlite3.connect(location, timeout=_PATIENCE, uri=True)) as connection:
+            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'MLMDEnv'").fetchone() is None:
+                raise InputError(f"{path} is a SQLite file, but not one of ML Metadata.")
+    except sqlite3.OperationalError as error:
+        raise InputError(f"ML Metadata in {path} cannot be read now: {error}. Try again when nobody writes.") from error
+    except sqlite3.DatabaseError as error:
+        raise InputError(f"{path} is not a SQLite file: {error}.") from error
 
 
 def shown(url: str) -> str:
