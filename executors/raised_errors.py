@@ -59,6 +59,13 @@ def describe(error: BaseException) -> dict[str, Any]:
     }
 
 
+def is_of_the_module(error: BaseException) -> bool:
+    """Returns whether an exception is the user's own, so that its traceback says more than its message."""
+    if isinstance(error, errors.TrainerError):
+        return error.exit_code == 1 and isinstance(error.__cause__, RemoteTraceback)
+    return isinstance(error, Exception)
+
+
 def rebuild(description: dict[str, Any]) -> BaseException:
     """Returns the described exception, with the other process's traceback as its cause."""
     error = _rebuilt(description)

@@ -1,0 +1,193 @@
+"""Every scalar that a run logged, as curves: read from its event files, without TensorFlow.
+
+    for metric in read_metrics("out/model_run"):
+        metric.name, metric.axis         # "loss", "epoch"
+        metric.splits["eval"].values     # one for each of .steps
+
+Files are in TFRecord framing: eight bytes of length, four of checksum, the event, four of checksum.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from .. import file_io
+
+POINTS = 500  # at most, of a curve: as many as a wide screen shows
+_EVAL_FOLDERS = ("eval", "validation", "val", "test")  # as in metrics.py
+_LENGTH = struct.Struct("<Q")
+_CHECKSUM_BYTES = 4
+# By number of the tensor's type in types.proto: the field of single values, and the form of packed ones.
+_SCALARS = {
+    1: ("float_val", "<f"),
+    2: ("double_val", "<d"),
+    3: ("int_val", "<i"),
+    9: ("int64_val", "<q"),
+    10: ("bool_val", "<?"),
+    19: ("", "<e"),
+}
+_EPOCH, _STEP = "epoch", "step"
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """A scalar's values in one split.
+
+    Attributes:
+      steps: Where they were logged, ascending: epochs or steps, as logged.
+      values: As many; NaN and infinity are None.
+      moments: When, in seconds since 1970.
+    """
+
+    steps: tuple[int, ...]
+    values: tuple[float | None, ...]
+    moments: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """A scalar by name and axis.
+
+    Attributes:
+      name: As TensorBoard shows it, without Keras's prefixes.
+      axis: "epoch" or "step".
+      splits: {"train": …, "eval": …}, or the folders' names where several of a split log the same.
+    """
+
+    name: str
+    axis: str
+    splits: dict[str, Curve]
+
+
+def read_metrics(folder: str) -> list[Metric]:
+    """Reads all scalars from the event files below a folder; a file is read up to where it breaks off.
+
+    Of a training that was taken up again, a step that was done twice counts as it was done last. Curves of more than
+    `POINTS` points keep the lowest and the highest of each stretch.
+    """
+    points: dict[tuple[str, str, str], list[tuple[float, int, float]]] = {}
+    names = file_io.files_below(folder) if folder and file_io.isdir(folder) else iter(())
+    for name in names:
+        if "tfevents" in os.path.basename(name):
+            for moment, step, tag, value in _scalars(os.path.join(folder, name)):
+                metric, axis = _metric_of(tag)
+                points.setdefault((metric, axis, os.path.dirname(name)), []).append((moment, step, value))
+    metrics: dict[tuple[str, str], dict[str, Curve]] = {}
+    for (metric, axis, place), found in sorted(points.items()):
+        metrics.setdefault((metric, axis), {})[place] = _curve(found)
+    return [Metric(name, axis, _by_split(curves)) for (name, axis), curves in sorted(metrics.items(), key=_in_order)]
+
+
+def _in_order(item: tuple[tuple[str, str], Any]) -> tuple[bool, str, str]:
+    (name, axis), _ = item
+    return "loss" not in name, name, axis
+
+
+def _metric_of(tag: str) -> tuple[str, str]:
+    """Returns a tag's metric and axis: Keras logs `epoch_loss`, `evaluation_loss_vs_iterations`, `batch_loss`."""
+    if tag.startswith("epoch_"):
+        return tag.removeprefix("epoch_"), _EPOCH
+    if tag.startswith("evaluation_") and tag.endswith("_vs_iterations"):
+        return tag.removeprefix("evaluation_").removesuffix("_vs_iterations"), _STEP
+    return tag.removeprefix("batch_"), _STEP
+
+
+def _by_split(places: dict[str, Curve]) -> dict[str, Curve]:
+    """Names curves by their split, those that would have the same name by their folder."""
+    splits = {place: split_of(place) for place in places}
+    names = list(splits.values())
+    named = {split if names.count(split) == 1 else place or split: places[place] for place, split in splits.items()}
+    return dict(sorted(named.items(), key=lambda item: (item[0] != "train", item[0])))
+
+
+def split_of(folder: str) -> str:
+    """Returns "eval" for a folder that is, or lies below, eval…, validation…, val… or test…; else "train"."""
+    return "eval" if any(part.startswith(_EVAL_FOLDERS) for part in folder.split(os.sep)) else "train"
+
+
+def _curve(points: list[tuple[float, int, float]]) -> Curve:
+    kept: list[tuple[float, int, float]] = []
+    for point in sorted(points):
+        while kept and kept[-1][1] >= point[1]:  # taken up again at an earlier checkpoint
+            kept.pop()
+        kept.append(point)
+    kept = _thinned(kept)
+    return Curve(
+        tuple(step for _, step, _ in kept),
+        tuple(value if math.isfinite(value) else None for *_, value in kept),
+        tuple(moment for moment, *_ in kept),
+    )
+
+
+def _thinned(points: list[tuple[float, int, float]]) -> list[tuple[float, int, float]]:
+    """Keeps the lowest and the highest of each stretch, where there are more than `POINTS`; the ends always."""
+    if len(points) <= POINTS:
+        return points
+    inner, stretches = points[1:-1], (POINTS - 2) // 2
+    kept = [points[0]]
+    for number in range(stretches):
+        stretch = inner[number * len(inner) // stretches : (number + 1) * len(inner) // stretches]
+        kept += sorted({min(stretch, key=_value), max(stretch, key=_value)})
+    return [*kept, points[-1]]
+
+
+def _value(point: tuple[float, int, float]) -> float:
+    return point[2] if math.isfinite(point[2]) else 0.0
+
+
+def _scalars(path: str) -> Iterator[tuple[float, int, str, float]]:
+    """Yields (wall time, step, tag, value) of the scalars in an event file."""
+    for event in _events(path):
+        for value in event.summary.value:
+            if value.HasField("simple_value"):
+                yield event.wall_time, event.step, value.tag, value.simple_value
+            elif value.HasField("tensor") and value.metadata.plugin_data.plugin_name in ("scalars", ""):
+                number = _scalar(value.tensor)
+                if number is not None:
+                    yield event.wall_time, event.step, value.tag, number
+
+
+def _events(path: str) -> Iterator[Any]:
+    from tensorboard.compat.proto import event_pb2
+
+    with file_io.file_system(path).open(path, mode="rb") as file:
+        while len(header := file.read(_LENGTH.size + _CHECKSUM_BYTES)) == _LENGTH.size + _CHECKSUM_BYTES:
+            [length] = _LENGTH.unpack_from(header)
+            body = file.read(length + _CHECKSUM_BYTES)
+            if len(body) < length + _CHECKSUM_BYTES:
+                return
+            try:
+                yield event_pb2.Event.FromString(body[:length])
+            except DecodeError:
+                return
+
+
+def _scalar(tensor: Any) -> float | None:
+    """Returns a tensor's one number; None if it is none, or of a type that no scalar has."""
+    field, form = _SCALARS.get(tensor.dtype, ("", ""))
+    if any(dimension.size != 1 for dimension in tensor.tensor_shape.dim) or not form:
+        return None
+    if tensor.tensor_content:
+        content = tensor.tensor_content
+        return float(struct.unpack(form, content)[0]) if len(content) == struct.calcsize(form) else None
+    values: Sequence[float] = getattr(tensor, field) if field else ()
+    return float(values[0]) if len(values) == 1 else None
+
+
+def rate(curve: Curve) -> tuple[list[float], list[float | None]]:
+    """Returns steps per second between a curve's points, over the seconds since the first of them."""
+    seconds, rates = [], []
+    pairs = list(zip(curve.moments, curve.steps, strict=True))
+    for (begin, first), (end, last) in itertools.pairwise(pairs):
+        if end > begin:
+            seconds.append(round(end - pairs[0][0], 3))
+            rates.append(float(f"{(last - first) / (end - begin):.5g}"))
+    return seconds, list(rates)
