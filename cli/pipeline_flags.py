@@ -14,7 +14,7 @@ from .training_flags import custom_config_flag, options_from, parse_custom_confi
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _FLAGS = (
-    click.option("--data", required=True, metavar="DIR", help="CSV files, or TFRecord files of tf.Examples."),
+    click.option("--data", required=True, metavar="PLACE", help="CSV files, or TFRecord files of tf.Examples."),
     click.option("--module-file", required=True, metavar="FILE", help="The training module."),
     click.option("--pipeline-root", default="pipeline", show_default=True, metavar="DIR", help="Where all outputs go."),
     click.option("--pipeline-name", "name", default="", help="Default: the module's name."),
