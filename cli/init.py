@@ -1,0 +1,125 @@
+"""`generic-trainer init DIR --data FILE`: a training module for somebody's data, with all that belongs to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..executors.errors import InputError
+from .vscode import LAUNCH_FILE, configuration
+
+if TYPE_CHECKING:
+    from ..pipelines.scaffold.labels import Label
+    from ..pipelines.scaffold.planning import Plan
+
+_WHY_NOT = {
+    "trainer_fn": "it is written around an Estimator, and TensorFlow has none since 2.16",
+    "model_fn": "it is an Estimator's function, and TensorFlow has no Estimators since 2.16",
+    "elasticdl": "its models read records one by one and get no statistics of the data, such as means and vocabularies",
+    "dlrover": "its confs are written around Estimators, which TensorFlow does not have since 2.16",
+}
+_WIDTH = 120  # of the table, where there is no terminal
+
+
+@click.command()
+@click.argument("directory", metavar="DIR")
+@click.option("--data", required=True, metavar="PLACE", help="A CSV file, TFRecords of tf.Examples, or a folder.")
+@click.option(
+    "--label", default="", metavar="NAME", help="What is to be predicted (default: a column of a usual name)."
+)
+@click.option(
+    "--task", type=click.Choice(["auto", "binary", "multiclass", "regression"]), default="auto", show_default=True,
+    help="What kind of prediction; auto goes by the label's values.",
+)  # fmt: skip
+@click.option(
+    "--dialect",
+    type=click.Choice(["run_fn", *_WHY_NOT]),
+    default="run_fn",
+    show_default=True,
+    help="How the module is written; run_fn is what new modules are written in.",
+)
+@click.option("--force", is_flag=True, help="Write into a folder that is not empty, over files of the same names.")
+def init(directory: str, data: str, label: str, task: str, dialect: str, force: bool) -> None:
+    """Writes a first training module for your data into DIR, with a configuration and a test.
+
+    \b
+    Example:
+      generic-trainer init taxi --data trips.csv --label tips
+      cd taxi && generic-trainer run --config pipeline.yaml
+    """  # noqa: D301 (click's mark of lines to keep)
+    if dialect in _WHY_NOT:
+        raise InputError(
+            f"--dialect {dialect}: no new module is written in it: {_WHY_NOT[dialect]}. Those that there are run "
+            "as they are. Leave --dialect out for a module with a run_fn."
+        )
+    from ..pipelines.scaffold.looking import look_at
+    from ..pipelines.scaffold.planning import plan_for
+    from ..pipelines.scaffold.project import project_for, sample_of
+    from ..pipelines.scaffold.reading import read_data
+    from ..pipelines.scaffold.writing import files_of, require_room, write_project
+
+    require_room(directory, force)
+    raw = read_data(data)
+    plan = plan_for(raw, look_at(raw), label, task)
+    project = project_for(directory, plan)
+    files = {**files_of(project, plan), project.sample: sample_of(plan), LAUNCH_FILE: _launch_file(project.module)}
+    _show(plan)
+    write_project(directory, files, force=force)
+    _show_next(directory, project.module, sorted(files))
+
+
+def _show(plan: Plan) -> None:
+    """Prints what was found, and what becomes of it."""
+    raw, label = plan.raw, plan.label
+    amount = f"{raw.size:,} rows" if raw.is_whole else f"the first {raw.size:,} rows (the pipeline reads all of them)"
+    click.echo(f"{raw.path}: {amount}, {len(raw.columns)} columns")
+    table = Table("Column", "Type", "Missing", "Values", "What becomes of it", box=None, pad_edge=False)
+    for role in plan.roles:
+        column = role.column
+        gaps = f"{column.missing / column.rows:.1%}" if column.missing else ""
+        table.add_row(*map(Text, (column.name, column.kind, gaps, f"{column.distinct:,}", role.why)))
+    what = f"the label ({label.why})" if label.why else "the label"
+    table.add_row(*map(Text, (label.column.name, label.column.kind, "", f"{label.column.distinct:,}", what)))
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDTH, highlight=False)
+    console.print(table)
+    click.echo(f"Task: {_task(label)}")
+    if label.warning:
+        click.echo(label.warning)
+
+
+def _task(label: Label) -> str:
+    if not label.classes:
+        return "regression"
+    names = ", ".join(map(str, label.classes[:10])) + (", …" if len(label.classes) > 10 else "")
+    positive = f"; {label.classes[1]} is the positive one" if label.task == "binary" else ""
+    return f"{label.task} classification: {names}{positive}"
+
+
+def _show_next(directory: str, module: str, files: Sequence[str]) -> None:
+    click.echo(f"Written to {directory}: {', '.join(files)}")
+    click.echo("Next:")
+    if os.path.abspath(directory) != os.getcwd():
+        click.echo(f"  cd {shlex.quote(directory)}")
+    click.echo("  generic-trainer check --config pipeline.yaml")
+    click.echo("  generic-trainer run --config pipeline.yaml")
+    click.echo(f"  pytest test_{module}.py")
+
+
+def _launch_file(module: str) -> bytes:
+    """Returns the configurations of VS Code's debugger: the commands, and the test."""
+    here = os.path.abspath(LAUNCH_FILE)
+    entries = [
+        configuration(f"generic-trainer {command}", [command, "--config", "pipeline.yaml"], here)
+        for command in ("check", "run", "train")
+    ]
+    entries.append({**entries[0], "name": f"test {module}", "module": "pytest", "args": [f"test_{module}.py"]})
+    return (json.dumps({"version": "0.2.0", "configurations": entries}, indent=4) + "\n").encode()

@@ -1,0 +1,139 @@
+"""Which column is the label, and what kind of prediction that makes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from ...executors.errors import InputError, did_you_mean
+from ...executors.inputs.example_files import CSV
+from .looking import FLOAT, INT, NOTHING, SEVERAL, TEXT, Column
+from .reading import RawData
+from .roles import DATE, LEFT_OUT, MILLISECONDS, SECONDS, WORDS, role_of
+
+AUTO, BINARY, MULTICLASS, REGRESSION = TASKS = ("auto", "binary", "multiclass", "regression")
+_USUAL = ("label", "labels", "target", "class", "y", "outcome", "response")
+_POSITIVE = ("1", "1.0", "yes", "y", "true", "t", "positive", "pos", "malignant", "spam", "fraud", "churn", "churned")
+_MOST_CLASSES = 200
+_FEW_NUMBERS = 20  # different whole numbers, up to which they are taken for classes
+_IMBALANCED = 0.8
+
+
+@dataclasses.dataclass(frozen=True)
+class Label:
+    """The label.
+
+    Attributes:
+      column: Its column.
+      task: BINARY, MULTICLASS or REGRESSION.
+      why: Why it is this column, for people; "" where they said so.
+      classes: The label's values. A class's id is its place; of BINARY the second one is the positive one.
+      warning: What to keep in mind about it, or "".
+    """
+
+    column: Column
+    task: str
+    why: str
+    classes: tuple[Any, ...] = ()
+    warning: str = ""
+
+    @property
+    def are_ids(self) -> bool:
+        """Whether the values are class ids as they are: 0, 1, 2 and so on."""
+        return self.column.kind == INT and self.classes == tuple(range(len(self.classes)))
+
+
+def label_of(raw: RawData, columns: Sequence[Column], name: str = "", task: str = AUTO) -> Label:
+    """Finds the label, or takes the one that is named, and decides what is to be predicted.
+
+    Args:
+      raw: The data.
+      columns: All columns.
+      name: The label's name; "" to look for it.
+      task: One of `TASKS`.
+
+    Raises:
+      InputError: When there is no such column, it cannot be told which one it is, or it is none to learn.
+    """
+    by_name = {column.name: column for column in columns}
+    if name and name not in by_name:
+        raise InputError(
+            f"--label {name!r} is not in {raw.path}: {_listed(list(by_name))}.{did_you_mean(name, by_name)}"
+        )
+    column, why = (by_name[name], "") if name else _found(raw, columns)
+    _require_values(column, raw)
+    task = _task_of(column) if task == AUTO else task
+    if task == REGRESSION:
+        if column.kind == TEXT:
+            raise InputError(f"--task regression: the label {column.name!r} is text, such as {column.values[0]!r}.")
+        return Label(column, task, why)
+    classes = _classes(column, task)
+    most, count = column.frequent[0]
+    share = count / column.rows
+    warning = f"{share:.0%} of the rows are {most!r}: an accuracy of {share:.2f} is no achievement."
+    return Label(column, task, why, classes, warning if share >= _IMBALANCED else "")
+
+
+def _found(raw: RawData, columns: Sequence[Column]) -> tuple[Column, str]:
+    for usual in _USUAL:
+        for column in columns:
+            if column.name.strip().lower() == usual:
+                return column, "by its name"
+    last = columns[-1]
+    candidates = [column.name for column in columns if _may_be_label(column)]
+    if raw.kind == CSV and last.name in candidates:
+        return last, f"the last column, since none is called {', '.join(_USUAL[:3])} or the like; else give --label"
+    what = (
+        f"the last column, {last.name!r}, is none to learn" if raw.kind == CSV else "tf.Examples have no last feature"
+    )
+    raise InputError(
+        f"--label: none of the columns of {raw.path} is called {', '.join(_USUAL)}, and {what}. "
+        f"Say which one it is: {_listed(candidates) or 'none of them seems to be one'}."
+    )
+
+
+def _may_be_label(column: Column) -> bool:
+    unfit = (LEFT_OUT, DATE, SECONDS, MILLISECONDS, WORDS)
+    return not column.missing and role_of(column).kind not in unfit
+
+
+def _require_values(column: Column, raw: RawData) -> None:
+    if column.kind in (NOTHING, SEVERAL):
+        raise InputError(f"The label {column.name!r} cannot be learned: it has {column.kind}.")
+    if column.missing:
+        raise InputError(
+            f"The label {column.name!r} is missing in {column.missing:,} of {column.rows:,} rows, first in row "
+            f"{column.first_missing:,} of {raw.path}. Leave these rows out of the data, or choose another --label."
+        )
+    if column.distinct == 1:
+        raise InputError(f"The label {column.name!r} is {column.values[0]!r} in every row: there is nothing to learn.")
+
+
+def _task_of(column: Column) -> str:
+    whole = column.kind != FLOAT or all(float(value).is_integer() for value in column.values)
+    if whole and column.distinct == 2:
+        return BINARY
+    if column.kind == TEXT or (column.kind == INT and column.distinct <= _FEW_NUMBERS):
+        return MULTICLASS
+    return REGRESSION
+
+
+def _classes(column: Column, task: str) -> tuple[Any, ...]:
+    if column.distinct > _MOST_CLASSES:
+        raise InputError(
+            f"The label {column.name!r} has {column.distinct:,} different values, such as {column.values[0]!r}: too "
+            "many for classes. Choose another --label" + (", or --task regression." if column.kind != TEXT else ".")
+        )
+    if task == BINARY and column.distinct != 2:
+        raise InputError(f"--task binary: the label {column.name!r} has {column.distinct} values; use multiclass.")
+    classes = sorted(column.values)
+    if task == BINARY:
+        rarer = column.values[1]
+        positive = next((value for value in classes if str(value).strip().lower() in _POSITIVE), rarer)
+        classes = [next(value for value in classes if value != positive), positive]
+    return tuple(classes)
+
+
+def _listed(names: Sequence[str], most: int = 20) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

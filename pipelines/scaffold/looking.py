@@ -1,0 +1,139 @@
+"""What a table's columns hold: statistics by TFDV, and how many different values there are."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .reading import RawData
+
+INT, FLOAT, TEXT, NOTHING, SEVERAL = "whole numbers", "numbers", "text", "no values", "several values each"
+_FREQUENT = 1000  # values
+
+
+@dataclasses.dataclass(frozen=True)
+class Numbers:
+    """Of a column of numbers; those that are there and finite."""
+
+    mean: float
+    std: float
+    smallest: float
+    largest: float
+    median: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """What a column holds.
+
+    Attributes:
+      name: The column's.
+      kind: INT, FLOAT, TEXT; NOTHING where it is always missing, SEVERAL where a row has more than one value.
+      rows: How many rows there are.
+      missing: In how many of them there is no value.
+      distinct: How many different values there are.
+      frequent: The most frequent values and how often each is there, at most 1,000; text as str.
+      numbers: Of INT and FLOAT.
+      words: Of TEXT, how many words a value has on average.
+      first_missing: The number of the first row without a value, counted from 1; 0 where there is none.
+    """
+
+    name: str
+    kind: str
+    rows: int
+    missing: int
+    distinct: int = 0
+    frequent: tuple[tuple[Any, int], ...] = ()
+    numbers: Numbers | None = None
+    words: float = 0.0
+    first_missing: int = 0
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The most frequent values."""
+        return tuple(value for value, _ in self.frequent)
+
+
+def look_at(raw: RawData) -> list[Column]:
+    """Returns what each column holds, in the data's order."""
+    statistics = _statistics(raw)
+    return [_column(name, array, statistics.get(name), raw.size) for name, array in raw.columns.items()]
+
+
+def _statistics(raw: RawData) -> dict[str, Any]:
+    with _quiet():
+        import tfx  # noqa: F401, I001  (only after it does TFDV 1.16 import beside tfx_bsl 1.21)
+        import tensorflow_data_validation as tfdv
+        from tensorflow_data_validation.statistics import stats_impl
+
+    batch = pa.RecordBatch.from_arrays(list(raw.columns.values()), names=list(raw.columns))
+    statistics = stats_impl.generate_statistics_in_memory(batch, tfdv.StatsOptions(num_top_values=0))
+    return {feature.path.step[0]: feature for feature in statistics.datasets[0].features}
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps what TensorFlow's C++ says about processors and drivers from standard error."""
+    shown = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), 2)
+        yield
+    finally:
+        os.dup2(shown, 2)
+        os.close(shown)
+
+
+def _column(name: str, array: Any, statistics: Any, rows: int) -> Column:
+    if pa.types.is_null(array.type) or array.null_count == rows:
+        return Column(name, NOTHING, rows, rows)
+    lengths = pc.fill_null(pc.list_value_length(array), 0)
+    if pc.max(lengths).as_py() > 1:
+        return Column(name, SEVERAL, rows, pc.sum(pc.equal(lengths, 0)).as_py())
+    is_missing = _is_missing(array, lengths)
+    values = pc.filter(array, pc.invert(is_missing)).flatten()
+    if not len(values):
+        return Column(name, NOTHING, rows, rows)
+    is_text = pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)
+    kind = TEXT if is_text else INT if pa.types.is_integer(values.type) else FLOAT
+    counts = sorted(pc.value_counts(values).to_pylist(), key=lambda count: -count["counts"])
+    frequent = tuple((_readable(count["values"]), count["counts"]) for count in counts[:_FREQUENT])
+    return Column(
+        name,
+        kind,
+        rows,
+        pc.sum(is_missing).as_py(),
+        len(counts),
+        frequent,
+        None if is_text else _numbers(statistics.num_stats),
+        _words(frequent) if is_text else 0.0,
+        pc.index(is_missing, True).as_py() + 1,
+    )
+
+
+def _is_missing(array: Any, lengths: Any) -> Any:
+    """Returns where a column of at most one value each has none, or one that is not a number."""
+    is_missing = pc.equal(lengths, 0)
+    if not pa.types.is_floating(array.type.value_type):
+        return is_missing
+    single = pa.array([row[0] if row else None for row in array.to_pylist()], array.type.value_type)
+    return pc.or_(is_missing, pc.fill_null(pc.is_nan(single), False))
+
+
+def _numbers(statistics: Any) -> Numbers:
+    return Numbers(statistics.mean, statistics.std_dev, statistics.min, statistics.max, statistics.median)
+
+
+def _words(frequent: tuple[tuple[str, int], ...]) -> float:
+    words = sum(len(value.split()) * count for value, count in frequent)
+    return words / sum(count for _, count in frequent)
+
+
+def _readable(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

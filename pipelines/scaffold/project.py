@@ -1,0 +1,99 @@
+"""What a project's files are called, where its data lie, and a sample of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import keyword
+import os
+import random
+import re
+import sys
+import tempfile
+from typing import Any
+
+from ...executors import file_io
+from ...executors.inputs.example_files import CSV, batches
+from .planning import Plan
+
+_SAMPLE_ROWS = 1000
+_SEED = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Project:
+    """A project that is to be written.
+
+    Attributes:
+      folder: Where.
+      module: The training module's name.
+      data: The data as seen from the folder.
+      sample: The sample's path in it.
+      sample_rows: How many examples it has.
+    """
+
+    folder: str
+    module: str
+    data: str
+    sample: str
+    sample_rows: int
+
+    def names(self) -> dict[str, Any]:
+        """Returns what the templates call these."""
+        return {**dataclasses.asdict(self), "data_yaml": json.dumps(self.data, ensure_ascii=False)}
+
+
+def project_for(folder: str, plan: Plan) -> Project:
+    """Names what is in a project."""
+    data = plan.raw.path
+    if "://" not in data:
+        data = os.path.relpath(os.path.abspath(data), os.path.abspath(folder))
+    ending = "csv" if plan.raw.kind == CSV else "tfrecord"
+    return Project(folder, module_name(folder), data, f"sample.{ending}", min(plan.raw.size, _SAMPLE_ROWS))
+
+
+def module_name(folder: str) -> str:
+    """Returns a name for the module in a folder: the folder's, as far as that makes one that no other module has."""
+    name = re.sub(r"\W+", "_", os.path.basename(os.path.abspath(folder)).lower()).strip("_")
+    if not name.isascii() or not name.isidentifier():
+        name = f"model_{re.sub(r'[^a-z0-9_]+', '', name)}".rstrip("_")
+    taken = {*sys.stdlib_module_names, *importlib.metadata.packages_distributions(), "test", "tests", "sample"}
+    if keyword.iskeyword(name) or name in taken or name.startswith("test_") or name == "model":
+        name = f"{name}_model"
+    return name
+
+
+def sample_of(plan: Plan) -> bytes:
+    """Returns a file of some examples, drawn at random but the same each time, in the data's order."""
+    raw = plan.raw
+    chosen = sorted(random.Random(_SEED).sample(range(raw.size), min(raw.size, _SAMPLE_ROWS)))  # noqa: S311
+    return _csv_sample(plan, chosen) if raw.kind == CSV else _record_sample(plan, chosen)
+
+
+def _csv_sample(plan: Plan, chosen: list[int]) -> bytes:
+    """Returns the header and the chosen lines, as they stand in the files."""
+    wanted, number, lines = set(chosen), 0, []
+    for file in plan.raw.files:
+        with file_io.file_system(file.path).open(file.path, mode="rb") as opened:
+            header = opened.readline()
+            lines = lines or [header]
+            for line in opened:
+                if line.strip():
+                    if number in wanted:
+                        lines.append(line)
+                    number += 1
+    return b"".join(line.rstrip(b"\r\n") + b"\n" for line in lines)
+
+
+def _record_sample(plan: Plan, chosen: list[int]) -> bytes:
+    import tensorflow as tf
+
+    wanted = set(chosen)
+    records = (record for file in plan.raw.files for batch in batches(file, 4096) for record in batch.records)
+    with tempfile.NamedTemporaryFile(suffix=".tfrecord") as file:
+        with tf.io.TFRecordWriter(file.name) as writer:
+            for number, record in zip(range(chosen[-1] + 1), records, strict=False):
+                if number in wanted:
+                    writer.write(record)
+        return file.read()

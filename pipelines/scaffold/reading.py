@@ -1,0 +1,224 @@
+"""Somebody's data, read as the pipeline's ExampleGen will read it: CSV, or TFRecords of tf.Examples."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+import pyarrow as pa
+
+from ...executors import file_io
+from ...executors.errors import InputError
+from ...executors.inputs.columns import BYTES, FLOAT, INT, from_tf_examples, typed_columns
+from ...executors.inputs.example_files import CSV, TF_RECORD, Batch, ExampleFile, batches, find_example_files
+
+ROWS = 100_000  # more are not read: TFX goes over all of them later on
+_BATCH = 4096
+_OTHERS = tuple(
+    f".{name}"
+    for name in ["tsv", "txt", "json", "jsonl", "parquet", "xlsx", "xls", "gz", "zip", "npz", "npy", "avro", "pkl"]
+)
+_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+@dataclasses.dataclass(frozen=True)
+class RawData:
+    """The rows, column by column.
+
+    Attributes:
+      path: The file or folder, as it was given.
+      kind: CSV or TF_RECORD.
+      files: The files that were read.
+      columns: {name: an Arrow array of lists of INT, FLOAT or BYTES, null where a row has no value}; columns without
+        any value are null arrays. Those of a CSV are in its order.
+      size: How many rows there are in `columns`.
+      is_whole: Whether these are all rows.
+    """
+
+    path: str
+    kind: str
+    files: list[ExampleFile]
+    columns: dict[str, Any]
+    size: int
+    is_whole: bool
+
+
+def read_data(path: str, rows: int = ROWS) -> RawData:
+    """Reads a file, or a folder's files.
+
+    Args:
+      path: A CSV file, a TFRecord file, a folder of either, or one with folders `train` and `eval`.
+      rows: So many of the first rows, at most.
+
+    Raises:
+      InputError: When there is nothing that a pipeline can read; it says what there is.
+    """
+    files = _files(path)
+    kind = files[0].kind
+    read = _csv_rows if kind == CSV else _record_rows
+    columns, size, is_whole = read(files, rows)
+    if not size:
+        raise InputError(f"--data {path}: there are no rows in it{' below the header' * (kind == CSV)}.")
+    if len(columns) == 1:
+        raise InputError(
+            f"--data {path}: there is one column only, {next(iter(columns))!r}.{_other_delimiter(files[0])}"
+        )
+    return RawData(path, kind, files, columns, size, is_whole)
+
+
+def _files(path: str) -> list[ExampleFile]:
+    if not file_io.exists(path):
+        raise InputError(f"--data {path} does not exist.")
+    paths = _listed(path) if file_io.isdir(path) else [path]
+    found = find_example_files(paths)
+    for file in found:
+        _require_readable(file)
+    return found
+
+
+def _listed(folder: str) -> list[str]:
+    """Returns the files that `example_gen_for` takes; of a split folder those to train on."""
+    names = sorted(name for name in file_io.listdir(folder) if not name.startswith((".", "_")))
+    csv = [name for name in names if name.endswith(".csv")]
+    if not csv and {"train", "eval"} <= set(names):
+        return _listed(os.path.join(folder, "train"))
+    files = csv or [name for name in names if not file_io.isdir(os.path.join(folder, name))]
+    if not files:
+        raise InputError(f"--data {folder} holds no CSV file, no TFRecord file, and no folders train/ and eval/.")
+    return [os.path.join(folder, name) for name in files]
+
+
+def _require_readable(file: ExampleFile) -> None:
+    """Refuses what ExampleGen would read as something else, or not at all."""
+    name = os.path.basename(file.path)
+    what = "a pipeline reads CSV files, whose names end in .csv, and TFRecord files of tf.Examples"
+    with file_io.file_system(file.path).open(file.path, mode="rb") as opened:
+        head = opened.read(4096)
+    if not head:
+        raise InputError(f"--data {file.path} is empty.")
+    if file.kind == CSV and not name.endswith(".csv"):
+        raise InputError(f"--data {file.path}: {what}. If this is CSV, {'unpack' if file.gzipped else 'rename'} it.")
+    if file.kind == CSV and (file.gzipped or b"\0" in head):
+        raise InputError(
+            f"--data {file.path} is no text: {what}. {'Unpack it first.' if file.gzipped else ''}".rstrip()
+        )
+    if file.kind == CSV and head.startswith(b"\xef\xbb\xbf"):
+        raise InputError(
+            f"--data {file.path} begins with a byte order mark, which ExampleGen takes for a part of the first name. "
+            f"Save it as UTF-8 without one, for instance by: sed -i '1s/^\\xEF\\xBB\\xBF//' {name}"
+        )
+    ending = os.path.splitext(name)[1].lower()
+    if file.kind not in (CSV, TF_RECORD) or (not file.gzipped and ending in _OTHERS):
+        raise InputError(f"--data {file.path}: {what}.")
+
+
+def _csv_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, Any], int, bool]:
+    read, is_whole = _first_rows(files, rows)
+    names = list(read[0].columns) if read else []
+    if names and all(_is_number(name) for name in names):
+        raise InputError(f"{files[0].path}: its first line must name the columns; it holds {', '.join(names[:5])}.")
+    for batch in read:
+        _require_same_columns(batch, names, files[0].path)
+        _require_single_lines(batch)
+    merged = {name: [value for batch in read for value in batch.columns[name]] for name in names}
+    types = {name: _narrowest({value for value in values if value is not None}) for name, values in merged.items()}
+    size = sum(batch.size for batch in read)
+    there = {name: kind for name, kind in types.items() if kind is not None}
+    columns = typed_columns(Batch(files[0], 1, size, columns=merged), there)
+    return {name: columns.get(name, pa.nulls(size)) for name in names}, size, is_whole
+
+
+def _record_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, Any], int, bool]:
+    read, is_whole = _first_rows(files, rows)
+    size = sum(batch.size for batch in read)
+    decoded = [from_tf_examples(batch) for batch in read]
+    kinds: dict[str, Any] = {}
+    for columns in decoded:
+        kinds.update({name: column.type for name, column in columns.items() if not pa.types.is_null(column.type)})
+    merged: dict[str, Any] = {}
+    for name in sorted({name for columns in decoded for name in columns}):
+        parts = [
+            columns[name] if name in columns else pa.nulls(batch.size)
+            for batch, columns in zip(read, decoded, strict=True)
+        ]
+        merged[name] = _joined(parts, kinds.get(name, pa.null()), files[0].path, name)
+    return merged, size, is_whole
+
+
+def _first_rows(files: list[ExampleFile], rows: int) -> tuple[list[Batch], bool]:
+    """Returns batches of about so many rows, and whether there are no more."""
+    read: list[Batch] = []
+    size = 0
+    for batch in (batch for file in files for batch in batches(file, _BATCH)):
+        if size >= rows:
+            return read, False
+        read.append(batch)
+        size += batch.size
+    return read, True
+
+
+def _require_same_columns(batch: Batch, names: list[str], first: str) -> None:
+    if list(batch.columns) != names:
+        raise InputError(
+            f"{batch.file.path} has other columns than {first}: {', '.join(batch.columns)}. ExampleGen wants the same "
+            "ones, in one order, in all files."
+        )
+
+
+def _require_single_lines(batch: Batch) -> None:
+    """Refuses cells of several lines: TFX's CsvExampleGen reads line by line."""
+    for name, values in batch.columns.items():
+        for index, value in enumerate(values):
+            if value and ("\n" in value or "\r" in value):
+                raise InputError(
+                    f"{batch.where(index)}: {name!r} has a line break in it, and ExampleGen takes each line for a row. "
+                    "Replace line breaks by spaces, or write the data as TFRecords."
+                )
+
+
+def _narrowest(values: set[str]) -> Any:
+    """Returns the type that ExampleGen gives a column; None without values."""
+    if not values:
+        return None
+    for kind, read in ((INT, _int64), (FLOAT, float)):
+        try:
+            for value in values:
+                read(value)
+        except ValueError:
+            continue
+        return kind
+    return BYTES
+
+
+def _int64(text: str) -> int:
+    number = int(text)
+    if number.bit_length() > 63:
+        raise ValueError(f"{text} is too long for an int64")
+    return number
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _joined(parts: list[Any], kind: Any, path: str, name: str) -> Any:
+    try:
+        return pa.concat_arrays([part.cast(kind) for part in parts])
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(f"{path}: feature {name!r} has values of different types: {error}") from error
+
+
+def _other_delimiter(file: ExampleFile) -> str:
+    """Returns what a table of one column is likely to be separated by, for the error."""
+    if file.kind != CSV:
+        return " A label and something to predict it from are two."
+    header = file_io.read_text(file.path).partition("\n")[0]
+    found = next((name for sign, name in _DELIMITERS.items() if sign in header), "")
+    if found:
+        return f" It seems to be separated by {found}; ExampleGen reads commas."
+    return " A label and something to predict it from are two; are the columns separated by commas?"

@@ -1,0 +1,126 @@
+"""What becomes of a column: a number, a category, text, a time, or nothing, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import re
+
+from .looking import FLOAT, INT, NOTHING, SEVERAL, TEXT, Column
+
+NUMBER, PARSED, CATEGORY, WORDS, DATE, SECONDS, MILLISECONDS, LEFT_OUT = (
+    "number", "parsed", "category", "words", "date", "seconds", "milliseconds", "left out",
+)  # fmt: skip
+VOCABULARY = 1000  # values of a category, at most
+_FEW = 32  # different whole numbers that may stand for categories
+_OFTEN = 20  # times that each of them is there, on average
+_CODES = 2000
+_MOSTLY_MISSING = 0.99
+_MOSTLY = 0.95
+_WORDS = 4.0  # on average, from which on a text is free text
+
+_BEGIN = r"(?i)(^|[_\s.-])"
+_IDENTIFIER = re.compile(_BEGIN + r"(id|ids|uuid|guid|key|index|idx|row|rownum|rowid)$|^unnamed: ?\d+$|^$")
+_CODE = re.compile(_BEGIN + r"(id|code|zip|zipcode|postcode|tract|area|region|type|kind|category|class|group)$")
+_TIME = re.compile(r"time|date|(^|[_\s])(ts|at)$", re.IGNORECASE)
+ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d.*)?")
+_OTHER_DATE = re.compile(r"\d{1,4}[/.]\d{1,2}[/.]\d{1,4}( .*)?|\d{1,2}[- ][A-Za-z]{3}[- ]\d{2,4}.*")
+_SECONDS = (datetime.datetime(1980, 1, 1).timestamp(), datetime.datetime(2100, 1, 1).timestamp())
+
+
+@dataclasses.dataclass(frozen=True)
+class Role:
+    """What the module does with a column.
+
+    Attributes:
+      column: The column.
+      kind: NUMBER; PARSED for numbers among which words stand; CATEGORY; WORDS for free text; DATE, such as
+        "2013-03-01 12:15"; SECONDS and MILLISECONDS since 1970; LEFT_OUT.
+      why: For people: what is done with it, or why nothing is.
+      size: Of a CATEGORY, how many values get an id of their own.
+    """
+
+    column: Column
+    kind: str
+    why: str
+    size: int = 0
+
+
+def role_of(column: Column) -> Role:
+    """Decides what becomes of a feature."""
+    if reason := _useless(column):
+        return Role(column, LEFT_OUT, reason)
+    return _of_text(column) if column.kind == TEXT else _of_numbers(column)
+
+
+def _useless(column: Column) -> str:
+    there = column.rows - column.missing
+    if column.kind == NOTHING:
+        return "it has no values"
+    if column.kind == SEVERAL:
+        return "some rows have several values"
+    if column.missing >= _MOSTLY_MISSING * column.rows:
+        return "it is nearly always missing"
+    if column.distinct == 1:
+        return "it is the same everywhere"
+    if column.kind != FLOAT and _IDENTIFIER.search(column.name) and column.distinct > 0.9 * there:
+        return "an identifier, by its name and values"
+    if column.kind == INT and _is_row_number(column, there):
+        return "an identifier: it numbers the rows"
+    return ""
+
+
+def _is_row_number(column: Column, there: int) -> bool:
+    assert column.numbers is not None
+    return there > _FEW and column.distinct == there == column.numbers.largest - column.numbers.smallest + 1
+
+
+def _of_numbers(column: Column) -> Role:
+    assert column.numbers is not None
+    smallest, largest = column.numbers.smallest, column.numbers.largest
+    if column.kind == INT and _TIME.search(column.name):
+        for kind, unit in ((SECONDS, 1), (MILLISECONDS, 1000)):
+            if _SECONDS[0] * unit <= smallest and largest <= _SECONDS[1] * unit:
+                return Role(column, kind, f"a time, in {kind} since 1970: hour, day of the week, month and trend")
+    if column.kind == INT and smallest >= 0:
+        there = column.rows - column.missing
+        few = 2 < column.distinct <= _FEW and largest < _CODES
+        code = _CODE.search(column.name) and 2 < column.distinct <= _CODES
+        if (few or code) and there >= _OFTEN * column.distinct:
+            return _category(column)
+    return Role(column, NUMBER, "a number: scaled")
+
+
+def _of_text(column: Column) -> Role:
+    there = column.rows - column.missing
+    counted = sum(count for _, count in column.frequent)
+
+    def share(matches: list[int]) -> float:
+        return sum(matches) / counted
+
+    if share([count for value, count in column.frequent if ISO_DATE.fullmatch(value)]) >= _MOSTLY:
+        return Role(column, DATE, "a date: hour, day of the week, month and trend")
+    if share([count for value, count in column.frequent if _OTHER_DATE.fullmatch(value)]) >= _MOSTLY:
+        return Role(column, LEFT_OUT, "dates are read as 2013-03-01 only; it has others")
+    if share([count for value, count in column.frequent if _is_number(value)]) >= 0.8:
+        words = [value for value in column.values if not _is_number(value)]
+        return Role(column, PARSED, f"a number, missing where it is {', '.join(map(repr, words[:3]))}: scaled")
+    if column.words >= _WORDS and column.distinct > max(_FEW, 0.2 * there):
+        return Role(column, WORDS, "free text: the words' embeddings, averaged")
+    if column.distinct >= _MOSTLY * there and there > _FEW:
+        return Role(column, LEFT_OUT, "an identifier: nearly every value is another one")
+    return _category(column)
+
+
+def _category(column: Column) -> Role:
+    size = min(column.distinct, VOCABULARY)
+    most = f"the {size:,} most frequent of {column.distinct:,}" if size < column.distinct else f"{size} values"
+    return Role(column, CATEGORY, f"a category of {most}: an embedding", size)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,150 @@
+"""Expressions and words that a module's source has or has not, depending on the columns that there are."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import textwrap
+from typing import Any
+
+from ...executors.inputs.example_files import CSV, TF_RECORD
+from .labels import BINARY, MULTICLASS, REGRESSION
+from .looking import INT, TEXT
+from .planning import Plan
+from .roles import CATEGORY, Role
+
+_PATIENCE = {True: 10, False: 3}  # epochs; by whether they are short
+_LOSSES = {
+    BINARY: "BinaryCrossentropy",
+    MULTICLASS: "SparseCategoricalCrossentropy",
+    REGRESSION: "MeanSquaredError",
+}
+_METRICS = {
+    BINARY: ('AUC(name="auc")', 'BinaryAccuracy(name="accuracy")'),
+    MULTICLASS: ('SparseCategoricalAccuracy(name="accuracy")',),
+    REGRESSION: ('RootMeanSquaredError(name="rmse")', 'MeanAbsoluteError(name="mae")'),
+}
+_EXAMPLES = {
+    (True, CSV): "Transform/transformed_examples/*",
+    (True, TF_RECORD): "Transform/transformed_examples/*",
+    (False, CSV): "CsvExampleGen/examples/*",
+    (False, TF_RECORD): "ImportExampleGen/examples/*",
+}
+_FEW = 30
+_OUTPUTS = {BINARY: "probability", MULTICLASS: "probabilities", REGRESSION: "prediction"}
+_LABELS = {
+    BINARY: "the int64 label (0 or 1)",
+    MULTICLASS: "the int64 label (a class's id)",
+    REGRESSION: "the float32 label",
+}
+
+
+def words_of(plan: Plan) -> dict[str, Any]:
+    """Returns what the templates take besides `Plan.constants`."""
+    constants = plan.constants()
+    lists = {
+        name: bool(constants[name]) for name in ("numbers", "parsed", "categories", "texts", "dates", "timestamps")
+    }
+    times = lists["dates"] or lists["timestamps"]
+    any_numbers = lists["numbers"] or lists["parsed"] or times
+    names = _together(["NUMBERS"] * lists["numbers"] + ["PARSED"] * lists["parsed"] + ["TIMES"] * times)
+    has_buckets = bool(constants["buckets"] and any_numbers)
+    has_ids = has_buckets or lists["categories"] or times
+    categories = [role for role in plan.used if role.kind == CATEGORY]
+    task, label = plan.label.task, plan.label.column
+    return {
+        "title": plain(label.name),
+        "source": plain(os.path.basename(plan.raw.path.rstrip("/"))),
+        "output": _OUTPUTS[task],
+        "loss": _LOSSES[task],
+        "metrics": ", ".join(f"tf.keras.metrics.{metric}" for metric in _METRICS[task]),
+        "answers": _answers(plan),
+        "patience": _PATIENCE[plan.raw.size <= 5000],
+        "label_are_ids": plan.label.are_ids,
+        "label_missing": '""' if label.kind == TEXT else "0",
+        "integers_with_label": (*constants["integers"], *([label.name] * (label.kind == INT))),
+        "times": times,
+        "any_numbers": any_numbers,
+        "uses_nan": lists["numbers"] or times,
+        "numbers_expression": _numbers_expression(lists),
+        "parsed_later": lists["numbers"] and lists["parsed"],
+        "number_names": names,
+        "feature_parts": [f"*{name.upper()}" for name in lists if lists[name]],
+        "has_ids": has_ids,
+        "embeds": has_ids or lists["texts"],
+        "has_codes": any(role.column.kind != TEXT for role in categories),
+        "has_words_of": any(role.column.kind == TEXT for role in categories),
+        "sizes": _sizes(names, has_buckets, lists["categories"], times),
+        "parts": ["*numbers.values()"] * any_numbers + ["*embedded"] * has_ids + ["*averaged"] * lists["texts"],
+        "inputs": ["numbers"] * any_numbers + ["ids"] * has_ids + ["words"] * lists["texts"],
+        "model_summary": f"{_summary(has_ids, lists['texts'])}a small dense network",
+        "returned": _returned(any_numbers, has_ids, lists["texts"], _LABELS[task]),
+        "keras": "tf.keras" if plan.transforms else "keras",
+        "is_csv": plan.raw.kind == CSV,
+        "list_name": {TEXT: "bytes_list", INT: "int64_list"}.get(label.kind, "float_list"),
+        "table": [(plain(role.column.name), plain(role.why)) for role in plan.roles],
+        "label_yaml": json.dumps(label.name, ensure_ascii=False),
+        "slices": ", ".join(json.dumps(role.column.name, ensure_ascii=False) for role in _slices(plan)),
+        "transforms": plan.transforms,
+        "prepared": f"pipeline/{_EXAMPLES[plan.transforms, plan.raw.kind]}",
+        "graph": "pipeline/Transform/transform_graph/6",
+    }
+
+
+def _slices(plan: Plan) -> list[Role]:
+    """Returns the one category with few values that is worth a look of its own, if there is one."""
+    return [role for role in plan.used if role.kind == CATEGORY and role.size <= _FEW][:1]
+
+
+def plain(text: str) -> str:
+    """Returns text from somebody's data as docstrings, comments and Markdown can have it."""
+    kept = re.sub(r"[^\w .,:+%/-]", "_", text).strip()
+    return kept[:60] or "the label"
+
+
+def _together(names: list[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    return f"({', '.join(f'*{name}' for name in names)})"
+
+
+def _numbers_expression(lists: dict[str, bool]) -> str:
+    if lists["numbers"]:
+        return "{name: dense(tf.cast(inputs[name], tf.float32), math.nan) for name in NUMBERS}"
+    return "{name: parsed(inputs[name]) for name in PARSED}" if lists["parsed"] else "{}"
+
+
+def _sizes(names: str, has_buckets: bool, has_categories: bool, times: bool) -> list[str]:
+    sizes = []
+    if has_buckets:
+        sizes.append(f'{{f"{{name}}_bucket": BUCKETS for name in {names}}}')
+    if has_categories:
+        sizes.append('{f"{name}_id": size for name, size in CATEGORIES.items()}')
+    if times:
+        sizes.append('{f"{name}_{part}": size for name in TIMES for part, size in PARTS.items()}')
+    return sizes
+
+
+def _summary(has_ids: bool, has_texts: bool) -> str:
+    embeddings = ["an embedding for each id"] * has_ids + ["one for words, averaged"] * has_texts
+    return f"{', '.join(embeddings)}, then " if embeddings else ""
+
+
+def _answers(plan: Plan) -> str:
+    task = plan.label.task
+    if task == BINARY:
+        return "`probability` of shape [batch, 1]"
+    if task == REGRESSION:
+        return "`prediction` of shape [batch, 1]"
+    if plan.transforms:
+        return f"`probabilities` of shape [batch, {len(plan.label.classes)}] and `class` of shape [batch, 1]"
+    return f"`probabilities` [batch, {len(plan.label.classes)}]"
+
+
+def _returned(any_numbers: bool, has_ids: bool, has_texts: bool, label: str) -> str:
+    columns = ["float32 `<column>_scaled`"] * any_numbers + ["int64 ids"] * has_ids
+    parts = [*columns, *["int64 `<column>_words` of shape [batch, WORDS]"] * has_texts, label]
+    shapes = "all of shape [batch, 1]" + " but the words" * has_texts
+    text = f"{', '.join(parts[:-1])}{',' * (len(parts) > 2)} and {parts[-1]}; {shapes}."
+    return textwrap.fill(text, 120, initial_indent=" " * 8, subsequent_indent=" " * 8)

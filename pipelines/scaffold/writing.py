@@ -1,0 +1,100 @@
+"""The files of a project, by the templates, and all of them at once onto the disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import jinja2
+
+from ...executors.errors import InputError
+from .literals import assignment, literal
+from .planning import Plan
+from .project import Project
+from .wording import words_of
+
+_MODULES = {True: "transform.py.j2", False: "numbers.py.j2"}
+
+
+def files_of(project: Project, plan: Plan) -> dict[str, bytes]:
+    """Returns {path in the project: content}.
+
+    Args:
+      project: Where it will be, and what is called how.
+      plan: What the module does.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader(__package__ or ""),
+        autoescape=False,  # noqa: S701 (Python, YAML and Markdown; what comes from the data goes through filters)
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["literal"] = literal
+    environment.globals["assignment"] = assignment
+    values = {**plan.constants(), **words_of(plan), **project.names()}
+    templates = {
+        f"{project.module}.py": _MODULES[plan.transforms],
+        f"test_{project.module}.py": "test.py.j2",
+        "pipeline.yaml": "pipeline.yaml.j2",
+        "README.md": "README.md.j2",
+        ".gitignore": "gitignore.j2",
+    }
+    return {path: environment.get_template(name).render(values).encode() for path, name in templates.items()}
+
+
+def require_room(folder: str, force: bool) -> None:
+    """Makes sure that nothing of a person's is written over.
+
+    Raises:
+      InputError: When there is something in the folder, without `force`, or it is a file.
+    """
+    target = Path(folder)
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{folder} is a file. Name a folder.")
+    if not force and target.exists() and any(target.iterdir()):
+        raise InputError(f"{folder} is not empty. Name another folder, or give --force to write over its files.")
+
+
+def write_project(folder: str, files: Mapping[str, bytes], *, force: bool = False) -> None:
+    """Writes all files or none.
+
+    Args:
+      folder: Where to.
+      files: {path in it: content}.
+      force: Write into a folder in which there is something already, over files of the same names.
+
+    Raises:
+      InputError: When there is something in the folder, or it cannot be written.
+    """
+    require_room(folder, force)
+    target = Path(folder).absolute()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
+            for path, content in files.items():
+                file = Path(scratch, "project", path)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+            _move(Path(scratch, "project"), target)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"{folder}: cannot write there ({reason}). Name another folder.") from error
+
+
+def _move(made: Path, target: Path) -> None:
+    """Renames the whole folder, or, where there is one already, file by file."""
+    if target.exists() and not any(target.iterdir()):
+        target.rmdir()
+    if not target.exists():
+        made.rename(target)
+        return
+    for folder, _, names in os.walk(made):
+        there = target / Path(folder).relative_to(made)
+        there.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            shutil.move(Path(folder, name), there / name)
