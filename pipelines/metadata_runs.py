@@ -20,7 +20,7 @@ from .past_runs import CACHED, FAILED, INTERRUPTED, RUNNING, SUCCEEDED, Run
 from .recorded_runs import is_abandoned
 
 _State, _Event = metadata_store_pb2.Execution, metadata_store_pb2.Event
-_STATUS = {
+STATUS = {
     _State.COMPLETE: SUCCEEDED,
     _State.CACHED: CACHED,
     _State.FAILED: FAILED,
@@ -71,7 +71,7 @@ def _executions_of(store: Any, pipeline_run: str) -> list[Any]:
 
 def _basic(url: str, execution: Any) -> Run:
     begin, end = execution.create_time_since_epoch, execution.last_update_time_since_epoch
-    status = _STATUS.get(execution.last_known_state, RUNNING)
+    status = STATUS.get(execution.last_known_state, RUNNING)
     module = next((text for name in ("module_path", "module_file", "run_fn") if (text := text_of(execution, name))), "")
     run = Run(
         id=execution.name.replace("-", "") or str(execution.id),

@@ -1,0 +1,249 @@
+"""Seconds of `generic-trainer runs` and its like on a store of 10,000 executions, against the 2 s that they may take.
+
+    python benchmarks/history.py
+    python benchmarks/history.py --quick
+    python benchmarks/history.py --keep FOLDER     make the store and leave it there, to look at
+
+The store holds 1,250 runs of a pipeline of eight steps, with the contexts, artifacts, events and properties that TFX
+writes. What is measured is the whole command, from the start of Python to its end. The second peer asks ML Metadata
+for each row's events, artifacts and contexts, as one would at first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from typing import Any
+
+import ml_metadata as mlmd
+from ml_metadata.proto import metadata_store_pb2 as proto
+from pairs import arguments, compare, in_a_process, report, say
+
+_PIPELINE_RUNS, _QUICK = 1250, 50
+_SECONDS = 2.0  # what the command may take
+_TRAINER = "generic_trainer.components.trainer.Trainer"
+# Each step: its execution's type, what it reads, and what it writes.
+_STEPS: dict[str, tuple[str, tuple[str, ...], dict[str, str]]] = {
+    "CsvExampleGen": (
+        "tfx.components.example_gen.csv_example_gen.component.CsvExampleGen",
+        (),
+        {"examples": "Examples"},
+    ),
+    "StatisticsGen": (
+        "tfx.components.statistics_gen.component.StatisticsGen",
+        ("examples",),
+        {"statistics": "ExampleStatistics"},
+    ),
+    "SchemaGen": ("tfx.components.schema_gen.component.SchemaGen", ("statistics",), {"schema": "Schema"}),
+    "ExampleValidator": (
+        "tfx.components.example_validator.component.ExampleValidator",
+        ("statistics", "schema"),
+        {"anomalies": "ExampleAnomalies"},
+    ),
+    "Transform": (
+        "generic_trainer.components.transform.Transform",
+        ("examples", "schema"),
+        {"transform_graph": "TransformGraph", "transformed_examples": "Examples"},
+    ),
+    "Trainer": (
+        _TRAINER,
+        ("transformed_examples", "transform_graph", "schema"),
+        {"model_run": "ModelRun", "model": "Model"},
+    ),
+    "Evaluator": (
+        "tfx.components.evaluator.component.Evaluator",
+        ("examples", "model"),
+        {"evaluation": "ModelEvaluation", "blessing": "ModelBlessing"},
+    ),
+    "Pusher": ("tfx.components.pusher.component.Pusher", ("model", "blessing"), {"pushed_model": "PushedModel"}),
+}
+
+
+def main() -> None:
+    """Makes the store once, then measures."""
+    options = arguments(__doc__, switches={"keep": "make the store in the folder that --folder names, and end"})
+    if options.measure:
+        say(_row_by_row(options.folder) if options.measure == "row by row" else _command(options))
+        return
+    runs = _QUICK if options.quick else _PIPELINE_RUNS
+    if options.keep:
+        make_store(pathlib.Path(options.folder or "history"), runs)
+        return
+    with tempfile.TemporaryDirectory() as options.folder:
+        make_store(pathlib.Path(options.folder), runs)
+        report(_rows(options), options)
+
+
+def _rows(options: argparse.Namespace) -> list[Any]:
+    executions = f"{len(_STEPS) * (_QUICK if options.quick else _PIPELINE_RUNS):,} executions"
+
+    def seconds(*line: str) -> float:
+        begin = time.perf_counter()
+        command = [sys.executable, "-m", "generic_trainer.cli.main", *line]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=options.folder)
+        return time.perf_counter() - begin
+
+    lines = {
+        "runs": ("runs",),
+        "runs --sort auc": ("runs", "--sort", "auc"),
+        "runs --json --limit 0": ("runs", "--json", "--limit", "0"),
+        "show last": ("show", "last"),
+        "lineage last": ("lineage", "last"),
+    }
+    rows = [
+        compare(
+            f"{name}, {executions}",
+            f"{_SECONDS:g} s",
+            options,
+            ours=lambda line=line: seconds(*line),
+            peer=lambda: _SECONDS,
+            unit="s",
+            at_most=1,
+        )
+        for name, line in lines.items()
+    ]
+    return [
+        *rows,
+        compare(
+            f"runs --json --limit 0, {executions}",
+            "asking row by row",
+            options,
+            ours=lambda: seconds(*lines["runs --json --limit 0"]),
+            peer=lambda: in_a_process(__file__, "row by row", options),
+            unit="s",
+            inverse=True,
+        ),
+    ]
+
+
+def _command(options: argparse.Namespace) -> float:
+    raise SystemExit(f"--measure {options.measure}: there is no such side.")
+
+
+def _row_by_row(folder: str) -> float:
+    begin = time.perf_counter()
+    store = mlmd.MetadataStore(_connection(pathlib.Path(folder)))
+    for execution in store.get_executions_by_type(_TRAINER):
+        store.get_contexts_by_execution(execution.id)
+        events = store.get_events_by_execution_ids([execution.id])
+        for artifact in store.get_artifacts_by_id([event.artifact_id for event in events]):
+            if artifact.type == "Model":
+                after = store.get_events_by_artifact_ids([artifact.id])
+                users = store.get_executions_by_id([event.execution_id for event in after])
+                outputs = store.get_events_by_execution_ids([user.id for user in users])
+                store.get_artifacts_by_id([event.artifact_id for event in outputs])
+    return time.perf_counter() - begin
+
+
+def make_store(root: pathlib.Path, runs: int) -> None:
+    """Writes the metadata of a pipeline that ran so many times into a pipeline root."""
+    root.mkdir(parents=True, exist_ok=True)
+    root.joinpath("generic_trainer_pipeline.json").write_text('{"pipeline_name": "taxi"}\n', encoding="utf-8")
+    _Writer(mlmd.MetadataStore(_connection(root)), root).write(runs)
+
+
+def _connection(root: pathlib.Path) -> proto.ConnectionConfig:
+    sqlite = proto.SqliteMetadataSourceConfig(filename_uri=str(root / "metadata.sqlite"))
+    sqlite.connection_mode = proto.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
+    return proto.ConnectionConfig(sqlite=sqlite)
+
+
+class _Writer:
+    """Writes runs of a pipeline to a store, many at a time."""
+
+    def __init__(self, store: Any, root: pathlib.Path) -> None:
+        self.store, self.root = store, root
+        self.contexts = {
+            name: store.put_context_type(proto.ContextType(name=name)) for name in ("pipeline", "pipeline_run", "node")
+        }
+        artifacts = {kind for _, _, outputs in _STEPS.values() for kind in outputs.values()}
+        self.artifacts = {name: store.put_artifact_type(proto.ArtifactType(name=name)) for name in sorted(artifacts)}
+        self.executions = {name: self._execution_type(name, kind) for name, (kind, _, _) in _STEPS.items()}
+        [self.pipeline] = store.put_contexts([self._context("pipeline", "taxi")])
+        self.nodes = dict(
+            zip(_STEPS, store.put_contexts([self._context("node", f"taxi.{name}") for name in _STEPS]), strict=True)
+        )
+
+    def write(self, runs: int) -> None:
+        names = [f"20260101-{number:06}.000000" for number in range(runs)]
+        contexts = self.store.put_contexts([self._context("pipeline_run", name) for name in names])
+        executions = [self._execution(step, number) for number in range(runs) for step in _STEPS]
+        ids = iter(self.store.put_executions(executions))
+        by_run = [{step: next(ids) for step in _STEPS} for _ in range(runs)]
+        outputs = [(number, step, key) for number in range(runs) for step in _STEPS for key in _STEPS[step][2]]
+        written = self.store.put_artifacts(
+            [self._artifact(step, key, by_run[number][step]) for number, step, key in outputs]
+        )
+        artifacts: list[dict[str, int]] = [{} for _ in range(runs)]
+        for (number, _, key), artifact in zip(outputs, written, strict=True):
+            artifacts[number][key] = artifact
+        self.store.put_events(
+            [event for number in range(runs) for event in self._events(by_run[number], artifacts[number])]
+        )
+        associations = [
+            proto.Association(context_id=context, execution_id=execution)
+            for number in range(runs)
+            for step, execution in by_run[number].items()
+            for context in (self.pipeline, contexts[number], self.nodes[step])
+        ]
+        self.store.put_attributions_and_associations([], associations)
+
+    def _execution_type(self, step: str, name: str) -> int:
+        kind = proto.ExecutionType(name=name)
+        if step == "Trainer":
+            kind.base_type = proto.ExecutionType.TRAIN
+            for key in ("module_file", "module_fingerprint", "custom_config", "train_args"):
+                kind.properties[key] = proto.STRING
+            kind.properties["seed"] = proto.INT
+        return int(self.store.put_execution_type(kind))
+
+    def _context(self, kind: str, name: str) -> proto.Context:
+        return proto.Context(type_id=self.contexts[kind], name=name)
+
+    def _execution(self, step: str, number: int) -> proto.Execution:
+        execution = proto.Execution(type_id=self.executions[step], name=str(uuid.uuid4()))
+        execution.last_known_state = proto.Execution.COMPLETE
+        if step == "Trainer":
+            execution.properties["module_file"].string_value = "taxi_keras.py"
+            execution.properties["module_fingerprint"].string_value = f"{number:064x}"
+            execution.properties["train_args"].string_value = '{"num_steps": 500}'
+            execution.properties["custom_config"].string_value = '{"learning_rate": 0.001}'
+            execution.properties["seed"].int_value = number
+        return execution
+
+    def _artifact(self, step: str, key: str, execution: int) -> proto.Artifact:
+        uri = f"{self.root}/{step}/{key}/{execution}"
+        artifact = proto.Artifact(type_id=self.artifacts[_STEPS[step][2][key]], uri=uri, state=proto.Artifact.LIVE)
+        artifact.custom_properties["tfx_version"].string_value = "1.21.0"
+        if key == "model":
+            for name in ("loss", "accuracy", "auc"):
+                for split in ("train", "eval"):
+                    artifact.custom_properties[f"{split}/{name}"].double_value = (execution % 997) / 997
+            artifact.custom_properties["dialect"].string_value = "run_fn"
+            artifact.custom_properties["signatures"].string_value = "serving_default, transform_features"
+        elif key == "blessing":
+            artifact.custom_properties["blessed"].int_value = execution % 2
+        elif key == "pushed_model":
+            artifact.custom_properties["pushed"].int_value = execution % 2
+            artifact.custom_properties["pushed_destination"].string_value = f"{self.root}/serving/{execution}"
+        return artifact
+
+    def _events(self, executions: dict[str, int], artifacts: dict[str, int]) -> list[proto.Event]:
+        events = []
+        for step, (_, inputs, outputs) in _STEPS.items():
+            for kind, keys in ((proto.Event.INPUT, inputs), (proto.Event.OUTPUT, tuple(outputs))):
+                for key in keys:
+                    event = proto.Event(artifact_id=artifacts[key], execution_id=executions[step], type=kind)
+                    event.path.steps.add().key = key
+                    event.path.steps.add().index = 0
+                    events.append(event)
+        return events
+
+
+if __name__ == "__main__":
+    main()

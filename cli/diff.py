@@ -1,0 +1,97 @@
+"""`generic-trainer diff RUN RUN`: what differs between two runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from ..pipelines.history import Run, find_run
+from ..pipelines.run_diff import MetricDifference, RunDifference, compare
+from .history_flags import place_flags, where
+from .tables import Column, moment, number, print_json, print_table, printable
+
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@click.command()
+@click.argument("first")
+@click.argument("second")
+@place_flags
+@click.option("--source/--no-source", default=True, show_default=True, help="Show how the module's files differ.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON: the fields of run_diff.RunDifference.")
+def diff(first: str, second: str, source: bool, as_json: bool, **flags: Any) -> None:
+    """Compares two runs, FIRST and SECOND: arguments, code, data, metrics, versions, times.
+
+    Each is named as in `show`. A metric is called better or worse where its name says which way is up.
+
+    \b
+    Example:
+      generic-trainer diff 4f0c1a2b last
+
+    With --json: runs (ids), arguments, same_code, files, source, data, metrics (before, after, difference, is_better),
+    versions and phases; each pair is [first, second], and what does not differ is left out but for metrics and phases.
+    """  # noqa: D301 (click's mark of lines to keep)
+    places = where(flags)
+    found = compare(find_run(first, **places), find_run(second, **places))
+    if as_json:
+        print_json(found.to_json())
+        return
+    heads = [_head(run) for run in found.runs]
+    click.echo(f"First:  {heads[0]}\nSecond: {heads[1]}")
+    _print_pairs("Arguments", found.arguments)
+    _print_code(found, source)
+    _print_pairs("Data", found.data)
+    _print_metrics(found.metrics)
+    _print_pairs("Versions", found.versions)
+    _print_pairs("Seconds", {name: pair for name, pair in found.phases.items() if "/" not in name})
+
+
+def _head(run: Run) -> str:
+    inside = f", {run.pipeline} {run.pipeline_run}" if run.pipeline else ""
+    return printable(f"{run.id[:8]}, {run.status}, {moment(run.started)} UTC, {run.module}{inside}")
+
+
+def _print_pairs(title: str, pairs: dict[str, Any]) -> None:
+    if pairs:
+        rows = [[name, _shown(before), _shown(after)] for name, (before, after) in pairs.items()]
+        click.echo()
+        print_table([Column(title), Column("first"), Column("second")], rows)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _print_code(found: RunDifference, source: bool) -> None:
+    click.echo()
+    if found.same_code is None:
+        click.echo("Code: not known of both.")
+    elif found.same_code:
+        click.echo("Code: the same.")
+    elif not found.files:
+        click.echo("Code: not the same; a run has kept no source, so that it cannot be shown.")
+    else:
+        click.echo(f"Code: {', '.join(f'{name} {became}' for name, became in found.files.items())}")
+        for line in found.source.splitlines() if source else ():
+            click.secho(printable(line.expandtabs(4)), fg=_COLOURS.get(line[:1]))
+
+
+def _print_metrics(metrics: dict[str, MetricDifference]) -> None:
+    if metrics:
+        heads = [
+            Column("Metrics"),
+            *(Column(name, right=True) for name in ("first", "second", "difference")),
+            Column(""),
+        ]
+        click.echo()
+        print_table(heads, [_metric_row(name, metric) for name, metric in metrics.items()])
+
+
+def _metric_row(name: str, metric: MetricDifference) -> list[str]:
+    sides = ["-" if value is None else number(value) for value in (metric.before, metric.after)]
+    change = "" if metric.difference is None else f"{metric.difference:+.4g}"
+    return [name, *sides, change, {True: "better", False: "worse", None: ""}[metric.is_better]]

@@ -1,0 +1,132 @@
+"""`generic-trainer lineage MODEL`: what a model was made of, and who has used it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from ..executors import file_io
+from ..pipelines.history import Run, find_run, find_runs
+from ..pipelines.lineage import EXECUTION, Lineage, Node, lineage_of_run
+from .history_flags import place_flags, where
+from .tables import moment, number, print_json, print_pairs, printable
+
+# What is said of an artifact behind its place, where it is known.
+_TOLD = ("span", "version", "input_fingerprint", "files", "bytes", "modified", "sample")
+_TO_COMPARE = "baseline_model"
+
+
+@click.command()
+@click.argument("model")
+@place_flags
+@click.option("--json", "as_json", is_flag=True, help="As JSON: the fields of lineage.Lineage, a graph.")
+def lineage(model: str, as_json: bool, **flags: Any) -> None:
+    """Shows where a MODEL comes from, and what became of it.
+
+    MODEL is a model's folder, pushed or not, or a run as in `show`. For models of pipelines ML Metadata tells it, for
+    those of train the run's record, and those of the other runs in the same places.
+
+    \b
+    Example:
+      generic-trainer lineage pipeline/serving/1795371723
+
+    With --json: subject (a node's id), nodes (id, kind, type, uri, time, state, properties) and edges (source, target,
+    role), in the order of time.
+    """  # noqa: D301 (click's mark of lines to keep)
+    places = where(flags)
+    run = find_run(model, **places)
+    graph = lineage_of_run(run, _others(run, **places) if run.execution is None else ())
+    if as_json:
+        print_json(graph.to_json())
+        return
+    print_pairs(_about(run))
+    click.echo("\nMade of:")
+    for line in _upstream(graph):
+        click.echo(f"  {printable(line)}")
+    uses = list(_downstream(graph))
+    click.echo("\nUsed by:" if uses else "\nUsed by: nobody that is known of")
+    for line in uses:
+        click.echo(f"  {printable(line)}")
+
+
+def _others(run: Run, places: tuple[str, ...], metadata: str) -> list[Run]:
+    """Returns the runs among which some may have started from a model of `train`: those around it, by default."""
+    around = [file_io.parent(file_io.parent(run.model_run))] if run.model_run else []
+    return find_runs(places or [*around, "."], metadata=metadata)
+
+
+def _about(run: Run) -> dict[str, str | None]:
+    inside = f", {run.pipeline} {run.pipeline_run}" if run.pipeline else ""
+    code = f"{run.module}, fingerprint {run.fingerprint[:12]}" if run.fingerprint else run.module
+    checks = run.record.get("check", {}).get("checks", {})
+    return {
+        "Model": run.model or f"none: the run is {run.status}",
+        "Run": f"{run.id[:8]}, {moment(run.started)} UTC{inside}",
+        "Code": code,
+        "Metrics": ", ".join(
+            f"{split}/{name} {number(value)}" for split in ("eval", "train") for name, value in _metrics(run, split)
+        ),
+        "Checks": ", ".join(f"{name} {outcome}" for name, outcome in checks.items()),
+    }
+
+
+def _metrics(run: Run, split: str) -> list[tuple[str, float]]:
+    return list(run.metrics.get(split, {}).items())
+
+
+def _upstream(graph: Lineage) -> Iterator[str]:
+    """Yields the tree of what the subject was made of; what was shown is not taken apart again."""
+    seen: set[str] = set()
+
+    def tree(execution: Node, depth: int) -> Iterator[str]:
+        yield f"{'  ' * depth}{execution.type} ({moment(execution.time)} UTC, {execution.state})"
+        for role, artifact in graph.into(execution.id):
+            yield f"{'  ' * (depth + 1)}{role}: {artifact.uri}{'' if artifact.id in seen else _told(artifact)}"
+            seen.add(artifact.id)
+            for _, maker in graph.into(artifact.id):
+                if maker.id in seen:
+                    yield f"{'  ' * (depth + 2)}{maker.type}, as above"
+                else:
+                    seen.add(maker.id)
+                    yield from tree(maker, depth + 2)
+
+    subject = graph.node(graph.subject)
+    for maker in [subject] if subject.kind == EXECUTION else [maker for _, maker in graph.into(subject.id)]:
+        yield from tree(maker, 0)
+
+
+def _told(artifact: Node) -> str:
+    known = [f"{name} {artifact.properties[name]}" for name in _TOLD if artifact.properties.get(name) not in (None, "")]
+    return f" ({', '.join(known)})" if known else ""
+
+
+def _downstream(graph: Lineage) -> Iterator[str]:
+    """Yields who used the subject, and what came of it."""
+    subject = graph.node(graph.subject)
+    if subject.kind == EXECUTION:
+        return
+    uses: dict[str, tuple[Node, list[str]]] = {}
+    for role, user in graph.out_of(subject.id):
+        uses.setdefault(user.id, (user, []))[1].append(role)
+    for user, roles in uses.values():
+        yield f"{moment(user.time)} UTC  {user.type}, as its {' and '.join(roles)} ({user.state})"
+        for role, made in graph.out_of(user.id):
+            yield f"    {role}: {_outcome(made)}{_of_another(made, roles)}"
+
+
+def _outcome(made: Node) -> str:
+    known = made.properties
+    if made.type == "ModelBlessing":
+        return "blessed" if known.get("blessed") else "not blessed"
+    if made.type == "PushedModel":
+        return str(known.get("pushed_destination") or made.uri) if known.get("pushed") else "not pushed"
+    return made.uri
+
+
+def _of_another(made: Node, roles: list[str]) -> str:
+    """Tells a verdict on the model that was compared with the subject from one on the subject."""
+    if roles == [_TO_COMPARE] and made.type == "ModelBlessing":
+        return f", of {made.properties.get('current_model', 'another model')}"
+    return ""

@@ -1,0 +1,89 @@
+"""`generic-trainer runs`: the runs that there have been, newest first."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from ..pipelines.history import Run, find_runs, metric_of, sorted_by
+from ..pipelines.past_runs import STATUSES
+from .history_flags import store_flags, where
+from .tables import Column, duration, moment, number, print_json, print_table
+
+_USUAL = ("auc", "accuracy", "loss")
+_MOST = 3  # metrics in a line
+
+
+@click.command()
+@click.argument("places", nargs=-1, metavar="[PLACE]...")
+@store_flags
+@click.option("--module", default="", metavar="NAME", help="Only of this module: a part of its name, or a pattern.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only those that ended so.")
+@click.option("--sort", metavar="METRIC", help="Best first, by a metric such as auc or train/loss.")
+@click.option("--limit", type=click.IntRange(0), default=20, show_default=True, help="How many at most; 0 for all.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON: a list with the fields of history.Run.")
+def runs(status: str | None, sort: str | None, limit: int, as_json: bool, **flags: Any) -> None:
+    """Lists the training runs in PLACEs: those of train, and of pipelines.
+
+    A PLACE is a pipeline root, an --output of train, a folder above them (default: the current one), or a store of ML
+    Metadata. Runs that failed, still run, or were interrupted are listed as well, and cached steps of pipelines.
+
+    \b
+    Example:
+      generic-trainer runs experiments/ --module taxi_keras --sort auc
+
+    With --json a list, each with: id, status, started (UTC), seconds, module, fingerprint, dialect, metrics, model_run,
+    model, pushed_model, blessed, evaluation, error, pipeline, pipeline_run, metadata, execution, model_artifact.
+    """  # noqa: D301 (click's mark of lines to keep)
+    enough = limit + 1 if limit and not sort else 0
+    found = find_runs(**where(flags), **flags, status=status or "", limit=enough)
+    if sort:
+        found = sorted_by(found, sort)
+    shown = found[: limit or None]
+    if as_json:
+        print_json([run.to_json() for run in shown])
+    elif not found:
+        click.echo("No runs found. `generic-trainer runs PLACE` looks elsewhere.")
+    else:
+        _print(shown, sort)
+        if len(found) > len(shown):
+            click.echo(f"These are the first {limit}; --limit 0 lists all.", err=True)
+
+
+def _print(found: list[Run], sort: str | None) -> None:
+    metrics = _columns_of(found, sort)
+    heads = [Column("run"), Column("started (UTC)"), Column("status"), Column("took", right=True), Column("module")]
+    heads += [Column(name, right=True) for name in metrics]
+    heads += [Column("blessed"), Column("pushed"), Column("pipeline"), Column("folder")]
+    print_table(heads, [_row(run, metrics) for run in found])
+
+
+def _row(run: Run, metrics: list[str]) -> list[str]:
+    values = [metric_of(run, name) for name in metrics]
+    blessed = {True: "yes", False: "no", None: ""}[run.blessed]
+    return [
+        run.id[:8],
+        moment(run.started),
+        run.status,
+        duration(run.seconds),
+        os.path.basename(run.module),
+        *("" if value is None else number(value) for value in values),
+        blessed,
+        "yes" if run.pushed_model else "",
+        run.pipeline,
+        os.path.relpath(run.model_run) if run.model_run and "://" not in run.model_run else run.model_run or "",
+    ]
+
+
+def _columns_of(found: list[Run], sort: str | None) -> list[str]:
+    """Returns the metrics to show: the one that was asked for, and those that most runs have."""
+    counts: dict[str, int] = {}
+    for run in found:
+        for name in {name for split in ("eval", "train") for name in run.metrics.get(split, {})}:
+            counts[name] = counts.get(name, 0) + 1
+    usual = sorted(
+        counts, key=lambda name: (-counts[name], _USUAL.index(name) if name in _USUAL else len(_USUAL), name)
+    )
+    return list(dict.fromkeys([*([sort] if sort else []), *usual]))[:_MOST]

@@ -1,0 +1,123 @@
+"""`generic-trainer show RUN`: all that is known of one run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import click
+
+from ..executors.options import TrainingOptions
+from ..pipelines.history import Run, find_run
+from .history_flags import place_flags, where
+from .summary import workers_line
+from .tables import Column, duration, moment, number, print_json, print_pairs, print_table
+
+
+@click.command()
+@click.argument("run")
+@place_flags
+@click.option("--json", "as_json", is_flag=True, help="As JSON: the fields of history.Run, and `record`, its run.json.")
+def show(run: str, as_json: bool, **flags: Any) -> None:
+    """Shows one RUN: what ran on what, how long, and what came of it.
+
+    RUN is `last`, a run's id or the beginning of one, the name of a pipeline's run, or a folder: an --output of train,
+    a pipeline root, a model run, a model or a pushed model.
+
+    \b
+    Example:
+      generic-trainer show last
+      generic-trainer show pipeline/serving/1795371723
+
+    With --json: the keys of `runs --json`, and record, the run's own run.json.
+    """  # noqa: D301 (click's mark of lines to keep)
+    found = find_run(run, **where(flags))
+    if as_json:
+        print_json({**found.to_json(), "record": found.record})
+        return
+    print_pairs(_about(found))
+    _print_metrics(found)
+    _print_phases(found.record.get("phases", {}))
+
+
+def _about(run: Run) -> dict[str, str | None]:
+    record = run.record
+    code, check, error = record.get("code", {}), record.get("check", {}), run.error or record.get("error")
+    took = f", {duration(run.seconds)}" if run.seconds is not None else ""
+    blessed = {True: "yes", False: "no", None: None}[run.blessed]
+    return {
+        "Run": run.id,
+        "Status": f"{run.status}, began {moment(run.started)} UTC{took}",
+        "Error": f"{error.get('type')}: {error.get('message')}" if error else None,
+        "Pipeline": f"{run.pipeline}, run {run.pipeline_run}" if run.pipeline else None,
+        "Module": code.get("path") or run.module,
+        "Fingerprint": run.fingerprint,
+        "Dialect": _with_reason(record.get("dialect", {}), "name") or run.dialect,
+        "Keras": _with_reason(record.get("keras", {}), "version"),
+        "Arguments": _arguments(record.get("arguments", {})),
+        "Data": _data(record),
+        "Versions": ", ".join(f"{name} {version}" for name, version in record.get("stack", {}).items()),
+        "Workers": workers_line(record.get("cluster", {})),
+        "Model": run.model,
+        "Signatures": ", ".join(check.get("signatures", {})),
+        "Checks": ", ".join(f"{name} {outcome}" for name, outcome in check.get("checks", {}).items()),
+        "Blessed": blessed,
+        "Pushed model": run.pushed_model,
+        "Evaluation": run.evaluation,
+        "TensorBoard": run.model_run,
+    }
+
+
+def _with_reason(chosen: dict[str, Any], key: str) -> str:
+    return f"{chosen[key]} ({chosen.get('reason', '')})" if chosen.get(key) else ""
+
+
+def _arguments(arguments: dict[str, Any]) -> str:
+    """Returns what was asked for, one a line; options that are as they come are left out."""
+    usual = json.loads(json.dumps(dataclasses.asdict(TrainingOptions())))
+    options = arguments.get("options", {})
+    asked = {name: arguments.get(name) for name in ("train_steps", "eval_steps", "base_model", "hyperparameters")}
+    asked |= {f"custom_config.{name}": value for name, value in (arguments.get("custom_config") or {}).items()}
+    asked |= {name: value for name, value in options.items() if value != usual.get(name)}
+    return "\n".join(f"{name} = {value}" for name, value in asked.items() if value is not None)
+
+
+def _data(record: dict[str, Any]) -> str:
+    lines = []
+    for name in ("train_files", "eval_files"):
+        known = record.get("data", {}).get(name, {})
+        for pattern in record.get("arguments", {}).get(name) or ():
+            size = f", {known['bytes']:,} bytes" if "bytes" in known else ""
+            lines.append(f"{name.partition('_')[0]} {pattern}" + (f" ({known['files']} files{size})" if known else ""))
+    return "\n".join(lines)
+
+
+def _print_metrics(run: Run) -> None:
+    splits = [split for split in ("train", "eval") if run.metrics.get(split)]
+    names = list(dict.fromkeys(name for split in splits for name in run.metrics[split]))
+    rows = [[name, *(_shown(run.metrics[split].get(name)) for split in splits)] for name in names]
+    if rows:
+        click.echo()
+        print_table([Column("metric"), *(Column(split, right=True) for split in splits)], rows)
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else number(value)
+
+
+def _print_phases(phases: dict[str, float]) -> None:
+    if phases:
+        click.echo()
+        rows = [["  " * ("/" in name) + name.rpartition("/")[2], f"{took:.3f}"] for name, took in _in_order(phases)]
+        print_table([Column("phase"), Column("seconds", right=True)], rows)
+
+
+def _in_order(phases: dict[str, float]) -> list[tuple[str, float]]:
+    """Returns the phases with their parts below them; a part is noted before the whole has ended."""
+    wholes = [name for name in phases if "/" not in name]
+    return [
+        (name, phases[name])
+        for whole in wholes
+        for name in [whole, *(part for part in phases if part.startswith(f"{whole}/"))]
+    ]

@@ -1,0 +1,115 @@
+"""The one way to print a table: in colour and folded to the window in a terminal, plain and whole anywhere else.
+
+print_table([Column("run"), Column("seconds", right=True)], [["4f0c1a2b", "12.3"]])
+print_json([run.to_json() for run in runs])
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+_WHOLE = 1_000_000  # columns of text: nothing is cut off in a file or a pipe
+_LABEL_WIDTH = 14
+_STYLES = {
+    **dict.fromkeys(("succeeded", "better", "yes"), "green"),
+    **dict.fromkeys(("failed", "worse", "no", "interrupted"), "red"),
+    **dict.fromkeys(("running",), "cyan"),
+    **dict.fromkeys(("cached",), "dim"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """A column's head, and whether it is set to the right, as numbers are."""
+
+    name: str
+    right: bool = False
+
+
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int = 0) -> None:
+    """Prints rows under their heads to standard output; columns without a word in any row are left out.
+
+    Args:
+      columns: One for each cell of a row.
+      rows: Texts; words such as "failed" get their colour in a terminal.
+      indent: Blanks in front of each line.
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    used = [number for number in range(len(columns)) if any(row[number] for row in rows)]
+    table = Table(
+        box=box.SIMPLE_HEAD if _is_terminal() else None, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0)
+    )
+    for number in used:
+        column = columns[number]
+        table.add_column(column.name, justify="right" if column.right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(row[number]), style=_STYLES.get(row[number], "")) for number in used))
+    if _is_terminal():
+        Console().print(table)
+        return
+    text = io.StringIO()
+    Console(file=text, width=_WHOLE, color_system=None, legacy_windows=False).print(table)
+    click.echo("\n".join(" " * indent + line.rstrip() for line in text.getvalue().splitlines()))
+
+
+def print_pairs(pairs: Mapping[str, str | None]) -> None:
+    """Prints one line for each label that has a text; a text's further lines stand below its first."""
+    for label, text in pairs.items():
+        if text:
+            first, *later = text.splitlines()
+            click.echo(f"{label + ':':<{_LABEL_WIDTH}}{printable(first)}")
+            for line in later:
+                click.echo(f"{'':{_LABEL_WIDTH}}{printable(line)}")
+
+
+def print_json(value: Any) -> None:
+    """Prints a value as indented JSON; numbers that JSON does not have are null."""
+    click.echo(json.dumps(_finite(value), indent=2, default=str))
+
+
+def printable(text: str) -> str:
+    """Returns text without characters that would steer the terminal."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
+def number(value: float) -> str:
+    """Returns a metric as people read it: five digits."""
+    return f"{value:.5g}"
+
+
+def duration(seconds: float | None) -> str:
+    """Returns "8.2 s", "3 min 20 s" or "2 h 5 min"; "" for None."""
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def moment(started: str) -> str:
+    """Returns an ISO time to the second, without what all times have: that it is UTC."""
+    return started[:19].replace("T", " ")
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
