@@ -13,6 +13,7 @@ from .saved_model import find_saved_model
 # Names of artifact folders; TFX's path_constants, and what releases before 0.29 used.
 SERVING_DIRS = ("Format-Serving", "serving_model_dir")
 EVAL_DIR = "Format-TFMA"
+LATEST = "latest"
 
 
 def base_model_path(uri: str) -> str:
@@ -30,6 +31,22 @@ def base_model_path(uri: str) -> str:
         if file_io.isdir(folder) and (found := find_saved_model(folder)):
             return found
     raise InputError(f"base_model {uri}: no SavedModel in {', '.join(SERVING_DIRS)}, or at the folder itself.")
+
+
+def latest(path: str) -> str:
+    """Returns a path in which a folder called `latest` is the one with the highest number beside it.
+
+    TFX numbers the outputs of a pipeline's step, and a step that runs again writes a new one:
+
+        latest("pipeline/Transform/transform_graph/latest")   "pipeline/Transform/transform_graph/6"
+
+    A path without that name, or where there are no numbers, is returned as it is.
+    """
+    before, name, after = path.partition(f"/{LATEST}")
+    if not name or (after and not after.startswith("/")) or file_io.exists(before + name) or not file_io.isdir(before):
+        return path
+    numbers = [int(number) for number in file_io.listdir(before) if number.isdigit()]
+    return f"{before}/{max(numbers)}{after}" if numbers else path
 
 
 def read_json_object(path: str, what: str) -> dict[str, Any]:

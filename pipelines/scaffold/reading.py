@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import os
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -80,10 +82,10 @@ def _files(path: str) -> list[ExampleFile]:
 def _listed(folder: str) -> list[str]:
     """Returns the files that `example_gen_for` takes; of a split folder those to train on."""
     names = sorted(name for name in file_io.listdir(folder) if not name.startswith((".", "_")))
-    csv = [name for name in names if name.endswith(".csv")]
-    if not csv and {"train", "eval"} <= set(names):
+    tables = [name for name in names if name.endswith(".csv")]
+    if not tables and {"train", "eval"} <= set(names):
         return _listed(os.path.join(folder, "train"))
-    files = csv or [name for name in names if not file_io.isdir(os.path.join(folder, name))]
+    files = tables or [name for name in names if not file_io.isdir(os.path.join(folder, name))]
     if not files:
         raise InputError(f"--data {folder} holds no CSV file, no TFRecord file, and no folders train/ and eval/.")
     return [os.path.join(folder, name) for name in files]
@@ -118,6 +120,8 @@ def _csv_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, Any], int,
     names = list(read[0].columns) if read else []
     if names and all(_is_number(name) for name in names):
         raise InputError(f"{files[0].path}: its first line must name the columns; it holds {', '.join(names[:5])}.")
+    for file in files:
+        _require_plain_header(file)
     for batch in read:
         _require_same_columns(batch, names, files[0].path)
         _require_single_lines(batch)
@@ -156,6 +160,18 @@ def _first_rows(files: list[ExampleFile], rows: int) -> tuple[list[Batch], bool]
         read.append(batch)
         size += batch.size
     return read, True
+
+
+def _require_plain_header(file: ExampleFile) -> None:
+    """Refuses names in quotes: CsvExampleGen cuts the first line at commas, and keeps quotes as a part of the names."""
+    with file_io.file_system(file.path).open(file.path, mode="rb") as opened:
+        header = opened.readline().decode("utf-8", "replace").strip()
+    if '"' in header:
+        without = ",".join(re.sub(r'[",]+', " ", name).strip() for name in next(csv.reader([header])))
+        raise InputError(
+            f"{file.path}: some names in the first line are in quotes, which TFX's ExampleGen takes for a part of "
+            f"them. Write the line without quotes, and names without commas: {without}"
+        )
 
 
 def _require_same_columns(batch: Batch, names: list[str], first: str) -> None:

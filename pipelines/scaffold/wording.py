@@ -26,10 +26,10 @@ _METRICS = {
     REGRESSION: ('RootMeanSquaredError(name="rmse")', 'MeanAbsoluteError(name="mae")'),
 }
 _EXAMPLES = {
-    (True, CSV): "Transform/transformed_examples/*",
-    (True, TF_RECORD): "Transform/transformed_examples/*",
-    (False, CSV): "CsvExampleGen/examples/*",
-    (False, TF_RECORD): "ImportExampleGen/examples/*",
+    (True, CSV): "Transform/transformed_examples/latest",
+    (True, TF_RECORD): "Transform/transformed_examples/latest",
+    (False, CSV): "CsvExampleGen/examples/latest",
+    (False, TF_RECORD): "ImportExampleGen/examples/latest",
 }
 _FEW = 30
 _OUTPUTS = {BINARY: "probability", MULTICLASS: "probabilities", REGRESSION: "prediction"}
@@ -88,7 +88,7 @@ def words_of(plan: Plan) -> dict[str, Any]:
         "slices": ", ".join(json.dumps(role.column.name, ensure_ascii=False) for role in _slices(plan)),
         "transforms": plan.transforms,
         "prepared": f"pipeline/{_EXAMPLES[plan.transforms, plan.raw.kind]}",
-        "graph": "pipeline/Transform/transform_graph/6",
+        "graph": "pipeline/Transform/transform_graph/latest",
     }
 
 
