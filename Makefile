@@ -31,7 +31,7 @@ LINKED := build/linked
 # tests, the quick ones. A process that crashes is not replaced: xdist 3.8 would wait for ever for the new one's tests.
 PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
-.PHONY: help setup demo test test-fast test-legacy test-airflow bench bench-gpu lint style types lock wheel image check-image clean
+.PHONY: help setup demo test test-fast test-legacy test-airflow bench bench-gpu lint style types docs lock wheel image check-image clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -73,6 +73,9 @@ types: setup
 	MYPYPATH=$$(echo build/__editable__.*) $(VENV)/bin/mypy -p generic_trainer | sed 's|^build/__editable__[^/]*/generic_trainer/||'
 	PYTHONPATH=$$(echo build/__editable__.*) $(VENV)/bin/lint-imports
 
+docs: setup ## Build the documentation site into site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+
 lock: ## Write the locks in requirements/ again (LOCK_ARGS=--upgrade for newer versions)
 	@scripts/lock.sh $(LOCK_ARGS)
 
@@ -89,5 +92,5 @@ check-image: ## Make and try the image's content without a container engine, as 
 	@scripts/check-image.sh
 
 clean: ## Remove what was built, but not .venv
-	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name '.?*' -prune -o -name __pycache__ -print0 | xargs -0 rm -rf

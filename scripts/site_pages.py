@@ -1,0 +1,157 @@
+"""Pages of the documentation site that are made of the code: a hook of mkdocs (see mkdocs.yml).
+
+* reference/commands.md: every command with its options, from click's own parameters;
+* reference/modules.md: the example modules;
+* benchmarks.md and changelog.md: the files that stand elsewhere in the repository.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import html
+import inspect
+import pathlib
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from generic_trainer.cli.main import cli
+from generic_trainer.executors.options import TrainingOptions
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+_TRAINING = {field.name for field in dataclasses.fields(TrainingOptions)}
+_TRAINING_LINK = "It also takes the [training options](#training-options).\n\n"
+
+
+def on_startup(**_: Any) -> None:
+    """Gives mkdocstrings a folder in which the package has its name: in the repository the top level is the package."""
+    linked = REPOSITORY / "build" / "site" / "generic_trainer"
+    shutil.rmtree(linked, ignore_errors=True)
+    linked.mkdir(parents=True)
+    for path in (*REPOSITORY.glob("*.py"), *(found.parent for found in REPOSITORY.glob("[a-z]*/__init__.py"))):
+        (linked / path.name).symlink_to(path)
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Adds the generated pages to those of docs/."""
+    from mkdocs.structure.files import File
+
+    pages = {
+        "reference/commands.md": commands_page(),
+        "reference/modules.md": modules_page(),
+        "benchmarks.md": benchmarks_page(),
+        "changelog.md": (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8"),
+    }
+    for path, text in pages.items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def commands_page() -> str:
+    """Returns the page of the command line: a section for each command, one for the options that many share."""
+    top = click.Context(cli, info_name="generic-trainer", **cli.context_settings)
+    sections = [f"# Command line\n\n{_help(cli)}\n\n{_table(_options(cli)[0], top)}"]
+    shared = ""
+    for command, context in _commands(cli, top):
+        own, training = _options(command)
+        text = f"## {context.command_path}\n\n{_usage(command, context)}{_help(command)}\n\n{_table(own, context)}"
+        sections.append(f"{text}{_TRAINING_LINK if training else ''}{_variables(own, context)}")
+        shared = shared or _table(training, context)
+    sections.append(f"## Training options\n\nThey are the `Trainer` component's, too.\n\n{shared}")
+    return "\n\n".join(sections)
+
+
+def _commands(group: click.Group, parent: click.Context) -> Iterator[tuple[click.Command, click.Context]]:
+    for name in group.list_commands(parent):
+        command = group.get_command(parent, name)
+        assert command is not None
+        context = click.Context(command, parent=parent, info_name=name)
+        if isinstance(command, click.Group):
+            yield from _commands(command, context)
+        elif not command.hidden:
+            yield command, context
+
+
+def _options(command: click.Command) -> tuple[list[click.Option], list[click.Option]]:
+    """Returns a command's own options, and those that are training options; hidden ones are left out."""
+    shown = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    return [one for one in shown if one.name not in _TRAINING], [one for one in shown if one.name in _TRAINING]
+
+
+def _usage(command: click.Command, context: click.Context) -> str:
+    pieces = " ".join(command.collect_usage_pieces(context))
+    return f"```text\n{context.command_path} {pieces}\n```\n\n"
+
+
+def _help(command: click.Command) -> str:
+    """Returns a command's help in Markdown: what stands behind click's mark of lines to keep is a code block."""
+    paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
+    return "\n\n".join(
+        "\n".join(["```text", *text.split("\n")[1:], "```"]) if text.startswith("\b") else text for text in paragraphs
+    )
+
+
+def _table(options: list[click.Option], context: click.Context) -> str:
+    rows = ["| option | default | what for |", "| --- | --- | --- |"]
+    for option in options:
+        names = "<br>".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+        kind = "" if option.is_flag else f"<br><code>{_kind(option, context)}</code>"
+        notes = _cell(f"{option.help or ''}{f' Variable: `{option.envvar}`.' if option.envvar else ''}")
+        rows.append(f"| {names}{kind and f'<br><code>{kind}</code>'} | {_default(option)} | {notes} |")
+    return "\n".join(rows) + "\n\n" if options else ""
+
+
+def _kind(option: click.Option, context: click.Context) -> str:
+    """Returns what an option takes: its choices, or a word for it."""
+    if isinstance(option.type, click.Choice):
+        return "<br>".join(map(html.escape, option.type.choices))
+    words = {"INTEGER": "N", "INTEGER RANGE": "N", "FLOAT": "X", "FLOAT RANGE": "X"}
+    metavar = option.make_metavar(context)
+    return html.escape(words.get(metavar.partition("<")[0].split(" [")[0], metavar)).replace("|", "&#124;")
+
+
+def _variables(options: list[click.Option], context: click.Context) -> str:
+    """Returns how the environment variables of a command's options are called."""
+    prefix, named = context.auto_envvar_prefix, [one.name for one in options if one.name]
+    if not prefix or not named:
+        return ""
+    return f"Environment variables: `{prefix}_` and the option's name, as in `{prefix}_{named[0].upper()}`."
+
+
+def _default(option: click.Option) -> str:
+    if option.required:
+        return "must be given"
+    default = option.default() if callable(option.default) else option.default
+    if option.multiple or default is None or "UNSET" in repr(default) or default == "":
+        return ""
+    if isinstance(default, bool):
+        name = (option.opts if default else option.secondary_opts or [""])[0]
+        return f"`{name}`" if option.secondary_opts else "off" if not default else "on"
+    return f"`{_cell(str(default))}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def modules_page() -> str:
+    """Returns the page of the example modules: the docstring of each, and its source."""
+    lines = ["# Example modules", "", "Training modules to read and to copy from; `module_files/` holds them.", ""]
+    for path in sorted((REPOSITORY / "module_files").glob("[a-z]*.py")):
+        source = path.read_text(encoding="utf-8")
+        title = (ast.get_docstring(ast.parse(source)) or "").split("\n")[0]
+        lines += [f"## {path.name} {{ #{path.stem} }}", "", title, "", f'??? abstract "{path.name}"', ""]
+        lines += [f"    {line}".rstrip() for line in ("```python", *source.rstrip().split("\n"), "```")] + [""]
+    return "\n".join(lines)
+
+
+def benchmarks_page() -> str:
+    """Returns benchmarks/README.md with benchmarks/RESULTS.md behind it."""
+    folder = REPOSITORY / "benchmarks"
+    how, results = ((folder / name).read_text(encoding="utf-8") for name in ("README.md", "RESULTS.md"))
+    results = re.sub(r" How to read the table stands in \[README\.md\]\(README\.md\)\.", "", results)
+    return f"{how}\n{results.replace('# Results of the benchmarks', '## Results')}"

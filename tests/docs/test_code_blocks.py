@@ -1,0 +1,321 @@
+"""Every code block of README.md and docs/ is run, in the order of its page, or at least checked.
+
+The word behind the fence says what a block is:
+
+* `console`: commands behind `$ `, and what they print. They are run, in a folder that holds iris/, iris.csv, digits/,
+  taxi/ and module_files/; each line that stands in the block has to be printed. Numbers may differ, and `…` stands for
+  anything. A line that begins with `generic-trainer:` says that the command fails.
+* `python`: is run, with the names that the page's blocks before it have defined.
+* `bash`: commands for a shell that has more than a test: they are checked.
+* `yaml`, `json`, `toml`, `ini`, `dockerfile`: are parsed.
+* any of them with `title="path"`: is parsed, and written to that file, for the commands that follow.
+* `text`: needs a mark.
+
+A comment on the line before the block marks it:
+
+* `<!-- checked: why it is not run -->`: commands are parsed by click, Python is compiled and its imports are resolved.
+* `<!-- output -->`: it shows what something prints, and nothing is done with it.
+"""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import dataclasses
+import importlib.util
+import json
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import click
+import pytest
+import yaml
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+LONGEST = 300.0  # seconds for one block
+_FENCE = re.compile(r"^(?P<indent> *)```(?P<info>.*)$")
+_MARK = re.compile(r"^ *<!-- (?P<name>checked|output)(?:: (?P<why>.+))? -->$")
+_NUMBER = re.compile(r"\d[\d.,:]*(?:e[-+]?\d+)?")
+_PROGRAMS = ("kubectl", "docker", "podman", "curl", "cd", "cat", "head", "ls", "uv", "python", "git", "export")
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """A fenced block: where it stands, what it is, and what it holds."""
+
+    line: int
+    kind: str
+    title: str
+    mark: str
+    text: str
+
+    def commands(self) -> list[tuple[str, list[str]]]:
+        """The commands of a session, each with the lines that it prints."""
+        found: list[tuple[str, list[str]]] = []
+        lines = iter(self.text.split("\n"))
+        for line in lines:
+            if line.startswith("$ "):
+                command = line[2:]
+                while command.endswith("\\"):
+                    command = command[:-1] + next(lines).strip()
+                found.append((command, []))
+            elif line.strip(" …"):
+                found[-1][1].append(line)
+        return found
+
+
+def blocks_of(text: str) -> list[Block]:
+    """The fenced blocks of a page."""
+    blocks: list[Block] = []
+    lines = text.split("\n")
+    rows = iter(enumerate(lines, 1))
+    for number, line in rows:
+        if not (fence := _FENCE.match(line)):
+            continue
+        indent, info, body = len(fence["indent"]), fence["info"].strip(), []
+        for _, inner in rows:
+            if inner.strip() == "```":
+                break
+            body.append(inner[indent:])
+        before = next((row for row in reversed(lines[: number - 1]) if row.strip()), "")
+        title = re.search(r'title="([^"]+)"', info)
+        mark = _MARK.match(before)
+        kind = info.split(" ")[0] if info else ""
+        blocks.append(Block(number, kind, title[1] if title else "", mark["name"] if mark else "", "\n".join(body)))
+    return blocks
+
+
+# How a block is checked that is not run; each raises, or says what is wrong.
+
+
+def check_python(text: str) -> None:
+    """It compiles, and the modules and names that it imports are there."""
+    for node in ast.walk(ast.parse(text)):
+        names = [alias.name for alias in getattr(node, "names", ()) if isinstance(alias, ast.alias)]
+        if isinstance(node, ast.Import):
+            for name in names:
+                assert importlib.util.find_spec(name.partition(".")[0]), f"there is no module {name}"
+        elif isinstance(node, ast.ImportFrom) and node.module == "generic_trainer":
+            public = importlib.import_module("generic_trainer").__all__
+            assert set(names) <= set(public), f"generic_trainer has no {set(names) - set(public)}"
+        elif isinstance(node, ast.ImportFrom):
+            assert importlib.util.find_spec(node.module.partition(".")[0]), f"there is no module {node.module}"
+
+
+def check_shell(text: str) -> None:
+    """Each command's program is known, and its arguments are such as it takes."""
+    for line in text.replace("\\\n", " ").split("\n"):
+        if line.strip() and not line.startswith("#"):
+            check_command(line)
+
+
+def check_command(line: str) -> None:
+    """Parses a command, unless it is another project's."""
+    words = shlex.split(line.partition(" | ")[0], comments=True)
+    while re.match(r"[A-Z_]+=", words[0]):
+        words.pop(0)
+    words = words[1:] if words[0] == "sudo" else words
+    if words[0].endswith("generic-trainer"):
+        parse_command(words[1:])
+    elif words[0] == "make":
+        targets = re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
+        assert words[1] in targets, f"make has no target {words[1]}"
+    elif words[0] == "pip":
+        check_requirements(words[2:])
+    elif words[0].startswith("scripts/"):
+        assert (REPOSITORY / words[0]).exists(), words[0]
+    else:
+        assert words[0] in _PROGRAMS, f"{words[0]}: a program that the test does not know"
+
+
+def check_requirements(words: list[str]) -> None:
+    """What is installed of this project has the extras that are named."""
+    extras = set(_config()["options.extras_require"])
+    for word in words:
+        if found := re.match(r"generic-trainer\[([a-z,]+)\]", word):
+            assert set(found[1].split(",")) <= extras, f"{word}: the extras are {sorted(extras)}"
+
+
+def parse_command(words: list[str]) -> None:
+    """Has click parse a command line, and what it submits, without running anything."""
+    from generic_trainer.cli.main import cli
+
+    command: click.Command = cli
+    context = cli.make_context("generic-trainer", list(words))
+    while isinstance(command, click.Group):
+        name, found, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        assert found is not None
+        command, context = found, found.make_context(name, list(rest), parent=context)
+    if command.name == "submit" and context.params["command"]:
+        parse_command([word for word in context.params["command"] if word != "--"])
+
+
+def check_ini(text: str) -> None:
+    configparser.ConfigParser().read_string(text)
+
+
+def check_toml(text: str) -> None:
+    if sys.version_info >= (3, 11):
+        import tomllib
+
+        tomllib.loads(text)
+
+
+def check_dockerfile(text: str) -> None:
+    for line in text.replace("\\\n", " ").strip().split("\n"):
+        assert line.split(" ")[0] in ("FROM", "USER", "RUN", "COPY", "ENV", "WORKDIR", "CMD", "ENTRYPOINT"), line
+
+
+CHECKS: dict[str, Callable[[str], object]] = {
+    "python": check_python,
+    "bash": check_shell,
+    "yaml": lambda text: list(yaml.safe_load_all(text)),
+    "json": json.loads,
+    "toml": check_toml,
+    "ini": check_ini,
+    "dockerfile": check_dockerfile,
+}
+
+
+def check(block: Block) -> None:
+    """Looks over a block that is not run.
+
+    Raises:
+      AssertionError: When it is of no known kind, or something is wrong with it.
+    """
+    if block.kind == "console":
+        for command, _ in block.commands():
+            check_command(command)
+    elif block.kind == "text":
+        assert block.mark or block.title, "a block of text needs a mark, such as <!-- output -->"
+    else:
+        assert block.kind in CHECKS, f"{block.kind!r} is none of console, text, {', '.join(CHECKS)}"
+        CHECKS[block.kind](block.text)
+
+
+def _config() -> configparser.ConfigParser:
+    config = configparser.ConfigParser()
+    config.read(REPOSITORY / "setup.cfg")
+    return config
+
+
+def is_run(block: Block) -> bool:
+    return block.kind in ("console", "python") and not block.mark and not block.title
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_blocks_are_well_formed(page: pathlib.Path) -> None:
+    for block in blocks_of(page.read_text(encoding="utf-8")):
+        try:
+            check(block)
+        except (Exception, click.ClickException) as error:
+            raise AssertionError(f"{page.name}, line {block.line}: {error}") from error
+
+
+class Shell:
+    """A page's folder, and the process that carries blocks out in it."""
+
+    def __init__(self, program: subprocess.Popen[str]) -> None:
+        self._program = program
+
+    def __call__(self, folder: pathlib.Path, **order: str) -> tuple[int, str]:
+        assert self._program.stdin
+        assert self._program.stdout
+        self._program.stdin.write(json.dumps({"folder": str(folder), **order}) + "\n")
+        self._program.stdin.flush()
+        watchdog = threading.Timer(LONGEST, self._program.kill)
+        watchdog.start()
+        answer = json.loads(self._program.stdout.readline() or '{"code": -1, "output": "it was ended"}')
+        watchdog.cancel()
+        return answer["code"], answer["output"]
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    program = [sys.executable, str(pathlib.Path(__file__).with_name("page_shell.py"))]
+    log = tmp_path_factory.mktemp("shell") / "log"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*program, str(log)], stdin=pipe, stdout=pipe, text=True) as running:
+        yield Shell(running)
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path, iris: object, digits: object, taxi_csv: pathlib.Path) -> pathlib.Path:
+    """What the pages' commands find where they are run."""
+    for name, examples in (("iris", iris), ("digits", digits)):
+        shutil.copytree(pathlib.Path(examples.train).parents[1], tmp_path / name)
+    shutil.copytree(taxi_csv, tmp_path / "taxi")
+    shutil.copytree(REPOSITORY / "module_files", tmp_path / "module_files")
+    (tmp_path / "iris.csv").write_text(_iris_csv())
+    return tmp_path
+
+
+def _iris_csv() -> str:
+    from sklearn.datasets import load_iris
+
+    data = load_iris()
+    rows = [",".join(map(str, [*measures, kind])) for measures, kind in zip(data.data, data.target, strict=True)]
+    return "\n".join(["sepal.length,sepal.width,petal.length,petal.width,variety", *rows, ""])
+
+
+def require_printed(expected: list[str], code: int, output: str) -> None:
+    """Each expected line is among those that were printed; numbers may differ, and `…` stands for anything."""
+    fails = any(line.startswith("generic-trainer:") for line in expected)
+    assert (code != 0) is fails, f"exit code {code}:\n{output[-3000:]}"
+    printed = [" ".join(line.split()) for line in output.split("\n")]
+    for line in expected:
+        pieces = [_NUMBER.split(piece) for piece in " ".join(line.split()).split("…")]
+        pattern = ".*".join(_NUMBER.pattern.join(map(re.escape, piece)) for piece in pieces)
+        found = any(re.fullmatch(pattern, one) for one in printed)
+        assert found, f"not printed: {line}\nbut:\n{output[-3000:]}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if any(map(is_run, blocks_of(page.read_text(encoding="utf-8"))))],
+    ids=lambda page: str(page.relative_to(REPOSITORY)),
+)
+def test_blocks_do_what_they_say(page: pathlib.Path, folder: pathlib.Path, shell: Shell) -> None:
+    for block in blocks_of(page.read_text(encoding="utf-8")):
+        where = f"{page.name}, line {block.line}"
+        if block.title:
+            path = folder / block.title
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{block.text}\n", encoding="utf-8")
+        elif is_run(block) and block.kind == "python":
+            path = folder / f".block-{block.line}.py"
+            path.write_text(block.text, encoding="utf-8")
+            code, output = shell(folder, python=str(path))
+            assert code == 0, f"{where}:\n{output[-3000:]}"
+        elif is_run(block):
+            for command, expected in block.commands():
+                try:
+                    require_printed(expected, *shell(folder, command=command))
+                except AssertionError as error:
+                    raise AssertionError(f"{where}: $ {command}\n{error}") from None
+
+
+def test_a_block_that_is_wrong_is_found() -> None:
+    wrong = {
+        "console": "$ generic-trainer train iris_keras.py --train-file iris/train",
+        "python": "from generic_trainer import Trianer",
+        "bash": "pip install 'generic-trainer[rya]'",
+        "yaml": "a: [",
+        "fortran": "PRINT *",
+        "text": "no mark",
+    }
+    for kind, text in wrong.items():
+        [block] = blocks_of(f"Words.\n\n```{kind}\n{text}\n```\n")
+        with pytest.raises((AssertionError, click.ClickException, yaml.YAMLError)):
+            check(block)
+    with pytest.raises(AssertionError, match=r"not printed: accuracy 0\.9"):
+        require_printed(["accuracy 0.9"], 0, "loss 0.9")
+    require_printed(["  accuracy  0.9", "…/model/7 is published"], 0, "accuracy 0.87\n/tmp/model/12 is published\n")
