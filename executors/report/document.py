@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 GOOD, BAD, WARN = "good", "bad", "warn"  # tones
+_NARROW = 64  # characters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +69,11 @@ class Table:
     def __bool__(self) -> bool:
         return bool(self.rows)
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether half of the page's width is enough for it."""
+        return max(sum(_width(value) for value in row) for row in (*self.rows, self.columns)) <= _NARROW
+
 
 @dataclasses.dataclass(frozen=True)
 class Chart:
@@ -104,8 +110,9 @@ class Chart:
 
     @property
     def may_be_logarithmic(self) -> bool:
-        """Whether a logarithmic axis shows all values."""
-        return all(value is None or value > 0 for values in self.series.values() for value in values)
+        """Whether a logarithmic axis shows all values, and shows more than a linear one."""
+        values = [value for values in self.series.values() for value in values if value is not None]
+        return not self.is_categorical and bool(values) and min(values) > 0 and max(values) > 10 * min(values)
 
     @property
     def description(self) -> str:
@@ -162,13 +169,13 @@ class Node:
       name: Its text; lines below are smaller.
       lines: Further lines.
       kind: "artifact" or "step".
-      column: How far to the right it stands, from 0.
+      row: How far down it stands, from 0.
     """
 
     name: str
     lines: Sequence[str] = ()
     kind: str = "artifact"
-    column: int = 0
+    row: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,6 +188,10 @@ class Graph:
 
     def __bool__(self) -> bool:
         return bool(self.nodes)
+
+
+def _width(value: Value) -> int:
+    return 20 if isinstance(value, Histogram) else len(shown(value).text) + 2
 
 
 Block: TypeAlias = "Facts | Table | Chart | Code | Note | Graph"

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from .document import Graph
 
 BARS_WIDTH, BARS_HEIGHT = 120, 28
-BOX_WIDTH, BOX_GAP, COLUMN_GAP = 190, 14, 56
-_LINE_HEIGHT, _BOX_PADDING = 17, 9
-TEXT_CHARACTERS = 25  # as fit into a box
+BOX_WIDTH, BOX_GAP, ROW_GAP = 176, 16, 34
+_LINE_HEIGHT, _BOX_PADDING = 17, 7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,27 +45,27 @@ class Placed:
 
 
 def place(graph: Graph) -> Placed:
-    """Puts each node into its column, columns in the middle beside each other."""
+    """Puts each node into its row, rows in the middle below each other."""
     heights = [_LINE_HEIGHT * (1 + len(node.lines)) + 2 * _BOX_PADDING for node in graph.nodes]
-    columns: dict[int, list[int]] = {}
+    rows: dict[int, list[int]] = {}
     for number, node in enumerate(graph.nodes):
-        columns.setdefault(node.column, []).append(number)
-    tall = {column: sum(heights[n] + BOX_GAP for n in numbers) - BOX_GAP for column, numbers in columns.items()}
-    whole = max(tall.values())
+        rows.setdefault(node.row, []).append(number)
+    whole = max(map(len, rows.values())) * (BOX_WIDTH + BOX_GAP) - BOX_GAP
     boxes: dict[int, Rectangle] = {}
-    for left, column in enumerate(sorted(columns)):
-        y = (whole - tall[column]) / 2
-        for number in columns[column]:
-            boxes[number] = Rectangle(left * (BOX_WIDTH + COLUMN_GAP) + 1, y + 1, BOX_WIDTH, heights[number])
-            y += heights[number] + BOX_GAP
-    width = len(columns) * (BOX_WIDTH + COLUMN_GAP) - COLUMN_GAP
-    return Placed([boxes[number] for number in range(len(graph.nodes))], width + 2, whole + 2)
+    y = 1.0
+    for row in sorted(rows):
+        x = (whole - len(rows[row]) * (BOX_WIDTH + BOX_GAP) + BOX_GAP) / 2 + 1
+        for number in rows[row]:
+            boxes[number] = Rectangle(x, y, BOX_WIDTH, heights[number])
+            x += BOX_WIDTH + BOX_GAP
+        y += max(heights[number] for number in rows[row]) + ROW_GAP
+    return Placed([boxes[number] for number in range(len(graph.nodes))], whole + 2, y - ROW_GAP + 1)
 
 
 def arrows_of(graph: Graph, placed: Placed) -> Iterator[str]:
-    """Yields the SVG path of each arrow, from the right side of a box to the left side of another."""
+    """Yields the SVG path of each arrow, from the lower side of a box to the upper side of another."""
     for begin, end in graph.edges:
         a, b = placed.boxes[begin], placed.boxes[end]
-        x1, y1, x2, y2 = a.x + a.width, a.y + a.height / 2, b.x - 4, b.y + b.height / 2
-        bend = max(24.0, (x2 - x1) / 2)
-        yield f"M{x1:.0f},{y1:.0f} C{x1 + bend:.0f},{y1:.0f} {x2 - bend:.0f},{y2:.0f} {x2:.0f},{y2:.0f}"
+        x1, y1, x2, y2 = a.x + a.width / 2, a.y + a.height, b.x + b.width / 2, b.y - 3
+        bend = max(16.0, (y2 - y1) / 2)
+        yield f"M{x1:.0f},{y1:.0f} C{x1:.0f},{y1 + bend:.0f} {x2:.0f},{y2 - bend:.0f} {x2:.0f},{y2:.0f}"

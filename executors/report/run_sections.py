@@ -91,12 +91,16 @@ def _failure(record: Record) -> Iterator[Block]:
 
 
 def headlines(metrics: Mapping[str, float]) -> list[str]:
-    """Returns the metrics' names with those that a reader looks for first in front, and counts left out."""
+    """Returns the metrics' names with those that a reader looks for first in front.
+
+    Counts are left out, and so is what has the value of another one: TFMA's `binary_accuracy` beside Keras's `accuracy`.
+    """
 
     def rank(name: str) -> int:
         return next((number for number, sign in enumerate(_HEADLINES) if sign in name.lower()), len(_HEADLINES))
 
-    return sorted((name for name in metrics if not any(sign in name for sign in _UNINTERESTING)), key=rank)
+    names = sorted((name for name in metrics if not any(sign in name for sign in _UNINTERESTING)), key=rank)
+    return list({f"{metrics[name]:.6g}": name for name in reversed(names)}.values())[::-1]
 
 
 def metrics_section(metrics: Metrics) -> Section:

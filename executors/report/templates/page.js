@@ -69,11 +69,10 @@
       this.figure = figure;
       this.plot = figure.querySelector(".plot");
       this.named = figure.dataset.kind === "names";
-      figure.classList.toggle("names", this.named);
       Object.assign(this, read(figure.querySelector("table"), this.named));
       this.hidden = new Set();
       this.logarithmic = false;
-      if (this.named) this.plot.style.height = `${70 + 22 * this.x.length}px`;
+      if (this.named) this.plot.style.height = `${50 + 19 * this.x.length}px`;
       this.addControls(figure.querySelector(".controls"), "logarithmic" in figure.querySelector("table").dataset);
       new ResizeObserver(() => this.chart && this.chart.resize()).observe(this.plot);
     }
