@@ -1,7 +1,7 @@
 """The sub-commands, in the order in which the help lists them; each is in the module of its name."""
 
 COMMANDS = (
-    *("train", "run", "predict"),
+    *("init", "check", "train", "run", "predict"),
     *("runs", "show", "diff", "lineage", "tensorboard"),
     *("convert", "elasticdl", "dlrover", "submit", "compile", "completion"),
 )

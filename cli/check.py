@@ -1,0 +1,109 @@
+"""`generic-trainer check MODULE`: in seconds, would the run go through?"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import click
+
+from ..executors.errors import InputError
+from ..executors.fn_args import FnArgs
+from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
+from ..executors.preflight.check import check as check_run
+from ..executors.preflight.request import LIMIT, CheckRequest
+from ..executors.preflight.verdicts import Verdict
+from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
+from .verdict_lines import summary_of, verdict_lines
+
+
+@click.command()
+@click.argument("module")
+@click.option("--train-files", multiple=True, metavar="GLOB", help="Training examples; may be repeated.")
+@click.option("--eval-files", multiple=True, metavar="GLOB", help="Evaluation examples; may be repeated.")
+@click.option("--data", default="", metavar="DIR", help="Raw data, as for `run`, in place of the two.")
+@click.option("--label", default="", help="The label's feature name, raw or transformed.")
+@click.option("--output", metavar="DIR", help="As in `train`; nothing is written there.")
+@click.option("--train-steps", type=click.IntRange(0), help="For how many steps to estimate time and memory.")
+@click.option("--eval-steps", type=click.IntRange(0), help="fn_args.eval_steps (default: the module decides).")
+@click.option("--schema", metavar="FILE", help="The examples' Schema; without examples, some are made up from it.")
+@click.option("--transform-graph", metavar="DIR", help="Output of the Transform component.")
+@click.option("--base-model", default="", metavar="DIR", help="A model to start from.")
+@click.option("--hyperparameters", default="", metavar="FILE", help="KerasTuner's configuration, as JSON.")
+@click.option("--payload-format", type=click.Choice(PAYLOAD_FORMATS), help="How the examples are encoded.")
+@click.option("--data-view", metavar="DIR", help="The DataView that decodes FORMAT_PROTO examples.")
+@click.option("--function", help="The function to run, if it is not called run_fn.")
+@click.option("--limit", default=LIMIT, show_default=True, type=float, help="Seconds after which a training is ended.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
+@custom_config_flag
+@training_flags
+@click.pass_context
+def check(context: click.Context, module: str, as_json: bool, **flags: Any) -> None:
+    """Tells in seconds whether a run of MODULE would go through, and how long it would take.
+
+    Loads the module, looks at its functions and at every file, reads a few real examples, trains a few steps,
+    evaluates, exports, and puts the model to the check that `train` makes. Nothing is kept.
+
+    \b
+    Examples:
+      generic-trainer check iris_keras.py --train-files 'iris/train*' --eval-files 'iris/eval*' --train-steps 300
+      generic-trainer check taxi_keras.py --data taxi/ --label big_tip
+    """  # noqa: D301 (click's mark of lines to keep)
+    sys.path.insert(0, os.getcwd())  # as `python -m package.module` does
+    request = request_of(module, flags)
+    verbose = bool(context.find_root().params.get("verbose"))
+    report = check_run(request, lambda verdict: None if as_json else _show(verdict, verbose))
+    if as_json:
+        click.echo(json.dumps(report.to_json(), indent=2))
+    else:
+        click.echo(summary_of(report))
+    if not report.passed:
+        raise click.exceptions.Exit(report.exit_code)
+
+
+def request_of(module: str, flags: dict[str, Any]) -> CheckRequest:
+    """Returns what the flags ask for; a custom_config or format that cannot be read becomes one of the verdicts."""
+    problems: dict[str, str] = {}
+    config = None
+    try:
+        config = parse_custom_config(flags.pop("custom_config"))
+    except InputError as error:
+        problems["custom_config"] = str(error)
+    options = options_from(flags)
+    fn_args = FnArgs(
+        train_files=list(flags["train_files"]),
+        eval_files=list(flags["eval_files"]),
+        train_steps=flags["train_steps"] or None,
+        eval_steps=flags["eval_steps"] or None,
+        schema_path=flags["schema"],
+        transform_graph_path=flags["transform_graph"],
+        custom_config=config,
+        examples_format=ExamplesFormat(flags["payload_format"] or _payload(flags["train_files"]), flags["data_view"]),
+        seed=options.seed,
+    )
+    if flags["data"] and flags["train_files"]:
+        raise InputError("--data and --train-files: give one of them.")
+    return CheckRequest(
+        module,
+        fn_args,
+        options,
+        function=flags["function"],
+        data=flags["data"],
+        label=flags["label"],
+        hyperparameters=flags["hyperparameters"],
+        base_model=flags["base_model"],
+        problems=problems,
+        limit=flags["limit"],
+    )
+
+
+def _payload(patterns: tuple[str, ...]) -> str:
+    """Returns the format that the files' names tell, as `train` does."""
+    return PARQUET if patterns and all(pattern.endswith(".parquet") for pattern in patterns) else TF_EXAMPLE
+
+
+def _show(verdict: Verdict, verbose: bool) -> None:
+    for line in verdict_lines(verdict, verbose):
+        click.echo(line)

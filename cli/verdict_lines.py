@@ -1,0 +1,62 @@
+"""How a check's verdicts look in a terminal: a mark, a word, the item, what was found, and what to do."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+
+import click
+
+from ..executors.preflight.verdicts import FAILED, NOT_REACHED, PASSED, WARNING, Report, Verdict
+
+_MARKS = {PASSED: ("✓", "green"), FAILED: ("✗", "red"), WARNING: ("!", "yellow"), NOT_REACHED: ("\u2013", None)}
+_PLAIN = str.maketrans({"✓": "+", "✗": "x", "\u2013": "-", "→": ">", "…": "."})
+_ITEM_WIDTH, _STATUS_WIDTH, _WIDTH = 16, 11, 120
+
+
+def verdict_lines(verdict: Verdict, verbose: bool = False) -> Iterator[str]:
+    """Yields the lines for one verdict.
+
+    Args:
+      verdict: What was found.
+      verbose: Whether to show the traceback of a failure.
+    """
+    mark, colour = _MARKS.get(verdict.status, _MARKS[NOT_REACHED])
+    head = f"{mark} {verdict.status:<{_STATUS_WIDTH}} {verdict.item:<{_ITEM_WIDTH}}"
+    where = f"{verdict.place}: " if verdict.place and verdict.status == FAILED else ""
+    indent = " " * (len(head) + 1)
+    lines = textwrap.wrap(f"{where}{verdict.text}", _WIDTH - len(indent), break_long_words=False) or [""]
+    yield _fit(f"{click.style(head, fg=colour) if colour else head} {lines[0]}".rstrip())
+    for line in lines[1:]:
+        yield _fit(f"{indent}{line}")
+    if verdict.status == FAILED and verdict.place and verdict.place.source:
+        yield _fit(f"{indent}    {verdict.place.source}")
+    if verdict.remedy:
+        for number, line in enumerate(textwrap.wrap(verdict.remedy, _WIDTH - len(indent) - 2)):
+            yield _fit(f"{indent}{'→ ' if number == 0 else '  '}{line}")
+    if verbose and verdict.traceback:
+        yield from (_fit(line) for line in verdict.traceback.rstrip().splitlines())
+
+
+def summary_of(report: Report) -> str:
+    """Returns the last line: what came of it all, and in how many seconds."""
+    seconds = f"{report.seconds:.0f} s"
+    if (first := report.first_failure) is not None:
+        others = len(report.failures) - 1
+        more = f", and {others} more" if others else ""
+        hint = " generic-trainer -v check shows the traceback." if first.traceback else ""
+        return f"The run would fail at {first.item}{more}. Checked in {seconds}.{hint}"
+    left = [verdict.item for verdict in report.verdicts if verdict.status == NOT_REACHED]
+    if left:
+        return f"Nothing failed; not tried: {', '.join(left)}. Checked in {seconds}."
+    return f"The run would go through. Checked in {seconds}."
+
+
+def _fit(line: str) -> str:
+    """Returns a line without signs that the terminal cannot show."""
+    try:
+        line.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return line.translate(_PLAIN).encode(sys.stdout.encoding, "replace").decode(sys.stdout.encoding)
+    return line

@@ -1,0 +1,361 @@
+"""The whole check: what can be told from here, then what processes of their own find out.
+
+    report = check(CheckRequest("taxi.py", FnArgs(train_files=["data/*.gz"])), show)
+    report.passed, report.first_failure
+
+The module is loaded and tried in a process forked where TensorFlow is imported already, the SavedModel is checked in
+another one, and raw data are prepared in a third, beside them. All that they write lies in a folder that is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import io
+import json
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .. import keras_version
+from ..cluster import VARIABLE
+from ..engines import child_process, fork_server
+from ..errors import ModelCheckError, ProcessDiedError, TrainerError
+from ..keras_version import KerasChoice
+from ..layouts import EVAL_DIR, SERVING_DIRS
+from ..module_source import ModuleSource, defines, find_source
+from ..raised_errors import RemoteTraceback, describe
+from ..saved_model import check_saved_model
+from .files import file_verdicts, size_shown
+from .places import place_of, shown
+from .request import CheckRequest
+from .verdicts import (
+    ALWAYS,
+    FAILED,
+    NOT_REACHED,
+    PASSED,
+    STATIC,
+    TRIAL,
+    WARNING,
+    Place,
+    Report,
+    Verdict,
+)
+
+_PACKAGE = __name__.rpartition(".")[0]
+_WORKER, _RAW_WORKER = f"{_PACKAGE}.worker", f"{_PACKAGE}.raw_data"
+Show = Callable[[Verdict], None]
+
+
+def check(request: CheckRequest, show: Show = lambda verdict: None) -> Report:
+    """Checks a run; nothing is left behind, and nothing is written to the run's own folders.
+
+    Args:
+      request: What is to be checked.
+      show: Called with each verdict as it comes.
+
+    Returns:
+      Verdicts on all items that concern this run, those too that were not reached.
+    """
+    begin = time.perf_counter()
+    report = Report(request.module)
+
+    def add(verdict: Verdict) -> None:
+        report.verdicts.append(verdict)
+        show(verdict)
+
+    with tempfile.TemporaryDirectory(prefix="generic-trainer-check-") as folder:
+        _Check(request, os.path.realpath(folder), add, report).make()
+    for item in ALWAYS:
+        if report.get(item) is None:
+            add(Verdict(item, NOT_REACHED, _why_not(report)))
+    order = (*STATIC, *TRIAL)
+    report.verdicts.sort(key=lambda verdict: order.index(verdict.item))
+    report.seconds = time.perf_counter() - begin
+    return report
+
+
+def _why_not(report: Report) -> str:
+    if (failed := report.first_failure) is not None:
+        return f"{failed.item} failed"
+    return next((f"after {one.item}" for one in reversed(report.verdicts) if one.status == WARNING), "")
+
+
+class _Check:
+    def __init__(self, request: CheckRequest, folder: str, add: Show, report: Report) -> None:
+        self._request = dataclasses.replace(request, fn_args=copy.copy(request.fn_args))
+        self._folder = folder
+        self._add = add
+        self._report = report
+        self._output = io.StringIO()
+
+    def make(self) -> None:
+        """Makes all checks."""
+        source, keras = self._find_module()
+        environment = {**(keras.environment() if keras else {}), VARIABLE: "{}"}
+        fork_server.prepare(environment)  # imports TensorFlow meanwhile
+        for verdict in file_verdicts(self._request):
+            self._add(verdict)
+        self._set_outputs()
+        raw = self._prepare_raw_data(source, keras, environment)
+        try:
+            found = self._examine(source, keras, environment, raw)
+        finally:
+            if raw:
+                raw.thread.join()
+        if found and self._report.passed:
+            self._check_model(found, environment)
+            self._add(Verdict.from_json(found["estimate"]))
+
+    def _find_module(self) -> tuple[ModuleSource | None, KerasChoice | None]:
+        """Finds the module and sees to it that its files are Python; says which Keras it will have."""
+        try:
+            source = find_source(self._request.module, os.path.join(self._folder, "source"))
+        except TrainerError as error:
+            self._add(Verdict("module", FAILED, str(error), exit_code=error.exit_code))
+            return None, None
+        for file in source.files:
+            try:
+                with open(file, "rb") as code:
+                    compile(code.read(), file, "exec", dont_inherit=True)
+            except (SyntaxError, ValueError) as error:
+                place = place_of(error, source.files)
+                text = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+                self._add(Verdict("module", FAILED, text, place, exit_code=1, error=describe(error)))
+                return None, None
+        distributed = self._request.options.worker_range[1] > 1
+        try:
+            keras = keras_version.choose(self._request.options.keras, source.files, distributed=distributed)
+        except TrainerError as error:
+            place = place_of(error, source.files)
+            self._add(Verdict("module", FAILED, str(error), place, exit_code=error.exit_code))
+            return None, None
+        others = len(source.files) - 1
+        more = f" and {others} of its own imports" if others else ""
+        text = f"{shown(source.path)}{more}; Keras {keras.version} ({keras.reason})"
+        self._add(Verdict("module", PASSED, text, details={"keras": keras.version}))
+        if source.function and not self._request.function:
+            self._request = dataclasses.replace(self._request, function=source.function)
+        return source, keras
+
+    def _set_outputs(self) -> None:
+        """Sets folders that will be removed for all that a run writes."""
+        fn_args, output = self._request.fn_args, os.path.join(self._folder, "output")
+        fn_args.serving_model_dir = os.path.join(output, "model", SERVING_DIRS[0])
+        fn_args.eval_model_dir = os.path.join(output, "model", EVAL_DIR)
+        fn_args.model_run_dir = os.path.join(output, "model_run")
+        fn_args.checkpoint_dir = os.path.join(fn_args.model_run_dir, "checkpoints")
+        for folder in (os.path.dirname(fn_args.serving_model_dir), fn_args.model_run_dir):
+            os.makedirs(folder)
+
+    def _prepare_raw_data(
+        self, source: ModuleSource | None, keras: KerasChoice | None, environment: dict[str, str]
+    ) -> _RawData | None:
+        """Begins to prepare raw data, if there are some, in a process beside the one that loads the module."""
+        if not self._request.data:
+            return None
+        # Which is not to be run where it cannot: then the data alone are looked at.
+        transforms = source is not None and defines(source.path, "preprocessing_fn")
+        request = {
+            "check": self._request.to_json(),
+            "source": dataclasses.asdict(source) if source and transforms else None,
+            "keras": dataclasses.asdict(keras) if keras else None,
+            "folder": os.path.join(self._folder, "raw"),
+            "events": os.path.join(self._folder, "raw-events"),
+        }
+        return _RawData(request, environment, os.path.join(self._folder, "raw-done"), self._output)
+
+    def _examine(
+        self,
+        source: ModuleSource | None,
+        keras: KerasChoice | None,
+        environment: dict[str, str],
+        raw: _RawData | None,
+    ) -> dict[str, Any]:
+        failed = [verdict.item for verdict in self._report.failures]
+        state = {
+            "check": self._request.to_json(),
+            "source": dataclasses.asdict(source) if source else None,
+            "keras": dataclasses.asdict(keras) if keras else None,
+            "folder": self._folder,
+            "events": os.path.join(self._folder, "events"),
+            "raw": raw.done if raw else "",
+            "failed": failed,
+            "can_try": not failed,
+        }
+        events = _Events(state["events"], raw.events if raw else "", self._add, self._request.limit)
+        try:
+            found = child_process.run(
+                _WORKER,
+                state,
+                environment=environment,
+                until=events.is_over,
+                what="checking",
+                forked=True,
+                output=self._output,
+            )
+        except Exception as error:  # of the process itself: what the module raises comes as a verdict
+            found = {}
+            events.read()
+            self._add(self._died(events.stage, error))
+        events.read()
+        if events.is_over_limit:
+            self._add(self._over_limit(events))
+        return found
+
+    def _died(self, stage: str, error: Exception) -> Verdict:
+        last = "\n".join(self._output.getvalue().splitlines()[-20:])
+        item = _item_of(stage)
+        text = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}"
+        remote = error.__cause__
+        trace = remote.text if isinstance(remote, RemoteTraceback) else last
+        code = 1 if isinstance(error, ProcessDiedError) else getattr(error, "exit_code", 1)
+        return Verdict(item, FAILED, text, exit_code=code, traceback=trace, error=describe(error))
+
+    def _over_limit(self, events: _Events) -> Verdict:
+        """Says what was seen of a training that would not end."""
+        seen = events.seen
+        item = _item_of(events.stage) if events.stage != "trial" else seen.get("phase", "model")
+        limit = f"ended after {self._request.limit:g} s (--limit)"
+        if events.stage != "trial":
+            return Verdict(item, WARNING, f"it was {limit}, before it was through")
+        steps = seen.get("steps", 0)
+        done = f"{steps} training step{'s' * (steps != 1)} had been done" if steps else "no training step was seen yet"
+        if losses := seen.get("losses"):
+            done += f", loss {losses[-1]:.4g}"
+        return Verdict(
+            item,
+            WARNING,
+            f"{limit}: {done}. Nothing says how to cut this training shorter; what comes after it was not tried.",
+            remedy="A loop that goes by fn_args.train_steps is cut short by it; or give a larger --limit.",
+            details=seen,
+        )
+
+    def _check_model(self, found: dict[str, Any], environment: dict[str, str]) -> None:
+        fn_args, options = self._request.fn_args, self._request.options
+        place = Place(**found["saved_at"]) if found["saved_at"] else None
+        try:
+            report = check_saved_model(
+                fn_args.serving_model_dir,
+                found["eval_files"] or (),
+                examples_format=fn_args.examples_format,
+                schema_path=found["schema_path"],
+                transform_graph_path=found["transform_graph_path"],
+                required_signatures=options.required_signatures,
+                skip=options.skip_checks,
+                op_packages=found["op_packages"],
+                shown_as="fn_args.serving_model_dir",
+                environment=environment,
+                timeout=self._request.limit,
+            )
+        except ModelCheckError as error:
+            text = str(error).replace(self._folder, "")
+            self._add(Verdict("SavedModel", FAILED, text, place, exit_code=3, error=describe(error)))
+            return
+        except Exception as error:
+            self._add(self._died("SavedModel", error))
+            return
+        answer = ", ".join(f"{name}={_short(values)}" for name, values in report.answer.items())
+        text = (
+            f"{size_shown(report.size_bytes)}; it loads in a fresh process; signatures: {', '.join(report.signatures)}"
+        )
+        source = report.example.replace(f"{self._folder}/", "")
+        text += (
+            f"; it answers {'an eval example' if 'first eval example' in source else source}: {answer}"
+            if answer
+            else ""
+        )
+        odd = [f"{name} {outcome}" for name, outcome in report.checks.items() if outcome not in ("passed", "skipped")]
+        status = WARNING if odd else PASSED
+        self._add(Verdict("SavedModel", status, ". ".join([text, *odd]), details={"signatures": report.signatures}))
+
+
+class _RawData:
+    """A process that prepares raw data, and a thread that waits for it and says when they are there."""
+
+    def __init__(self, request: dict[str, Any], environment: dict[str, str], done: str, output: io.StringIO) -> None:
+        self.done = done
+        self.events: str = request["events"]
+        self._arguments = (request, environment, output)
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        request, environment, output = self._arguments
+        prepared: dict[str, Any] = {}
+        try:
+            prepared = child_process.run(
+                _RAW_WORKER,
+                request,
+                environment=environment,
+                timeout=request["check"]["limit"],
+                what="raw data",
+                forked=True,
+                output=output,
+            )
+        except Exception as error:  # what is wrong with data and module comes as a verdict
+            verdict = Verdict("data", FAILED, f"{type(error).__name__}: {error}", exit_code=1)
+            with open(self.events, "a", encoding="utf-8") as file:
+                file.write(json.dumps({"verdict": verdict.to_json()}) + "\n")
+        part = f"{self.done}.part"
+        with open(part, "w", encoding="utf-8") as file:
+            json.dump(prepared, file)
+        os.replace(part, self.done)
+
+
+class _Events:
+    """What the processes write while they work.
+
+    Attributes:
+      stage: What the module's process does now.
+      seen: What it saw last of the training.
+      is_over_limit: Whether it was ended for taking too long.
+    """
+
+    def __init__(self, path: str, raw: str, add: Show, limit: float) -> None:
+        self.stage = "load"
+        self.seen: dict[str, Any] = {}
+        self.is_over_limit = False
+        self._main = path
+        self._read = {name: 0 for name in (raw, path) if name}
+        self._add = add
+        self._limit = limit
+        self._since = time.monotonic()
+
+    def is_over(self) -> bool:
+        """Takes note of what is new; returns whether the process takes too long."""
+        self.read()
+        self.is_over_limit = time.monotonic() - self._since > self._limit
+        return self.is_over_limit
+
+    def read(self) -> None:
+        """Takes note of what is new."""
+        for path in self._read:
+            with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+                file.seek(self._read[path])
+                text = file.read()
+                whole = text[: text.rfind(b"\n") + 1]
+                self._read[path] += len(whole)
+                for line in whole.splitlines():
+                    self._take(json.loads(line), path == self._main)
+
+    def _take(self, event: dict[str, Any], is_main: bool) -> None:
+        if "verdict" in event:
+            self._add(Verdict.from_json(event["verdict"]))
+        elif is_main and "stage" in event:
+            self.stage, self._since = event["stage"], time.monotonic()
+        elif "seen" in event:
+            self.seen = event["seen"]
+
+
+def _item_of(stage: str) -> str:
+    return {"trial": "training"}.get(stage, stage)
+
+
+def _short(values: Any) -> str:
+    text = str([float(f"{one:.4g}") if isinstance(one, float) else one for one in values])
+    return text if len(text) < 120 else f"{text[:120]}…"

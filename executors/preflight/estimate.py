@@ -1,0 +1,96 @@
+"""How long the steps that were asked for will take, and how much memory, by the few that were tried."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from .verdicts import PASSED, SKIPPED, Verdict
+from .watch import Watch
+
+_PEAK = re.compile(r"VmHWM:\s*(\d+) kB")
+
+
+class Memory:
+    """The most memory that this process has had since it was made, and of a GPU, if there is one."""
+
+    def __init__(self) -> None:
+        try:
+            with open("/proc/self/clear_refs", "w") as file:
+                file.write("5")  # begins the peak anew
+        except OSError:
+            pass  # the peak is then that of the whole process
+
+    def peak(self) -> dict[str, int]:
+        """Returns bytes: `memory`, and `gpu_memory` where there is one."""
+        peaks = {"memory": _peak_of_process()}
+        import tensorflow as tf
+
+        for gpu in tf.config.list_physical_devices("GPU"):
+            name = gpu.name.rpartition("physical_device:")[2]
+            peaks["gpu_memory"] = max(peaks.get("gpu_memory", 0), tf.config.experimental.get_memory_info(name)["peak"])
+        return peaks
+
+
+def verdict(watch: Watch, asked: int | None, records: int, seconds: float, peaks: dict[str, int]) -> Verdict:
+    """Returns the estimate for a whole run.
+
+    Args:
+      watch: What was seen of the trial.
+      asked: How many steps were asked for, or None.
+      records: How many training examples there may be; 0 when nobody knows.
+      seconds: What the trial took.
+      peaks: Bytes, as `Memory.peak` gives them.
+    """
+    memory = f"{peaks['memory'] / 1e9:.2g} GB of memory"
+    if "gpu_memory" in peaks:
+        memory += f", {peaks['gpu_memory'] / 1e9:.2g} GB of the GPU's"
+    steady, steps = watch.steady_seconds(), _steps(watch, asked, records)
+    details: dict[str, Any] = {**peaks, "seconds_per_step": steady, "steps": steps}
+    if steady is None:
+        return Verdict("estimate", SKIPPED, f"{memory}; too few steps were seen to tell a step's time", details=details)
+    measured = f"measured over {len(watch.step_seconds)} steps on this machine"
+    if not steps:
+        text = f"{_duration(steady)} a step, {memory}; {measured}. No number of steps was asked for (--train-steps)."
+        return Verdict("estimate", PASSED, text, details=details)
+    others = max(0.0, seconds - watch.first_seconds - sum(watch.step_seconds))
+    total = others + watch.first_seconds + steady * (steps - 1)
+    about = "" if asked or watch.planned_steps else "about "
+    text = (
+        f"training takes about {_duration(total)} for {about}{steps:,} steps of {_duration(steady)}, and {memory}; "
+        f"{measured}, evaluations and what is kept of the data come on top"
+    )
+    return Verdict("estimate", PASSED, text, details={**details, "seconds": total})
+
+
+def _steps(watch: Watch, asked: int | None, records: int) -> int | None:
+    """Returns how many steps a run would do: as asked, as the loop was going to, or by the number of records."""
+    if asked or watch.planned_steps:
+        return asked or watch.planned_steps
+    if watch.epochs and records and watch.batch_size:
+        return max(1, -(-records // watch.batch_size)) * watch.epochs
+    return None
+
+
+def _peak_of_process() -> int:
+    try:
+        with open(f"/proc/{os.getpid()}/status") as file:
+            found = _PEAK.search(file.read())
+    except OSError:
+        found = None
+    if found:
+        return int(found[1]) * 1024
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _duration(seconds: float) -> str:
+    """Returns a time for people: "35 ms", "42 s", "1 h 10 min"."""
+    if seconds < 1:
+        return f"{seconds * 1000:.2g} ms" if seconds < 0.1 else f"{seconds * 1000:.0f} ms"
+    if seconds < 100:
+        return f"{seconds:.2g} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,130 @@
+"""Sees what Estimators do, and ends their training and evaluation after a few steps."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .watch import Watch
+
+_PACKAGE = "tensorflow_estimator.python.estimator"
+
+
+@contextlib.contextmanager
+def watching(watch: Watch) -> Iterator[None]:
+    """Watches all Estimators in the block; nothing is done where the module has imported none."""
+    from .watch import replaced
+
+    estimator, training = (sys.modules.get(f"{_PACKAGE}.{name}") for name in ("estimator", "training"))
+    if estimator is None or training is None:
+        yield
+        return
+    seen = _Seen(watch)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(replaced(training._TrainingExecutor, "__init__", seen.plan))
+        for name in ("train", "evaluate", "_call_model_fn", "_export_all_saved_models"):
+            stack.enter_context(replaced(estimator.Estimator, name, getattr(seen, name.lstrip("_"))))
+        yield
+
+
+class _Seen:
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._is_planned = False  # by the specs of train_and_evaluate
+
+    def plan(self, original: Callable[..., Any], executor: Any, *args: Any, **options: Any) -> None:
+        """Is called when `train_and_evaluate` takes its specs."""
+        from .watch import STEPS
+
+        bound = inspect.signature(original).bind(executor, *args, **options)
+        given = bound.arguments
+        most = given["train_spec"].max_steps
+        self._watch.planned_steps, self._is_planned = most, True
+        given["train_spec"] = given["train_spec"]._replace(max_steps=min(most or STEPS, STEPS))
+        given["eval_spec"] = given["eval_spec"]._replace(steps=1)
+        original(*bound.args, **bound.kwargs)
+
+    def train(self, original: Callable[..., Any], estimator: Any, *args: Any, **options: Any) -> Any:
+        """Is called in place of `Estimator.train`."""
+        from .watch import STEPS
+
+        bound = inspect.signature(original).bind(estimator, *args, **options)
+        given = bound.arguments
+        asked = given.get("steps") or given.get("max_steps")
+        if not self._is_planned:
+            self._watch.planned_steps = asked
+        given.pop("steps", None)
+        given["max_steps"] = min(asked or STEPS, STEPS)
+        self._watch.is_shortened = True
+        given["hooks"] = [*(given.get("hooks") or ()), _step_hook(self._watch)]
+        result = original(*bound.args, **bound.kwargs)
+        self._watch.enter("training")
+        return result
+
+    def evaluate(self, original: Callable[..., Any], estimator: Any, *args: Any, **options: Any) -> Any:
+        """Is called in place of `Estimator.evaluate`: one batch."""
+        bound = inspect.signature(original).bind(estimator, *args, **options)
+        bound.arguments["steps"] = 1
+        self._watch.enter("evaluation")
+        values = original(*bound.args, **bound.kwargs)
+        self._watch.evaluations += 1
+        if self._watch.in_loop:  # after a checkpoint, between two steps
+            self._watch.enter("training")
+        return values
+
+    def call_model_fn(self, original: Callable[..., Any], estimator: Any, *args: Any, **options: Any) -> Any:
+        """Is called in place of what calls the model function, with a graph open."""
+        import tensorflow as tf
+
+        spec = original(estimator, *args, **options)
+        if not self._watch.model:
+            weights = sum(variable.shape.num_elements() or 0 for variable in tf.compat.v1.trainable_variables())
+            self._watch.model = f"{type(estimator).__name__}, {weights:,} weights"
+        return spec
+
+    def export_all_saved_models(
+        self, original: Callable[..., Any], estimator: Any, folder: Any, *args: Any, **options: Any
+    ) -> Any:
+        """Is called in place of what exports."""
+        in_loop, self._watch.in_loop = self._watch.in_loop, False
+        try:
+            self._watch.note_save(str(folder))
+            return original(estimator, folder, *args, **options)
+        finally:
+            self._watch.in_loop = in_loop
+
+
+def _step_hook(watch: Watch) -> Any:
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+
+    class Steps(v1.train.SessionRunHook):  # type: ignore[misc]
+        """Reports each step, with the Estimator's loss where the graph knows it."""
+
+        def begin(self) -> None:
+            losses = v1.get_collection(v1.GraphKeys.LOSSES)
+            self._loss = losses[-1] if losses else None
+
+        def after_create_session(self, session: Any, coord: Any) -> None:
+            del session, coord
+            self._stack = contextlib.ExitStack()
+            self._stack.enter_context(watch.loop())
+
+        def before_run(self, run_context: Any) -> Any:
+            del run_context
+            return None if self._loss is None else v1.train.SessionRunArgs(self._loss)
+
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            del run_context
+            watch.step(float(run_values.results) if self._loss is not None else None)
+
+        def end(self, session: Any) -> None:
+            del session
+            self._stack.close()
+
+    return Steps()

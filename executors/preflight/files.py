@@ -1,0 +1,98 @@
+"""The files that a run is given: are they there, and are they what they should be?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from .. import file_io
+from ..errors import InputError, TrainerError, did_you_mean
+from ..layouts import base_model_path, read_json_object
+from ..schema_file import read_schema
+from .places import shown
+from .request import CheckRequest
+from .verdicts import FAILED, PASSED, Verdict
+
+_GRAPH_PARTS = ("transform_fn", "transformed_metadata")
+
+
+def file_verdicts(request: CheckRequest) -> Iterator[Verdict]:
+    """Yields a verdict on each file or folder that the request names; values that were read go into its `fn_args`."""
+    fn_args = request.fn_args
+    given: list[tuple[str, object, Callable[[], str]]] = [
+        ("train files", fn_args.train_files, lambda: _examples(fn_args.train_files)),
+        ("eval files", fn_args.eval_files, lambda: _examples(fn_args.eval_files)),
+        ("schema", fn_args.schema_path, lambda: _schema(str(fn_args.schema_path))),
+        ("transform graph", fn_args.transform_graph_path, lambda: _graph(str(fn_args.transform_graph_path))),
+        ("base model", request.base_model, lambda: _base_model(request)),
+        ("hyperparameters", request.hyperparameters, lambda: _hyperparameters(request)),
+        ("custom_config", fn_args.custom_config, lambda: _names(fn_args.custom_config or {})),
+    ]
+    for item, value, look in given:
+        if item in request.problems:
+            yield Verdict(item, FAILED, request.problems[item], exit_code=2)
+        elif value:
+            try:
+                yield Verdict(item, PASSED, look())
+            except TrainerError as error:
+                yield Verdict(item, FAILED, str(error), exit_code=error.exit_code)
+
+
+def size_shown(size: float) -> str:
+    """Returns bytes for people: "3.1 MB"."""
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"
+
+
+def _examples(patterns: list[str]) -> str:
+    files = []
+    for pattern in patterns:
+        found = [path for path in file_io.glob(pattern) if not file_io.isdir(path)]
+        if not found:
+            raise InputError(f"no file matches {pattern!r}.{_near(pattern)} Check the path, or the split's name.")
+        files += found
+    size = sum(map(file_io.size_of, files))
+    return f"{len(files)} file{'s' * (len(files) != 1)}, {size_shown(size)}: {', '.join(patterns)}"
+
+
+def _near(pattern: str) -> str:
+    """Returns the nearest name in the first folder that is not there, " Did you mean …?"."""
+    if file_io.is_remote(pattern):
+        return ""
+    path = pattern
+    while not file_io.isdir(file_io.parent(path)) and file_io.parent(path) != path:
+        path = file_io.parent(path)
+    folder = file_io.parent(path)
+    return did_you_mean(path.rpartition("/")[2], file_io.listdir(folder)) if file_io.isdir(folder) else ""
+
+
+def _schema(path: str) -> str:
+    schema = read_schema(path)
+    if not schema.feature:
+        raise InputError(f"schema {path} names no features.")
+    return f"{len(schema.feature)} features: {shown(path)}"
+
+
+def _graph(path: str) -> str:
+    if not file_io.isdir(path):
+        raise InputError(f"transform_graph_path={path}: there is no such folder.{_near(path)}")
+    missing = [part for part in _GRAPH_PARTS if part not in file_io.listdir(path)]
+    if missing:
+        raise InputError(f"transform_graph_path={path} is no output of Transform: it lacks {', '.join(missing)}.")
+    return shown(path)
+
+
+def _base_model(request: CheckRequest) -> str:
+    request.fn_args.base_model = base_model_path(request.base_model)
+    return shown(request.fn_args.base_model)
+
+
+def _hyperparameters(request: CheckRequest) -> str:
+    request.fn_args.hyperparameters = read_json_object(request.hyperparameters, "--hyperparameters")
+    return _names(request.fn_args.hyperparameters.get("values", request.fn_args.hyperparameters))
+
+
+def _names(values: dict[str, object]) -> str:
+    return ", ".join(map(str, values)) or "empty"

@@ -1,0 +1,139 @@
+"""Sees what Keras's `fit` and `evaluate` do, and ends them after a few steps; of Keras 2 and 3."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..keras_version import KERAS_PACKAGES
+
+if TYPE_CHECKING:
+    from .watch import Watch
+
+
+@contextlib.contextmanager
+def watching(watch: Watch) -> Iterator[None]:
+    """Watches all models' `fit` and `evaluate` in the block."""
+    from .watch import replaced
+
+    seen = _Seen(watch)
+    with contextlib.ExitStack() as stack:
+        for model_class in _model_classes():
+            stack.enter_context(replaced(model_class, "fit", seen.fit))
+            stack.enter_context(replaced(model_class, "evaluate", seen.evaluate))
+        yield
+
+
+class _Seen:
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def fit(self, original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
+        """Is called in place of `Model.fit`: one epoch, cut off when there were enough steps."""
+        if self._watch.in_loop:
+            return original(model, *args, **options)
+        bound = inspect.signature(original).bind(model, *args, **options)
+        given = bound.arguments
+        begin = given.get("initial_epoch", 0)
+        self._plan(given.get("epochs", 1) - begin, given.get("steps_per_epoch"))
+        given["epochs"] = begin + 1
+        if hasattr(given.get("validation_data"), "cardinality"):
+            given["validation_steps"] = 1
+        callback = _step_callback(model, self._watch)
+        known = given.get("callbacks")
+        if hasattr(known, "append") and not isinstance(known, list):  # a CallbackList
+            known.append(callback)
+        else:
+            listed = list(known) if isinstance(known, (list, tuple)) else [known] if known is not None else []
+            given["callbacks"] = [*listed, callback]
+        self._watch.model = _described(model)
+        with self._watch.loop():
+            history = original(*bound.args, **bound.kwargs)
+        self._watch.model = _described(model)
+        if self._watch.batch_size is None:
+            self._watch.batch_size = _batch_size(given.get("x"), given.get("batch_size"))
+        return history
+
+    def evaluate(self, original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
+        """Is called in place of `Model.evaluate`: one batch."""
+        bound = inspect.signature(original).bind(model, *args, **options)
+        if hasattr(bound.arguments.get("x"), "cardinality"):
+            bound.arguments["steps"] = 1
+        before = self._watch.evaluations
+        self._watch.enter("evaluation")
+        values = original(*bound.args, **bound.kwargs)
+        self._watch.evaluations = max(self._watch.evaluations, before + 1)  # fit's own is counted by the callback
+        if self._watch.in_loop:
+            self._watch.enter("training")
+        return values
+
+    def _plan(self, epochs: int, steps_per_epoch: int | None) -> None:
+        if steps_per_epoch:
+            self._watch.planned_steps = (self._watch.planned_steps or 0) + epochs * steps_per_epoch
+        else:
+            self._watch.epochs = (self._watch.epochs or 0) + epochs
+
+
+def _step_callback(model: Any, watch: Watch) -> Any:
+    from ..grouped_steps import keras_of
+
+    class Steps(keras_of(model).callbacks.Callback):  # type: ignore[misc]
+        """Reports each step, and ends the epoch."""
+
+        knows_groups = True
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            loss = (logs or {}).get("loss")
+            watch.step(float(loss) if loss is not None else None)
+            if watch.has_enough():
+                watch.is_shortened = True
+                self.model.stop_training = True
+
+        def on_test_begin(self, logs: Any = None) -> None:
+            watch.enter("evaluation")
+
+        def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+            watch.evaluations += 1
+
+        def on_test_end(self, logs: Any = None) -> None:
+            watch.enter("training")
+
+    return Steps()
+
+
+def _described(model: Any) -> str:
+    """Returns a model in words: "model 'taxi', 1,234 weights"."""
+    inner = getattr(model, "inner", model)  # of an ElasticDL job
+    try:
+        weights = f", {inner.count_params():,} weights"
+    except Exception:  # it has none before it is called
+        weights = ""
+    return f"model {inner.name!r}{weights}"
+
+
+def _batch_size(x: Any, asked: int | None) -> int | None:
+    """Returns how many examples there are in a batch of what was given to `fit`."""
+    if not hasattr(x, "cardinality"):
+        return asked
+    import tensorflow as tf
+
+    try:
+        first = tf.nest.flatten(next(iter(x.take(1))))[0]
+        return int(first.shape[0])
+    except Exception:  # a dataset may be of anything, and the estimate does without
+        return None
+
+
+def _model_classes() -> list[Any]:
+    """Returns the Model class of tf.keras, and those of other Keras packages that the module has imported."""
+    import tensorflow as tf
+
+    classes = [tf.keras.Model]
+    for package in KERAS_PACKAGES:
+        model_class = getattr(sys.modules.get(package), "Model", None)
+        if model_class is not None and model_class not in classes:
+            classes.append(model_class)
+    return classes

@@ -1,0 +1,91 @@
+"""Transform on a few examples, without the pipeline: the module's preprocessing_fn, analyzed and applied.
+
+It does by TFT's own Beam implementation what TFX's executor does, statistics left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import apache_beam as beam
+import tensorflow as tf
+import tensorflow_transform.beam as tft_beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from tensorflow_transform.tf_metadata import dataset_metadata
+from tfx_bsl.coders import example_coder
+from tfx_bsl.tfxio import tf_example_record
+
+from ..fn_args import FnArgs
+from ..schema_file import read_schema
+
+_BEAM_ARGS = ("--direct_running_mode=in_memory", "--direct_num_workers=1")
+
+
+def transform(
+    module: ModuleType, splits: dict[str, list[bytes]], schema_path: str, fn_args: FnArgs, folder: str
+) -> tuple[str, dict[str, list[bytes]]]:
+    """Analyzes the training split, and transforms both.
+
+    Args:
+      module: Has a `preprocessing_fn(inputs[, custom_config])`.
+      splits: Serialized raw tf.Examples by split.
+      schema_path: Their schema.
+      fn_args: Its custom_config is for the function.
+      folder: Where the transform graph goes.
+
+    Returns:
+      The transform graph's folder, and the transformed examples.
+    """
+    schema = read_schema(schema_path)
+    tfxio = tf_example_record.TFExampleBeamRecord(physical_format="inmem", schema=schema)
+    function = _bound(module.preprocessing_fn, fn_args.custom_config)
+    graph, work = os.path.join(folder, "transform_graph"), os.path.join(folder, "transform_work")
+    with (
+        beam.Pipeline(options=PipelineOptions(list(_BEAM_ARGS))) as pipeline,
+        tft_beam.Context(temp_dir=work, force_tf_compat_v1=not tf.compat.v1.executing_eagerly_outside_functions()),
+    ):
+        raw = {
+            split: pipeline
+            | f"Create[{split}]" >> beam.Create(records)
+            | f"Decode[{split}]" >> tfxio.BeamSource(len(records))
+            for split, records in splits.items()
+        }
+        config = tfxio.TensorAdapterConfig()
+        transform_fn = (raw["train"], config) | tft_beam.AnalyzeDataset(function)
+        transform_fn | tft_beam.WriteTransformFn(graph)
+        metadata = dataset_metadata.DatasetMetadata(schema)
+        metadata | tft_beam.WriteMetadata(os.path.join(graph, "metadata"), pipeline)
+        for split, batches in raw.items():
+            transformed, made = ((batches, config), transform_fn) | f"Transform[{split}]" >> tft_beam.TransformDataset(
+                output_record_batches=True
+            )
+            del made
+            target = os.path.join(folder, f"transformed-{split}")
+            (
+                transformed
+                | f"Encode[{split}]" >> beam.FlatMap(_encoded)
+                | f"Write[{split}]" >> beam.io.WriteToTFRecord(target, num_shards=1, shard_name_template="")
+            )
+    return graph, {split: _read(os.path.join(folder, f"transformed-{split}")) for split in splits}
+
+
+def _encoded(batch: Any) -> Sequence[bytes]:
+    encoder = example_coder.RecordBatchToExamplesEncoder()
+    encoded: Sequence[bytes] = encoder.encode(batch[0] if isinstance(batch, tuple) else batch)
+    return encoded
+
+
+def _read(path: str) -> list[bytes]:
+    return [bytes(record) for record in tf.compat.v1.io.tf_record_iterator(path)]
+
+
+def _bound(function: Any, custom_config: dict[str, Any] | None) -> Any:
+    """Returns the function with custom_config, if it takes that, as TFX's executor does."""
+    if "custom_config" in inspect.signature(function).parameters:
+        return functools.partial(function, custom_config=custom_config)
+    return function

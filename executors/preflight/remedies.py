@@ -1,0 +1,83 @@
+"""What to do about errors that people meet often, by what they say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..errors import did_you_mean
+from ..raised_errors import gist_of
+
+_LAST_ERROR = re.compile(r"^\s*(?:\w+\.)*(\w*(?:Error|Exception)): (.+)", re.MULTILINE | re.DOTALL)
+_LONGEST = 400
+
+_SMELLS = (
+    (
+        r"Shapes? .* (?:are|is) incompatible|must have the same shape|logits and labels|`logits` and `labels`"
+        r"|same first dimension|labels.*shape|rank mismatch",
+        "The model's output does not fit the label. For a label of class ids use SparseCategoricalCrossentropy and as "
+        "many outputs as classes; for 0 or 1, BinaryCrossentropy and one output; one-hot labels want "
+        "CategoricalCrossentropy.",
+    ),
+    (
+        r"expected axis|incompatible with the layer|Dimensions must be equal|Matrix size-incompatible|expected shape"
+        r"|Incompatible shapes|Cannot reshape|shape mismatch",
+        "A layer gets another shape than it was built for; compare it with the features of the item `examples`.",
+    ),
+    (
+        r"indices\[[^\]]*\] = -?\d+ is not in|outside of the valid range|Received a label value of|out.of.range"
+        r"|label.* (?:outside|not in)",
+        "An id or label in the data is larger than the table or the output has room for: take the number of different "
+        "values (one more for unknown ones), or clip the ids.",
+    ),
+    (
+        r"[Dd]ata ?types? don't match|Data types|Can't parse serialized|(?:is|but) required but could not be found",
+        "The feature spec by which examples are parsed does not fit them; the item `examples` lists names and types.",
+    ),
+    (
+        r"label_key .* is not among|KeyError|is not among the tensors",
+        "The name is not in the data; the item `examples` lists the features.",
+    ),
+    (
+        r"corrupted record|truncated record|DataLoss|inflate",
+        "A file of examples is damaged, or compressed in another way than it is read: names of gzipped TFRecords have "
+        "to end in .gz, those of others must not.",
+    ),
+    (
+        r"Op type not registered|No registered '.*' Op",
+        "The op comes with a package that is not imported; import it at the module's top.",
+    ),
+    (r"ResourceExhausted|OOM when allocating|MemoryError", "There is not enough memory: use smaller batches."),
+    (r"[Nn]a[Nn]", "Look for a logarithm or division of zero, for NaN in the data, or lower the learning rate."),
+)
+
+
+def said(error: BaseException) -> str:
+    """Returns an exception in one line: its type, and what it says without TensorFlow's own frames."""
+    text = str(getattr(error, "message", None) or error)
+    if ("in user code" in text or "Exception encountered" in text) and (found := _LAST_ERROR.findall(text)):
+        name, message = found[-1]
+    else:
+        name, message = type(error).__name__, gist_of(error)
+    message = " ".join(message.split())
+    return f"{name}: {message if len(message) <= _LONGEST else f'{message[:_LONGEST]}…'}"
+
+
+def remedy_for(error: BaseException, beside: Sequence[str], config: Sequence[str] | None = None, line: str = "") -> str:
+    """Returns advice on an exception of the module's, or "".
+
+    Args:
+      error: The exception.
+      beside: Names of the modules in the user's folder.
+      config: The keys of custom_config.
+      line: The user's line that it comes from.
+    """
+    if isinstance(error, ModuleNotFoundError):
+        name = error.name or ""
+        return f"Install the package, or put {name.partition('.')[0]}.py beside the module.{did_you_mean(name, beside)}"
+    if isinstance(error, KeyError) and "config" in line:
+        key = str(error.args[0]) if error.args else ""
+        there = ", ".join(config or ()) or "nothing"
+        return f"custom_config holds {there}.{did_you_mean(key, config or ())} Give it by --custom-config."
+    text = f"{type(error).__name__}: {error}"
+    return next((remedy for pattern, remedy in _SMELLS if re.search(pattern, text)), "")

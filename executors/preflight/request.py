@@ -1,0 +1,51 @@
+"""What is to be checked: a module and what a run would give it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ..fn_args import FnArgs
+from ..options import TrainingOptions
+
+LIMIT = 60.0  # seconds; a first step that takes longer is rare, and who waits for it knows of it
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckRequest:
+    """A run that nobody has started yet.
+
+    Attributes:
+      module: The training module, in any form that `find_source` takes.
+      fn_args: What the run would be given; its output folders are not used.
+      options: The run's options. Engine and workers are left aside: one process tries the training.
+      function: The function to run, when it is not to be found by the dialect.
+      data: A folder of raw data, as for a pipeline; "" to take `fn_args.train_files`.
+      label: The label's feature name, raw or transformed; "" when nobody said.
+      hyperparameters: The file for `fn_args.hyperparameters`; "" for none.
+      base_model: The folder that `fn_args.base_model` is to be found in; "" for none.
+      problems: What is wrong with an item that was read before, such as custom_config: {item: message}.
+      limit: Seconds after which loading, reading or training is ended.
+    """
+
+    module: str
+    fn_args: FnArgs
+    options: TrainingOptions = dataclasses.field(default_factory=TrainingOptions)
+    function: str | None = None
+    data: str = ""
+    label: str = ""
+    hyperparameters: str = ""
+    base_model: str = ""
+    problems: dict[str, str] = dataclasses.field(default_factory=dict)
+    limit: float = LIMIT
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the request as JSON values, for `from_json`."""
+        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {**plain, "fn_args": self.fn_args.to_json(), "options": dataclasses.asdict(self.options)}
+
+    @classmethod
+    def from_json(cls, state: dict[str, Any]) -> CheckRequest:
+        """Rebuilds the request."""
+        options = {name: tuple(value) if isinstance(value, list) else value for name, value in state["options"].items()}
+        return cls(**{**state, "fn_args": FnArgs.from_json(state["fn_args"]), "options": TrainingOptions(**options)})

@@ -1,0 +1,236 @@
+"""A training cut short: a few steps on a few examples, an evaluation and an export, and a verdict on each.
+
+Nothing of it is kept: the module works in folders that the check removes. What Keras and Estimators do is ended by
+`watch.py`; the loops of the ElasticDL and DLRover dialects, and loops written by hand, are told to do few steps.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..errors import TrainerError
+from ..fn_args import FnArgs
+from ..module_source import ModuleSource, parsed
+from ..raised_errors import describe
+from . import estimate
+from .places import place_of
+from .remedies import remedy_for, said
+from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
+from .watch import EVALUATION, EXPORT, MODEL, PHASES, STEPS, TRAINING, Watch
+
+_HAND_STEPS = 10  # for a loop that only fn_args can shorten
+_HAND_EVAL_STEPS = 2
+_FINDS_ITS_END = ("trainer_fn", "model_fn")
+_NAN = "Look for a logarithm or a division of zero in loss and model, for NaN in the data, or lower the learning rate."
+
+
+def try_training(
+    run_fn: Callable[[FnArgs], object],
+    dialect: str,
+    source: ModuleSource,
+    fn_args: FnArgs,
+    asked: int | None,
+    records: int,
+    tell: Callable[[dict[str, Any]], None],
+) -> tuple[list[Verdict], Watch]:
+    """Runs a module with its training cut short.
+
+    Args:
+      run_fn: The module.
+      dialect: Its dialect.
+      source: Its files.
+      fn_args: With the sample's files and folders that will be removed.
+      asked: How many steps a run would do, or None.
+      records: How many training examples a run would have, by estimate; 0 when nobody knows.
+      tell: Called with what is seen, while it goes on.
+
+    Returns:
+      Verdicts on the phases that were reached, and what was seen.
+    """
+    theirs = shortened(fn_args, dialect, source)
+    watch = Watch(source.files, tell)
+    if fn_args.seed is not None:
+        seed_all(fn_args.seed)
+    memory = estimate.Memory()
+    begin = time.perf_counter()
+    error: BaseException | None = None
+    try:
+        with watch.watching():
+            run_fn(theirs)
+    except (Exception, SystemExit) as raised:
+        error = raised
+    seconds = time.perf_counter() - begin
+    verdicts = list(_verdicts(watch, error, source, fn_args, seconds))
+    if error is None:
+        verdicts.append(estimate.verdict(watch, asked, records, seconds, memory.peak()))
+    return verdicts, watch
+
+
+def shortened(fn_args: FnArgs, dialect: str, source: ModuleSource) -> FnArgs:
+    """Returns the arguments with few steps, where these are what a loop goes by.
+
+    A module that trains by Keras's `fit` or by an Estimator gets the numbers of steps that were asked for: it may
+    compute epochs from them.
+    """
+    theirs = copy.copy(fn_args)
+    theirs.custom_config = copy.deepcopy(fn_args.custom_config)
+    if dialect in ("elasticdl", "dlrover"):
+        theirs.train_steps = min(fn_args.train_steps or STEPS, STEPS)
+        theirs.eval_steps = 1
+        config = theirs.custom_config = dict(theirs.custom_config or {})
+        for name in ("max_step", "max_steps"):
+            if config.get(name):
+                config[name] = min(config[name], STEPS)
+        for name in ("checkpoint_dir", "use_conf_model_dir"):  # nothing is written there, nor resumed from there
+            config.pop(name, None)
+    elif dialect not in _FINDS_ITS_END and not _trains_visibly(source):
+        theirs.train_steps = min(fn_args.train_steps or _HAND_STEPS, _HAND_STEPS)
+        theirs.eval_steps = min(fn_args.eval_steps, _HAND_EVAL_STEPS) if fn_args.eval_steps else None
+    return theirs
+
+
+def failure(item: str, error: BaseException, source: ModuleSource | None, fn_args: FnArgs, hint: str = "") -> Verdict:
+    """Returns the verdict on an item for which an exception was raised."""
+    files = source.files if source else ()
+    place = place_of(error, files)
+    if isinstance(error, TrainerError):
+        text, remedy, code = str(error), hint, error.exit_code
+    else:
+        beside = [os.path.splitext(os.path.basename(file))[0] for file in _python_files_beside(source)]
+        line = place.source if place else ""
+        text, code = said(error), 1
+        remedy = " ".join(
+            part for part in (remedy_for(error, beside, list(fn_args.custom_config or ()), line), hint) if part
+        )
+    if isinstance(error, SystemExit):
+        text = f"the module ended its process with SystemExit({error.code!r})"
+    described = describe(error)
+    return Verdict(item, FAILED, text, place, remedy, code, described["traceback"], described)
+
+
+def seed_all(seed: int) -> None:
+    """Seeds Python, NumPy and TensorFlow, as a run does."""
+    import numpy as np
+    import tensorflow as tf
+
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    tf.random.set_seed(seed)
+
+
+def _verdicts(
+    watch: Watch, error: BaseException | None, source: ModuleSource, fn_args: FnArgs, seconds: float
+) -> Iterator[Verdict]:
+    """Yields a verdict on each phase up to the one that failed, or on all."""
+    failed_at = PHASES.index(watch.phase) if error else len(PHASES)
+    if isinstance(error, FloatingPointError) and watch.losses and _is_nan(watch.losses[-1]):
+        failed_at = PHASES.index(TRAINING)
+    for number, (phase, look) in enumerate(_LOOKS.items()):
+        if number == failed_at:
+            assert error is not None
+            yield failure(phase, error, source, fn_args, _NAN if isinstance(error, FloatingPointError) else "")
+            return
+        if error and phase == EVALUATION and not watch.evaluations:
+            continue  # it is after the phase that failed in some modules, and before it in others
+        yield look(watch, fn_args, seconds)
+
+
+def _model(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
+    del fn_args, seconds
+    return Verdict(MODEL, PASSED, watch.model or "built")
+
+
+def _training(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
+    del fn_args
+    if not watch.steps:
+        return Verdict(
+            TRAINING,
+            WARNING,
+            f"run_fn ended after {seconds:.1f} s, and no training step was seen: its steps are not those of Keras, of "
+            "an Estimator or of a GradientTape, or it did none.",
+        )
+    loss = f", loss {watch.losses[-1]:.4g}" if watch.losses else ""
+    steady = watch.steady_seconds()
+    pace = f", the next {_time(steady)} each" if steady is not None else ""
+    return Verdict(
+        TRAINING,
+        PASSED,
+        f"{watch.steps} step{'s' * (watch.steps != 1)}{loss}; the first took {_time(watch.first_seconds)}{pace}",
+        details={"steps": watch.steps, "losses": watch.losses[:STEPS]},
+    )
+
+
+def _evaluation(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
+    del seconds
+    if watch.evaluations:
+        return Verdict(EVALUATION, PASSED, f"{watch.evaluations} step{'s' * (watch.evaluations != 1)}")
+    why = "the module's own way to evaluate cannot be seen" if fn_args.eval_files else "there are no eval examples"
+    return Verdict(EVALUATION, SKIPPED, f"none was seen: {why}")
+
+
+def _export(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
+    del seconds
+    target = os.path.realpath(fn_args.serving_model_dir)
+    if os.path.isdir(target) and any(os.scandir(target)):
+        place = next((place for folder, place in watch.saves if os.path.realpath(folder).startswith(target)), None)
+        return Verdict(EXPORT, PASSED, f"saved{f' in {place}' if place else ''}", place)
+    elsewhere = [(folder, place) for folder, place in watch.saves if os.path.realpath(folder) != target]
+    if elsewhere:
+        folder, place = elsewhere[-1]
+        text = f"nothing was saved to fn_args.serving_model_dir; a SavedModel was saved to {_masked(folder, fn_args)}"
+    else:
+        text, place = "run_fn ended without saving a model", None
+    return Verdict(EXPORT, FAILED, text, place, "Save it to fn_args.serving_model_dir.", exit_code=3)
+
+
+_LOOKS: Mapping[str, Callable[[Watch, FnArgs, float], Verdict]] = {
+    MODEL: _model,
+    TRAINING: _training,
+    EVALUATION: _evaluation,
+    EXPORT: _export,
+}
+
+
+def _masked(folder: str, fn_args: FnArgs) -> str:
+    """Returns a folder by the argument that it lies below, where it is one of the check's own."""
+    for name in ("model_run_dir", "checkpoint_dir"):
+        if folder.startswith(getattr(fn_args, name)):
+            return f"fn_args.{name}{folder[len(getattr(fn_args, name)) :]}"
+    parent = os.path.dirname(fn_args.serving_model_dir)
+    return f"{os.path.relpath(folder, parent)}, beside it" if folder.startswith(parent) else folder
+
+
+def _python_files_beside(source: ModuleSource | None) -> Sequence[str]:
+    if source is None:
+        return ()
+    return [entry.name for entry in os.scandir(source.roots[0]) if entry.name.endswith(".py") or entry.is_dir()]
+
+
+def _trains_visibly(source: ModuleSource) -> bool:
+    """Returns whether a module trains by Keras's `fit` or by an Estimator, read off its source."""
+    from ..estimator_use import estimator_use
+
+    return any(estimator_use(file) or any(map(_is_fit, ast.walk(parsed(file)))) for file in source.files)
+
+
+def _is_fit(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit"
+
+
+def _is_nan(loss: float) -> bool:
+    return loss != loss or loss in (float("inf"), float("-inf"))
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def place_of_save(watch: Watch) -> Place | None:
+    """Returns where the model was saved that is checked, or None."""
+    return next((place for _, place in reversed(watch.saves) if place), None)

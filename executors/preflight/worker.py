@@ -1,0 +1,310 @@
+"""The process that loads a module, reads its examples and tries a training; see `check.py`, which starts it.
+
+What it finds it writes as it goes, a line of JSON each: a crash of the module's takes nothing of that along.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from ..errors import InputError
+from ..fn_args import FnArgs
+from ..inputs.data_accessor import TF_EXAMPLE
+from ..inputs.reader_params import PARQUET, TF_RECORD
+from ..keras_version import KerasChoice
+from ..module_loader import loaded
+from ..module_source import ModuleSource
+from ..schema_file import read_schema
+from . import example_facts, made_up, module_checks, trial
+from .places import place_at, string_constants
+from .request import CheckRequest
+from .sample import Sample, take
+from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
+
+_OP_PACKAGES = (
+    "tensorflow_text",
+    "tensorflow_decision_forests",
+    "tensorflow_recommenders_addons",
+    "tensorflow_addons",
+    "tensorflow_io",
+    "struct2tensor",
+    "tensorflow_ranking",
+)
+_LABELS = ("LABEL_KEY", "_LABEL_KEY", "label_key", "LABEL", "_LABEL")
+_MADE_UP = 256  # examples
+_WAIT_SECONDS = 0.05
+
+
+def execute(state: dict[str, Any]) -> dict[str, Any]:
+    """Makes the checks of a request; returns what the model's check has to know.
+
+    Args:
+      state: `check` (a CheckRequest), `source` and `keras` (None when the module cannot be run), `folder` for all
+        that is written, `events` (the file), `raw` (the file that tells when the raw data are prepared, or ""), and
+        `can_try`, whether nothing has failed before.
+    """
+    request = CheckRequest.from_json(state["check"])
+    source = ModuleSource.of(state["source"]) if state["source"] else None
+    with open(state["events"], "a", encoding="utf-8") as events:
+        say = _Events(events)
+        return _Examination(request, source, state, say).make()
+
+
+class _Events:
+    """Writes what is found for who waits outside."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.has_failed = False
+
+    def verdict(self, verdict: Verdict) -> None:
+        self.has_failed |= verdict.status == FAILED
+        self._write({"verdict": verdict.to_json()})
+
+    def stage(self, item: str) -> None:
+        """Tells what is being done now."""
+        self._write({"stage": item})
+
+    def seen(self, seen: dict[str, Any]) -> None:
+        self._write({"seen": seen})
+
+    def _write(self, event: dict[str, Any]) -> None:
+        self._file.write(json.dumps(event, default=str) + "\n")
+        self._file.flush()
+
+
+class _Examination:
+    def __init__(self, request: CheckRequest, source: ModuleSource | None, state: dict[str, Any], say: _Events) -> None:
+        self._request = request
+        self._source = source
+        self._state = state
+        self._say = say
+        self._fn_args = request.fn_args
+        self._hints: list[str] = []
+        self._records = 0
+
+    def make(self) -> dict[str, Any]:
+        """Makes all checks that can be made here."""
+        with contextlib.ExitStack() as stack:
+            found = self._load(stack) if self._source else None
+            self._attempt("examples", self._examine_examples)
+            if found is None or self._say.has_failed or not self._state["can_try"]:
+                return {}
+            dialect, run_fn, asked = found
+            assert self._source is not None
+            self._say.stage("trial")
+            verdicts, watch = trial.try_training(
+                run_fn, dialect, self._source, self._fn_args, asked, self._records, self._say.seen
+            )
+        estimated = None
+        for verdict in verdicts:
+            if verdict.item == "estimate":
+                estimated = verdict.to_json()
+            else:
+                self._say.verdict(self._with_hints(verdict))
+        place = trial.place_of_save(watch)
+        return {
+            "estimate": estimated,
+            "op_packages": [package for package in _OP_PACKAGES if package in sys.modules],
+            "eval_files": self._fn_args.eval_files,
+            "schema_path": self._fn_args.schema_path,
+            "transform_graph_path": self._fn_args.transform_graph_path,
+            "saved_at": vars(place) if place else None,
+        }
+
+    def _load(self, stack: contextlib.ExitStack) -> tuple[str, Callable[[FnArgs], object], int | None] | None:
+        """Loads the module, and finds out how to run it."""
+        assert self._source is not None
+        self._say.stage("load")
+        begin = time.perf_counter()
+        try:
+            KerasChoice(**self._state["keras"]).check_this_process()
+            module = stack.enter_context(loaded(self._source))
+        except (Exception, SystemExit) as error:
+            self._fail("load", error)
+            return None
+        self._say.verdict(Verdict("load", PASSED, f"imported in {time.perf_counter() - begin:.1f} s"))
+        dialect = self._attempt("dialect", lambda: self._dialect(module))
+        return self._attempt("signatures", lambda: self._signatures(dialect, module)) if dialect else None
+
+    def _dialect(self, module: ModuleType) -> str:
+        name, reason = module_checks.dialect_of(module, self._request)
+        self._say.verdict(Verdict("dialect", PASSED, f"{name}: {reason}", details={"dialect": name}))
+        return name
+
+    def _signatures(self, dialect: str, module: ModuleType) -> tuple[str, Callable[[FnArgs], object], int | None]:
+        run_fn = module_checks.run_fn_of(dialect, module, self._request)
+        odd = list(module_checks.warnings_of(dialect, module, self._request))
+        text = " ".join(odd) or module_checks.signatures_shown(dialect, module, self._request)
+        self._say.verdict(Verdict("signatures", WARNING if odd else PASSED, text))
+        return dialect, run_fn, module_checks.steps_asked(dialect, module, self._request)
+
+    def _attempt(self, item: str, look: Callable[[], Any]) -> Any:
+        self._say.stage(item)
+        try:
+            return look()
+        except (Exception, SystemExit) as error:
+            self._fail(item, error)
+            return None
+
+    def _fail(self, item: str, error: BaseException) -> None:
+        self._say.verdict(trial.failure(item, error, self._source, self._fn_args))
+
+    # Examples
+
+    def _examine_examples(self) -> None:
+        if self._state["raw"]:
+            self._await_raw_data()
+        fn_args = self._fn_args
+        if not fn_args.train_files and not fn_args.eval_files:
+            self._make_up()
+            return
+        if "train files" in self._state["failed"] or "eval files" in self._state["failed"]:
+            return
+        columns_wanted = bool((fn_args.custom_config or {}).get("data_reader_params"))
+        samples = {}
+        for split in ("train", "eval"):
+            if patterns := getattr(fn_args, f"{split}_files"):
+                samples[split] = take(patterns, os.path.join(self._state["folder"], "examples", split), columns_wanted)
+                setattr(fn_args, f"{split}_files", [samples[split].pattern])
+        if "train" in samples:
+            self._records = samples["train"].estimated_records
+        self._say.verdict(self._of_examples(samples))
+
+    def _await_raw_data(self) -> None:
+        """Waits until the process that reads the raw data is through, and takes what it has written."""
+        self._say.stage("data")
+        while not os.path.exists(self._state["raw"]):
+            time.sleep(_WAIT_SECONDS)
+        with open(self._state["raw"], encoding="utf-8") as file:
+            prepared = json.load(file)
+        if not prepared:
+            self._say.has_failed = True  # the verdict has been given
+            self._state["failed"].append("train files")
+            self._fn_args.train_files = ["-"]
+            return
+        for name, value in prepared["fn_args"].items():
+            setattr(self._fn_args, name, value)
+        self._fn_args.transform_output = self._fn_args.transform_graph_path
+        self._fn_args.schema_file = self._fn_args.schema_path
+        self._factor = prepared["records_per_sampled"]
+
+    _factor = 1.0
+
+    def _make_up(self) -> None:
+        """Makes examples up from the schema, if there is one."""
+        fn_args = self._fn_args
+        path = fn_args.schema_path
+        if fn_args.transform_graph_path:
+            path = os.path.join(fn_args.transform_graph_path, "transformed_metadata", "schema.pbtxt")
+        if not path or "schema" in self._state["failed"] or fn_args.examples_format.payload != TF_EXAMPLE:
+            text = "none were given (--train-files, --data), and there is no schema to make some up from"
+            self._hints.append("No examples were given: give --train-files, --data, or a --schema to make some up.")
+            self._say.verdict(Verdict("examples", SKIPPED, text))
+            return
+        records = made_up.made_up(read_schema(path), _MADE_UP)
+        for split in ("train", "eval"):
+            pattern = _write_examples(records, os.path.join(self._state["folder"], "examples", split))
+            setattr(fn_args, f"{split}_files", [pattern])
+        shown = example_facts.facts_shown(example_facts.facts_of(records), self._request.label)
+        self._say.verdict(Verdict("examples", WARNING, f"{len(records)} made up from {path}, no real ones: {shown}"))
+
+    def _of_examples(self, samples: dict[str, Sample]) -> Verdict:
+        counts = " and ".join(
+            f"{'all ' if sample.whole else ''}{sample.count:,} of {split}" for split, sample in samples.items()
+        )
+        self._records = int(self._records * self._factor)
+        misnamed = next((sample.misnamed for sample in samples.values() if sample.misnamed), "")
+        problems = [_misnamed(misnamed)] if misnamed and self._goes_by_names() else []
+        records = [record for sample in samples.values() for record in sample.records]
+        kinds = {sample.kind for sample in samples.values()}
+        if self._fn_args.examples_format.payload not in (TF_EXAMPLE,) or kinds != {TF_RECORD}:
+            names = sorted(records[0]) if kinds == {PARQUET} and records else []
+            what = f": {', '.join(names)}" if names else ""
+            return self._examples_verdict(problems, [], f"{counts}, {', '.join(sorted(kinds))}{what}", None)
+        try:
+            facts = example_facts.facts_of(records)
+        except DecodeError as error:
+            raise InputError(
+                f"the records are no tf.Examples ({error}). Say what they are with --payload-format."
+            ) from error
+        wrong, odd = self._by_schema(facts)
+        label, place = self._label(facts)
+        if label and (problem := example_facts.label_problem(label, list(facts))):
+            if place is None:
+                problems.append(problem)
+            else:
+                odd.append(f"{place}: {problem}")
+                self._hints.append(f"{place}: {problem}")
+                label = ""
+        text = f"{counts}: {example_facts.facts_shown(facts, label)}"
+        return self._examples_verdict([*problems, *wrong], odd, text, facts)
+
+    def _examples_verdict(self, wrong: Sequence[str], odd: Sequence[str], text: str, facts: Any) -> Verdict:
+        details = {"features": {name: fact.kind for name, fact in facts.items()}} if facts else {}
+        if wrong:
+            return Verdict("examples", FAILED, "; ".join(wrong), exit_code=2, details=details)
+        if odd:
+            return Verdict("examples", WARNING, f"{text}. {'; '.join(odd)}", details=details)
+        return Verdict("examples", PASSED, text, details=details)
+
+    def _by_schema(self, facts: Any) -> tuple[list[str], list[str]]:
+        fn_args = self._fn_args
+        path = fn_args.schema_path
+        if fn_args.transform_graph_path:
+            path = os.path.join(fn_args.transform_graph_path, "transformed_metadata", "schema.pbtxt")
+        if not path or not os.path.exists(path) or "schema" in self._state["failed"]:
+            return [], []
+        return example_facts.contradictions(facts, read_schema(path))
+
+    def _label(self, facts: Any) -> tuple[str, Place | None]:
+        """Returns the label that was named, or the one that the module names, with its line."""
+        if self._request.label:
+            return self._request.label, None
+        for file in self._source.files if self._source else ():
+            for name, value, line in string_constants(file):
+                if name in _LABELS:
+                    return value, place_at(file, line)
+        return "", None
+
+    def _goes_by_names(self) -> bool:
+        """Returns whether the module reads by `data_accessor`, which goes by the files' names."""
+        words = ("data_accessor", "model_fn")
+        return self._source is not None and any(word in _text_of(file) for file in self._source.files for word in words)
+
+    def _with_hints(self, verdict: Verdict) -> Verdict:
+        if verdict.status != FAILED or not self._hints:
+            return verdict
+        return Verdict(**{**vars(verdict), "remedy": " ".join([*self._hints, verdict.remedy]).strip()})
+
+
+def _misnamed(path: str) -> str:
+    is_named = path.endswith(".gz")
+    return (
+        f"{path} is {'not ' if is_named else ''}gzipped, and its name {'ends' if is_named else 'does not end'} in .gz: "
+        "data_accessor goes by the name. Rename it."
+    )
+
+
+def _text_of(file: str) -> str:
+    with open(file, encoding="utf-8", errors="replace") as source:
+        return source.read()
+
+
+def _write_examples(records: Sequence[bytes], folder: str) -> str:
+    import tensorflow as tf
+
+    os.makedirs(folder, exist_ok=True)
+    with tf.io.TFRecordWriter(os.path.join(folder, "made-up.gz"), "GZIP") as writer:
+        for record in records:
+            writer.write(record)
+    return os.path.join(folder, "*")
