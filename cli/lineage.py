@@ -112,6 +112,9 @@ def _downstream(graph: Lineage) -> Iterator[str]:
         uses.setdefault(user.id, (user, []))[1].append(role)
     for user, roles in uses.values():
         yield f"{moment(user.time)} UTC  {user.type}, as its {' and '.join(roles)} ({user.state})"
+        for role, other in graph.into(user.id):
+            if role == _TO_COMPARE and other.id != subject.id:
+                yield f"    compared with: {other.uri}"
         for role, made in graph.out_of(user.id):
             yield f"    {role}: {_outcome(made)}{_of_another(made, roles)}"
 

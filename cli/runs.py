@@ -14,6 +14,7 @@ from .tables import Column, duration, moment, number, print_json, print_table
 
 _USUAL = ("auc", "accuracy", "loss")
 _MOST = 3  # metrics in a line
+_ID = 8  # characters of an id, unless runs share them
 
 
 @click.command()
@@ -57,14 +58,15 @@ def _print(found: list[Run], sort: str | None) -> None:
     heads = [Column("run"), Column("started (UTC)"), Column("status"), Column("took", right=True), Column("module")]
     heads += [Column(name, right=True) for name in metrics]
     heads += [Column("blessed"), Column("pushed"), Column("pipeline"), Column("folder")]
-    print_table(heads, [_row(run, metrics) for run in found])
+    length = next((n for n in range(_ID, 32) if len({run.id[:n] for run in found}) == len(found)), 32)
+    print_table(heads, [_row(run, run.id[:length], metrics) for run in found])
 
 
-def _row(run: Run, metrics: list[str]) -> list[str]:
+def _row(run: Run, name: str, metrics: list[str]) -> list[str]:
     values = [metric_of(run, name) for name in metrics]
     blessed = {True: "yes", False: "no", None: ""}[run.blessed]
     return [
-        run.id[:8],
+        name,
         moment(run.started),
         run.status,
         duration(run.seconds),
@@ -73,8 +75,14 @@ def _row(run: Run, metrics: list[str]) -> list[str]:
         blessed,
         "yes" if run.pushed_model else "",
         run.pipeline,
-        os.path.relpath(run.model_run) if run.model_run and "://" not in run.model_run else run.model_run or "",
+        _shortened(run.model_run or ""),
     ]
+
+
+def _shortened(folder: str) -> str:
+    """Returns a path as seen from here, if it lies below."""
+    here = os.getcwd() + os.sep
+    return folder[len(here) :] if folder.startswith(here) else folder
 
 
 def _columns_of(found: list[Run], sort: str | None) -> list[str]:

@@ -219,7 +219,7 @@ class _Graph:
         return [one.id for one in many(self._store.get_artifacts_by_id, fresh) if one.type != "Model"]
 
     def _written_by(self, executions: Iterable[int]) -> list[Any]:
-        """Adds the outputs of executions; returns those that are new, with an execution that was cached left out."""
+        """Adds the outputs of executions, and what they compared with; returns the outputs that are new."""
         states = self._states(executions)
         fresh = [execution for execution, state in states.items() if execution not in self._executions]
         self._executions |= set(fresh)
@@ -227,6 +227,8 @@ class _Graph:
         for event in many(self._store.get_events_by_execution_ids, fresh):
             if event.type in OUTPUTS:
                 outputs |= {event.artifact_id} - self._artifacts
+                self._add(event)
+            elif set(roles_of(event)) & _OF_ANOTHER:
                 self._add(event)
         return many(self._store.get_artifacts_by_id, outputs)
 
