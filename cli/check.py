@@ -23,7 +23,7 @@ from .verdict_lines import summary_of, verdict_lines
 @click.argument("module")
 @click.option("--train-files", multiple=True, metavar="GLOB", help="Training examples; may be repeated.")
 @click.option("--eval-files", multiple=True, metavar="GLOB", help="Evaluation examples; may be repeated.")
-@click.option("--data", default="", metavar="DIR", help="Raw data, as for `run`, in place of the two.")
+@click.option("--data", default="", metavar="PLACE", help="Raw data, as for `run`, in place of the two.")
 @click.option("--label", default="", help="The label's feature name, raw or transformed.")
 @click.option("--output", metavar="DIR", help="As in `train`; nothing is written there.")
 @click.option("--train-steps", type=click.IntRange(0), help="For how many steps to estimate time and memory.")
