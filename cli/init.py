@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
+from ..executors import file_io
 from ..executors.errors import InputError
-from .vscode import LAUNCH_FILE, configuration
+from .vscode import LAUNCH_FILE, configuration, read_launch
 
 if TYPE_CHECKING:
     from ..pipelines.scaffold.labels import Label
@@ -71,7 +72,11 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
     raw = read_data(data)
     plan = plan_for(raw, look_at(raw), label, task)
     project = project_for(directory, plan)
-    files = {**files_of(project, plan), project.sample: sample_of(plan), LAUNCH_FILE: _launch_file(project.module)}
+    files = {
+        **files_of(project, plan),
+        project.sample: sample_of(plan),
+        LAUNCH_FILE: _launch_file(directory, project.module),
+    }
     _show(plan)
     write_project(directory, files, force=force)
     _show_next(directory, project.module, sorted(files))
@@ -82,10 +87,11 @@ def _show(plan: Plan) -> None:
     raw, label = plan.raw, plan.label
     amount = f"{raw.size:,} rows" if raw.is_whole else f"the first {raw.size:,} rows (the pipeline reads all of them)"
     click.echo(f"{raw.path}: {amount}, {len(raw.columns)} columns")
-    table = Table("Column", "Type", "Missing", "Values", "What becomes of it", box=None, pad_edge=False)
+    numbers = (Column("Missing", justify="right"), Column("Values", justify="right"))
+    table = Table("Column", "Type", *numbers, "What becomes of it", box=None, pad_edge=False)
     for role in plan.roles:
         column = role.column
-        gaps = f"{column.missing / column.rows:.1%}" if column.missing else ""
+        gaps = f"{column.missing:,}" if column.missing else ""
         table.add_row(*map(Text, (column.name, column.kind, gaps, f"{column.distinct:,}", role.why)))
     what = f"the label ({label.why})" if label.why else "the label"
     table.add_row(*map(Text, (label.column.name, label.column.kind, "", f"{label.column.distinct:,}", what)))
@@ -114,12 +120,17 @@ def _show_next(directory: str, module: str, files: Sequence[str]) -> None:
     click.echo(f"  pytest test_{module}.py")
 
 
-def _launch_file(module: str) -> bytes:
-    """Returns the configurations of VS Code's debugger: the commands, and the test."""
+def _launch_file(directory: str, module: str) -> bytes:
+    """Returns the configurations of VS Code's debugger: the commands, and the test; others that are there stay."""
     here = os.path.abspath(LAUNCH_FILE)
     entries = [
         configuration(f"generic-trainer {command}", [command, "--config", "pipeline.yaml"], here)
         for command in ("check", "run", "train")
     ]
     entries.append({**entries[0], "name": f"test {module}", "module": "pytest", "args": [f"test_{module}.py"]})
-    return (json.dumps({"version": "0.2.0", "configurations": entries}, indent=4) + "\n").encode()
+    path = os.path.join(directory, LAUNCH_FILE)
+    launch = read_launch(file_io.read_text(path), path) if file_io.exists(path) else {"version": "0.2.0"}
+    names = [entry["name"] for entry in entries]
+    others = [entry for entry in launch.get("configurations", []) if entry.get("name") not in names]
+    launch["configurations"] = [*others, *entries]
+    return (json.dumps(launch, indent=4, ensure_ascii=False) + "\n").encode()

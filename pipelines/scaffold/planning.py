@@ -46,9 +46,13 @@ class Plan:
 
     @property
     def transforms(self) -> bool:
-        """Whether Transform pays: for words, times and gaps. Numbers that are all there need scaling only."""
+        """Whether Transform pays: for words, times and gaps. Numbers that are all there need scaling only.
+
+        Of rows that were not read nobody knows whether they have gaps.
+        """
         plain_label = self.label.task == REGRESSION or self.label.are_ids
-        return not plain_label or any(role.kind != NUMBER or role.column.missing for role in self.used)
+        plain = all(role.kind == NUMBER and not role.column.missing for role in self.used)
+        return not (plain and plain_label and self.raw.is_whole)
 
     @property
     def used(self) -> tuple[Role, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -88,8 +87,6 @@ def write_project(folder: str, files: Mapping[str, bytes], *, force: bool = Fals
 
 def _move(made: Path, target: Path) -> None:
     """Renames the whole folder, or, where there is one already, file by file."""
-    if target.exists() and not any(target.iterdir()):
-        target.rmdir()
     if not target.exists():
         made.rename(target)
         return
@@ -97,4 +94,4 @@ def _move(made: Path, target: Path) -> None:
         there = target / Path(folder).relative_to(made)
         there.mkdir(parents=True, exist_ok=True)
         for name in names:
-            shutil.move(Path(folder, name), there / name)
+            Path(folder, name).replace(there / name)
