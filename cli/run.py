@@ -10,6 +10,7 @@ import click
 
 from ..executors import keras_version
 from ..executors.module_source import find_source
+from ..executors.report.writing import path_in
 from .pipeline_flags import pipeline_flags, pipeline_options
 from .summary import print_summary
 
@@ -39,6 +40,7 @@ def run(**flags: Any) -> None:
     places = {
         "Pushed model": outcome.pushed_model,
         "Model": outcome.model,
+        "Report": path_in(outcome.model_run),
         "TensorBoard": outcome.model_run,
         "Metadata": outcome.metadata,
     }

@@ -16,6 +16,7 @@ from ..executors.fn_args import FnArgs
 from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
 from ..executors.layouts import EVAL_DIR, SERVING_DIRS, base_model_path, read_json_object
 from ..executors.local_cluster import parse_counts, train_on_cluster
+from ..executors.report.writing import path_in
 from ..executors.training_run import train as train_module
 from .summary import print_summary, workers_line
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
@@ -79,7 +80,8 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
     else:
         record = dataclasses.asdict(train_module(module, fn_args, options, function=function))
     if task is None or task.is_chief:
-        places = {"Model": fn_args.serving_model_dir, "TensorBoard": fn_args.model_run_dir}
+        report = path_in(fn_args.model_run_dir)
+        places = {"Model": fn_args.serving_model_dir, "Report": report, "TensorBoard": fn_args.model_run_dir}
         print_summary({**places, "Workers": workers_line(record["cluster"])}, record["metrics"])
     else:
         click.echo(f"The {task} has done its part.")

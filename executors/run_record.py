@@ -22,10 +22,13 @@ from typing import Any
 from . import file_io
 from .errors import InputError
 from .process_identity import ProcessIdentity
+from .raised_errors import describe, is_of_the_module
 
 FILE_NAME = "run.json"
 TASKS_DIR = "tasks"  # records of a cluster's other tasks
 RUNNING, SUCCEEDED, FAILED = "running", "succeeded", "failed"
+_TRACEBACK_CHARACTERS = 20_000  # the end, where it says what happened
+_NUMBERS = re.compile(r"\[\n[-+.\deE,\s]+\]")  # a list of numbers: on one line; texts have no line breaks
 
 _STACK = (
     "generic-trainer", "tensorflow", "keras", "tf-keras", "tensorflow-estimator", "tfx", "tensorflow-transform",
@@ -56,7 +59,9 @@ class RunRecord:
       cluster: Of a run on a cluster: how many `workers` took part in each try, `failures`, and `tries`, `restarts`,
         `redone_steps`, `goodput`, `speeds` and `stragglers` as `engines/pace.py` defines them; else empty.
       check: The SavedModel check's report.
+      resources: What training took of the machine over time, as `resources.Usage` has it; empty on a Ray cluster.
       error: Type and message of what ended the run, or None.
+      traceback: Of an exception of the module's own, from where its code begins.
       path: The record's own file.
     """
 
@@ -76,7 +81,9 @@ class RunRecord:
     tuning: dict[str, Any] = dataclasses.field(default_factory=dict)
     cluster: dict[str, Any] = dataclasses.field(default_factory=dict)
     check: dict[str, Any] = dataclasses.field(default_factory=dict)
+    resources: dict[str, Any] = dataclasses.field(default_factory=dict)
     error: dict[str, str] | None = None
+    traceback: str = ""
     path: str = dataclasses.field(default="", repr=False, compare=False)
 
     @contextlib.contextmanager
@@ -105,6 +112,8 @@ class RunRecord:
         except BaseException as error:
             self.status = FAILED
             self.error = {"type": type(error).__qualname__, "message": str(error)}
+            if is_of_the_module(error):
+                self.traceback = describe(error)["traceback"][-_TRACEBACK_CHARACTERS:]
             raise
         finally:
             with contextlib.suppress(OSError):  # a full disk must not hide what went wrong before
@@ -158,7 +167,8 @@ class RunRecord:
         """Returns the record as indented JSON text."""
         state = dataclasses.asdict(self)
         del state["path"]
-        return json.dumps(state, indent=2, default=str) + "\n"
+        text = json.dumps(state, indent=2, default=str)
+        return _NUMBERS.sub(lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
 
 
 def read(folder: str, name: str = FILE_NAME) -> dict[str, Any]:

@@ -37,6 +37,8 @@ from .fn_args import FnArgs
 from .keras_version import KerasChoice
 from .module_source import ModuleSource, find_source
 from .options import LOCAL, RAY, TrainingOptions
+from .report.writing import reported
+from .resources import Usage
 from .run_record import RunRecord
 from .saved_model import CheckReport, check_saved_model, find_saved_model
 from .schema_file import read_schema
@@ -83,7 +85,10 @@ def train(
         if task and task.is_chief:
             cluster_run.forget_finished_tasks(fn_args.model_run_dir)
         over = cluster_run.is_over(task, fn_args.model_run_dir) if task and not task.is_chief else None
-        with record.written_to(fn_args.model_run_dir, cluster_run.record_name(task)):
+        with (
+            reported(record, fn_args.model_run_dir) if task is None or task.is_chief else contextlib.nullcontext(),
+            record.written_to(fn_args.model_run_dir, cluster_run.record_name(task)),
+        ):
             record.arguments = run_record.masked({**fn_args.to_json(), "options": dataclasses.asdict(options)})
             record.code = {"reference": module}
             with record.phase("inputs"):
@@ -233,18 +238,9 @@ class _Run:
             self.record.cluster = result["cluster"]
             if "raised" in result:
                 raise result["raised"]
-        elif self.options.isolate:
-            result = child_process.run(
-                _WORKER,
-                request,
-                environment=environment,
-                timeout=self.options.timeout,
-                until=over,
-                what=str(self.task) if self.task else "",
-                forked=True,
-            )
         else:
-            result = in_process.run(_WORKER, request, environment=environment)
+            with self._sampled() as on_start:
+                result = self._run_on_this_machine(request, environment, over, on_start)
         if result:
             self.record.dialect = {"name": result["dialect"], "reason": result["evidence"]}
             self.record.metrics = result["metrics"]
@@ -252,6 +248,41 @@ class _Run:
             self.record.tuning = result["tuning"]
             self.record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
         return result
+
+    def _run_on_this_machine(
+        self,
+        request: dict[str, Any],
+        environment: dict[str, str],
+        over: Callable[[], bool] | None,
+        on_start: Callable[[int], object] | None,
+    ) -> dict[str, Any]:
+        if not self.options.isolate:
+            if on_start is not None:
+                on_start(os.getpid())
+            return in_process.run(_WORKER, request, environment=environment)
+        return child_process.run(
+            _WORKER,
+            request,
+            environment=environment,
+            timeout=self.options.timeout,
+            until=over,
+            what=str(self.task) if self.task else "",
+            forked=True,
+            on_start=on_start,
+        )
+
+    @contextlib.contextmanager
+    def _sampled(self) -> Iterator[Callable[[int], None] | None]:
+        """Has the resources of the process sampled whose number is told; of a cluster's tasks, the chief's."""
+        if self.task is not None and not self.task.is_chief:
+            yield None
+            return
+        usage = Usage()
+        try:
+            with usage.sampled() as watch:
+                yield watch
+        finally:
+            self.record.resources = usage.to_json()
 
     def _check(self, theirs: FnArgs, final: str, op_packages: Sequence[str]) -> None:
         report = check_saved_model(
