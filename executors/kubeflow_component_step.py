@@ -37,7 +37,7 @@ from .kubeflow_step import (
     write_output,
 )
 from .options import LOCAL, TrainingOptions
-from .run_page import run_page
+from .report.writing import write_report
 from .run_record import RunRecord
 from .saved_model import find_saved_model
 from .training_run import train
@@ -156,10 +156,11 @@ def _page_written(places: Mapping[str, str]) -> Iterator[None]:
         said = {"status": run_record.FAILED, "error": {"type": type(error).__qualname__, "message": str(error)}}
         raise
     finally:
-        with contextlib.suppress(OSError, InputError):  # they must not hide what went wrong before
+        with contextlib.suppress(Exception):  # it must not hide what went wrong before
             task = task_from_environment()
             if task is None or task.is_chief:
-                file_io.write_text(places[REPORT], run_page({**run_record.read(places[TENSORBOARD]), **said}))
+                record = {**run_record.read(places[TENSORBOARD]), **said}
+                write_report(places[TENSORBOARD], record, path=places[REPORT])
 
 
 @contextlib.contextmanager

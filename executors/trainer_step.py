@@ -14,6 +14,7 @@ from .artifacts import Artifact, Artifacts, fn_args_from_artifacts
 from .checkpoint_folders import root_beside
 from .errors import ModuleError
 from .options import TrainingOptions
+from .report.writing import path_in
 from .run_record import RunRecord
 from .training_run import train
 
@@ -37,6 +38,8 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
     record = train(module, fn_args, options, function=function, checkpoint_root=root_beside(model_run.uri))
     model_run.set_string_custom_property("run_record", record.path)
     model_run.set_string_custom_property("run_id", record.id)
+    if report := path_in(model_run.uri):
+        model_run.set_string_custom_property("report", report)
     if not record.check:
         logging.info("This task of a cluster has done its part; the chief publishes the model.")
         return

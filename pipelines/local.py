@@ -27,6 +27,7 @@ from .examples import example_gen_for
 from .metadata_store import ROOT_MARKER, SQLITE, connection_config, shown
 from .outcome import Outcome, outcome_of
 from .pipeline_options import PipelineOptions
+from .report_sections import report_newest
 from .steps import beam_args_of, steps_of
 
 _KEYS = "_DEFAULT_NUM_BUCKETS"
@@ -46,7 +47,7 @@ class LocalPipeline(PipelineOptions):
 
 
 def run_pipeline(options: LocalPipeline) -> Outcome:
-    """Runs the pipeline and returns what came of it.
+    """Runs the pipeline, adds to the training's report what the pipeline knows, and returns what came of it.
 
     Raises:
       InputError: When data, schema or root cannot be used, with nothing started.
@@ -67,7 +68,10 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
         if (real := last_remembered()) is not None:
             raise real from real.__cause__
         raise
-    return outcome_of(dag.metadata_connection_config, dag.pipeline_info.pipeline_name, shown(_metadata_url(options)))
+    name, url = dag.pipeline_info.pipeline_name, _metadata_url(options)
+    outcome = outcome_of(dag.metadata_connection_config, name, shown(url))
+    report_newest(url, name)
+    return outcome
 
 
 @contextlib.contextmanager

@@ -9,18 +9,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from absl import logging
+
 from ..executors import file_io
 from ..executors.report.build import PipelineParts
 from ..executors.report.document import GOOD, WARN, Cell, Graph, Node, Section, Table, Value
 from ..executors.report.run_sections import code
+from ..executors.report.writing import write_report
 from . import lineage
 from .lineage import Lineage, lineage_of_run
+from .metadata_runs import runs_in_store
 from .metadata_store import open_store, reading, shown
 from .past_runs import CACHED, Run
 from .report_evaluation import Evaluation, evaluation_sections, read_evaluation
 from .report_statistics import data_sections
 
 _SPLIT = "Split-"
+_LOOKED_AT = 20  # runs of a store; others of its pipelines may have begun meanwhile
+
+
+def report_newest(metadata: str, pipeline: str) -> str | None:
+    """Writes the report of a pipeline's newest run into its model run, and returns the path.
+
+    What goes wrong is a warning: the model is there, and has been reported on when its training ended.
+    """
+    try:
+        newest = (run for run in runs_in_store(metadata, limit=_LOOKED_AT) if run.pipeline == pipeline)
+        run = next(newest, None)
+        if run is None or run.model_run is None or not run.record:
+            return None
+        return write_report(run.model_run, run.record, parts_of(run))
+    except Exception as error:
+        logging.warning("The report lacks what the pipeline knows: %s: %s", type(error).__name__, error)
+        return None
 
 
 def parts_of(run: Run) -> PipelineParts:

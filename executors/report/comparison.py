@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from . import run_sections
 from .document import BAD, GOOD, Cell, Chart, Code, Note, Report, Section, Table, Value
@@ -13,23 +13,26 @@ from .run_sections import Record, code, flat
 from .series import Curve, Metric, read_metrics
 from .source import sources_of
 
-_LOWER_IS_BETTER = ("loss", "error", "crossentropy", "cross_entropy", "mse", "mae", "rmse")
-_HIGHER_IS_BETTER = ("accuracy", "auc", "precision", "recall", "f1", "r2")
+_SPLITS = {"eval": "Evaluation", "train": "Training"}
+Direction: TypeAlias = "Callable[[str], bool | None]"
 
 
-def comparison(runs: Sequence[tuple[str, Record]], names: Sequence[str] = ()) -> Report:
+def comparison(
+    runs: Sequence[tuple[str, Record]], names: Sequence[str] = (), higher_is_better: Direction = lambda metric: None
+) -> Report:
     """Returns the report on several runs; the others are held against the first.
 
     Args:
       runs: (folder of the model run, what is in its run.json).
       names: What to call them; by default "A", "B", ….
+      higher_is_better: Says of a metric whether it gets better by rising; None where nobody knows.
     """
     names = names or [chr(ord("A") + number) for number in range(len(runs))]
     records = [record for _, record in runs]
     versions = [record.get("stack") or {} for record in records]
     sections = (
         Section("outcome", "Runs", (_runs(names, runs),)),
-        Section("metrics", "Metrics", (_metrics(names, records, "eval"), _metrics(names, records, "train"))),
+        Section("metrics", "Metrics", [_metrics(names, records, split, higher_is_better) for split in _SPLITS]),
         Section("curves", "Curves", list(_curves(names, [read_metrics(folder) for folder, _ in runs]))),
         Section("time", "Time and size", (_costs(names, records),)),
         Section(
@@ -59,27 +62,19 @@ def _status(record: Record) -> Cell:
     return Cell(status, tone={"succeeded": GOOD, "failed": BAD}.get(status, ""))
 
 
-def _metrics(names: Sequence[str], records: Sequence[Record], split: str) -> Table:
+def _metrics(names: Sequence[str], records: Sequence[Record], split: str, direction: Direction) -> Table:
     first, *others = [(record.get("metrics") or {}).get(split) or {} for record in records]
     found = dict.fromkeys(name for values in (first, *others) for name in values)
     rows: list[Sequence[Value]] = []
     for name in found:
-        pairs = [(values.get(name), _change(name, values.get(name), first.get(name))) for values in others]
+        pairs = [(values.get(name), _change(values.get(name), first.get(name), direction(name))) for values in others]
         rows.append((name, first.get(name), *(value for pair in pairs for value in pair)))
     columns = ["metric", names[0], *(column for name in names[1:] for column in (name, f"{name} against {names[0]}"))]
-    return Table({"eval": "Evaluation", "train": "Training"}[split], columns, rows)
+    return Table(_SPLITS[split], columns, rows)
 
 
-def _change(name: str, value: float | None, other: float | None) -> Cell | None:
-    return None if value is None or other is None else difference(value, other, higher_is_better(name))
-
-
-def higher_is_better(metric: str) -> bool | None:
-    """Returns in which direction a metric gets better, by its name; None where that is not known."""
-    name = metric.lower()
-    if any(sign in name for sign in _LOWER_IS_BETTER):
-        return False
-    return True if any(sign in name for sign in _HIGHER_IS_BETTER) else None
+def _change(value: float | None, other: float | None, higher_is_better: bool | None) -> Cell | None:
+    return None if value is None or other is None else difference(value, other, higher_is_better)
 
 
 def _curves(names: Sequence[str], metrics: Sequence[Sequence[Metric]]) -> Iterator[Chart]:
@@ -118,7 +113,7 @@ def _costs(names: Sequence[str], records: Sequence[Record]) -> Table:
     peaks = [max((record.get("resources") or {}).get("memory_bytes") or [0]) for record in records]
     rows: list[Sequence[Value]] = [
         (run_sections.phase_title(name), *(seconds(one[name]) if name in one else None for one in phases))
-        for name in dict.fromkeys(name for one in phases for name in one)
+        for name in run_sections.in_order(name for one in phases for name in one)
     ]
     rows += [
         (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..metrics import Metrics
@@ -93,7 +93,7 @@ def _failure(record: Record) -> Iterator[Block]:
 def headlines(metrics: Mapping[str, float]) -> list[str]:
     """Returns the metrics' names with those that a reader looks for first in front.
 
-    Counts are left out, and so is what has the value of another one: TFMA's `binary_accuracy` beside Keras's `accuracy`.
+    Counts are left out, and what has the value of another one: TFMA's `binary_accuracy` beside Keras's `accuracy`.
     """
 
     def rank(name: str) -> int:
@@ -139,13 +139,19 @@ def time_section(record: Record, metrics: Sequence[Metric]) -> Section:
 def _phases(record: Record) -> Table:
     phases: Mapping[str, float] = record.get("phases") or {}
     whole = sum(took for name, took in phases.items() if "/" not in name)
-    names = sorted(phases, key=lambda name: list(_PHASES).index(name) if name in _PHASES else len(_PHASES))
+    names = in_order(phases)
     rows: list[Sequence[Value]] = [
         (phase_title(name), seconds(phases[name]), share(phases[name] / whole if whole else 0.0)) for name in names
     ]
     if rows:
         rows.append(("All", seconds(whole), None))
     return Table("Time by phase", ("phase", "time", "share"), rows)
+
+
+def in_order(phases: Iterable[str]) -> list[str]:
+    """Returns the names of phases in the order in which they come about, each once."""
+    known = list(_PHASES)
+    return sorted(dict.fromkeys(phases), key=lambda name: known.index(name) if name in known else len(known))
 
 
 def phase_title(name: str) -> str:

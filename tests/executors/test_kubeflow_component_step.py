@@ -20,7 +20,6 @@ from generic_trainer.executors import checkpoint_folders, kubeflow_component_ste
 from generic_trainer.executors.kubeflow_inputs import fn_args_for_step
 from generic_trainer.executors.kubeflow_parameters import StepParameters, read_parameters
 from generic_trainer.executors.kubeflow_step import StepArtifact
-from generic_trainer.executors.run_page import run_page
 
 # Killed at its first try when it has left a checkpoint, then through.
 KILLED_ONCE = """
@@ -402,22 +401,3 @@ def test_parameters_come_with_their_types() -> None:
     assert own.custom_config == {"epochs": 3, "rates": [0.5, 1], "deep": {"n": 2}}
     assert isinstance(own.custom_config["epochs"], int)
     assert (options.seed, options.timeout, options.profile, options.skip_checks) == (7, 60.0, True, ("finite",))
-
-
-def test_a_page_shows_what_is_there_and_no_markup_of_others() -> None:
-    page = run_page(
-        {
-            "status": "succeeded",
-            "code": {"reference": "<img src=x>.py"},
-            "metrics": {"eval": {"auc": 0.912345678}},
-            "check": {"checks": {"loads": "passed"}, "size_bytes": 12345},
-            "arguments": {"custom_config": {"note": "</pre><script>alert(1)</script>"}},
-        }
-    )
-    assert "<script" not in page
-    assert "&lt;script&gt;" in page
-    assert "&lt;img src=x&gt;.py" in page
-    assert "0.91235" in page
-    assert "12,345" in page
-    assert "Training metrics" not in page
-    assert "failed" in run_page({"status": "failed"})

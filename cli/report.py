@@ -1,0 +1,79 @@
+"""`generic-trainer report RUN`: all that is known of a run, or of several side by side, as one HTML file."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import webbrowser
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ..executors import file_io
+from ..executors.errors import InputError
+from ..executors.report.writing import write_report
+from ..pipelines.history import Run, find_run
+from ..pipelines.metrics_compared import is_higher_better
+from .history_flags import place_flags, where
+
+_COMPARISON = "comparison.html"
+
+
+@click.command()
+@click.argument("run")
+@click.option("--compare", "others", multiple=True, metavar="RUN", help="Put this run beside it; may be repeated.")
+@click.option("--output", metavar="FILE", help="Where to write it (default: report.html in the model run).")
+@click.option("--open", "opened", is_flag=True, help="Show it in the browser.")
+@place_flags
+def report(run: str, others: Sequence[str], output: str | None, opened: bool, **flags: Any) -> None:
+    """Writes the report on one RUN, or on several side by side, and prints where it lies.
+
+    RUN is `last`, a run's id or the beginning of one, the name of a pipeline's run, or a folder: an --output of train,
+    a pipeline root, a model run, a model or a pushed model. The report is one file that needs no network.
+
+    \b
+    Example:
+      generic-trainer report last --open
+      generic-trainer report out --compare out.before --output comparison.html
+    """  # noqa: D301 (click's mark of lines to keep)
+    names, places = (run, *others), where(flags)
+    runs = [find_run(name, **places) for name in names]
+    folders = [_folder_of(found, name) for found, name in zip(runs, names, strict=True)]
+    path = output or (_COMPARISON if others else "")
+    try:
+        written = _compared(runs, folders, path) if others else _reported(runs[0], folders[0], path)
+    except OSError as error:
+        place = path or folders[0]
+        raise InputError(
+            f"{place}: cannot write there ({error.strerror or error}). Choose a place with --output."
+        ) from error
+    click.echo(written)
+    if opened:
+        webbrowser.open(pathlib.Path(written).absolute().as_uri())
+
+
+def _folder_of(run: Run, name: str) -> str:
+    """Returns the model run."""
+    if not run.model_run or not run.record:
+        raise InputError(
+            f"{name}: the run {run.id[:12]} ({run.status}) has left no run.json to report on. TFX removes what a step "
+            "wrote when it fails."
+        )
+    return run.model_run
+
+
+def _reported(run: Run, folder: str, path: str) -> str:
+    from ..pipelines.report_sections import parts_of
+
+    return write_report(folder, run.record, parts_of(run), path)
+
+
+def _compared(runs: Sequence[Run], folders: Sequence[str], path: str) -> str:
+    from ..executors.report.comparison import comparison
+    from ..executors.report.page import html_of
+
+    records = [run.record for run in runs]
+    page = html_of(comparison(list(zip(folders, records, strict=True)), higher_is_better=is_higher_better))
+    file_io.write_text(os.path.abspath(path) if not file_io.is_remote(path) else path, page)
+    return path
