@@ -18,6 +18,7 @@ from ..executors.options import LOCAL, TrainingOptions
 from ..executors.training_run import train as train_module
 from .gone_flags import gone_flags, without_gone
 from .summary import print_summary, workers_line
+from .terminal import keep_logs_in, live_display
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
 from .worker_counts import with_counts
 
@@ -95,7 +96,9 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
         seed=options.seed,
     )
     task = task_from_environment()
-    record = train_module(conf, fn_args, options)
+    keep_logs_in(fn_args.model_run_dir)
+    with live_display():
+        record = train_module(conf, fn_args, options)
     if task is None or task.is_chief:
         places = {"Model": fn_args.serving_model_dir, "Record": model_run}
         print_summary({**places, "Workers": workers_line(record.cluster)}, record.metrics)

@@ -15,6 +15,7 @@ from ..executors.training_run import train as train_module
 from .elasticdl_flags import elasticdl_flags, model_file, settle
 from .elasticdl_prepare import prepare
 from .summary import print_summary, workers_line
+from .terminal import keep_logs_in, live_display
 from .train import keep_finished_run
 from .training_flags import options_from, training_flags
 from .worker_counts import SERVERS, WORKERS, with_counts
@@ -55,7 +56,9 @@ def train(**flags: Any) -> None:
     module, model_name, fn_args = _job(given)
     fn_args.seed = options.seed
     keep_finished_run(fn_args.model_run_dir)
-    record = train_module(module, fn_args, options, function=model_name)
+    keep_logs_in(fn_args.model_run_dir)
+    with live_display():
+        record = train_module(module, fn_args, options, function=model_name)
     places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
     places |= {"TensorBoard": fn_args.model_run_dir, "Workers": workers_line(record.cluster)}
     print_summary(places, record.metrics)

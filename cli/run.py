@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,10 @@ from ..executors.module_source import find_source
 from ..executors.report.writing import path_in
 from .pipeline_flags import pipeline_flags, pipeline_options
 from .summary import print_summary
+from .terminal import live_display, logs_of_pipeline
+
+if TYPE_CHECKING:
+    from ..pipelines.outcome import Outcome
 
 
 @click.command()
@@ -27,6 +31,12 @@ def run(**flags: Any) -> None:
       generic-trainer run --data taxi/ --module-file taxi_keras.py --label big_tip
     """  # noqa: D301 (click's mark of lines to keep)
     options = pipeline_options(flags)
+    with logs_of_pipeline(options["pipeline_root"]), live_display():
+        outcome = _outcome(options)
+    _show(outcome)
+
+
+def _outcome(options: dict[str, Any]) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         source = find_source(options["module_file"], scratch)
         # Transform loads the module in this process: its tf.keras has to be the module's from the start.
@@ -34,7 +44,10 @@ def run(**flags: Any) -> None:
 
     from ..pipelines.local import LocalPipeline, run_pipeline  # imports TensorFlow and TFX: seconds
 
-    outcome = run_pipeline(LocalPipeline(**options))
+    return run_pipeline(LocalPipeline(**options))
+
+
+def _show(outcome: Outcome) -> None:
     if outcome.cached:
         click.echo(f"From the cache: {', '.join(outcome.cached)}")
     places = {

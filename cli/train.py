@@ -19,6 +19,7 @@ from ..executors.local_cluster import parse_counts, train_on_cluster
 from ..executors.report.writing import path_in
 from ..executors.training_run import train as train_module
 from .summary import print_summary, workers_line
+from .terminal import keep_logs_in, live_display
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
 
 
@@ -75,10 +76,12 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
     counts = parse_counts(flags["cluster"]) if flags["cluster"] else None
     task = None if counts else task_from_environment()
     keep_finished_run(fn_args.model_run_dir)
-    if counts:
-        record = train_on_cluster(counts, module, fn_args, options, function=function)
-    else:
-        record = dataclasses.asdict(train_module(module, fn_args, options, function=function))
+    keep_logs_in(fn_args.model_run_dir, (module, *fn_args.train_files, *fn_args.eval_files))
+    with live_display():
+        if counts:
+            record = train_on_cluster(counts, module, fn_args, options, function=function)
+        else:
+            record = dataclasses.asdict(train_module(module, fn_args, options, function=function))
     if task is None or task.is_chief:
         report = path_in(fn_args.model_run_dir)
         places = {"Model": fn_args.serving_model_dir, "Report": report, "TensorBoard": fn_args.model_run_dir}

@@ -24,6 +24,7 @@ from absl import logging
 
 from .errors import CheckpointError
 from .profile_shares import PAUSE, WRITE
+from .progress import report_checkpoint
 
 _KEPT_FROM = 1 << 20  # bytes; copying less is not worth memory of its own
 _LONG_STEP = 4  # times as long as copying: then the values are free again when the gradients are there
@@ -74,7 +75,7 @@ class BackgroundWriter:
         self._held = size(values)
         self._copied.clear()
         # Not a daemon: a process that ends waits for it.
-        self._thread = threading.Thread(target=self._run, args=(prefix, values, then), name="checkpoint")
+        self._thread = threading.Thread(target=self._run, args=(prefix, step, values, then), name="checkpoint")
         self._thread.start()
         if not has_long_steps:
             self._copied.wait()
@@ -109,7 +110,7 @@ class BackgroundWriter:
         if error is not None:
             raise error
 
-    def _run(self, prefix: str, values: list[Value], then: Callable[[], None]) -> None:
+    def _run(self, prefix: str, step: int, values: list[Value], then: Callable[[], None]) -> None:
         try:
             with tf.profiler.experimental.Trace(WRITE):
                 begin = time.perf_counter()
@@ -118,6 +119,7 @@ class BackgroundWriter:
                 self._copied.set()
                 write(prefix, mine)
                 then()
+            report_checkpoint(step)
         except Exception as error:
             self._error = CheckpointError(
                 f"The checkpoint {prefix} could not be written: {error}. "

@@ -33,6 +33,7 @@ from absl import logging
 from . import checkpoint_restoring, checkpoint_writer, preemption
 from .checkpoint_writer import BackgroundWriter, Value
 from .cluster import task_from_environment
+from .progress import report_checkpoint
 
 
 class AsyncCheckpoints:
@@ -173,6 +174,7 @@ class _InBackground:
         if values is None or not self.writer.has_room(checkpoint_writer.size(values)):
             logging.log_first_n(logging.INFO, "%s is written while training waits.", 1, prefix)
             written: str = self._state._write(prefix, options=options)
+            report_checkpoint(self.step)
             return written
         tf.io.gfile.makedirs(os.path.dirname(prefix))
         self.writer.begin(prefix, self.step, values, lambda: _tell(options.experimental_write_callbacks, prefix))

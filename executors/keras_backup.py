@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -26,6 +26,7 @@ from .checkpoint_folders import FITS
 from .checkpoints import AsyncCheckpoints
 from .errors import ModuleError
 from .grouped_steps import GroupedSteps
+from .metrics import numbers_in
 from .preemption import asked
 from .progress import report_progress
 from .resumed_fit import Dropping, begin_at, is_keras_2
@@ -58,6 +59,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self.knows_groups = True  # saves at their ends
+        self.reports_progress = True
         self._supports_tf_logs = True  # tf-keras would otherwise wait for the logs after every batch
         self._chief_worker_only = False  # variables of several workers are read by all of them together
         self._fn_args = fn_args
@@ -254,10 +256,3 @@ def _left_out(state: tf.train.Checkpoint, model: Any) -> list[Any]:
     found = {id(one) for one in known} | {id(getattr(one, "_value", None)) for one in known}
     values = [getattr(variable, "_value", None) for variable in model.variables]
     return [value for value in values if isinstance(value, tf.Variable) and id(value) not in found]
-
-
-def numbers_in(logs: Any) -> dict[str, float]:
-    """Returns the numbers among a batch's or an epoch's logs; none of those that a coordinator still waits for."""
-    if not isinstance(logs, Mapping):
-        return {}
-    return {name: float(value) for name, value in logs.items() if getattr(value, "shape", ()) == ()}

@@ -1,20 +1,29 @@
 """What of the logs a person sees: the module's and this project's lines, the pipeline's steps, errors.
 
-TFX, Beam and TensorFlow log thousands of lines about themselves. Those of installed packages are held back
-below the level of an error, in child processes as well; `verbose` shows everything.
+TFX, Beam and TensorFlow log thousands of lines about themselves. Those of installed packages are held back below the
+level of an error, in child processes as well, and kept in a file where one is given; `verbose` shows everything.
 """
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import faulthandler
 import logging
 import os
+import re
+import sys
 
 from absl import flags
 from absl import logging as absl_logging
 
 _VARIABLE = "GENERIC_TRAINER_LOGS"  # how a child process learns what its parent was told
+LOG_FILE = "GENERIC_TRAINER_LOG_FILE"  # where all lines are kept, for child processes too
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STEPS = ("beam_dag_runner.py", "local_dag_runner.py")  # TFX's runners say which step begins and ends
+_LAST_LINES = 20
+_WARNINGS = "py.warnings"  # the logger of Python's warnings, which begin with the path that they are about
+_STEP = re.compile(r"node (\S+) is (running|finished)\.$")
 
 
 def show_logs(verbose: bool) -> None:
@@ -31,16 +40,106 @@ def show_logs_as_parent_does() -> None:
     absl_logging.use_absl_handler()
     absl_logging.set_verbosity(absl_logging.INFO)
     absl_logging.set_stderrthreshold(absl_logging.INFO)
-    if os.environ.get(_VARIABLE) == "people":
+    flags.FLAGS.logtostderr = True  # to what sys.stderr is at that moment: a display may stand in its place
+    if is_for_people():
         handler = absl_logging.get_absl_handler()
         handler.addFilter(_for_people)
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    keep_logs_as_parent_does()
+
+
+def is_for_people() -> bool:
+    """Returns whether what packages log about themselves is held back."""
+    return os.environ.get(_VARIABLE) == "people"
+
+
+def keep_logs(path: str, native: bool = False) -> None:
+    """Keeps all lines in a file from now on, of this process and of those that it starts.
+
+    Nothing is done where all of them are shown.
+
+    Args:
+      path: A file on this machine, which is appended to. It is made when there is a line.
+      native: Whether this process is going to import TensorFlow, whose C++ writes to standard error by itself.
+    """
+    if not is_for_people():
+        return
+    os.environ[LOG_FILE] = os.path.abspath(path)
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
+    keep_logs_as_parent_does(native)
+
+
+def keep_logs_as_parent_does(native: bool = True) -> None:
+    """Has this process's lines kept where `keep_logs` was told, in this process or in the one that started it.
+
+    What is written past Python is kept there as well: nothing can tell a line of TensorFlow's C++ from another one.
+    """
+    path = os.environ.get(LOG_FILE)
+    root = logging.getLogger()
+    for handler in [one for one in root.handlers if isinstance(one, _Kept)]:
+        root.removeHandler(handler)
+        handler.close()
+    if not path:
+        return
+    root.addHandler(_Kept(path))
+    logging.captureWarnings(True)
+    if native:
+        with contextlib.suppress(OSError):  # on another machine, or a disk that is full
+            _keep_native(path)
+
+
+def kept_since(begin: int) -> str:
+    """Returns the last lines of what was kept after the file had so many bytes."""
+    with contextlib.suppress(OSError, KeyError), open(os.environ[LOG_FILE], encoding="utf-8", errors="replace") as file:
+        file.seek(begin)
+        return "".join(collections.deque(file, _LAST_LINES))
+    return ""
+
+
+def size_kept() -> int:
+    """Returns how many bytes have been kept."""
+    path = os.environ.get(LOG_FILE)
+    return os.path.getsize(path) if path and os.path.exists(path) else 0
+
+
+def _keep_native(path: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    shown = os.dup(2)
+    with open(path, "ab") as file:
+        os.dup2(file.fileno(), 2)
+    sys.stderr = os.fdopen(shown, "w", encoding="utf-8", errors="backslashreplace", buffering=1)
+    faulthandler.enable(sys.stderr)
+
+
+def step_in(record: logging.LogRecord) -> tuple[str, bool] | None:
+    """Returns the step of a pipeline that a runner of TFX says to begin (True) or to have ended (False); else None."""
+    if record.filename not in _STEPS or not (found := _STEP.match(record.getMessage())):
+        return None
+    return found[1], found[2] == "running"
+
+
+class _Kept(logging.FileHandler):
+    """Writes each line with its time, its process and where it came from; a disk that is full stops nothing."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, encoding="utf-8", delay=True)
+        self.setFormatter(
+            logging.Formatter("%(asctime)s %(levelname)s %(process)d %(name)s %(filename)s:%(lineno)d %(message)s")
+        )
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(OSError):
+            os.makedirs(os.path.dirname(self.baseFilename), exist_ok=True)
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Says nothing."""
 
 
 def _for_people(record: logging.LogRecord) -> bool:
-    path = record.pathname
+    path = record.getMessage() if record.name == _WARNINGS else record.pathname
     installed = f"{os.sep}site-packages{os.sep}" in (path[len(_HERE) :] if path.startswith(_HERE) else path)
     if record.levelno >= logging.ERROR or not installed:
         # Beam logs an exception with its own frames before it raises it; the command shows it in the end.
         return not (record.exc_info and f"{os.sep}apache_beam{os.sep}" in path)
-    return record.filename in _STEPS and record.getMessage().endswith(("is running.", "is finished."))
+    return step_in(record) is not None

@@ -20,15 +20,14 @@ Usage, in the process that trains:
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
-import sys
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from absl import logging
 
+from .fit_hooks import fits_by, listed
 from .keras_version import KERAS_PACKAGES
 
 OFF, EXACT, ANY = "off", "exact", "any"
@@ -54,9 +53,7 @@ def tuned(choice: str) -> Iterator[dict[str, Any]]:
     tuner = _Tuner(choice)
     _current.append(tuner)
     try:
-        with contextlib.ExitStack() as stack:
-            for model_class in _model_classes():
-                stack.enter_context(_with_fit(model_class, tuner.fit))
+        with fits_by(tuner.fit):
             yield report
     finally:
         _current.remove(tuner)
@@ -131,7 +128,7 @@ class _Tuner:
             return original(model, *args, **options)
         grouped = self._grouped_steps(model)
         steps_per_epoch = bound.arguments.get("steps_per_epoch")
-        bound.arguments["callbacks"] = [*_listed(bound.arguments.get("callbacks")), grouped.epochs(steps_per_epoch)]
+        bound.arguments["callbacks"] = [*listed(bound.arguments.get("callbacks")), grouped.epochs(steps_per_epoch)]
         with grouped.in_fit():
             return original(*bound.args, **bound.kwargs)
 
@@ -169,7 +166,7 @@ def _why_not(model: Any, arguments: dict[str, Any]) -> str:
         return f"its class {owner.__name__} makes its own train function"
     callbacks = arguments.get("callbacks")
     if hasattr(callbacks, "append"):
-        watcher = batch_watcher(_listed(callbacks))
+        watcher = batch_watcher(listed(callbacks))
         return f"the callback {watcher} looks at each batch" if watcher else ""
     return ""
 
@@ -188,41 +185,3 @@ def _steps_per_execution(model: Any) -> int | str | None:
 def _sets_jit_compile(model: Any) -> bool:
     config = getattr(getattr(model, "_compile_config", None), "config", None) or {}
     return config.get("jit_compile") not in (None, "auto")
-
-
-def _listed(callbacks: Any) -> list[Any]:
-    if callbacks is None:
-        return []
-    return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
-
-
-def _model_classes() -> list[Any]:
-    """Returns the Model class of tf.keras, and those of other Keras packages that the module has imported."""
-    import tensorflow as tf
-
-    classes = [tf.keras.Model]
-    for package in KERAS_PACKAGES:
-        model_class = getattr(sys.modules.get(package), "Model", None)
-        if model_class is not None and model_class not in classes:
-            classes.append(model_class)
-    return classes
-
-
-@contextlib.contextmanager
-def _with_fit(model_class: Any, fit: Callable[..., Any]) -> Iterator[None]:
-    """Puts a function in the place of `fit`, which gets the original one first."""
-    original = model_class.fit
-    own = "fit" in vars(model_class)
-
-    @functools.wraps(original)
-    def replaced(model: Any, *args: Any, **options: Any) -> Any:
-        return fit(original, model, *args, **options)
-
-    model_class.fit = replaced
-    try:
-        yield
-    finally:
-        if own:
-            model_class.fit = original
-        else:
-            del model_class.fit

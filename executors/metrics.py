@@ -76,6 +76,13 @@ def from_return_value(returned: Any) -> Metrics:
     return metrics
 
 
+def numbers_in(logs: Any) -> dict[str, float]:
+    """Returns the numbers among a batch's or an epoch's logs; none of those that a coordinator still waits for."""
+    if not isinstance(logs, Mapping):
+        return {}
+    return {name: float(value) for name, value in logs.items() if getattr(value, "shape", ()) == ()}
+
+
 def _scalars(path: str) -> Iterator[tuple[float, str, float]]:
     """Yields (wall time, tag, value) of the scalars in one event file, up to where it breaks off."""
     from tensorboard.backend.event_processing import event_file_loader

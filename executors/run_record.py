@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from . import file_io
+from . import display, file_io
 from .errors import InputError
 from .process_identity import ProcessIdentity
 from .raised_errors import describe, is_of_the_module
@@ -91,7 +91,8 @@ class RunRecord:
         """Times a block; a block that raises is timed, too."""
         begin = time.perf_counter()
         try:
-            yield
+            with display.current().phase(name):
+                yield
         finally:
             self.phases[name] = round(time.perf_counter() - begin, 3)
 

@@ -1,25 +1,22 @@
-"""What a Keras module wants beside its model: to survive a kill, TensorBoard, and a line now and then.
+"""What a Keras module wants beside its model: to survive a kill, and TensorBoard.
 
 model.fit(batches, epochs=5, callbacks=[*callbacks(fn_args), EarlyStopping()])
 """
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from absl import logging
 
 from .errors import InputError
-from .keras_backup import BackUp, numbers_in
+from .keras_backup import BackUp
 
 if TYPE_CHECKING:
     from .fn_args import FnArgs
 
 SAVE_SECONDS = 60.0
 SAVE_STEPS = 500  # of several workers, whose clocks differ
-_PROGRESS_SECONDS = 10.0
 
 
 def callbacks(
@@ -37,7 +34,6 @@ def callbacks(
       other callbacks hold, such as EarlyStopping's patience, begins anew, and the metrics of the epoch that broke off
       are over the batches since. Of one worker SIGTERM saves, too, and ends the training.
     * TensorBoard, in `fn_args.model_run_dir`.
-    * A log line every ten seconds: step, epoch, metrics, steps per second.
 
     Of several workers all get the back-up, which reads variables together and restores all of them; only the chief
     writes it, and only the chief gets the others. With parameter servers an epoch's end is the only moment at which
@@ -65,41 +61,4 @@ def callbacks(
     backup = BackUp(fn_args, save_seconds, save_steps, fn_args.num_workers > 1, endless_data)
     if not fn_args.is_chief:
         return [backup]
-    return [backup, tf.keras.callbacks.TensorBoard(fn_args.model_run_dir), Progress()]
-
-
-class Progress(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Logs a line every few seconds.
-
-    Args:
-      seconds: From one line to the next.
-    """
-
-    def __init__(self, seconds: float = _PROGRESS_SECONDS) -> None:
-        super().__init__()
-        self.knows_groups = True
-        self._supports_tf_logs = True  # tf-keras would otherwise wait for the logs after every batch
-        self._seconds = seconds
-        self._epoch = self._steps = self._told = 0
-        self._before = 0  # steps of the earlier epochs
-        self._since = time.monotonic()
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        """Begins to count."""
-        self._steps = self._told = self._before = 0
-        self._since = time.monotonic()
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Notes the epoch."""
-        self._epoch, self._before = epoch, self._steps
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Logs a line, if that is due."""
-        self._steps = self._before + batch + 1
-        if (seconds := time.monotonic() - self._since) < self._seconds:
-            return
-        values = ", ".join(f"{name} {value:.4g}" for name, value in numbers_in(logs).items()) or "no metrics yet"
-        speed = (self._steps - self._told) / seconds
-        of = f" of {self.params['steps']}" if self.params.get("steps") else ""
-        logging.info("Epoch %d, step %d%s: %s; %.3g steps/s", self._epoch + 1, batch + 1, of, values, speed)
-        self._since, self._told = time.monotonic(), self._steps
+    return [backup, tf.keras.callbacks.TensorBoard(fn_args.model_run_dir)]

@@ -25,7 +25,7 @@ from typing import Any
 
 from absl import logging
 
-from . import checkpoint_folders, cluster_run, file_io, keras_version, run_record
+from . import checkpoint_folders, cluster_run, display, file_io, keras_version, progress, run_record
 from .checkpoint_folders import CheckpointFolder
 from .checkpoint_identity import Identity, identity_of
 from .cluster import CHIEF, EVALUATOR, PS, VARIABLE, ClusterTask, task_from_environment
@@ -227,6 +227,26 @@ class _Run:
         logging.info("Keras %s: %s.", keras.version, keras.reason)
         request = TrainingRequest(self.source, self.function, theirs, self.options, keras).to_json()
         environment = keras.environment() | ({VARIABLE: self.task.to_tf_config()} if self.task else {})
+        with self._watched() as watching:
+            return self._taken_note_of(self._executed(request, theirs, environment | watching, over))
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[dict[str, str]]:
+        """Has the display show how far the training is: not that of a task which the chief's stands for."""
+        is_shown = self.options.engine != RAY or display.current().is_live
+        if (self.task and not self.task.is_chief) or not is_shown:
+            yield {}
+            return
+        logging.info("TensorBoard logs go to %s.", self.checkpoints.model_run_dir)
+        try:
+            with display.watched_training() as variables:
+                yield variables
+        finally:
+            os.environ.pop(progress.VARIABLE, None)  # of a training in this process
+
+    def _executed(
+        self, request: dict[str, Any], theirs: FnArgs, environment: dict[str, str], over: Callable[[], bool] | None
+    ) -> dict[str, Any]:
         if self.options.engine == RAY and not self.task:
             result = ray.run(
                 _WORKER,
@@ -238,44 +258,27 @@ class _Run:
             self.record.cluster = result["cluster"]
             if "raised" in result:
                 raise result["raised"]
-        else:
-            with self._sampled() as on_start:
-                result = self._run_on_this_machine(request, environment, over, on_start)
-        if result:
-            self.record.dialect = {"name": result["dialect"], "reason": result["evidence"]}
-            self.record.metrics = result["metrics"]
-            self.record.profile = result["profile"]
-            self.record.tuning = result["tuning"]
-            self.record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
-        return result
-
-    def _run_on_this_machine(
-        self,
-        request: dict[str, Any],
-        environment: dict[str, str],
-        over: Callable[[], bool] | None,
-        on_start: Callable[[int], object] | None,
-    ) -> dict[str, Any]:
-        if not self.options.isolate:
-            if on_start is not None:
-                on_start(os.getpid())
+            return result
+        with self._sampled() as on_start:
+            if self.options.isolate:
+                return child_process.run(
+                    _WORKER,
+                    request,
+                    environment=environment,
+                    timeout=self.options.timeout,
+                    until=over,
+                    what=str(self.task) if self.task else "",
+                    forked=True,
+                    on_start=on_start,
+                )
+            on_start(os.getpid())
             return in_process.run(_WORKER, request, environment=environment)
-        return child_process.run(
-            _WORKER,
-            request,
-            environment=environment,
-            timeout=self.options.timeout,
-            until=over,
-            what=str(self.task) if self.task else "",
-            forked=True,
-            on_start=on_start,
-        )
 
     @contextlib.contextmanager
-    def _sampled(self) -> Iterator[Callable[[int], None] | None]:
-        """Has the resources of the process sampled whose number is told; of a cluster's tasks, the chief's."""
+    def _sampled(self) -> Iterator[Callable[[int], object]]:
+        """Has the resources sampled of the process whose number is told; of a cluster's tasks, the chief's."""
         if self.task is not None and not self.task.is_chief:
-            yield None
+            yield lambda pid: None
             return
         usage = Usage()
         try:
@@ -283,6 +286,15 @@ class _Run:
                 yield watch
         finally:
             self.record.resources = usage.to_json()
+
+    def _taken_note_of(self, result: dict[str, Any]) -> dict[str, Any]:
+        if result:
+            self.record.dialect = {"name": result["dialect"], "reason": result["evidence"]}
+            self.record.metrics = result["metrics"]
+            self.record.profile = result["profile"]
+            self.record.tuning = result["tuning"]
+            self.record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
+        return result
 
     def _check(self, theirs: FnArgs, final: str, op_packages: Sequence[str]) -> None:
         report = check_saved_model(

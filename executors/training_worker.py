@@ -15,6 +15,7 @@ from absl import logging
 
 from . import dialects, loop_tuning, profiling, raised_errors
 from .errors import TrainerError, TrainingProcessError
+from .fit_progress import told_by_fits
 from .fn_args import FnArgs
 from .inputs.data_accessor import CacheOptions, DataAccessor
 from .keras_version import KerasChoice
@@ -103,6 +104,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
             in_run_fn = clock()
             with (
                 profiling.profiled(request.fn_args.model_run_dir, request.options.profile) as profile,
+                told_by_fits(request.source.files),
                 loop_tuning.tuned(request.options.tune_loop) as tuning,
             ):
                 returned = run_fn(request.fn_args)

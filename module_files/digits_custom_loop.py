@@ -8,7 +8,8 @@ The trainer asks nothing of the loop: `run_fn` may train in any way that ends wi
   draws as two curves of one chart;
 * a checkpoint of *everything* that changes (weights, momentum, step) in `fn_args.checkpoint_dir`, which is
   written while the next steps run. A run that was stopped goes on from the last one that is whole, with the
-  batch that comes next; one whose machine is taken back saves before it ends.
+  batch that comes next; one whose machine is taken back saves before it ends;
+* one call that tells whoever watches how far it is.
 
 An example has a feature `image` (64 floats from 0 to 16, the 8 x 8 pixels row by row) and an int64
 `label`. `custom_config` may set `learning_rate` and, for runs without `train_steps`, `epochs`.
@@ -26,7 +27,7 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
 
-from generic_trainer import AsyncCheckpoints
+from generic_trainer import AsyncCheckpoints, report_progress
 
 if TYPE_CHECKING:
     from generic_trainer import FnArgs
@@ -142,6 +143,7 @@ def train(
         loss = train_step(features["image"], labels)
         with train_log.as_default(step=state.step):
             tf.summary.scalar("loss", loss)
+        report_progress(state.step.numpy(), examples=len(labels), metrics={"loss": loss})
         if state.step.numpy() % STEPS_PER_CHECKPOINT == 0:
             validate_and_save()
         checkpoints.end_if_asked(state.step.numpy())

@@ -110,14 +110,15 @@ def _train(job: EstimatorJob) -> dict[str, Any]:
     from ..estimator.background_saving import is_alone, save_in_background
     from ..estimator.hooks import watch_loss
     from ..estimator.session_calls import SessionCallsHook
-    from ..estimator.training_hooks import EndIfAskedHook, NoMoreEvaluationHook, ProgressHook
+    from ..estimator.training_hooks import EndIfAskedHook, EvaluationHook, NoMoreEvaluationHook, ProgressHook
 
     logging.info("Training the Estimator in %s.", job.estimator.model_dir)
     train_spec = watch_loss(job.train_spec)
-    trial = loop_tuning.trial_for_session(type(job.estimator).__name__) if is_alone(job.estimator.config) else None
-    watching = (ProgressHook(),) if progress.is_watched() else ()
+    alone = is_alone(job.estimator.config)
+    trial = loop_tuning.trial_for_session(type(job.estimator).__name__) if alone else None
+    watching = (ProgressHook(train_spec.max_steps, alone),) if progress.is_watched() else ()
     train_spec = train_spec._replace(hooks=(*train_spec.hooks, SessionCallsHook(trial), *watching, EndIfAskedHook()))
-    eval_spec = job.eval_spec._replace(hooks=(*job.eval_spec.hooks, NoMoreEvaluationHook()))
+    eval_spec = job.eval_spec._replace(hooks=(*job.eval_spec.hooks, NoMoreEvaluationHook(), EvaluationHook()))
     save_in_background(job.estimator, train_spec.hooks)
     metrics = None
     with heeded() if _saves_by_itself(job.estimator.config) else contextlib.nullcontext():

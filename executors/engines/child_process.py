@@ -24,7 +24,7 @@ from typing import IO, Any, TypeAlias
 from absl import logging
 
 from ..errors import ProcessDiedError, TrainingProcessError
-from ..logs import LOG_FILE, without_native
+from ..logs import LOG_FILE, kept_since, size_kept
 from ..raised_errors import rebuild
 from . import fork_server
 
@@ -82,6 +82,7 @@ def run(
         shown = hidden if quiet else output
         targets = (shown, shown) if shown is not None else (sys.stdout, sys.stderr)
         variables = {**os.environ, **(environment or {})}
+        kept = size_kept()
         try:
             warm = fork_server.start(worker, files, variables, timeout) if forked else None
             process: Process = warm or _new_python(worker, files, variables)
@@ -98,7 +99,7 @@ def run(
             with open(files[1], encoding="utf-8") as file:
                 answer = json.load(file)
         except FileNotFoundError:
-            _write(sys.stderr, hidden.getvalue().encode())
+            _write(sys.stderr, f"{hidden.getvalue()}{kept_since(kept)}".encode())
             raise ProcessDiedError(_ended_without_answer(name, status)) from None
     if status != 0 and "result" in answer:
         logging.warning("The %s process finished, then ended with status %s.", name, status)
@@ -163,8 +164,8 @@ def _end_group(process: Process) -> None:
 def _forwarded(process: Process, targets: tuple[Sink, Sink], prefix: bytes) -> Iterator[None]:
     """Passes the process's standard output and error on to two text files as it comes."""
     threads = [
-        threading.Thread(target=_forward, args=(pipe, target, prefix, is_log), daemon=True)
-        for pipe, target, is_log in zip((process.stdout, process.stderr), targets, (False, True), strict=True)
+        threading.Thread(target=_forward, args=(pipe, target, prefix), daemon=True)
+        for pipe, target in zip((process.stdout, process.stderr), targets, strict=True)
     ]
     for thread in threads:
         thread.start()
@@ -175,7 +176,7 @@ def _forwarded(process: Process, targets: tuple[Sink, Sink], prefix: bytes) -> I
             thread.join(_GRACE_SECONDS)
 
 
-def _forward(pipe: IO[bytes] | None, target: Sink, prefix: bytes, is_log: bool) -> None:
+def _forward(pipe: IO[bytes] | None, target: Sink, prefix: bytes) -> None:
     assert pipe is not None
     with pipe:
         rest = b""
@@ -184,8 +185,7 @@ def _forward(pipe: IO[bytes] | None, target: Sink, prefix: bytes, is_log: bool) 
             text, end = rest + chunk, max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
             cut = len(rest) + end if end else 0
             rest = text[cut:]
-            whole = without_native(text[:cut]) if is_log else text[:cut]
-            _write(target, _prefixed(whole, prefix))
+            _write(target, _prefixed(text[:cut], prefix))
         _write(target, _prefixed(rest, prefix))
 
 

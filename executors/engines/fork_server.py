@@ -27,6 +27,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import IO
 
+from .. import progress
+from ..logs import LOG_FILE
+
 _SWITCH = "GENERIC_TRAINER_FORK_SERVER"
 _MAIN = f"{__package__}.fork_server_main"
 _MODULES = (
@@ -35,7 +38,9 @@ _MODULES = (
     "generic_trainer.executors.saved_model_probe",
 )
 # Read when a worker begins to use TensorFlow, or not by it at all; pytest's changes with every test.
-_READ_LATE = frozenset({"CUDA_VISIBLE_DEVICES", "PYTEST_CURRENT_TEST", "TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL"})
+_READ_LATE = frozenset(
+    {"CUDA_VISIBLE_DEVICES", "PYTEST_CURRENT_TEST", "TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", progress.VARIABLE, LOG_FILE}
+)
 _AT_ONCE = 2  # one for each Keras
 
 

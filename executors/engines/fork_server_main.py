@@ -21,7 +21,7 @@ import sys
 import time
 from typing import Any
 
-from ..logs import show_logs_as_parent_does
+from ..logs import LOG_FILE, keep_logs_as_parent_does, show_logs_as_parent_does
 from .child_main import die_with_parent, work
 from .deferred_imports import deferred
 
@@ -32,6 +32,7 @@ _FILES = 3
 
 def main(control: socket.socket) -> int:
     """Imports, then serves; returns the exit code, in the server and in each worker."""
+    os.environ.pop(LOG_FILE, None)  # each worker's own
     show_logs_as_parent_does()
     asked = json.loads(control.recv(_MESSAGE_BYTES))
     sys.path[:] = asked["sys_path"]
@@ -147,6 +148,7 @@ def _become(order: dict[str, Any], server: int) -> None:
     for name in os.environ.keys() - order["environment"].keys():
         del os.environ[name]
     os.environ.update(order["environment"])
+    keep_logs_as_parent_does()
     if "numpy" in sys.modules:  # Python seeds its own generator anew
         sys.modules["numpy"].random.seed()
 

@@ -108,16 +108,27 @@ class Pace:
         """Notes that a worker of a try has done its part."""
         self._tries[name].ended.add(rank)
 
-    def lines(self, last: bool = False) -> str:
+    def lines(self, last: bool = False, with_progress: bool = True) -> str:
         """Returns what there is to be shown now: how far all are, about every ten seconds, and a new straggler.
 
         Args:
           last: Whether that is the last time, so that the last step is to be told.
+          with_progress: False where that is shown in another way.
         """
         if not self._tries:
             return ""
         number, one = len(self._tries) - 1, list(self._tries.values())[-1]
-        return self._warning(one) + self._progress_line(one, number, last)
+        return self._warning(one) + (self._progress_line(one, number, last) if with_progress else "")
+
+    def whole(self) -> dict[str, Any]:
+        """Returns how far all are: `step`, `examples` of this try, and `details` as the chief tells them; {} before."""
+        one = list(self._tries.values())[-1] if self._tries else None
+        if one is None or not one.moments:
+            return {}
+        details = dict(one.reported[0][1].details) if 0 in one.reported else {}
+        examples = sum(progress.examples for _, progress in one.reported.values())
+        details |= {"workers": one.workers, "restarts": len(self._tries) - 1}
+        return {"step": one.last, "examples": examples, "details": details}
 
     def _progress_line(self, one: _Try, restarts: int, last: bool) -> str:
         now = self._clock()

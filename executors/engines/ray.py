@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from absl import logging
 
-from .. import file_io
+from .. import file_io, progress
 from ..errors import InputError, ProcessDiedError, TrainingProcessError
 from ..module_parcel import pack
 from ..module_source import ModuleSource
@@ -189,7 +189,10 @@ def _lines_shown(board: Any) -> Iterator[None]:
             if asked():
                 board.stop.remote()
             try:
-                sys.stderr.write(ray.get(board.heard.remote(last)))
+                sys.stderr.write(ray.get(board.heard.remote(last, not progress.is_watched())))
+                if progress.is_watched() and (told := ray.get(board.whole.remote())):
+                    progress.report_progress(told["step"], told["examples"] - progress.reported_examples())
+                    progress.report_details(**told["details"])
             except ray.exceptions.RayActorError as error:
                 lost.append(error)
                 _thread.interrupt_main()

@@ -104,10 +104,14 @@ class Board:
         """Takes how far a worker of a try is: a `Progress`, by its attributes."""
         self._pace.note(name, rank, what, progress.Progress(**reported))
 
-    def heard(self, last: bool = False) -> str:
+    def heard(self, last: bool = False, with_progress: bool = True) -> str:
         """Returns what was said since it was called before, and from time to time how far all are; see `Pace.lines`."""
         said, self._said = self._said, []
-        return "".join(said) + self._pace.lines(last)
+        return "".join(said) + self._pace.lines(last, with_progress)
+
+    def whole(self) -> dict[str, Any]:
+        """Returns how far all workers are together; see `Pace.whole`."""
+        return self._pace.whole()
 
     def summary(self, seconds: float | None = None) -> dict[str, Any]:
         """Returns what there is to tell at the end.
@@ -161,7 +165,7 @@ def work(order: dict[str, Any]) -> None:
         told = progress.watched(scratch)
 
         def tell() -> None:
-            if (reported := progress.read(told)) is not None:
+            if (reported := progress.read(told)) is not None and reported.seconds >= 0:
                 board.advance.remote(task.cluster_id, rank, str(task), dataclasses.asdict(reported))
 
         def is_over() -> bool:

@@ -23,6 +23,7 @@ from tensorflow.python.client.session import SessionInterface
 
 from .. import checkpoint_writer
 from ..checkpoint_writer import BackgroundWriter, Value
+from ..progress import report_checkpoint
 
 _SAVE = "SaveV2"
 _EVALUATES = "_NewCheckpointListenerForEvaluate"  # of train_and_evaluate, on one machine
@@ -94,7 +95,9 @@ class BackgroundSaverHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
         with checkpoint_writer.pause():
             self._writer.wait()
             if self._is_ending or not self._begin(session, int(step)):
-                return super()._save(session, step)
+                wants_stop = super()._save(session, step)
+                report_checkpoint(step)
+                return wants_stop
             return self._tell(session, step)
 
     def _begin(self, session: Any, step: int) -> bool:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 from tensorflow.python.training import training_util
 
 from ..preemption import Preempted, asked
-from ..progress import report_progress
+from ..progress import report_details, report_progress
 
 
 class EndIfAskedHook(tf.train.SessionRunHook):  # type: ignore[misc]
@@ -47,23 +48,49 @@ class NoMoreEvaluationHook(tf.train.SessionRunHook):  # type: ignore[misc]
 
 
 class ProgressHook(tf.train.SessionRunHook):  # type: ignore[misc]
-    """Reports each step; with parameter servers the global one, and that one of those since was this worker's."""
+    """Reports each step; with parameter servers the global one, and that one of those since was this worker's.
+
+    Args:
+      total: The step that is to be the last, or None.
+      is_alone: Whether nobody else changes the global step, so that it can be counted instead of read.
+    """
+
+    def __init__(self, total: int | None = None, is_alone: bool = False) -> None:
+        self._total, self._is_alone = total, is_alone
+        self._step = 0
 
     def begin(self) -> None:
-        """Finds the global step as it is before a step changes it."""
+        """Finds the global step as it is before a step changes it, and the loss, which NanLossHook asks for as well."""
         self._step_before = training_util._get_or_create_global_step_read()
+        self._loss = tf.get_collection(tf.GraphKeys.LOSSES)[-1]
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Reports where training begins."""
         del coord
-        report_progress(int(session.run(self._step_before)), steps=0)
+        self._step = int(session.run(self._step_before))
+        report_progress(self._step, steps=0, total=self._total)
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the step."""
+        """Asks for the loss, and for the step where others change it, too."""
         del run_context
-        return tf.train.SessionRunArgs(self._step_before)
+        return tf.train.SessionRunArgs(self._loss if self._is_alone else [self._loss, self._step_before])
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Reports it."""
+        """Reports them."""
         del run_context
-        report_progress(int(run_values.results) + 1, steps=1)
+        loss, before = (run_values.results, self._step) if self._is_alone else run_values.results
+        self._step = int(before) + 1
+        report_progress(self._step, steps=1, metrics={"loss": loss} if np.ndim(loss) == 0 else None)
+
+
+class EvaluationHook(tf.train.SessionRunHook):  # type: ignore[misc]
+    """Says that the Estimator is evaluated, for as long as it is."""
+
+    def begin(self) -> None:
+        """Says so."""
+        report_details(doing="evaluating")
+
+    def end(self, session: Any) -> None:
+        """Says that it is over."""
+        del session
+        report_details(doing=None)

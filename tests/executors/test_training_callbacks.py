@@ -124,7 +124,7 @@ def test_a_killed_training_goes_on_in_the_middle_of_its_epoch(tmp_path: pathlib.
     assert reported(tmp_path) == (0, 100 + 35)
     found = json.loads(run(tmp_path, keras, kill_at=0).splitlines()[-1])
     assert reported(tmp_path) == (100 + 32, 100 + 75)
-    assert found["callbacks"] == ["BackUp", "TensorBoard", "Progress"]
+    assert found["callbacks"] == ["BackUp", "TensorBoard"]
     assert found["seen"] == [[4.0], [3.0]]  # every number, once in every pass
     assert found["history"] == [5, 3]
     assert found["bias"] == 7.0

@@ -1,0 +1,150 @@
+"""The line at the bottom of a terminal that says what a run is doing; see `terminal.py`."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Iterator
+
+from absl import logging as absl_logging
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from ..executors import display, logs
+from ..executors.display import Display, Speed, duration, parts
+from ..executors.progress import Progress
+
+_PHASES = {
+    "inputs": "Looking at the inputs",
+    "training": "Training",
+    "evaluator": "Evaluating",
+    "check": "Checking the model",
+    "publish": "Publishing",
+}
+_BAR = 24  # characters
+_PER_SECOND = 4
+
+
+@contextlib.contextmanager
+def shown_live() -> Iterator[None]:
+    """Shows the runs of a block on the terminal that standard error is."""
+    console = Console(stderr=True, highlight=False)
+    shown = LiveDisplay(console)
+    with Live(
+        get_renderable=shown.line,
+        console=console,
+        refresh_per_second=_PER_SECOND,
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),
+    ):
+        with display.showing(shown), shown.steps_of_pipelines():
+            yield
+
+
+class LiveDisplay(Display):
+    """A line that is drawn anew some times a second.
+
+    Args:
+      console: Where it is drawn.
+    """
+
+    is_live = True
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+        self._spinner = Spinner("dots")
+        self._doing: list[tuple[str, float]] = []
+        self._told: Progress | None = None
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Names what is done at the moment, within what is done already."""
+        self._doing.append((_PHASES.get(name, name), time.monotonic()))
+        try:
+            yield
+        finally:
+            self._doing.pop()
+
+    def begin(self) -> None:
+        """Begins to count anew."""
+        super().begin()
+        self._told = None
+
+    def show(self, told: Progress) -> None:
+        """Notes what the next line shows."""
+        self._speed.note(told)
+        # What is said in words may just be written anew.
+        self._told = told if told.details or self._told is None else _with_details(told, self._told)
+
+    def end(self) -> None:
+        """Logs the last line, which is to stay."""
+        if self._told is not None and self._told.seconds > 0:
+            absl_logging.info("%s", display.line(self._told, _over_all(self._told)))
+        self._told = None
+
+    def line(self) -> RenderableType:
+        """Returns the line."""
+        if not self._doing:
+            return Text("")
+        name, since = self._doing[-1]
+        table = Table.grid(padding=(0, 1))
+        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True)
+        cells: list[RenderableType] = [self._spinner, Text(name, style="bold")]
+        told = self._told
+        if told is not None and told.details.get("total"):
+            table.add_column(no_wrap=True)
+            cells.append(ProgressBar(told.details["total"], min(told.step, told.details["total"]), width=_BAR))
+        table.add_column(no_wrap=True, overflow="ellipsis")
+        said = parts(told, self._speed) if told is not None else ["starting"] if name == _PHASES["training"] else []
+        cells.append(Text(" · ".join([*said, duration(time.monotonic() - since)])))
+        table.add_row(*cells)
+        return table
+
+    @contextlib.contextmanager
+    def steps_of_pipelines(self) -> Iterator[None]:
+        """Makes a phase of each step that TFX's runner logs."""
+        handler = _Steps(self)
+        logging.getLogger().addHandler(handler)
+        try:
+            yield
+        finally:
+            logging.getLogger().removeHandler(handler)
+
+    def step(self, name: str, begins: bool) -> None:
+        """Is told that a step of a pipeline begins or has ended; one that has ended stays as a line."""
+        if begins:
+            self._doing.append((name, time.monotonic()))
+        elif self._doing:
+            _, since = self._doing.pop()
+            self._console.print(Text.assemble(("✓ ", "green"), f"{name} ", (duration(time.monotonic() - since), "dim")))
+
+
+class _Steps(logging.Handler):
+    def __init__(self, shown: LiveDisplay) -> None:
+        super().__init__()
+        self._shown = shown
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if found := logs.step_in(record):
+            self._shown.step(*found)
+
+
+def _with_details(told: Progress, before: Progress) -> Progress:
+    told.details.update(before.details)
+    return told
+
+
+def _over_all(told: Progress) -> Speed:
+    """Returns the speed from the first step to the last."""
+    speed = Speed()
+    for seconds, steps, examples in ((0.0, 0.0, 0.0), (told.seconds, told.steps, told.examples)):
+        speed.note_moment(seconds, steps, examples)
+    return speed

@@ -1,0 +1,193 @@
+"""What a person sees of a run while it runs: its phases, and how far the training is.
+
+    with watched_training() as environment:        # variables for the process that trains
+        child_process.run(…, environment=environment)
+
+By default a line is logged now and then, more seldom the longer the training takes. A command that has a terminal puts
+a `Display` of its own in its place:
+
+    with showing(LiveDisplay()):
+        train(…)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from absl import logging
+
+from . import progress
+from .progress import Progress
+
+_LOOK_SECONDS = 0.25
+_FIRST_SECONDS = 10.0  # until the first line
+_SHARE = 0.1  # of the time so far, until the next one
+_LONGEST_SECONDS = 300.0
+
+
+class Display:
+    """Logs a line on the training now and then.
+
+    Attributes:
+      is_live: Whether it is shown at every moment how far the training is, so that no line has to tell it.
+    """
+
+    is_live = False
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun = self._said = clock()
+        self._speed = Speed()
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Is told what a run does, by the names of `RunRecord.phases`."""
+        del name
+        yield
+
+    def begin(self) -> None:
+        """Is told that a training begins."""
+        self._begun = self._said = self._clock()
+        self._speed = Speed()
+
+    def show(self, told: Progress) -> None:
+        """Is told how far the training is, some times a second."""
+        self._speed.note(told)
+        now = self._clock()
+        wait = max(_FIRST_SECONDS, min(_LONGEST_SECONDS, _SHARE * (now - self._begun)))
+        if now - self._said >= wait and told.seconds >= 0:
+            logging.info("%s", line(told, self._speed))
+            self._said = now
+
+    def end(self) -> None:
+        """Is told that the training is over."""
+
+
+class Speed:
+    """How fast a training is, over the last seconds."""
+
+    _SECONDS = 10.0
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[float, float, float]] = []  # seconds, steps, examples
+
+    def note(self, told: Progress) -> None:
+        """Takes note of how far it is."""
+        if told.seconds >= 0:
+            self.note_moment(told.seconds, told.steps, told.examples)
+
+    def note_moment(self, seconds: float, steps: float, examples: float) -> None:
+        """Takes note of the steps and the examples that were done in so many seconds since it began."""
+        if self._seen and seconds < self._seen[-1][0]:  # it began anew, after a failure
+            self._seen.clear()
+        if not self._seen or seconds > self._seen[-1][0]:
+            self._seen.append((seconds, steps, examples))
+        while len(self._seen) > 2 and seconds - self._seen[1][0] >= self._SECONDS:
+            del self._seen[0]
+
+    def _rate(self, place: int) -> float:
+        if len(self._seen) < 2:
+            return 0.0
+        first, last = self._seen[0], self._seen[-1]
+        return (last[place] - first[place]) / (last[0] - first[0])
+
+    @property
+    def steps(self) -> float:
+        """Steps a second; 0 when that is not known yet."""
+        return self._rate(1)
+
+    @property
+    def examples(self) -> float:
+        """Examples a second; 0 when that is not known."""
+        return self._rate(2)
+
+
+_display = Display()
+
+
+def current() -> Display:
+    """Returns what is told of this process's runs."""
+    return _display
+
+
+@contextlib.contextmanager
+def showing(display: Display) -> Iterator[None]:
+    """Puts a display in the place of the one that there is, while a block runs."""
+    global _display
+    before, _display = _display, display
+    try:
+        yield
+    finally:
+        _display = before
+
+
+@contextlib.contextmanager
+def watched_training() -> Iterator[dict[str, str]]:
+    """Watches a training that is done in a block.
+
+    Yields:
+      The variables by which it knows that it is watched.
+    """
+    display = current()
+    over = threading.Event()
+    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as folder:
+        path = progress.watched(folder)
+
+        def look() -> None:
+            while not over.wait(_LOOK_SECONDS):
+                if (told := progress.read(path)) is not None:
+                    display.show(told)
+
+        thread = threading.Thread(target=look, name="progress", daemon=True)
+        display.begin()
+        thread.start()
+        try:
+            yield {progress.VARIABLE: path}
+        finally:
+            over.set()
+            thread.join()
+            if (told := progress.read(path)) is not None:
+                display.show(told)
+            display.end()
+
+
+def line(told: Progress, speed: Speed) -> str:
+    """Returns how far a training is, in a line.
+
+    Step 1,240 of 5,000, 41 steps/s, 5,120 examples/s, loss 0.3121, auc 0.94, 1 min 32 s left, checkpoint 12 s ago
+    """
+    return ", ".join(parts(told, speed))
+
+
+def parts(told: Progress, speed: Speed) -> list[str]:
+    """Returns the parts of `line`; those that are not known are left out."""
+    details = told.details
+    total, epoch, epochs = (details.get(name) for name in ("total", "epoch", "epochs"))
+    workers, restarts = details.get("workers"), details.get("restarts")
+    found = [f"Step {told.step:,.0f}{f' of {total:,}' if total else ''}"] if told.seconds >= 0 else []
+    found += [f"epoch {epoch} of {epochs}"] if epoch and epochs and epochs > 1 else []
+    found += [str(details["doing"])] if details.get("doing") else []
+    found += [f"{speed.steps:.3g} steps/s"] if speed.steps else []
+    found += [f"{speed.examples:,.0f} examples/s"] if speed.examples else []
+    found += [f"{name} {value:.4g}" for name, value in details.get("metrics", {}).items()]
+    if total and speed.steps and told.step < total:
+        found.append(f"{duration((total - told.step) / speed.steps)} left")
+    if saved := details.get("saved_at"):
+        found.append(f"checkpoint {duration(time.monotonic() - saved)} ago")
+    found += [f"{workers} worker{'s' * (workers != 1)}"] if workers else []
+    found += [f"{restarts} restart{'s' * (restarts != 1)}"] if restarts else []
+    return found
+
+
+def duration(seconds: float) -> str:
+    """Returns a duration with its two largest units: "12 s", "1 min 32 s", "3 h 05 min"."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"

@@ -1,0 +1,67 @@
+"""Has every `Model.fit` of a block done by a function that is given the original one: how a module's training is seen.
+
+    def fit(original, model, *args, **options):
+        return original(model, *args, **options)
+
+    with fits_by(fit):
+        run_fn(fn_args)
+
+It works for the Model class of `tf.keras` and for those of other Keras packages that are imported; of two that are
+entered one in the other, the inner one is called first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .keras_version import KERAS_PACKAGES
+
+
+@contextlib.contextmanager
+def fits_by(fit: Callable[..., Any], method: str = "fit") -> Iterator[None]:
+    """Puts a function in the place of `Model.fit`, or of another method, while a block runs."""
+    with contextlib.ExitStack() as stack:
+        for model_class in _model_classes():
+            stack.enter_context(_replaced(model_class, method, fit))
+        yield
+
+
+def listed(callbacks: Any) -> list[Any]:
+    """Returns the argument `callbacks` of `fit` as a list."""
+    if callbacks is None:
+        return []
+    return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+
+
+def _model_classes() -> list[Any]:
+    import tensorflow as tf
+
+    classes = [tf.keras.Model]
+    for package in KERAS_PACKAGES:
+        model_class = getattr(sys.modules.get(package), "Model", None)
+        if model_class is not None and model_class not in classes:
+            classes.append(model_class)
+    return classes
+
+
+@contextlib.contextmanager
+def _replaced(model_class: Any, method: str, function: Callable[..., Any]) -> Iterator[None]:
+    original = getattr(model_class, method)
+    own = method in vars(model_class)
+
+    @functools.wraps(original)
+    def replaced(model: Any, *args: Any, **options: Any) -> Any:
+        return function(original, model, *args, **options)
+
+    setattr(model_class, method, replaced)
+    try:
+        yield
+    finally:
+        if own:
+            setattr(model_class, method, original)
+        else:
+            delattr(model_class, method)

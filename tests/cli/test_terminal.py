@@ -1,0 +1,130 @@
+"""What a person sees of a run: a live line in a terminal, plain lines elsewhere, and TensorFlow's logs in a file."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import pty
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+MODULES = pathlib.Path(__file__).parents[2] / "module_files"
+CLEARED = "\x1b[?25h"  # the cursor is shown again
+NATIVE = re.compile(r"^[IWE]\d{4} \d\d:\d\d", re.MULTILINE)  # a line of TensorFlow's C++
+CODES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+def in_terminal(*arguments: object, env: dict[str, str] | None = None) -> tuple[int, str]:
+    """Runs the command where its output and errors go to a terminal of 200 columns; returns code and all it got."""
+    line = [sys.executable, "-m", "generic_trainer.cli.main", *map(str, arguments)]
+    main, side = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200", **(env or {})}
+    with subprocess.Popen(line, stdin=side, stdout=side, stderr=side, env=environment, close_fds=True) as running:
+        os.close(side)
+        got = b""
+        try:
+            while chunk := os.read(main, 65536):
+                got += chunk
+        except OSError:  # the other end was closed
+            pass
+    os.close(main)
+    return running.returncode, got.decode()
+
+
+LOOP = """
+    import time
+    import tensorflow as tf
+    from generic_trainer import report_progress
+
+    def run_fn(fn_args):
+        report_progress(0, total=40)
+        for step in range(1, 41):
+            time.sleep(0.05)
+            report_progress(step, examples=8, metrics={"loss": 1 / step})
+        print("printed by the module")
+        tf.print("printed by TensorFlow")
+        module = tf.Module()
+        module.weight = tf.Variable(1.0)
+        serve = tf.function(lambda x: {"y": module.weight * x}, input_signature=[tf.TensorSpec([None], name="x")])
+        tf.saved_model.save(module, fn_args.serving_model_dir, signatures=serve)
+"""
+
+
+def test_a_terminal_shows_a_live_line_which_leaves_the_other_lines_whole(
+    module: Any, iris: Any, tmp_path: pathlib.Path
+) -> None:
+    code, got = in_terminal("train", module(LOOP), "--train-files", iris.train, "--output", tmp_path / "out")
+    plain = CODES.sub("", got)
+    assert code == 0, plain
+    assert re.search(r"Training .*Step \d+ of 40 · .*steps/s · .*examples/s · loss .* left", plain)
+    assert "Checking the model" in plain
+    assert CLEARED in got
+    lines = [line.rstrip("\r") for line in plain.split("\n")]
+    assert any(line.endswith("printed by the module") for line in lines)
+    assert re.search(r"Step 40 of 40, .* steps/s, .* examples/s, loss 0\.0", plain)
+    assert any(line.endswith(f"Model:        {tmp_path}/out/model/Format-Serving") for line in lines)
+
+
+def test_a_dumb_terminal_gets_plain_lines(tiny_module: str, iris: Any, tmp_path: pathlib.Path) -> None:
+    arguments = ("train", tiny_module, "--train-files", iris.train, "--output", tmp_path / "out")
+    code, got = in_terminal(*arguments, env={"TERM": "dumb"})
+    assert code == 0
+    assert "\x1b" not in got
+
+
+def test_logs_of_packages_are_in_a_file_and_the_modules_own_lines_are_shown(
+    command: Any, iris: Any, tmp_path: pathlib.Path
+) -> None:
+    arguments = ("train", MODULES / "iris_keras.py", "--train-files", iris.train, "--eval-files", iris.eval)
+    arguments += ("--train-steps", 5, "--output", tmp_path / "out")
+    done = command(*arguments)
+    shown = done.stdout + done.stderr
+    assert f"TensorBoard logs go to {tmp_path}/out/model_run" in shown
+    kept = (tmp_path / "out" / "model_run" / "generic-trainer.log").read_text()
+    assert "Assets written to" in kept
+    assert "Keras 3:" in kept
+    assert NATIVE.search(kept)
+    for line in ("Assets written to", "site-packages"):
+        assert line not in shown
+    assert not NATIVE.search(shown)
+    everything = command("-v", *arguments[:-1], tmp_path / "out2")
+    assert "Assets written to" in everything.stderr
+    assert not (tmp_path / "out2" / "model_run" / "generic-trainer.log").exists()
+
+
+def test_the_last_words_of_a_process_that_died_are_shown(
+    command: Any, module: Any, iris: Any, tmp_path: pathlib.Path
+) -> None:
+    crash = """
+        import ctypes, os
+
+        def run_fn(fn_args):
+            os.write(2, b"written past Python\\n")
+            ctypes.string_at(0)
+    """
+    done = command("train", module(crash), "--train-files", iris.train, "--output", tmp_path / "out")
+    assert done.returncode == 1
+    assert "written past Python" in done.stderr
+    assert re.search(r'trainer_module\.py", line 6 in run_fn', done.stderr)
+    assert "ended by SIGSEGV" in done.stderr
+
+
+def test_a_run_that_is_refused_leaves_no_log(command: Any, tiny_module: str, tmp_path: pathlib.Path) -> None:
+    done = command("train", tiny_module, "--train-files", tmp_path / "none*", "--output", tmp_path / "out")
+    assert done.returncode == 2
+    assert not list(tmp_path.rglob("generic-trainer.log"))
+
+
+@pytest.mark.parametrize("verbose", [(), ("-v",)])
+def test_an_output_elsewhere_has_its_log_here(
+    command: Any, tiny_module: str, iris: Any, tmp_path: pathlib.Path, verbose: tuple[str, ...]
+) -> None:
+    arguments = ("train", tiny_module, "--train-files", iris.train, "--output", f"file://{tmp_path}/out")
+    done = command(*verbose, *arguments, env={**os.environ, "TMPDIR": str(tmp_path)})
+    found = re.search(r"^Logs: +(\S+)$", done.stderr, re.MULTILINE)
+    assert bool(found) != bool(verbose)
+    assert not found or "Keras 3:" in pathlib.Path(found[1]).read_text()
