@@ -20,7 +20,7 @@ from ..pipelines.history import Run, find_run, find_runs
 from .history_flags import place_flags, where
 
 _MOST = 20  # runs, when none is named
-_ADDRESS = re.compile(r"https?://\S+")
+_ADDRESS = re.compile(r"TensorBoard \S+ at (\S+)")
 _SECONDS_TO_END = 5
 
 
@@ -88,7 +88,7 @@ def _serve(command: list[str]) -> None:
             for line in running.stdout:
                 said.append(line)
                 if found := _ADDRESS.search(line):
-                    click.echo(f"TensorBoard: {found[0]} (Ctrl-C ends it)")
+                    click.echo(f"TensorBoard: {found[1]} (Ctrl-C ends it)")
                     sys.stdout.flush()
             code = running.wait()
         except KeyboardInterrupt:

@@ -201,10 +201,13 @@ class _Graph:
     def _makers_of(self, artifacts: Iterable[int]) -> list[int]:
         """Adds the executions that wrote artifacts, not those that took them from the cache or imported them."""
         events = [one for one in many(self._store.get_events_by_artifact_ids, artifacts) if one.type in OUTPUTS]
-        states = self._states(event.execution_id for event in events)
+        ids = [event.execution_id for event in events]
+        cached = {
+            one.id for one in many(self._store.get_executions_by_id, ids) if one.last_known_state == _Execution.CACHED
+        }
         makers = []
         for event in events:
-            if event.execution_id not in self._executions and states[event.execution_id] != _Execution.CACHED:
+            if event.execution_id not in self._executions | cached:
                 makers.append(event.execution_id)
                 self._add(event)
         self._executions |= set(makers)
@@ -220,9 +223,8 @@ class _Graph:
 
     def _written_by(self, executions: Iterable[int]) -> list[Any]:
         """Adds the outputs of executions, and what they compared with; returns the outputs that are new."""
-        states = self._states(executions)
-        fresh = [execution for execution, state in states.items() if execution not in self._executions]
-        self._executions |= set(fresh)
+        fresh = set(executions) - self._executions
+        self._executions |= fresh
         outputs = set()
         for event in many(self._store.get_events_by_execution_ids, fresh):
             if event.type in OUTPUTS:
@@ -231,9 +233,6 @@ class _Graph:
             elif set(roles_of(event)) & _OF_ANOTHER:
                 self._add(event)
         return many(self._store.get_artifacts_by_id, outputs)
-
-    def _states(self, executions: Iterable[int]) -> dict[int, int]:
-        return {one.id: one.last_known_state for one in many(self._store.get_executions_by_id, executions)}
 
     def _add(self, event: Any) -> None:
         artifact, execution = _id(ARTIFACT, event.artifact_id), _id(EXECUTION, event.execution_id)

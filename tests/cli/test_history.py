@@ -1,0 +1,247 @@
+"""The commands that look back, on runs that were trained here: what they print, and as JSON."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from generic_trainer import FnArgs, InputError, TrainingOptions, train
+from generic_trainer.cli.tables import Column, duration, print_json, print_table
+from generic_trainer.cli.train import keep_finished_run
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+MODULE = """
+    import tensorflow as tf
+    from scaling import FACTOR
+
+    class Tiny(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+        def serve(self, examples):
+            parsed = tf.io.parse_example(examples, {"sepal_length": tf.io.FixedLenFeature([1], tf.float32)})
+            return {"y": FACTOR * parsed["sepal_length"]}
+
+    def run_fn(fn_args):
+        if fn_args.base_model:
+            raise ValueError("this one fails")
+        model = Tiny()
+        tf.saved_model.save(model, fn_args.serving_model_dir, signatures={"serving_default": model.serve})
+        with tf.summary.create_file_writer(fn_args.model_run_dir + "/train").as_default():
+            tf.summary.scalar("loss", 0.5, step=1)
+        auc = 0.75 + 0.05 * FACTOR
+        return {"val_auc": auc, "val_loss": 1 - auc}
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(iris: Any, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder with three runs: two in `first`, the second of another code and seed; one in `second` that failed."""
+    folder = tmp_path_factory.mktemp("lab")
+    (folder / "trainer.py").write_text(textwrap.dedent(MODULE))
+
+    def run(output: str, seed: int, factor: int, **more: Any) -> None:
+        (folder / "scaling.py").write_text(f"FACTOR = {factor}\n")
+        out = folder / output
+        fn_args = FnArgs(
+            train_files=[iris.train],
+            eval_files=[iris.eval],
+            serving_model_dir=str(out / "model" / "Format-Serving"),
+            model_run_dir=str(out / "model_run"),
+            custom_config={"learning_rate": 0.1 * factor, "api_key": "hush"},
+            **more,
+        )
+        keep_finished_run(fn_args.model_run_dir)
+        train(str(folder / "trainer.py"), fn_args, TrainingOptions(seed=seed))
+
+    run("first", seed=1, factor=1)
+    run("first", seed=2, factor=2)
+    with pytest.raises(ValueError, match="this one fails"):
+        run("second", seed=2, factor=2, base_model=str(folder / "first" / "model" / "Format-Serving"))
+    return folder
+
+
+def test_the_runs_are_listed_newest_first(command: Command, lab: pathlib.Path) -> None:
+    done = command("runs", cwd=lab)
+    assert done.returncode == 0, done.stderr
+    heads, *lines = done.stdout.splitlines()
+    assert heads.split() == ["run", "started", "(UTC)", "status", "took", "module", "auc", "loss", "folder"]
+    assert [(line.split()[3], line.split()[-1]) for line in lines] == [
+        ("failed", "second/model_run"),
+        ("succeeded", "first/model_run"),
+        ("succeeded", "first/model_run.1"),
+    ]
+    assert [re.findall(r" (0\.\d+) (?!s)", line) for line in lines] == [[], ["0.85", "0.15"], ["0.8", "0.2"]]
+    assert not any(line.endswith(" ") for line in done.stdout.splitlines())
+
+
+def test_json_has_the_documented_keys(command: Command, lab: pathlib.Path) -> None:
+    failed, second, first = json.loads(command("runs", lab, "--json").stdout)
+    documented = re.search(r"each with: (.*?)\.\n", command("runs", "--help").stdout, re.DOTALL)
+    assert documented is not None
+    assert list(failed) == re.findall(r"(\w+)(?: \(UTC\))?[,.]?", documented[1].replace("(UTC)", ""))
+    assert failed["error"] == {"type": "ValueError", "message": failed["error"]["message"]}
+    assert "this one fails" in failed["error"]["message"]
+    assert (failed["status"], failed["model"], failed["metrics"]) == ("failed", None, {})
+    assert second["metrics"]["eval"] == pytest.approx({"auc": 0.85, "loss": 0.15})
+    assert (second["model"], first["model"]) == (f"{lab}/first/model", None)
+    assert second["fingerprint"] == failed["fingerprint"] != first["fingerprint"]
+    assert [run["module"] for run in (failed, second, first)] == [f"{lab}/trainer.py"] * 3
+
+
+def test_runs_are_sorted_and_chosen(command: Command, lab: pathlib.Path) -> None:
+    best = json.loads(command("runs", lab, "--sort", "loss", "--limit", 1, "--json").stdout)
+    assert [run["model_run"] for run in best] == [f"{lab}/first/model_run"]
+    cut = command("runs", lab, "--status", "succeeded", "--limit", 1)
+    assert len(cut.stdout.splitlines()) == 2
+    assert "--limit 0 lists all" in cut.stderr
+    assert (
+        command("runs", lab, "--module", "other").stdout
+        == "No runs found. `generic-trainer runs PLACE` looks elsewhere.\n"
+    )
+    wrong = command("runs", lab, "--sort", "lss")
+    assert (wrong.returncode, "Did you mean 'loss'?" in wrong.stderr) == (2, True)
+    nowhere = command("runs", lab / "nowhere")
+    assert (nowhere.returncode, nowhere.stderr) == (2, f"generic-trainer: {lab}/nowhere: there is no such folder.\n")
+
+
+def test_one_run_is_shown(command: Command, lab: pathlib.Path) -> None:
+    done = command("show", lab / "first" / "model")
+    assert done.returncode == 0, done.stderr
+    for line in ("  seed = 2", "  custom_config.learning_rate = 0.2", "  custom_config.api_key = ***", "loads passed"):
+        assert line.strip() in done.stdout
+    assert re.search(r"^Data: +train .*/train/\* \(1 files, [\d,]+ bytes\)$", done.stdout, re.MULTILINE)
+    assert re.search(r"^loss +0\.15$", done.stdout, re.MULTILINE)
+    assert re.search(r"^training +[\d.]+\n  load ", done.stdout, re.MULTILINE)
+    assert "hush" not in done.stdout
+    failed = command("show", "last", "--in", lab)
+    assert re.search(r"^Error: +ValueError: .*this one fails", failed.stdout, re.MULTILINE)
+    shown = json.loads(command("show", "last", "--in", lab, "--json").stdout)
+    assert shown["record"] == json.loads((lab / "second" / "model_run" / "run.json").read_text())
+
+
+def test_two_runs_are_compared(command: Command, lab: pathlib.Path) -> None:
+    places = (lab / "first" / "model_run.1", lab / "first")
+    found = json.loads(command("diff", *places, "--json").stdout)
+    assert found["arguments"] == {"custom_config.learning_rate": [0.1, 0.2], "options.seed": [1, 2]}
+    assert (found["same_code"], found["files"]) == (False, {"scaling.py": "changed"})
+    assert found["source"].splitlines() == [
+        *("--- first/scaling.py", "+++ second/scaling.py", "@@ -1 +1 @@", "-FACTOR = 1", "+FACTOR = 2")
+    ]
+    assert (found["data"], found["versions"]) == ({}, {})
+    auc, loss = found["metrics"]["eval/auc"], found["metrics"]["eval/loss"]
+    assert (auc["difference"], auc["is_better"]) == (pytest.approx(0.05), True)
+    assert (loss["difference"], loss["is_better"]) == (pytest.approx(-0.05), True)
+    text = command("diff", *reversed(places)).stdout
+    assert re.search(r"^eval/auc +0\.85 +0\.8 +-0\.05 +worse$", text, re.MULTILINE)
+    assert re.search(r"^options\.seed +2 +1$", text, re.MULTILINE)
+    assert "\n+FACTOR = 1\n" in text
+    assert "+FACTOR" not in command("diff", *places, "--no-source").stdout
+    same = json.loads(command("diff", "last", lab / "first", "--in", lab, "--json").stdout)
+    assert (same["same_code"], same["files"], list(same["arguments"])) == (True, {}, ["base_model"])
+    assert same["metrics"]["eval/auc"] == {
+        "before": None,
+        "after": pytest.approx(0.85),
+        "difference": None,
+        "is_better": None,
+    }
+
+
+def test_other_data_are_noticed(command: Command, lab: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    outputs = [lab / "first", tmp_path / "copy"]
+    record = json.loads((lab / "first" / "model_run" / "run.json").read_text())
+    record["data"]["train_files"]["sample"] = "0" * 16
+    (tmp_path / "copy" / "model_run").mkdir(parents=True)
+    (tmp_path / "copy" / "model_run" / "run.json").write_text(json.dumps(record))
+    found = json.loads(command("diff", *outputs, "--json").stdout)
+    assert list(found["data"]) == ["train_files.sample"]
+    assert (found["same_code"], found["source"]) == (True, "")
+
+
+def test_the_run_keeps_its_source(lab: pathlib.Path) -> None:
+    kept = {path.name: path.read_text() for path in (lab / "first" / "model_run.1" / "source").iterdir()}
+    assert kept == {"trainer.py": (lab / "trainer.py").read_text(), "scaling.py": "FACTOR = 1\n"}
+
+
+@pytest.fixture
+def served(lab: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
+    line = [sys.executable, "-m", "generic_trainer.cli.main", "tensorboard", "--port", "0", "--in", str(lab)]
+    with subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as run:
+        yield run
+        run.kill()
+
+
+@pytest.mark.slow
+def test_tensorboard_shows_the_runs_until_ctrl_c(served: subprocess.Popen[str]) -> None:
+    assert served.stdout is not None
+    said = served.stdout.readline()
+    address = re.fullmatch(r"TensorBoard: http://(\S+)/ \(Ctrl-C ends it\)\n", said)
+    assert address is not None, said
+    group = _children_of(served.pid)
+    runs: list[str] = []
+    for _ in range(120):  # it reads the logs after it has begun to serve
+        connection = http.client.HTTPConnection(address[1], timeout=30)
+        connection.request("GET", "/data/runs")
+        if runs := json.load(connection.getresponse()):
+            break
+        time.sleep(0.5)
+    assert {re.sub(r"^\S+ (trainer) \w{8}/", r"\1/", run) for run in runs} == {"trainer/train"}
+    assert len(runs) == 2
+    os.kill(served.pid, signal.SIGINT)
+    assert served.wait(30) == 0
+    assert group
+    assert not [process for process in group if pathlib.Path(f"/proc/{process}").exists()]
+
+
+def _children_of(process: int) -> list[str]:
+    return pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()
+
+
+def test_tensorboard_says_what_keeps_it_from_starting(
+    command: Command, lab: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    nothing = command("tensorboard", "--in", tmp_path)
+    assert (nothing.returncode, "No run with logs was found" in nothing.stderr) == (2, True)
+
+
+def test_a_table_is_whole_in_a_file_and_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(
+        [Column("name"), Column("empty"), Column("n", right=True)], [["x" * 500, "", "1"], ["\x1b[31m", "", "23"]]
+    )
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first == "name" + " " * (500 - 4) + "   n"
+    assert second == "x" * 500 + "   1"
+    assert third == "\ufffd[31m" + " " * (500 - 5) + "  23"
+
+
+def test_json_has_no_numbers_that_json_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"loss": float("nan"), "all": [float("inf"), 1.5], "pair": (1, None)})
+    assert json.loads(capsys.readouterr().out) == {"loss": None, "all": [None, 1.5], "pair": [1, None]}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(None, ""), (0.0123, "0.0123 s"), (8.25, "8.25 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")]
+)
+def test_times_are_said_as_people_say_them(seconds: float | None, shown: str) -> None:
+    assert duration(seconds) == shown
+
+
+def test_a_record_that_is_none_is_refused(command: Command, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "model_run").mkdir()
+    (tmp_path / "model_run" / "run.json").write_text("{")
+    done = command("show", tmp_path)
+    assert (done.returncode, "run.json is not JSON" in done.stderr) == (2, True)
+    assert InputError.exit_code == 2
