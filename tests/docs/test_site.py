@@ -1,0 +1,70 @@
+"""The built site: what of it is made of the code, and that it needs nobody else."""
+
+from __future__ import annotations
+
+import html
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The site, built strictly: a broken link or a page that nothing leads to is an error."""
+    pytest.importorskip("mkdocs")
+    folder = tmp_path_factory.mktemp("site")
+    line = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder
+
+
+def _words(path: pathlib.Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    article = text[text.index("<article") : text.index("</article")]
+    return html.unescape(re.sub(r"<[^>]+>", " ", article))
+
+
+def test_no_page_asks_another_host_for_anything(site: pathlib.Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        asked = re.findall(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?(?:https?:)?//[^ >]+", text)
+        asked += re.findall(r"<link\b[^>]*\bhref=\"?(?:https?:)?//[^ >]+", text)
+        assert asked == [], page
+    styles = "".join(path.read_text(encoding="utf-8") for path in site.rglob("*.css"))
+    assert re.findall(r"url\(.?(?:https?:)?//[^)]*", styles) == []
+
+
+def test_every_command_and_option_is_in_the_reference(site: pathlib.Path) -> None:
+    import click
+
+    from generic_trainer.cli.main import cli
+
+    words = _words(site / "reference" / "commands.html")
+
+    def require(command: click.Command, path: str) -> None:
+        context = click.Context(command)
+        if isinstance(command, click.Group):
+            for name in command.list_commands(context):
+                require(command.get_command(context, name), f"{path} {name}")
+            return
+        assert path in words
+        shown = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+        assert [option.opts[0] for option in shown if option.opts[0] not in words] == []
+
+    require(cli, "generic-trainer")
+
+
+def test_every_public_name_is_in_the_reference(site: pathlib.Path) -> None:
+    import generic_trainer
+
+    text = (site / "reference" / "python.html").read_text(encoding="utf-8")
+    names = set(generic_trainer.__all__) - {"__version__"}
+    assert {name for name in names if f'id="generic_trainer.{name}"' not in text} == set()
