@@ -14,7 +14,7 @@ from .artifacts import Artifact, Artifacts, fn_args_from_artifacts
 from .checkpoint_folders import root_beside
 from .errors import ModuleError
 from .options import TrainingOptions
-from .report.writing import path_in
+from .report.writing import kept_when_failed, path_in
 from .run_record import RunRecord
 from .training_run import train
 
@@ -35,7 +35,8 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
     fn_args = fn_args_from_artifacts(inputs, outputs, properties)
     module, function = _module_of(properties)
     [model], [model_run] = outputs["model"], outputs["model_run"]
-    record = train(module, fn_args, options, function=function, checkpoint_root=root_beside(model_run.uri))
+    with kept_when_failed(model_run.uri):
+        record = train(module, fn_args, options, function=function, checkpoint_root=root_beside(model_run.uri))
     model_run.set_string_custom_property("run_record", record.path)
     model_run.set_string_custom_property("run_id", record.id)
     if report := path_in(model_run.uri):

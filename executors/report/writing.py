@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from .build import PipelineParts
 
 FILE_NAME = "report.html"
+FAILED_FOLDER = ".failed"
+_FAILED_KEPT = 10
 
 
 def write_report(
@@ -45,13 +47,67 @@ def reported(record: RunRecord, folder: str) -> Iterator[None]:
     """
     try:
         yield
-    finally:
-        try:
-            there = run_record.read(folder)
-            if there.get("id") == record.id:  # else another run has begun here
-                write_report(folder, there)
-        except Exception as error:
-            logging.warning("The report was not written: %s: %s", type(error).__name__, error)
+    except Exception:
+        if _write(record, folder) and not _is_numbered(folder):
+            _tell(os.path.join(folder, FILE_NAME))
+        raise
+    except BaseException:
+        _write(record, folder)
+        raise
+    _write(record, folder)
+
+
+def _write(record: RunRecord, folder: str) -> bool:
+    """Writes the report if the folder is still this run's; returns whether it did."""
+    try:
+        there = run_record.read(folder)
+        if there.get("id") != record.id:  # another run has begun here
+            return False
+        write_report(folder, there)
+    except Exception as error:
+        logging.warning("The report was not written: %s: %s", type(error).__name__, error)
+        return False
+    return True
+
+
+def _tell(path: str) -> None:
+    logging.info("The report on what failed: %s", path)
+
+
+@contextlib.contextmanager
+def kept_when_failed(folder: str) -> Iterator[None]:
+    """Keeps the record and the report of a run that fails where they outlive its folder.
+
+    TFX deletes what a step wrote when it fails: the report of `Trainer/model_run/7` is in `Trainer/model_run/.failed/7`
+    then, and those of the last few that failed. Elsewhere than in a folder that TFX has numbered nothing is done.
+    """
+    try:
+        yield
+    except Exception:
+        if _is_numbered(folder):
+            with contextlib.suppress(OSError):  # it must not hide what went wrong before
+                _keep(folder, os.path.join(file_io.parent(folder), FAILED_FOLDER))
+        raise
+
+
+def _is_numbered(folder: str) -> bool:
+    """Returns whether a folder is one of TFX's, which it deletes when the step fails."""
+    return os.path.basename(folder.rstrip("/")).isdigit()
+
+
+def _keep(folder: str, place: str) -> None:
+    kept = os.path.join(place, os.path.basename(folder.rstrip("/")))
+    for name in (run_record.FILE_NAME, FILE_NAME):
+        if file_io.exists(os.path.join(folder, name)):
+            file_io.write_text(os.path.join(kept, name), file_io.read_text(os.path.join(folder, name)))
+    if path := path_in(kept):
+        _tell(path)
+        for older in sorted(file_io.listdir(place), key=_as_number)[:-_FAILED_KEPT]:
+            file_io.rmtree(os.path.join(place, older))
+
+
+def _as_number(name: str) -> int:
+    return int(name) if name.isdigit() else 0
 
 
 def path_in(folder: str | None) -> str | None:
