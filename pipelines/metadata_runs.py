@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ml_metadata.proto import metadata_store_pb2
 
 from ..executors import file_io, run_record
+from ..executors.report.writing import FAILED_FOLDER
 from .metadata_store import open_store, reading
 from .past_runs import CACHED, FAILED, INTERRUPTED, RUNNING, SUCCEEDED, Run
 from .recorded_runs import is_abandoned
@@ -52,7 +53,7 @@ def runs_in_store(
             inside = {execution.id for execution in _executions_of(store, pipeline_run)}
             executions = [execution for execution in executions if execution.id in inside]
         executions.sort(key=lambda execution: (execution.create_time_since_epoch, execution.id), reverse=True)
-        runs = [run for run in (_basic(url, execution) for execution in executions) if wanted(run)]
+        runs = [run for run in (_basic(store, url, execution) for execution in executions) if wanted(run)]
         return _with_results(store, runs[:limit] if limit else runs)
 
 
@@ -69,7 +70,7 @@ def _executions_of(store: Any, pipeline_run: str) -> list[Any]:
     return list(store.get_executions_by_context(context.id)) if context is not None else []
 
 
-def _basic(url: str, execution: Any) -> Run:
+def _basic(store: Any, url: str, execution: Any) -> Run:
     begin, end = execution.create_time_since_epoch, execution.last_update_time_since_epoch
     status = STATUS.get(execution.last_known_state, RUNNING)
     module = next((text for name in ("module_path", "module_file", "run_fn") if (text := text_of(execution, name))), "")
@@ -83,17 +84,29 @@ def _basic(url: str, execution: Any) -> Run:
         metadata=url,
         execution=execution.id,
     )
-    return _as_it_runs(run) if status == RUNNING else run
+    return _as_on_disk(run, _contexts_of(store, execution.id)) if status == RUNNING else run
 
 
-def _as_it_runs(run: Run) -> Run:
-    """Adds what is known of a run of which ML Metadata has no outputs yet: it may have been killed."""
-    folder = os.path.join(file_io.parent(run.metadata), "Trainer", "model_run", str(run.execution))
+def _contexts_of(store: Any, execution: int) -> dict[str, str]:
+    return {context.type: context.name for context in store.get_contexts_by_execution(execution)}
+
+
+def _as_on_disk(run: Run, contexts: Mapping[str, str]) -> Run:
+    """Adds what a run's own record tells where ML Metadata has no outputs: it is on, was killed, or has failed."""
+    node = contexts.get("node", "").removeprefix(f"{contexts.get('pipeline', '')}.")
+    model_runs = os.path.join(file_io.parent(run.metadata), node, "model_run")
+    folder = os.path.join(model_runs, *([FAILED_FOLDER] if run.status == FAILED else []), str(run.execution))
     record = {} if file_io.is_remote(run.metadata) else run_record.read(folder)
     if not record:
         return run
-    status = INTERRUPTED if record.get("status") == RUNNING and is_abandoned(record) else RUNNING
-    return dataclasses.replace(run, id=str(record.get("id", run.id)), model_run=folder, status=status)
+    killed = run.status == RUNNING and record.get("status") == RUNNING and is_abandoned(record)
+    return dataclasses.replace(
+        run,
+        id=str(record.get("id", run.id)),
+        status=INTERRUPTED if killed else run.status,
+        model_run=folder,
+        error=record.get("error"),
+    )
 
 
 def _with_results(store: Any, runs: Sequence[Run]) -> list[Run]:
@@ -140,8 +153,10 @@ def _with_result(
     uses: dict[int, list[tuple[int, int]]],
     afterwards: dict[int, dict[str, Any]],
 ) -> Run:
-    contexts = {context.type: context.name for context in store.get_contexts_by_execution(run.execution)}
+    contexts = _contexts_of(store, run.execution or 0)
     run = dataclasses.replace(run, pipeline=contexts.get("pipeline", ""), pipeline_run=contexts.get("pipeline_run", ""))
+    if run.status == FAILED:
+        return _as_on_disk(run, contexts)
     model, model_run = outputs.get("Model"), outputs.get("ModelRun")
     if model_run is not None:
         own = run.status != CACHED and text_of(model_run, "run_id")

@@ -23,6 +23,7 @@ from generic_trainer.executors.checkpoint_folders import kept_beside_outputs, ro
 from generic_trainer.executors.checkpoint_identity import Identity, identity_of
 from generic_trainer.executors.keras_version import KerasChoice
 from generic_trainer.executors.module_source import find_source
+from generic_trainer.executors.process_identity import start_of
 
 DAY = 86400.0
 THIS = Identity({"code of taxi.py": "12", "custom_config.rate": 0.1})
@@ -147,7 +148,7 @@ def test_old_ones_go_when_a_step_begins_but_none_that_is_in_use(step: Callable[.
     mark(folders["old"], time=long_ago)
     mark(folders["new"], time=long_ago + 2 * DAY)
     mark(folders["dead"], time=long_ago, ended=False, process=2**22 + 1, started="1")
-    alive = {"ended": False, "process": other_process, "started": checkpoint_folders._start_of(other_process)}
+    alive = {"ended": False, "process": other_process, "started": start_of(other_process)}
     mark(folders["used"], time=long_ago, **alive)
     with step(Identity({"name": "held"})):
         mark(folders["held"], time=long_ago)
@@ -160,7 +161,7 @@ def test_a_folder_in_use_is_not_shared(
     step: Callable[..., Any], other_process: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = break_off(step())
-    began = checkpoint_folders._start_of(other_process)
+    began = start_of(other_process)
     mark(left, ended=False, process=other_process, started=began)
     with step() as folder:
         assert folder.path == f"{left}-2"

@@ -186,6 +186,17 @@ def test_a_step_that_was_killed_is_told_by_the_record_that_it_left(metadata: Any
     assert (run.status, run.id, run.model_run) == ("interrupted", left.id, str(folder))
 
 
+def test_a_step_that_failed_is_told_by_the_record_that_was_kept(metadata: Any, tmp_path: pathlib.Path) -> None:
+    shutil.copytree(metadata.root, tmp_path / "root")
+    [failed] = find_runs([str(tmp_path / "root")], status="failed")
+    assert (failed.error, failed.model_run) == (None, None)
+    folder = tmp_path / "root" / "Trainer" / "model_run" / ".failed" / str(failed.execution)
+    kept = record(folder, error={"type": "ValueError", "message": "no such column"})
+    run = find_run(kept.id, [str(tmp_path / "root")])
+    assert (run.pipeline_run, run.model_run) == ("run-3", str(folder))
+    assert run.error == {"type": "ValueError", "message": "no such column"}
+
+
 def foreign(path: pathlib.Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE t (a)")
