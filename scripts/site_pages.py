@@ -54,7 +54,7 @@ def on_files(files: Any, config: Any) -> Any:
 def commands_page() -> str:
     """Returns the page of the command line: a section for each command, one for the options that many share."""
     top = click.Context(cli, info_name="generic-trainer", **cli.context_settings)
-    sections = [f"# Command line\n\n{_help(cli)}\n\n{_table(_options(cli)[0], top)}"]
+    sections = [f"# Command line\n\n{_help(cli)}\n\n{_table(_shown(cli), top)}"]
     shared = ""
     for command, context in _commands(cli, top):
         own, training = _options(command)
@@ -77,9 +77,16 @@ def _commands(group: click.Group, parent: click.Context) -> Iterator[tuple[click
 
 
 def _options(command: click.Command) -> tuple[list[click.Option], list[click.Option]]:
-    """Returns a command's own options, and those that are training options; hidden ones are left out."""
-    shown = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
-    return [one for one in shown if one.name not in _TRAINING], [one for one in shown if one.name in _TRAINING]
+    """Returns a command's own options, and those that are training options, if it has all of these."""
+    shown = _shown(command)
+    training = [one for one in shown if one.name in _TRAINING]
+    if len(training) < len(_TRAINING):
+        return shown, []
+    return [one for one in shown if one.name not in _TRAINING], training
+
+
+def _shown(command: click.Command) -> list[click.Option]:
+    return [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
 
 
 def _usage(command: click.Command, context: click.Context) -> str:
@@ -98,7 +105,7 @@ def _help(command: click.Command) -> str:
 def _table(options: list[click.Option], context: click.Context) -> str:
     rows = ["| option | default | what for |", "| --- | --- | --- |"]
     for option in options:
-        names = "<br>".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+        names = "<br>".join(f'<code class="option">{name}</code>' for name in (*option.opts, *option.secondary_opts))
         kind = "" if option.is_flag else f"<br><code>{_kind(option, context)}</code>"
         notes = _cell(f"{option.help or ''}{f' Variable: `{option.envvar}`.' if option.envvar else ''}")
         rows.append(f"| {names}{kind and f'<br><code>{kind}</code>'} | {_default(option)} | {notes} |")
