@@ -14,7 +14,7 @@ from ..executors.cluster import task_from_environment
 from ..executors.errors import InputError
 from ..executors.fn_args import FnArgs
 from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
-from ..executors.layouts import EVAL_DIR, SERVING_DIRS, base_model_path, read_json_object
+from ..executors.layouts import EVAL_DIR, SERVING_DIRS, base_model_path, latest, read_json_object
 from ..executors.local_cluster import parse_counts, train_on_cluster
 from ..executors.report.writing import path_in
 from ..executors.training_run import train as train_module
@@ -52,18 +52,20 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
 
     The model is written to DIR/model/Format-Serving, logs and the run's record to DIR/model_run.
 
+    Of what a step of a pipeline has written, `latest` stands for the newest folder: Transform/transform_graph/latest.
+
     Where the platform sets TF_CONFIG, the same command in each process does its part; the chief publishes.
     """  # noqa: D301 (click's mark of lines to keep)
     sys.path.insert(0, os.getcwd())  # as `python -m package.module` does
     options = options_from(flags)
     base, hyperparameters = flags["base_model"], flags["hyperparameters"]
     fn_args = FnArgs(
-        train_files=list(flags["train_files"]),
-        eval_files=list(flags["eval_files"]),
+        train_files=[latest(pattern) for pattern in flags["train_files"]],
+        eval_files=[latest(pattern) for pattern in flags["eval_files"]],
         train_steps=flags["train_steps"] or None,
         eval_steps=flags["eval_steps"] or None,
         schema_path=flags["schema"],
-        transform_graph_path=flags["transform_graph"],
+        transform_graph_path=latest(flags["transform_graph"]) if flags["transform_graph"] else None,
         serving_model_dir=os.path.join(output, "model", SERVING_DIRS[0]),
         eval_model_dir=os.path.join(output, "model", EVAL_DIR),
         model_run_dir=os.path.join(output, "model_run"),

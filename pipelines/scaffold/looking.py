@@ -123,7 +123,7 @@ def _is_missing(array: Any, lengths: Any) -> Any:
     if not pa.types.is_floating(array.type.value_type):
         return is_missing
     single = pa.array([row[0] if row else None for row in array.to_pylist()], array.type.value_type)
-    return pc.or_(is_missing, pc.fill_null(pc.is_nan(single), False))
+    return pc.or_(is_missing, pc.fill_null(pc.invert(pc.is_finite(single)), False))
 
 
 def _numbers(statistics: Any) -> Numbers:

@@ -167,7 +167,7 @@ def _require_plain_header(file: ExampleFile) -> None:
     with file_io.file_system(file.path).open(file.path, mode="rb") as opened:
         header = opened.readline().decode("utf-8", "replace").strip()
     if '"' in header:
-        without = ",".join(re.sub(r'[",]+', " ", name).strip() for name in next(csv.reader([header])))
+        without = ",".join(re.sub(r'[",\s]+', " ", name).strip() for name in next(csv.reader([header])))
         raise InputError(
             f"{file.path}: some names in the first line are in quotes, which TFX's ExampleGen takes for a part of "
             f"them. Write the line without quotes, and names without commas: {without}"
@@ -203,6 +203,8 @@ def _narrowest(values: set[str]) -> Any:
                 read(value)
         except ValueError:
             continue
+        except OverflowError:
+            break
         return kind
     return BYTES
 
@@ -210,7 +212,7 @@ def _narrowest(values: set[str]) -> Any:
 def _int64(text: str) -> int:
     number = int(text)
     if number.bit_length() > 63:
-        raise ValueError(f"{text} is too long for an int64")
+        raise OverflowError(f"{text} is too long for an int64")
     return number
 
 

@@ -11,7 +11,7 @@ from tfx.types import standard_artifacts
 from tfx.utils import path_utils
 
 from generic_trainer import InputError
-from generic_trainer.executors.layouts import base_model_path, read_json_object
+from generic_trainer.executors.layouts import base_model_path, latest, read_json_object
 
 
 def save_model(folder: pathlib.Path) -> str:
@@ -117,3 +117,15 @@ def test_another_file_is_refused_with_its_name(tmp_path: pathlib.Path, content: 
         read_json_object(str(path), "hyperparameters")
 
     assert f"hyperparameters {path}" in str(caught.value)
+
+
+def test_a_folder_called_latest_is_the_one_with_the_highest_number(tmp_path: pathlib.Path) -> None:
+    graphs = tmp_path / "transform_graph"
+    for number in ("9", "10", "old"):
+        (graphs / number / "metadata").mkdir(parents=True)
+    assert latest(f"{graphs}/latest") == f"{graphs}/10"
+    assert latest(f"{graphs}/latest/metadata") == f"{graphs}/10/metadata"
+    others = [f"{graphs}/9", f"{graphs}/9/latest", f"{tmp_path}/nowhere/latest", f"{graphs}/latest_one"]
+    assert [latest(path) for path in others] == others
+    (graphs / "latest").mkdir()
+    assert latest(f"{graphs}/latest") == f"{graphs}/latest"
