@@ -36,6 +36,9 @@ from ..executors.errors import InputError
 from ..executors.generic_executor import GenericExecutor
 from ..executors.module_source import find_source
 from ..executors.options import STORED_AS, TrainingOptions
+from . import notebook_display
+
+notebook_display.register()
 
 
 class TrainerSpec(ComponentSpec):
@@ -115,6 +118,10 @@ class Trainer(base_component.BaseComponent):
         skip_checks: Sequence[str] = (),
         timeout: float | None = None,
         seed: int | None = None,
+        deterministic: bool = False,
+        early_stop: str | None = None,
+        best_model: str | None = None,
+        stop_on_nan: bool = False,
         profile: bool = False,
         tune_loop: str = "off",
         input_cache: str | None = None,
@@ -153,6 +160,10 @@ class Trainer(base_component.BaseComponent):
           skip_checks: Checks of the model to leave out.
           timeout: Seconds after which training fails.
           seed: Seed of Python, NumPy and TensorFlow.
+          deterministic: Have TensorFlow compute the same in every run with the same seed, where it can.
+          early_stop: End the training when a metric has not become better: "METRIC[:EVALUATIONS][:min|max]".
+          best_model: Have Keras's fit end with the weights of its best epoch: "METRIC[:min|max]".
+          stop_on_nan: Fail when the loss becomes NaN or infinite.
           profile: Profile some seconds of the training, and tell where a step's time goes.
           tune_loop: "off", "exact" (steps at a time, threads, by a trial) or "any" (also XLA and mixed precision).
           input_cache: Local folder where `fn_args.data_accessor` keeps parsed examples.
@@ -193,6 +204,10 @@ class Trainer(base_component.BaseComponent):
             skip_checks=tuple(skip_checks),
             timeout=timeout,
             seed=seed,
+            deterministic=deterministic,
+            early_stop=early_stop,
+            best_model=best_model,
+            stop_on_nan=stop_on_nan,
             profile=profile,
             tune_loop=tune_loop,
             input_cache=input_cache,

@@ -21,6 +21,7 @@ from typing import Any
 
 from . import display, file_io
 from .errors import InputError
+from .notebook_html import record_table
 from .process_identity import ProcessIdentity
 from .raised_errors import describe, is_of_the_module
 
@@ -170,6 +171,9 @@ class RunRecord:
         del state["path"]
         text = json.dumps(state, indent=2, default=str)
         return _NUMBERS.sub(lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
+
+    def _repr_html_(self) -> str:
+        return record_table(dataclasses.asdict(self))
 
 
 def read(folder: str, name: str = FILE_NAME) -> dict[str, Any]:

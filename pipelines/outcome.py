@@ -10,6 +10,7 @@ from typing import Any
 import ml_metadata as mlmd
 from ml_metadata.proto import metadata_store_pb2
 
+from ..executors.notebook_html import small_table
 from .pipeline_options import BASELINE
 
 _ALL = "all examples"
@@ -38,6 +39,17 @@ class Outcome:
     metrics: dict[str, dict[str, float]]
     cached: tuple[str, ...]
     slices: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "pushed model": self.pushed_model,
+            "blessed": {True: "yes", False: "no", None: None}[self.blessed],
+            "model": self.model,
+            "logs": self.model_run,
+            "metadata": self.metadata,
+            "from the cache": ", ".join(self.cached),
+        }
+        return small_table("Pipeline run", rows, self.metrics)
 
 
 def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, metadata_shown: str) -> Outcome:

@@ -7,6 +7,7 @@ import functools
 from typing import Any
 
 from ..executors import run_record
+from ..executors.notebook_html import small_table
 from .metadata_store import shown
 
 RUNNING, SUCCEEDED, FAILED = run_record.RUNNING, run_record.SUCCEEDED, run_record.FAILED
@@ -65,6 +66,17 @@ class Run:
     def record(self) -> dict[str, Any]:
         """The content of `run.json`; {} when there is none."""
         return run_record.read(self.model_run) if self.model_run else {}
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "status": self.status,
+            "started": self.started,
+            "module": self.module,
+            "model": self.model,
+            "pushed model": self.pushed_model,
+            "logs": self.model_run,
+        }
+        return small_table(f"Run {self.id[:8]}", rows, self.metrics)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the fields as JSON values, without the database's password."""

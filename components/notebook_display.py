@@ -1,0 +1,62 @@
+"""What TFX's InteractiveContext shows of the Trainer's outputs.
+
+context.run(trainer)
+context.show(trainer.outputs["model_run"])    # the run: status, module, times, metrics
+context.show(trainer.outputs["model"])        # the model: metrics, signatures, what the check found
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tfx.orchestration.experimental.interactive import visualizations
+from tfx.types import standard_artifacts
+from tfx.types.artifact import Artifact
+
+from ..executors import run_record
+from ..executors.notebook_html import record_table, small_table
+
+_OF_MODEL = ("dialect", "keras", "signatures", "checks", "answer", "size_bytes", "module_fingerprint")
+
+
+class ModelRunVisualization(visualizations.ArtifactVisualization):  # type: ignore[misc]
+    """Shows the record in a model run; nothing of one that another trainer wrote."""
+
+    ARTIFACT_TYPE: ClassVar[Any] = standard_artifacts.ModelRun
+
+    def display(self, artifact: Artifact) -> None:
+        """Displays the run's table in the notebook."""
+        if record := run_record.read(artifact.uri):
+            _display(record_table(record))
+
+
+class ModelVisualization(visualizations.ArtifactVisualization):  # type: ignore[misc]
+    """Shows what the trainer put on a model's artifact."""
+
+    ARTIFACT_TYPE: ClassVar[Any] = standard_artifacts.Model
+
+    def display(self, artifact: Artifact) -> None:
+        """Displays the model's table in the notebook."""
+        known = artifact.mlmd_artifact.custom_properties
+        metrics: dict[str, dict[str, float]] = {}
+        for name, value in sorted(known.items()):
+            split, separator, metric = name.partition("/")
+            if separator and split in ("train", "eval"):
+                metrics.setdefault(split, {})[metric] = value.double_value
+        rows = {name: known[name].string_value or str(known[name].int_value) for name in _OF_MODEL if name in known}
+        if rows or metrics:
+            _display(small_table("Model", rows, metrics))
+
+
+def register() -> None:
+    """Has `InteractiveContext.show` use them, unless somebody has registered others."""
+    registry = visualizations.get_registry()
+    for visualization in (ModelRunVisualization, ModelVisualization):
+        if registry.get_visualization(visualization.ARTIFACT_TYPE.TYPE_NAME) is None:
+            registry.register(visualization)
+
+
+def _display(text: str) -> None:
+    from IPython.display import HTML, display
+
+    display(HTML(text))

@@ -1,0 +1,126 @@
+"""What a notebook shows of runs, models and results, in TFX's own InteractiveContext as well."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+
+import pytest
+from tfx import types
+from tfx.orchestration.experimental.interactive import visualizations
+from tfx.types import standard_artifacts
+
+from generic_trainer import Trainer
+from generic_trainer.executors.run_record import RunRecord
+from generic_trainer.pipelines.outcome import Outcome
+
+NASTY = "<script>alert('&')</script>"
+
+
+class Cells(HTMLParser):
+    """The words of a table, cell by cell; and whether each element that began has ended."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.cells: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        assert tag in ("table", "caption", "tr", "th", "td")
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self.cells.append(data)
+
+
+@pytest.fixture
+def shown() -> Iterator[Callable[[Callable[[], None]], str]]:
+    """Returns the HTML that a notebook gets to see while something is called."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.capture import capture_output
+
+    def run(call: Callable[[], None]) -> str:
+        with capture_output() as captured:
+            call()
+        return "".join(output.data["text/html"] for output in captured.outputs)
+
+    InteractiveShell.instance()
+    yield run
+    InteractiveShell.clear_instance()
+
+
+def recorded(folder: pathlib.Path) -> RunRecord:
+    record = RunRecord(
+        code={"reference": NASTY},
+        metrics={"train": {"auc": 0.95}, "eval": {"auc": 0.925, "loss": 0.25}},
+        check={"signatures": {"serving_default": {}}, "checks": {"loads": "passed"}},
+        phases={"training": 8.0, "training/load": 1.0},
+    )
+    with pytest.raises(ValueError, match="no such"), record.written_to(str(folder)):
+        raise ValueError("no such column: <b>")
+    return record
+
+
+def test_a_run_shows_itself(tmp_path: pathlib.Path) -> None:
+    record = recorded(tmp_path)
+    cells = Cells(record._repr_html_()).cells
+    assert cells[0] == f"Run {record.id[:8]}"
+    pairs = dict(zip(cells[1::2], cells[2::2], strict=False))
+    assert (pairs["status"], pairs["module"], pairs["seconds"]) == ("failed", NASTY, "training 8")
+    assert pairs["error"] == "ValueError: no such column: <b>"
+    assert cells[-8:] == ["metric", "train", "eval", "auc", "0.95", "0.925", "loss", "0.25"]
+
+
+def test_an_outcome_shows_itself() -> None:
+    outcome = Outcome("m", "r", NASTY, True, "metadata.sqlite", {"eval": {"auc": 0.5}}, ("Transform",))
+    cells = Cells(outcome._repr_html_()).cells
+    assert cells[:5] == ["Pipeline run", "pushed model", NASTY, "blessed", "yes"]
+    assert cells[-4:] == ["metric", "eval", "auc", "0.5"]
+
+
+def test_the_interactive_context_shows_the_trainers_outputs(
+    tiny_module: str, tmp_path: pathlib.Path, shown: Callable[[Callable[[], None]], str]
+) -> None:
+    from tfx.orchestration.experimental.interactive.interactive_context import InteractiveContext
+
+    trainer = Trainer(module_file=tiny_module, examples=types.Channel(type=standard_artifacts.Examples))
+    model_run, model = standard_artifacts.ModelRun(), standard_artifacts.Model()
+    model_run.uri, model.uri = str(tmp_path / "model_run"), str(tmp_path / "model")
+    record = recorded(tmp_path / "model_run")
+    model.set_float_custom_property("eval/auc", 0.925)
+    model.set_string_custom_property("signatures", NASTY)
+    model.set_int_custom_property("size_bytes", 4711)
+    trainer.outputs["model_run"].set_artifacts([model_run])
+    trainer.outputs["model"].set_artifacts([model])
+    context = InteractiveContext(pipeline_root=str(tmp_path / "root"))
+    assert f"<caption>Run {record.id[:8]}</caption>" in shown(lambda: context.show(trainer.outputs["model_run"]))
+    table = shown(lambda: context.show(trainer.outputs["model"])).partition("<table>")
+    cells = Cells(table[1] + table[2]).cells
+    assert cells == ["Model", "signatures", NASTY, "size_bytes", "4711", "metric", "eval", "auc", "0.925"]
+
+
+def test_a_visualization_of_somebody_elses_is_left_alone() -> None:
+    from generic_trainer.components import notebook_display
+
+    class Theirs(visualizations.ArtifactVisualization):
+        ARTIFACT_TYPE = standard_artifacts.Model
+
+        def display(self, artifact: types.Artifact) -> None:
+            pass
+
+    registry = visualizations.get_registry()
+    ours = registry.get_visualization("Model")
+    assert isinstance(ours, notebook_display.ModelVisualization)
+    registry.register(Theirs)
+    try:
+        notebook_display.register()
+        assert isinstance(registry.get_visualization("Model"), Theirs)
+    finally:
+        registry.visualizations["Model"] = ours
