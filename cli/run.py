@@ -11,6 +11,7 @@ import click
 from ..executors import keras_version
 from ..executors.module_source import find_source
 from ..executors.report.writing import path_in
+from . import run_check
 from .pipeline_flags import pipeline_flags, pipeline_options
 from .summary import print_summary
 from .terminal import live_display, logs_of_pipeline
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 @pipeline_flags
 @click.option("--runner", type=click.Choice(["beam", "local"]), default="beam", show_default=True, help="TFX's runner.")
 @click.option("--metadata", default="", metavar="URL", help="SQLite file or mysql://user:password@host:port/database.")
-def run(**flags: Any) -> None:
+@click.option(
+    "--check/--no-check", default=True, show_default=True, help="Try module and data in seconds first, as `check` does."
+)
+def run(check: bool, **flags: Any) -> None:
     """Runs a pipeline: read, validate, transform, train, evaluate and push.
 
     \b
@@ -32,19 +36,26 @@ def run(**flags: Any) -> None:
     """  # noqa: D301 (click's mark of lines to keep)
     options = pipeline_options(flags)
     with logs_of_pipeline(options["pipeline_root"]), live_display():
-        outcome = _outcome(options)
+        outcome = _outcome(options, check)
     _show(outcome)
 
 
-def _outcome(options: dict[str, Any]) -> Outcome:
+def _outcome(options: dict[str, Any], check: bool) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         source = find_source(options["module_file"], scratch)
         # Transform loads the module in this process: its tf.keras has to be the module's from the start.
         os.environ.update(keras_version.choose(options["training"].keras, source.files).environment())
 
+    checking = run_check.begin(options) if check else None
     from ..pipelines.local import LocalPipeline, run_pipeline  # imports TensorFlow and TFX: seconds
 
-    return run_pipeline(LocalPipeline(**options))
+    if checking is None:
+        return run_pipeline(LocalPipeline(**options))
+    checking.require_passed()
+    try:
+        return run_pipeline(LocalPipeline(**options))
+    finally:
+        checking.note()
 
 
 def _show(outcome: Outcome) -> None:

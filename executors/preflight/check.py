@@ -32,6 +32,7 @@ from ..raised_errors import RemoteTraceback, describe
 from ..saved_model import check_saved_model
 from .files import file_verdicts, size_shown
 from .places import place_of, shown
+from .remedies import remedy_by_words, shortened
 from .request import CheckRequest
 from .verdicts import (
     ALWAYS,
@@ -77,6 +78,11 @@ def check(request: CheckRequest, show: Show = lambda verdict: None) -> Report:
     report.verdicts.sort(key=lambda verdict: order.index(verdict.item))
     report.seconds = time.perf_counter() - begin
     return report
+
+
+def execute(state: dict[str, Any]) -> dict[str, Any]:
+    """Makes a check in a process of its own, for who does something else meanwhile; see `engines`."""
+    return check(CheckRequest.from_json(state)).to_json()
 
 
 def _why_not(report: Report) -> str:
@@ -253,8 +259,9 @@ class _Check:
                 timeout=self._request.limit,
             )
         except ModelCheckError as error:
-            text = str(error).replace(self._folder, "")
-            self._add(Verdict("SavedModel", FAILED, text, place, exit_code=3, error=describe(error)))
+            text = shortened(str(error).replace(f"{self._folder}/", ""))
+            remedy = remedy_by_words(str(error))
+            self._add(Verdict("SavedModel", FAILED, text, place, remedy, 3, error=describe(error)))
             return
         except Exception as error:
             self._add(self._died("SavedModel", error))

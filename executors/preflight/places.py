@@ -23,7 +23,7 @@ from .verdicts import Place
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _IN_TEXT = re.compile(r"([^\s:'\"]+\.py), line (\d+)")
 _NAMED = re.compile(r"([^\s'\"]+\.py): (\w+)")
-_MEANT = re.compile(r"Did you mean '(\w+)' to be")
+_MEANT = re.compile(r"Did you mean '(\w+)'")
 
 
 def place_of(error: BaseException, files: Sequence[str]) -> Place | None:

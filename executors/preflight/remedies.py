@@ -10,6 +10,13 @@ from ..raised_errors import gist_of
 
 _LAST_ERROR = re.compile(r"^\s*(?:\w+\.)*(\w*(?:Error|Exception)): (.+)", re.MULTILINE | re.DOTALL)
 _LONGEST = 400
+# What Keras and TensorFlow put around what they say.
+_AROUND = re.compile(
+    r"\x1b\[\d*m|\{\{function_node [^}]*\}\}\s*|\[Op:\w+\]( name:\s*$)?|\[\[\{\{node [^]]*\]\]|Name: <unknown>, "
+    r"|\s*Arguments received by .*|<stack traces unavailable>|Graph execution error:"
+    r"|Detected at node \S+ defined at[^:]*:",
+    re.DOTALL,
+)
 
 _SMELLS = (
     (
@@ -59,8 +66,19 @@ def said(error: BaseException) -> str:
         name, message = found[-1]
     else:
         name, message = type(error).__name__, gist_of(error)
-    message = " ".join(message.split())
-    return f"{name}: {message if len(message) <= _LONGEST else f'{message[:_LONGEST]}…'}"
+    notes = [note for note in getattr(error, "__notes__", ()) if not note.startswith("Raised by")]
+    return f"{name}: {' '.join([shortened(message), *notes])}"
+
+
+def shortened(text: str) -> str:
+    """Returns a text in one line, without what Keras and TensorFlow put around it."""
+    line = " ".join(_AROUND.sub(" ", text).split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+
+
+def remedy_by_words(text: str) -> str:
+    """Returns advice by what an error says, or ""."""
+    return next((remedy for pattern, remedy in _SMELLS if re.search(pattern, text)), "")
 
 
 def remedy_for(error: BaseException, beside: Sequence[str], config: Sequence[str] | None = None, line: str = "") -> str:
@@ -79,5 +97,4 @@ def remedy_for(error: BaseException, beside: Sequence[str], config: Sequence[str
         key = str(error.args[0]) if error.args else ""
         there = ", ".join(config or ()) or "nothing"
         return f"custom_config holds {there}.{did_you_mean(key, config or ())} Give it by --custom-config."
-    text = f"{type(error).__name__}: {error}"
-    return next((remedy for pattern, remedy in _SMELLS if re.search(pattern, text)), "")
+    return remedy_by_words(f"{type(error).__name__}: {error}")

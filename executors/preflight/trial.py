@@ -19,7 +19,7 @@ from ..fn_args import FnArgs
 from ..module_source import ModuleSource, parsed
 from ..raised_errors import describe
 from . import estimate
-from .places import place_of
+from .places import definition, place_of
 from .remedies import remedy_for, said
 from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
 from .watch import EVALUATION, EXPORT, MODEL, PHASES, STEPS, TRAINING, Watch
@@ -99,6 +99,8 @@ def failure(item: str, error: BaseException, source: ModuleSource | None, fn_arg
     """Returns the verdict on an item for which an exception was raised."""
     files = source.files if source else ()
     place = place_of(error, files)
+    if place is None and item == "transform" and source:
+        place = definition(source.path, "preprocessing_fn")
     if isinstance(error, TrainerError):
         text, remedy, code = str(error), hint, error.exit_code
     else:
@@ -185,7 +187,7 @@ def _export(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
         folder, place = elsewhere[-1]
         text = f"nothing was saved to fn_args.serving_model_dir; a SavedModel was saved to {_masked(folder, fn_args)}"
     else:
-        text, place = "run_fn ended without saving a model", None
+        text, place = "run_fn wrote no model", None
     return Verdict(EXPORT, FAILED, text, place, "Save it to fn_args.serving_model_dir.", exit_code=3)
 
 

@@ -1,0 +1,119 @@
+"""The check that `run` makes first, in a process of its own, while this one imports TFX.
+
+check = begin(options)            # pipeline options
+from ..pipelines.local import …   # seconds
+check.require_passed()
+…
+check.note()                      # the same will not be checked again in this pipeline's root
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from typing import Any
+
+import click
+from absl import logging
+
+from ..executors import file_io
+from ..executors.engines import child_process
+from ..executors.errors import InputError, ModelCheckError, TrainingProcessError
+from ..executors.fn_args import FnArgs
+from ..executors.preflight import stamp
+from ..executors.preflight.request import CheckRequest
+from ..executors.preflight.verdicts import NOT_REACHED, PASSED, WARNING, Report, Verdict
+from ..executors.raised_errors import rebuild
+from .verdict_lines import verdict_lines
+
+_WORKER = "generic_trainer.executors.preflight.check"
+_ERRORS = {1: TrainingProcessError, 2: InputError, 3: ModelCheckError}
+
+
+def begin(options: dict[str, Any]) -> BackgroundCheck:
+    """Begins to check what a pipeline's options (those of `PipelineOptions`) ask for."""
+    return BackgroundCheck(_request(options), os.path.abspath(options["pipeline_root"]))
+
+
+class BackgroundCheck:
+    """A check that is under way; one that has passed before in the same root has ended at once."""
+
+    def __init__(self, request: CheckRequest, root: str) -> None:
+        self._root = root
+        self._digest = stamp.fingerprint(request)
+        self._state = request.to_json()
+        self._report: Report | None = None
+        self._error: Exception | None = None
+        self._thread: threading.Thread | None = None
+        if not stamp.has_passed(root, self._digest):
+            self._thread = threading.Thread(target=self._run, daemon=True)
+            self._thread.start()
+
+    def require_passed(self) -> None:
+        """Waits for the end, and says what was found.
+
+        Raises:
+          TrainerError: When something failed that concerns files, options or the model.
+          Exception: What the module raised.
+        """
+        if self._thread is None:
+            return
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        assert self._report is not None
+        if (failed := self._report.first_failure) is not None:
+            for verdict in self._report.verdicts:
+                if verdict.status not in (PASSED, NOT_REACHED):
+                    click.echo("\n".join(verdict_lines(verdict)), err=True)
+            logging.error("The run would fail at %s (--no-check runs it all the same).", failed.item)
+            raise _raised(failed)
+        for verdict in self._report.verdicts:
+            if verdict.status == WARNING:
+                logging.warning("Check: %s: %s", verdict.item, verdict.text)
+        estimate = self._report.get("estimate")
+        more = f": {estimate.text}" if estimate and estimate.status == PASSED else ""
+        logging.info("Checked in %.0f s that the run would go through%s", self._report.seconds, more)
+
+    def note(self) -> None:
+        """Notes in the pipeline's root that this has passed."""
+        from ..pipelines.metadata_store import ROOT_MARKER
+
+        if self._report is not None and self._report.passed and file_io.exists(os.path.join(self._root, ROOT_MARKER)):
+            stamp.note(self._root, self._digest)
+
+    def _run(self) -> None:
+        try:
+            found = child_process.run(_WORKER, self._state, what="checking", output=io.StringIO())
+            self._report = Report.from_json(found)
+        except Exception as error:
+            self._error = error
+
+
+def _request(options: dict[str, Any]) -> CheckRequest:
+    training = options["training"]
+    fn_args = FnArgs(
+        train_files=[],
+        eval_files=[],
+        train_steps=options["train_steps"] or None,
+        eval_steps=options["eval_steps"] or None,
+        schema_path=options["schema"] or None,
+        custom_config=options["custom_config"],
+        seed=training.seed,
+    )
+    return CheckRequest(
+        options["module_file"],
+        fn_args,
+        training,
+        data=options["data"],
+        label="" if options["eval_config"] else options["label"],
+        base_model=options["baseline_model"] if options["warm_start"] else "",
+    )
+
+
+def _raised(verdict: Verdict) -> BaseException:
+    """Returns what failed as an exception: the module's own, where there is one."""
+    if verdict.error is not None:
+        return rebuild(verdict.error)
+    return _ERRORS.get(verdict.exit_code, InputError)(" ".join(filter(None, [verdict.text, verdict.remedy])))
