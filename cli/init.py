@@ -62,6 +62,7 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
             f"--dialect {dialect}: no new module is written in it: {_WHY_NOT[dialect]}. Those that there are run "
             "as they are. Leave --dialect out for a module with a run_fn."
         )
+    from ..pipelines.scaffold.labels import require_there
     from ..pipelines.scaffold.looking import look_at
     from ..pipelines.scaffold.planning import plan_for
     from ..pipelines.scaffold.project import project_for, sample_of
@@ -70,6 +71,9 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
 
     require_room(directory, force)
     raw = read_data(data)
+    require_there(label, raw)
+    amount = f"{raw.size:,} rows" if raw.is_whole else f"the first {raw.size:,} rows (the pipeline reads all of them)"
+    click.echo(f"{raw.path}: {amount}, {len(raw.columns)} columns")
     plan = plan_for(raw, look_at(raw), label, task)
     project = project_for(directory, plan)
     files = {
@@ -84,15 +88,15 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
 
 def _show(plan: Plan) -> None:
     """Prints what was found, and what becomes of it."""
-    raw, label = plan.raw, plan.label
-    amount = f"{raw.size:,} rows" if raw.is_whole else f"the first {raw.size:,} rows (the pipeline reads all of them)"
-    click.echo(f"{raw.path}: {amount}, {len(raw.columns)} columns")
+    label = plan.label
     numbers = (Column("Missing", justify="right"), Column("Values", justify="right"))
     table = Table("Column", "Type", *numbers, "What becomes of it", box=None, pad_edge=False)
     for role in plan.roles:
         column = role.column
         gaps = f"{column.missing:,}" if column.missing else ""
-        table.add_row(*map(Text, (column.name, column.kind, gaps, f"{column.distinct:,}", role.why)))
+        table.add_row(
+            *map(Text, (column.name, column.kind, gaps, f"{column.distinct:,}" if column.distinct else "", role.why))
+        )
     what = f"the label ({label.why})" if label.why else "the label"
     table.add_row(*map(Text, (label.column.name, label.column.kind, "", f"{label.column.distinct:,}", what)))
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDTH, highlight=False)

@@ -56,11 +56,8 @@ def label_of(raw: RawData, columns: Sequence[Column], name: str = "", task: str 
     Raises:
       InputError: When there is no such column, it cannot be told which one it is, or it is none to learn.
     """
+    require_there(name, raw)
     by_name = {column.name: column for column in columns}
-    if name and name not in by_name:
-        raise InputError(
-            f"--label {name!r} is not in {raw.path}: {_listed(list(by_name))}.{did_you_mean(name, by_name)}"
-        )
     column, why = (by_name[name], "") if name else _found(raw, columns)
     _require_values(column, raw)
     task = _task_of(column) if task == AUTO else task
@@ -73,6 +70,17 @@ def label_of(raw: RawData, columns: Sequence[Column], name: str = "", task: str 
     share = count / column.rows
     warning = f"{share:.0%} of the rows are {most!r}: an accuracy of {share:.2f} is no achievement."
     return Label(column, task, why, classes, warning if share >= _IMBALANCED else "")
+
+
+def require_there(name: str, raw: RawData) -> None:
+    """Makes sure that a label that was named is in the data.
+
+    Raises:
+      InputError: When it is not; it lists what is.
+    """
+    if name and name not in raw.columns:
+        known = list(raw.columns)
+        raise InputError(f"--label {name!r} is not in {raw.path}: {_listed(known)}.{did_you_mean(name, known)}")
 
 
 def _found(raw: RawData, columns: Sequence[Column]) -> tuple[Column, str]:

@@ -1,0 +1,154 @@
+"""`generic-trainer init`: what it says, what it writes, and that the other commands take it."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+import subprocess
+from collections.abc import Callable
+
+import pytest
+import yaml
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, command: Command) -> tuple[pathlib.Path, str]:
+    """A folder with sales.csv and the project `shop` made of it, and what `init` said."""
+    folder = tmp_path_factory.mktemp("home")
+    choose = random.Random(0)
+    lines = ["id,price,city,paid_at,[bold]note,sold"]
+    for row in range(300):
+        sold = row % 9 == 0
+        price = "" if row % 8 == 0 else f"{choose.gauss(10 - 3 * sold, 1):.2f}"
+        lines.append(
+            f"s{row},{price},{choose.choice(['Ulm', 'Bonn'])},2024-01-{row % 28 + 1:02},,{'yes' if sold else 'no'}"
+        )
+    (folder / "sales.csv").write_text("\n".join(lines) + "\n")
+    done = command("init", "shop", "--data", "sales.csv", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return folder, done.stdout
+
+
+def test_it_says_what_it_found_what_it_does_with_it_and_what_is_next(shop: tuple[pathlib.Path, str]) -> None:
+    _, said = shop
+    lines = said.splitlines()
+    assert lines[0] == "sales.csv: 300 rows, 6 columns"
+    columns = {line.split()[0]: " ".join(line.split()) for line in lines[2:8]}
+    assert columns == {
+        "id": "id text 300 an identifier, by its name and values",
+        "price": columns["price"],
+        "city": "city text 2 a category of 2 values: an embedding",
+        "paid_at": "paid_at text 28 a date: hour, day of the week, month and trend",
+        "[bold]note": "[bold]note no values 300 it has no values",
+        "sold": columns["sold"],
+    }
+    assert columns["price"].startswith("price numbers 38 ")  # every eighth of 300 is missing
+    assert columns["sold"].startswith("sold text 2 the label (the last column, since none is called label")
+    assert "Task: binary classification: no, yes; yes is the positive one" in lines
+    assert "89% of the rows are 'no': an accuracy of 0.89 is no achievement." in lines
+    assert lines[-4:] == [
+        "  cd shop",
+        "  generic-trainer check --config pipeline.yaml",
+        "  generic-trainer run --config pipeline.yaml",
+        "  pytest test_shop.py",
+    ]
+
+
+def test_every_command_takes_the_configuration_from_anywhere(
+    shop: tuple[pathlib.Path, str], command: Command, tmp_path: pathlib.Path
+) -> None:
+    folder, _ = shop
+    config = folder / "shop" / "pipeline.yaml"
+    values = {}
+    for name in ("run", "check", "train"):
+        shown = command(name, "--config", config, "--print-config", cwd=tmp_path)
+        assert shown.returncode == 0, shown.stderr
+        values[name] = yaml.safe_load(shown.stdout)
+    run, check, train = values["run"], values["check"], values["train"]
+    assert run["data"] == check["data"] == str(folder / "sales.csv")
+    assert run["module-file"] == check["module"] == train["module"] == str(folder / "shop" / "shop.py")
+    assert (run["label"], run["task"], run["seed"]) == ("sold", "binary", 1)
+    assert run["pipeline-root"] == str(folder / "shop" / "pipeline")
+    assert train["transform-graph"] == str(folder / "shop" / "pipeline" / "Transform" / "transform_graph" / "latest")
+
+
+def test_there_is_nothing_but_what_it_lists_and_each_file_says_what_it_should(shop: tuple[pathlib.Path, str]) -> None:
+    folder, said = shop
+    [listed] = [line for line in said.splitlines() if line.startswith("Written to shop: ")]
+    files = sorted(str(path.relative_to(folder / "shop")) for path in (folder / "shop").rglob("*") if path.is_file())
+    assert listed == f"Written to shop: {', '.join(files)}"
+    assert files == [
+        ".gitignore",
+        ".vscode/launch.json",
+        "README.md",
+        "pipeline.yaml",
+        "sample.csv",
+        "shop.py",
+        "test_shop.py",
+    ]
+    launch = json.loads((folder / "shop" / ".vscode" / "launch.json").read_text())
+    started = {entry["name"]: (entry["module"], entry["args"], entry["cwd"]) for entry in launch["configurations"]}
+    here, config = "${workspaceFolder}", ["--config", "pipeline.yaml"]
+    assert started == {
+        **{
+            f"generic-trainer {name}": ("generic_trainer.cli.main", [name, *config], here)
+            for name in ("check", "run", "train")
+        },
+        "test shop": ("pytest", ["test_shop.py"], here),
+    }
+    readme = (folder / "shop" / "README.md").read_text()
+    assert "generic-trainer run --config pipeline.yaml" in readme
+    assert "| `price` | a number: scaled |" in readme
+
+
+@pytest.mark.slow
+def test_check_passes_as_written(shop: tuple[pathlib.Path, str], command: Command) -> None:
+    """It runs Transform, training, export and the model's check on some of the rows, with the date and the gaps."""
+    folder, _ = shop
+    done = command("check", "--config", "pipeline.yaml", cwd=folder / "shop")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_second_time_needs_force_and_keeps_what_is_not_its_own(
+    shop: tuple[pathlib.Path, str], command: Command, tmp_path: pathlib.Path
+) -> None:
+    folder, _ = shop
+    launch = tmp_path / ".vscode" / "launch.json"
+    launch.parent.mkdir()
+    launch.write_text('{"version": "0.2.0", "configurations": [{"name": "mine"}, {"name": "generic-trainer run"}]}')
+    arguments = ["init", ".", "--data", folder / "sales.csv", "--label", "city"]
+    refused = command(*arguments, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert refused.stderr.splitlines()[-1] == (
+        "generic-trainer: . is not empty. Name another folder, or give --force to write over its files."
+    )
+    assert [path.name for path in tmp_path.iterdir()] == [".vscode"]
+    done = command(*arguments, "--force", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "  cd " not in done.stdout
+    names = [entry["name"] for entry in json.loads(launch.read_text())["configurations"]]
+    assert names == ["mine", *(f"generic-trainer {name}" for name in ("check", "run", "train")), names[-1]]
+    assert yaml.safe_load((tmp_path / "pipeline.yaml").read_text())["label"] == "city"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "sale.csv"], "generic-trainer: --data sale.csv does not exist."),
+        (["--data", "sales.csv", "--label", "sol"], "Did you mean 'sold'?"),
+        (["--data", "sales.csv", "--dialect", "model_fn"], "Leave --dialect out for a module with a run_fn."),
+        ([], "Error: Missing option '--data'."),
+    ],
+)
+def test_what_is_wrong_is_said_in_the_last_line_and_nothing_is_written(
+    shop: tuple[pathlib.Path, str], command: Command, arguments: list[str], message: str
+) -> None:
+    folder, _ = shop
+    done = command("init", "other", *arguments, cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith(message)
+    assert not (folder / "other").exists()
