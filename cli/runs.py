@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ..pipelines.history import Run, find_runs, metric_of, sorted_by
+from ..pipelines.history import Run, find_runs, metric_of
 from ..pipelines.past_runs import STATUSES
 from .history_flags import store_flags, where
 from .tables import Column, duration, moment, number, print_json, print_table
@@ -38,10 +38,7 @@ def runs(status: str | None, sort: str | None, limit: int, as_json: bool, **flag
     With --json a list, each with: id, status, started (UTC), seconds, module, fingerprint, dialect, metrics, model_run,
     model, pushed_model, blessed, evaluation, error, pipeline, pipeline_run, metadata, execution, model_artifact.
     """  # noqa: D301 (click's mark of lines to keep)
-    enough = limit + 1 if limit and not sort else 0
-    found = find_runs(**where(flags), **flags, status=status or "", limit=enough)
-    if sort:
-        found = sorted_by(found, sort)
+    found = find_runs(**where(flags), **flags, status=status or "", sort=sort or "", limit=limit and limit + 1)
     shown = found[: limit or None]
     if as_json:
         print_json([run.to_json() for run in shown])

@@ -59,4 +59,4 @@ def register() -> None:
 def _display(text: str) -> None:
     from IPython.display import HTML, display
 
-    display(HTML(text))
+    display(HTML(text))  # type: ignore[no-untyped-call]

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import datetime
 import fnmatch
+import functools
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -31,7 +33,13 @@ _SHOWN = 5  # of those that a name might mean
 
 
 def find_runs(
-    places: Sequence[str] = (), *, metadata: str = "", module: str = "", status: str = "", limit: int = 0
+    places: Sequence[str] = (),
+    *,
+    metadata: str = "",
+    module: str = "",
+    status: str = "",
+    sort: str = "",
+    limit: int = 0,
 ) -> list[Run]:
     """Returns the runs in some places, newest first.
 
@@ -40,26 +48,29 @@ def find_runs(
         `metadata` (default: the current folder, unless there is `metadata`).
       metadata: A further store: a SQLite file or `mysql://user:password@host:port/database`.
       module: Only runs of this module: a part of its name, or a pattern such as "taxi_*".
-      status: Only runs that ended so; one of `STATUSES`.
+      status: Only runs that ended so; one of `past_runs.STATUSES`.
+      sort: Best first by this metric instead, as `sorted_by` does it.
       limit: How many at most; 0 for all.
 
     Raises:
-      InputError: When a place does not exist, or its store cannot be read.
+      InputError: When a place does not exist, its store cannot be read, or no run has the metric.
     """
 
     def wanted(run: Run) -> bool:
         return (not status or run.status == status) and (not module or _is_of(run, module))
 
+    order = functools.partial(_best_first, metric=sort) if sort else None
     found, asked_for = _look(places, metadata)
     runs = {run.id: run for run in _recorded(found.model_runs) if wanted(run)}
     for url in found.stores:
         try:
-            runs |= {run.id: run for run in runs_in_store(url, wanted, limit=limit)}
+            runs |= {run.id: run for run in runs_in_store(url, wanted, order=order, limit=limit)}
         except InputError as error:
             if url in asked_for:
                 raise
             logging.warning("%s", error)
-    return _newest(runs.values())[: limit or None]
+    newest = _newest(runs.values())
+    return (sorted_by(newest, sort) if sort else newest)[: limit or None]
 
 
 def find_run(name: str, places: Sequence[str] = (), *, metadata: str = "") -> Run:
@@ -101,18 +112,21 @@ def sorted_by(runs: Sequence[Run], metric: str) -> list[Run]:
     Raises:
       InputError: When no run has it.
     """
-    values = {run.id: metric_of(run, metric) for run in runs}
-    if runs and all(value is None for value in values.values()):
+    if runs and all(metric_of(run, metric) is None for run in runs):
         names = {name for run in runs for split in run.metrics.values() for name in split}
         raise InputError(
             f"--sort {metric}: no run has such a metric.{did_you_mean(metric, names)} There are: "
             f"{', '.join(sorted(names)) or 'none'}."
         )
+    return _best_first(runs, metric)
+
+
+def _best_first(runs: Sequence[Run], metric: str) -> list[Run]:
     sign = 1 if is_higher_better(metric) is False else -1
 
     def rank(run: Run) -> tuple[bool, float]:
-        value = values[run.id]
-        return value is None or value != value, 0.0 if value is None or value != value else sign * value
+        value = metric_of(run, metric)
+        return (True, 0.0) if value is None or math.isnan(value) else (False, sign * value)
 
     return sorted(runs, key=rank)
 

@@ -178,7 +178,8 @@ class _Graph:
         """Adds who used an artifact, what they made of it, and who used that."""
         made = [artifact]
         while made:
-            users, others = [], []
+            users: list[int] = []
+            others: list[int] = []
             for event in many(self._store.get_events_by_artifact_ids, made):
                 if event.type in INPUTS:
                     side = others if set(roles_of(event)) <= _OF_ANOTHER else users

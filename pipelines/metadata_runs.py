@@ -33,28 +33,32 @@ _AT_ONCE = 5000  # ids in one question
 
 
 def runs_in_store(
-    url: str, wanted: Callable[[Run], bool] = lambda run: True, *, limit: int = 0, pipeline_run: str = ""
+    url: str,
+    wanted: Callable[[Run], bool] = lambda run: True,
+    *,
+    order: Callable[[list[Run]], list[Run]] | None = None,
+    limit: int = 0,
 ) -> list[Run]:
-    """Returns the runs in a store of ML Metadata, newest first.
+    """Returns the runs in a store of ML Metadata, newest first unless there is another order.
 
     Args:
       url: As for `connection_config`.
       wanted: Which ones, by status, start and module; nothing else is known when it is asked.
-      limit: How many at most; 0 for all.
-      pipeline_run: Only those of this run of a pipeline.
+      order: Sorts them when their metrics are known.
+      limit: How many at most, of those that come first; 0 for all.
 
     Raises:
       InputError: When the store cannot be read.
     """
     with reading(url):
         store = open_store(url)
-        executions = list(_trainings(store))
-        if pipeline_run:
-            inside = {execution.id for execution in _executions_of(store, pipeline_run)}
-            executions = [execution for execution in executions if execution.id in inside]
-        executions.sort(key=lambda execution: (execution.create_time_since_epoch, execution.id), reverse=True)
+        executions = sorted(_trainings(store), key=lambda one: (one.create_time_since_epoch, one.id), reverse=True)
         runs = [run for run in (_basic(store, url, execution) for execution in executions) if wanted(run)]
-        return _with_results(store, runs[:limit] if limit else runs)
+        if order is None:
+            runs = _with_results(store, runs[: limit or None])
+        else:
+            runs = order(_with_results(store, runs))[: limit or None]
+        return [_with_names(store, run) for run in runs]
 
 
 def _trainings(store: Any) -> Iterator[Any]:
@@ -63,11 +67,6 @@ def _trainings(store: Any) -> Iterator[Any]:
         name = kind.name.rpartition(".")[2]
         if name == "Trainer" or (kind.base_type == metadata_store_pb2.ExecutionType.TRAIN and name != "Tuner"):
             yield from store.get_executions_by_type(kind.name)
-
-
-def _executions_of(store: Any, pipeline_run: str) -> list[Any]:
-    context = store.get_context_by_type_and_name("pipeline_run", pipeline_run)
-    return list(store.get_executions_by_context(context.id)) if context is not None else []
 
 
 def _basic(store: Any, url: str, execution: Any) -> Run:
@@ -114,7 +113,7 @@ def _with_results(store: Any, runs: Sequence[Run]) -> list[Run]:
     made = _outputs_of(store, [run.execution for run in runs if run.execution is not None])
     uses = _uses_of(store, {outputs["Model"].id for outputs in made.values() if "Model" in outputs})
     afterwards = _outputs_of(store, {user for users in uses.values() for _, user in users})
-    return [_with_result(store, run, made.get(run.execution or 0, {}), uses, afterwards) for run in runs]
+    return [_with_result(run, made.get(run.execution or 0, {}), uses, afterwards) for run in runs]
 
 
 def _outputs_of(store: Any, executions: Iterable[int]) -> dict[int, dict[str, Any]]:
@@ -146,17 +145,19 @@ def _uses_of(store: Any, models: Iterable[int]) -> dict[int, list[tuple[int, int
     }
 
 
+def _with_names(store: Any, run: Run) -> Run:
+    """Adds the names of pipeline and run, for which ML Metadata has to be asked one by one."""
+    contexts = _contexts_of(store, run.execution or 0)
+    run = dataclasses.replace(run, pipeline=contexts.get("pipeline", ""), pipeline_run=contexts.get("pipeline_run", ""))
+    return _as_on_disk(run, contexts) if run.status == FAILED else run
+
+
 def _with_result(
-    store: Any,
     run: Run,
     outputs: dict[str, Any],
     uses: dict[int, list[tuple[int, int]]],
     afterwards: dict[int, dict[str, Any]],
 ) -> Run:
-    contexts = _contexts_of(store, run.execution or 0)
-    run = dataclasses.replace(run, pipeline=contexts.get("pipeline", ""), pipeline_run=contexts.get("pipeline_run", ""))
-    if run.status == FAILED:
-        return _as_on_disk(run, contexts)
     model, model_run = outputs.get("Model"), outputs.get("ModelRun")
     if model_run is not None:
         own = run.status != CACHED and text_of(model_run, "run_id")

@@ -160,12 +160,13 @@ def _phases(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str
 
 def _source_diff(first: Mapping[str, str], second: Mapping[str, str]) -> tuple[dict[str, str], str]:
     """Returns what became of each file, and the unified diff of all."""
-    files, lines = {}, []
+    files: dict[str, str] = {}
+    lines: list[str] = []
     for name in sorted({*first, *second}):
         before, after = first.get(name), second.get(name)
         if before == after:
             continue
         files[name] = "added" if before is None else "removed" if after is None else "changed"
-        pair = [(text or "").splitlines() for text in (before, after)]
-        lines += difflib.unified_diff(*pair, f"first/{name}", f"second/{name}", lineterm="")
+        old, new = ((text or "").splitlines() for text in (before, after))
+        lines += difflib.unified_diff(old, new, f"first/{name}", f"second/{name}", lineterm="")
     return files, "\n".join(lines)
