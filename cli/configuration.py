@@ -160,7 +160,7 @@ class _Entry:
         return joined if _metavar(self.parameter) in _PATHS else word
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """Takes plain scalars as YAML 1.2 does: neither is 1:4 a number in base 60, nor "no" false."""
 
 
@@ -171,7 +171,7 @@ for _tag, _pattern, _first in (
     ("int", "[-+]?[0-9]+", "-+0123456789"),
     ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
 ):
-    _Loader.add_implicit_resolver(  # type: ignore[no-untyped-call]
+    _Loader.add_implicit_resolver(
         f"tag:yaml.org,2002:{_tag}",
         re.compile(f"^(?:{_pattern})$"),
         [*_first.replace("\0", ""), *([""] * ("\0" in _first))],

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .errors import InputError, did_you_mean
+from .goals import Goal
 
 LOCAL, RAY = "local", "ray"
 ENGINES = (LOCAL, RAY)
@@ -30,6 +31,8 @@ STORED_AS: dict[str, type[int] | type[float]] = {
     "timeout": float,
     "seed": int,
     "profile": int,
+    "deterministic": int,
+    "stop_on_nan": int,
     "input_cache_gb": float,
     "ps": int,
     "cpus_per_worker": float,
@@ -37,6 +40,7 @@ STORED_AS: dict[str, type[int] | type[float]] = {
     "memory_gb_per_worker": float,
     "max_failures": int,
 }
+_PATIENCE = 3  # evaluations without improvement, where early_stop gives no number
 _ABOVE_ZERO = ("timeout", "input_cache_gb", "cpus_per_worker", "memory_gb_per_worker")
 _OR_NONE = dict.fromkeys(("timeout", "memory_gb_per_worker"), ", or leave it out")
 _AT_LEAST = {"ps": 0, "gpus_per_worker": 0, "max_failures": -1}
@@ -84,6 +88,16 @@ class TrainingOptions:
     skip_checks: tuple[str, ...] = _option((), "A check of the model to leave out; may be repeated.", CHECKS)
     timeout: float | None = _option(None, "Seconds after which training is ended as failed (default: none).")
     seed: int | None = _option(None, "Seed of Python, NumPy and TensorFlow, and fn_args.seed.")
+    deterministic: bool = _option(
+        False, "Have TensorFlow compute the same in every run with the same seed, where it can; it may be slower."
+    )
+    early_stop: str | None = _option(
+        None, "End the training when a metric has not become better: METRIC[:EVALUATIONS][:min|max], as val_loss:3."
+    )
+    best_model: str | None = _option(
+        None, "Have Keras's fit end with the weights of its best epoch: METRIC[:min|max], as val_auc."
+    )
+    stop_on_nan: bool = _option(False, "Fail when the loss becomes NaN or infinite, instead of training on.")
     profile: bool = _option(False, "Profile some seconds of the training, and tell where a step's time goes.")
     tune_loop: str = _option(
         "off",
@@ -121,7 +135,21 @@ class TrainingOptions:
                 value = getattr(self, field.name)
                 if field.name in _ON_A_CLUSTER and value != field.default:
                     raise InputError(f"{field.name}={value!r} needs engine={RAY!r}: {LOCAL!r} is one process.")
-        _ = self.worker_range
+        _ = self.worker_range, self.stop_goal, self.best_goal
+
+    @property
+    def stop_goal(self) -> Goal | None:
+        """What `early_stop` says.
+
+        Raises:
+          InputError: When it is not METRIC[:EVALUATIONS][:min|max].
+        """
+        return Goal.parse(self.early_stop, "early_stop", _PATIENCE) if self.early_stop else None
+
+    @property
+    def best_goal(self) -> Goal | None:
+        """What `best_model` says; raises as above."""
+        return Goal.parse(self.best_model, "best_model") if self.best_model else None
 
     @property
     def worker_range(self) -> tuple[int, int]:
@@ -209,6 +237,8 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "input_cache_gb": float,
     "seed": _parse_integer,
     "profile": _parse_flag,
+    "deterministic": _parse_flag,
+    "stop_on_nan": _parse_flag,
     "ps": _parse_integer,
     "cpus_per_worker": float,
     "gpus_per_worker": float,

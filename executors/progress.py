@@ -20,15 +20,17 @@ worker is watched, see `engines/pace.py` for what is made of it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
+import math
 import mmap
 import os
 import struct
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .waiting import measured
@@ -39,6 +41,7 @@ _WORDS = struct.Struct("=2I")  # a number that is odd while the words behind it 
 _SIZE = 4096
 _LOOK_SECONDS = 1.0  # between two looks at how long was waited, each of which reads a variable
 _TELL_SECONDS = 0.4  # between two reports in words
+_ends_by_nan = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +95,10 @@ def report_progress(
         if total is not None:
             teller.say(total=total)
         if metrics is not None and teller.is_due():
-            teller.say(metrics={name: float(value) for name, value in metrics.items()})
+            numbers = {name: float(value) for name, value in metrics.items()}
+            teller.say(metrics=numbers)
+            if _ends_by_nan:
+                require_number(numbers)
 
 
 def report_examples(examples: float) -> None:
@@ -124,6 +130,46 @@ def report_details(**details: Any) -> None:
 def report_checkpoint(step: int) -> None:
     """Tells that a checkpoint is whole."""
     report_details(saved=int(step), saved_at=time.monotonic())
+
+
+@contextlib.contextmanager
+def ended_by_nan(wanted: bool) -> Iterator[None]:
+    """Has `report_progress` raise FloatingPointError in a block when it is told a loss of NaN, if that is wanted."""
+    global _ends_by_nan
+    before, _ends_by_nan = _ends_by_nan, wanted
+    try:
+        yield
+    finally:
+        _ends_by_nan = before
+
+
+def require_number(metrics: Mapping[str, float]) -> None:
+    """Makes sure that no loss is NaN or infinite.
+
+    Raises:
+      FloatingPointError: When one is.
+    """
+    for name, value in metrics.items():
+        if "loss" in name and not math.isfinite(value):
+            raise FloatingPointError(
+                f"stop_on_nan: {name} is {value} after step {reported_step()}. Look for a logarithm or a division of "
+                "zero, for NaN in the input, or lower the learning rate."
+            )
+
+
+class Due:
+    """Says when it is time to look again."""
+
+    def __init__(self, seconds: float = _LOOK_SECONDS) -> None:
+        self._seconds, self._last = seconds, 0.0
+
+    def is_due(self) -> bool:
+        """Returns whether so many seconds have gone by since it last said so."""
+        now = time.monotonic()
+        if now - self._last < self._seconds:
+            return False
+        self._last = now
+        return True
 
 
 def is_watched() -> bool:

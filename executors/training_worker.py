@@ -23,6 +23,7 @@ from .metrics import from_event_files, from_return_value
 from .module_loader import loaded
 from .module_source import ModuleSource, with_tuples
 from .options import TrainingOptions
+from .training_goals import pursued
 
 # Packages whose import registers TensorFlow ops: a model that uses them loads only where they are imported.
 _OP_PACKAGES = (
@@ -96,6 +97,8 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
             known = dialects.installed()
             name, evidence, run_fn = dialects.choose(module, request.function, request.options, known)
             logging.info("Dialect %s: %s.", name, evidence)
+            if request.options.deterministic:
+                _be_deterministic(request.fn_args)
             if request.fn_args.seed is not None:
                 _seed(request.fn_args.seed)
             if request.options.input_cache is not None:
@@ -105,6 +108,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
             with (
                 profiling.profiled(request.fn_args.model_run_dir, request.options.profile) as profile,
                 told_by_fits(request.source.files),
+                pursued(request.options, request.fn_args),
                 loop_tuning.tuned(request.options.tune_loop) as tuning,
             ):
                 returned = run_fn(request.fn_args)
@@ -136,6 +140,15 @@ def _explain(error: Exception, request: TrainingRequest) -> None:
     raised_errors.add_note(error, f"Raised by the training module {request.source.path}")
     if hint := request.keras.hint(error):
         raised_errors.add_note(error, hint)
+
+
+def _be_deterministic(fn_args: FnArgs) -> None:
+    """Has TensorFlow compute the same each time; without a seed it could not, so there is one."""
+    import tensorflow as tf
+
+    if fn_args.seed is None:
+        fn_args.seed = 0
+    tf.config.experimental.enable_op_determinism()
 
 
 def _seed(seed: int) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from absl import logging
 
-from .. import cluster, cluster_run, file_io, loop_tuning, progress
+from .. import cluster, cluster_run, file_io, loop_tuning, progress, training_goals
 from ..errors import ModuleError
 from ..estimator import tfma_export
 from ..fn_args import FnArgs
@@ -108,7 +108,7 @@ def _train(job: EstimatorJob) -> dict[str, Any]:
     import tensorflow as tf
 
     from ..estimator.background_saving import is_alone, save_in_background
-    from ..estimator.hooks import watch_loss
+    from ..estimator.hooks import early_stopping_hook, watch_loss
     from ..estimator.session_calls import SessionCallsHook
     from ..estimator.training_hooks import EndIfAskedHook, EvaluationHook, NoMoreEvaluationHook, ProgressHook
 
@@ -116,7 +116,9 @@ def _train(job: EstimatorJob) -> dict[str, Any]:
     train_spec = watch_loss(job.train_spec)
     alone = is_alone(job.estimator.config)
     trial = loop_tuning.trial_for_session(type(job.estimator).__name__) if alone else None
-    watching = (ProgressHook(train_spec.max_steps, alone),) if progress.is_watched() else ()
+    watching: tuple[Any, ...] = (ProgressHook(train_spec.max_steps, alone),) if progress.is_watched() else ()
+    if goal := training_goals.stop_of_estimator():
+        watching = (*watching, early_stopping_hook(job.estimator, job.eval_spec, goal))
     train_spec = train_spec._replace(hooks=(*train_spec.hooks, SessionCallsHook(trial), *watching, EndIfAskedHook()))
     eval_spec = job.eval_spec._replace(hooks=(*job.eval_spec.hooks, NoMoreEvaluationHook(), EvaluationHook()))
     save_in_background(job.estimator, train_spec.hooks)

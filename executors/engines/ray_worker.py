@@ -100,7 +100,7 @@ class Board:
         """Takes what a task prints, whole lines."""
         self._said.append(text)
 
-    def advance(self, name: str, rank: int, what: str, reported: dict[str, float]) -> None:
+    def advance(self, name: str, rank: int, what: str, reported: dict[str, Any]) -> None:
         """Takes how far a worker of a try is: a `Progress`, by its attributes."""
         self._pace.note(name, rank, what, progress.Progress(**reported))
 

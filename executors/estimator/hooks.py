@@ -6,10 +6,17 @@ tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+
+from ..errors import InputError, did_you_mean
+from ..goals import Goal
+from ..progress import Due
+
+_LOOK_STEPS = 100  # of several workers, whose clocks differ
 
 
 class NanLossError(tf.train.NanLossDuringTrainingError):  # type: ignore[misc]
@@ -53,3 +60,47 @@ class NanLossHook(tf.train.SessionRunHook):  # type: ignore[misc]
 def watch_loss(train_spec: Any) -> Any:
     """Returns a TrainSpec with a NanLossHook after its own hooks."""
     return train_spec._replace(hooks=(*train_spec.hooks, NanLossHook()))
+
+
+def early_stopping_hook(estimator: Any, eval_spec: Any, goal: Goal) -> Any:
+    """Returns the hook that ends a training when an evaluation's metric has not become better.
+
+    Args:
+      estimator: The tf.estimator.Estimator.
+      eval_spec: How it is evaluated; the metrics are read off the events that evaluations write.
+      goal: The metric, and how many evaluations in a row it may be no better.
+    """
+    from tensorflow_estimator.python.estimator import early_stopping
+
+    folder = estimator.eval_dir(eval_spec.name)
+
+    def is_over() -> bool:
+        found = early_stopping.read_eval_metrics(folder)
+        for step, metrics in found.items():
+            if goal.metric not in metrics:
+                raise InputError(
+                    f"early_stop={goal}: the evaluation at step {step} has no metric {goal.metric!r}; it has "
+                    f"{', '.join(sorted(metrics))}.{did_you_mean(goal.metric, metrics)}"
+                )
+        return goal.is_over([metrics[goal.metric] for metrics in found.values()])
+
+    config = estimator.config
+    if not (config.cluster_spec or config.train_distribute):
+        return _EndHook(is_over)
+    # Of several workers the chief tells the others, by a variable: which a checkpoint from before has not.
+    every = {"run_every_secs": None, "run_every_steps": _LOOK_STEPS} if config.train_distribute else {}
+    return early_stopping.make_early_stopping_hook(estimator, is_over, **every)
+
+
+class _EndHook(tf.train.SessionRunHook):  # type: ignore[misc]
+    """Ends a training when it is asked about once a second and the answer is yes."""
+
+    def __init__(self, is_over: Callable[[], bool]) -> None:
+        self._is_over = is_over
+        self._due = Due()
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Asks, if that is due."""
+        del run_values
+        if self._due.is_due() and self._is_over():
+            run_context.request_stop()

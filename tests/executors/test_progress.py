@@ -164,7 +164,7 @@ def test_lines_come_more_seldom_the_longer_it_takes(caplog: pytest.LogCaptureFix
             now = float(second)
             shown.show(told(now, 10 * second, total=36000, metrics={"loss": 0.25}))
     lines = [record.getMessage() for record in caplog.records]
-    # Every 10 s until 100 s have gone by, then each time after another tenth of the time: log(3600 / 100) / log(10 / 9).
+    # Every 10 s until 100 s have gone by, then after another tenth of the time each: log(3600 / 100) / log(1.1).
     assert 10 + 30 < len(lines) < 10 + 40
     assert lines[0] == "Step 100 of 36,000, 10 steps/s, 320 examples/s, loss 0.25, 59 min 50 s left"
 

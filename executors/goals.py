@@ -1,0 +1,86 @@
+"""What is to become better in a training: a metric, its direction, and for how long it may not.
+
+goal = Goal.parse("val_loss:3")          # or "val_loss:3:min"
+goal.is_over([0.5, 0.4, 0.45, 0.5, 0.6])  # True: the last three were no better than 0.4
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from .errors import InputError
+
+MIN, MAX = "min", "max"
+_HIGHER = ("acc", "auc", "precision", "recall", "f1", "fbeta", "r2", "iou", "ndcg", "mrr", "hit")
+_LOWER = ("loss", "error", "entropy", "false", "perplexity")
+
+
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """A metric that is to become better.
+
+    Attributes:
+      metric: Its name, as Keras's `fit` logs it, or an Estimator's evaluation.
+      patience: So many evaluations in a row may be no better than the best one before; 0 where that does not matter.
+      direction: "min" or "max".
+    """
+
+    metric: str
+    patience: int
+    direction: str
+
+    @classmethod
+    def parse(cls, text: str, option: str, patience: int = 0) -> Goal:
+        """Reads METRIC[:PATIENCE][:min|max].
+
+        Args:
+          text: What to read.
+          option: Where it was given, for messages.
+          patience: Where the text gives none.
+
+        Raises:
+          InputError: When it is something else.
+        """
+        metric, *others = text.split(":")
+        direction = direction_of(metric)
+        for other in others:
+            if other in (MIN, MAX):
+                direction = other
+            elif other.isdecimal() and int(other) > 0:
+                patience = int(other)
+            else:
+                raise InputError(f"{option}={text!r}: give METRIC[:PATIENCE][:min|max], such as val_loss:3.")
+        if not metric or len(others) > 2:
+            raise InputError(f"{option}={text!r}: give METRIC[:PATIENCE][:min|max], such as val_loss:3.")
+        return cls(metric, patience, direction)
+
+    def __str__(self) -> str:
+        return ":".join([self.metric, *([str(self.patience)] if self.patience else []), self.direction])
+
+    def is_better(self, value: float, than: float) -> bool:
+        """Returns whether a value is better than another; any number is better than NaN."""
+        if math.isnan(value) or math.isnan(than):
+            return math.isnan(than) and not math.isnan(value)
+        return value < than if self.direction == MIN else value > than
+
+    def best(self, values: Sequence[float]) -> int:
+        """Returns the place of the first of the best values."""
+        best = 0
+        for place, value in enumerate(values):
+            if self.is_better(value, values[best]):
+                best = place
+        return best
+
+    def is_over(self, values: Sequence[float]) -> bool:
+        """Returns whether the last `patience` values were no better than the best one before."""
+        return bool(values) and len(values) - 1 - self.best(values) >= self.patience > 0
+
+
+def direction_of(metric: str) -> str:
+    """Returns "max" for a metric whose name says that more of it is better, else "min"."""
+    name = metric.lower()
+    if any(part in name for part in _LOWER):
+        return MIN
+    return MAX if any(part in name for part in _HIGHER) else MIN
