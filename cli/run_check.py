@@ -37,7 +37,11 @@ def begin(options: dict[str, Any]) -> BackgroundCheck:
 
 
 class BackgroundCheck:
-    """A check that is under way; one that has passed before in the same root has ended at once."""
+    """A check that is under way.
+
+    Attributes:
+      is_known: Whether the same has passed before in this root, and is not checked again.
+    """
 
     def __init__(self, request: CheckRequest, root: str) -> None:
         self._root = root
@@ -45,9 +49,9 @@ class BackgroundCheck:
         self._state = request.to_json()
         self._report: Report | None = None
         self._error: Exception | None = None
-        self._thread: threading.Thread | None = None
-        if not stamp.has_passed(root, self._digest):
-            self._thread = threading.Thread(target=self._run, daemon=True)
+        self.is_known = stamp.has_passed(root, self._digest)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        if not self.is_known:
             self._thread.start()
 
     def require_passed(self) -> None:
@@ -57,7 +61,7 @@ class BackgroundCheck:
           TrainerError: When something failed that concerns files, options or the model.
           Exception: What the module raised.
         """
-        if self._thread is None:
+        if self.is_known:
             return
         self._thread.join()
         if self._error is not None:

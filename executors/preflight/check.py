@@ -106,6 +106,9 @@ class _Check:
         fork_server.prepare(environment)  # imports TensorFlow meanwhile
         for verdict in file_verdicts(self._request):
             self._add(verdict)
+        fn_args = self._request.fn_args
+        if not (source or self._request.data or fn_args.train_files or fn_args.eval_files or fn_args.schema_path):
+            return  # there is nothing to look at
         self._set_outputs()
         raw = self._prepare_raw_data(source, keras, environment)
         try:

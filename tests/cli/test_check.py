@@ -1,0 +1,136 @@
+"""`generic-trainer check`: what it prints, and its exit codes; and the check that `run` makes first."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from generic_trainer import ModuleError
+from generic_trainer.cli import run_check
+from generic_trainer.cli.verdict_lines import summary_of, verdict_lines
+from generic_trainer.executors.preflight.verdicts import FAILED, NOT_REACHED, Place, Report, Verdict
+from generic_trainer.pipelines.metadata_store import ROOT_MARKER
+from generic_trainer.pipelines.pipeline_options import PipelineOptions
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "module_files"
+
+
+def test_a_run_that_would_go_through(command: Command, iris: Any, tmp_path: pathlib.Path) -> None:
+    data = ["--train-files", iris.train, "--eval-files", iris.eval, "--schema", iris.schema]
+    more = ["--train-steps", 300, "--required-signature", "serving_default", "--output", "out"]
+    done = command("check", MODULES / "iris_keras.py", *data, *more, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    items = [line[14:30].strip() for line in lines if line[:1] == "✓"]
+    assert items == [
+        *("module", "train files", "eval files", "schema", "load", "dialect", "signatures", "examples"),
+        *("model", "training", "evaluation", "export", "SavedModel", "estimate"),
+    ]
+    assert all(line.startswith("✓ passed ") for line in lines if line[:1] == "✓")
+    assert "label variety: 0, 1, 2" in done.stdout
+    assert "for 300 steps" in done.stdout
+    assert lines[-1].startswith("The run would go through. Checked in ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fault_is_shown_with_its_line_and_the_exit_code(command: Command, iris: Any, tmp_path: pathlib.Path) -> None:
+    source = (MODULES / "iris_keras.py").read_text().replace("keras.Input((1,), name=name)", "keras.Input(1, nam=name)")
+    (tmp_path / "mine.py").write_text(source)
+    line = next(number for number, text in enumerate(source.splitlines(), 1) if "nam=name" in text)
+    data = ["--train-files", iris.train, "--eval-files", iris.eval, "--custom-config", "{epochs: 3}"]
+    done = command("-v", "check", "mine.py", *data, cwd=tmp_path)
+    assert done.returncode == 2  # the first failure is that of custom_config
+    assert "✗ failed      custom_config    --custom-config '{epochs: 3}' is not JSON" in done.stdout
+    done = command("check", "mine.py", *data[:4], cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"✗ failed      model            mine.py, line {line}: " in done.stdout
+    assert "inputs = {name: keras.Input(1, nam=name) for name in FEATURES}" in done.stdout
+    assert "\u2013 not reached training         model failed" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("The run would fail at model. Checked in ")
+    assert "Traceback" not in done.stdout
+
+    as_json = command("check", "mine.py", *data[:4], "--json", cwd=tmp_path)
+    report = json.loads(as_json.stdout)
+    assert (report["passed"], report["exit_code"]) == (False, 1)
+    [failed] = [verdict for verdict in report["verdicts"] if verdict["status"] == "failed"]
+    assert failed["item"] == "model"
+    assert failed["place"]["line"] == line
+    assert f'mine.py", line {line}' in failed["traceback"]
+
+
+def test_usage_that_makes_no_sense(command: Command, tmp_path: pathlib.Path) -> None:
+    done = command("check", "mine.py", "--data", "x", "--train-files", "y", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "give one of them" in done.stderr
+
+
+def test_marks_have_words_and_terminals_without_such_signs_get_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place("taxi.py", 3, "import nothing")
+    failed = Verdict("load", FAILED, "ModuleNotFoundError: …", place, "Install it.", traceback="Traceback:\n  taxi.py")
+    report = Report("taxi.py", [failed, Verdict("dialect", NOT_REACHED, "load failed")], 2.0)
+    lines = [line for verdict in report.verdicts for line in verdict_lines(verdict)]
+    assert "✗ failed" in lines[0]
+    assert "taxi.py, line 3: ModuleNotFoundError" in lines[0]
+    assert lines[1].strip() == "import nothing"
+    assert lines[2].strip() == "→ Install it."
+    assert lines[3].startswith("\u2013 not reached dialect")
+    assert "-v check shows the traceback" in summary_of(report)
+    assert list(verdict_lines(failed, verbose=True))[-1] == "  taxi.py"
+
+    class Ascii:
+        encoding = "ascii"
+
+    monkeypatch.setattr("sys.stdout", Ascii())
+    assert all(line.isascii() for verdict in report.verdicts for line in verdict_lines(verdict, True))
+
+
+RUN_FN = """
+    import tensorflow as tf
+
+    class Tiny(tf.Module):
+        def __init__(self):
+            self.weight = tf.Variable(3.0)
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+        def serve(self, examples):
+            parsed = tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([1], tf.float32)})
+            return {"y": self.weight * parsed["x"]}
+
+    def run_fn(fn_args):
+        model = Tiny()
+        tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
+"""
+
+
+def test_run_checks_first_and_not_again(module: Callable[..., str], tmp_path: pathlib.Path) -> None:
+    """In the pipeline's root it is noted what has passed; that holds until something changes."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "data.csv").write_text("x,y\n" + "".join(f"{i}.5,{i % 2}\n" for i in range(60)))
+    path, root = module(RUN_FN), tmp_path / "root"
+    options = PipelineOptions(data=str(tmp_path / "data"), module_file=path, pipeline_root=str(root), label="y")
+    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    check = run_check.begin(values)
+    check.require_passed()
+    check.note()
+    assert not root.exists()  # the pipeline has not begun there
+    root.mkdir()
+    (root / ROOT_MARKER).write_text("{}")
+    check.note()
+    assert sorted(os.listdir(root)) == ["generic_trainer_check.json", ROOT_MARKER]
+    again = run_check.begin(values)
+    assert again.is_known
+    again.require_passed()
+
+    pathlib.Path(path).write_text("def runfn(fn_args):\n    pass\n")
+    other = run_check.begin(values)
+    assert not other.is_known
+    with pytest.raises(ModuleError, match="Did you mean 'runfn'"):
+        other.require_passed()
