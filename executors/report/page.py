@@ -25,13 +25,14 @@ def html_of(report: Report) -> str:
     sections = [section for section in report.sections if section]
     charts = any(isinstance(block, Chart) and block for section in sections for block in section.blocks)
     scripts = [_text(name) for name in (_SCRIPTS if charts else _SCRIPTS[1:])]
-    return _template().render(
+    page = _template().render(
         report=report,
         sections=sections,
         scripts=scripts,
         policy=" ".join(_hash(script) for script in scripts),
         style=_text("templates/page.css"),
     )
+    return page.lstrip()
 
 
 @functools.cache

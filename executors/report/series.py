@@ -83,7 +83,17 @@ def read_metrics(folder: str) -> list[Metric]:
     metrics: dict[tuple[str, str], dict[str, Curve]] = {}
     for (metric, axis, place), found in sorted(points.items()):
         metrics.setdefault((metric, axis), {})[place] = _curve(found)
-    return [Metric(name, axis, _by_split(curves)) for (name, axis), curves in sorted(metrics.items(), key=_in_order)]
+    by_split = {key: _by_split(curves) for key, curves in sorted(metrics.items(), key=_in_order)}
+    return [Metric(name, axis, curves) for (name, axis), curves in _without_doubles(by_split).items()]
+
+
+def _without_doubles(metrics: dict[tuple[str, str], dict[str, Curve]]) -> dict[tuple[str, str], dict[str, Curve]]:
+    """Puts `loss_1` to `loss`: so an Estimator calls what it logs in training, and evaluation has the plain name."""
+    for name, axis in list(metrics):
+        plain = (name.removesuffix("_1"), axis)
+        if name != plain[0] and plain in metrics and not metrics[plain].keys() & metrics[name, axis].keys():
+            metrics[plain] = _train_first({**metrics[plain], **metrics.pop((name, axis))})
+    return metrics
 
 
 def _in_order(item: tuple[tuple[str, str], Any]) -> tuple[bool, str, str]:
@@ -105,7 +115,11 @@ def _by_split(places: dict[str, Curve]) -> dict[str, Curve]:
     splits = {place: split_of(place) for place in places}
     names = list(splits.values())
     named = {split if names.count(split) == 1 else place or split: places[place] for place, split in splits.items()}
-    return dict(sorted(named.items(), key=lambda item: (item[0] != "train", item[0])))
+    return _train_first(named)
+
+
+def _train_first(curves: dict[str, Curve]) -> dict[str, Curve]:
+    return dict(sorted(curves.items(), key=lambda item: (item[0] != "train", item[0])))
 
 
 def split_of(folder: str) -> str:
