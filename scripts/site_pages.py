@@ -98,7 +98,8 @@ def _help(command: click.Command) -> str:
     """Returns a command's help in Markdown: what stands behind click's mark of lines to keep is a code block."""
     paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
     return "\n\n".join(
-        "\n".join(["```text", *text.split("\n")[1:], "```"]) if text.startswith("\b") else text for text in paragraphs
+        "\n".join(["```text", *text.split("\n")[1:], "```"]) if text.startswith("\b") else _prose(text)
+        for text in paragraphs
     )
 
 
@@ -106,19 +107,23 @@ def _table(options: list[click.Option], context: click.Context) -> str:
     rows = ["| option | default | what for |", "| --- | --- | --- |"]
     for option in options:
         names = "<br>".join(f'<code class="option">{name}</code>' for name in (*option.opts, *option.secondary_opts))
-        kind = "" if option.is_flag else f"<br><code>{_kind(option, context)}</code>"
-        notes = _cell(f"{option.help or ''}{f' Variable: `{option.envvar}`.' if option.envvar else ''}")
-        rows.append(f"| {names}{kind and f'<br><code>{kind}</code>'} | {_default(option)} | {notes} |")
+        kind, choices = _kind(option, context)
+        notes = " ".join(
+            filter(None, [_prose(option.help or ""), choices, option.envvar and f"Variable: `{option.envvar}`."])
+        )
+        rows.append(f"| {names}{kind and f' <code>{kind}</code>'} | {_default(option)} | {_cell(notes)} |")
     return "\n".join(rows) + "\n\n" if options else ""
 
 
-def _kind(option: click.Option, context: click.Context) -> str:
-    """Returns what an option takes: its choices, or a word for it."""
+def _kind(option: click.Option, context: click.Context) -> tuple[str, str]:
+    """Returns a word for what an option takes, and its choices."""
+    if option.is_flag:
+        return "", ""
     if isinstance(option.type, click.Choice):
-        return "<br>".join(map(html.escape, option.type.choices))
+        return "", f"One of {', '.join(f'`{choice}`' for choice in option.type.choices)}."
     words = {"INTEGER": "N", "INTEGER RANGE": "N", "FLOAT": "X", "FLOAT RANGE": "X"}
     metavar = option.make_metavar(context)
-    return html.escape(words.get(metavar.partition("<")[0].split(" [")[0], metavar)).replace("|", "&#124;")
+    return html.escape(words.get(metavar.partition("<")[0].split(" [")[0], metavar)).replace("|", "&#124;"), ""
 
 
 def _variables(options: list[click.Option], context: click.Context) -> str:
@@ -136,9 +141,13 @@ def _default(option: click.Option) -> str:
     if option.multiple or default is None or "UNSET" in repr(default) or default == "":
         return ""
     if isinstance(default, bool):
-        name = (option.opts if default else option.secondary_opts or [""])[0]
-        return f"`{name}`" if option.secondary_opts else "off" if not default else "on"
+        return "on" if default else "off"
     return f"`{_cell(str(default))}`"
+
+
+def _prose(text: str) -> str:
+    """Returns text of a help without what Markdown would take for marks; backticks are meant."""
+    return text.replace("*", "\\*").replace("<", "&lt;")
 
 
 def _cell(text: str) -> str:

@@ -105,12 +105,12 @@ def check_python(text: str) -> None:
         names = [alias.name for alias in getattr(node, "names", ()) if isinstance(alias, ast.alias)]
         if isinstance(node, ast.Import):
             for name in names:
-                assert importlib.util.find_spec(name.partition(".")[0]), f"there is no module {name}"
+                assert importlib.util.find_spec(name), f"there is no module {name}"
         elif isinstance(node, ast.ImportFrom) and node.module == "generic_trainer":
             public = importlib.import_module("generic_trainer").__all__
             assert set(names) <= set(public), f"generic_trainer has no {set(names) - set(public)}"
         elif isinstance(node, ast.ImportFrom):
-            assert importlib.util.find_spec(node.module.partition(".")[0]), f"there is no module {node.module}"
+            assert importlib.util.find_spec(node.module or ""), f"there is no module {node.module}"
 
 
 def check_shell(text: str) -> None:
