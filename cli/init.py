@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -133,7 +133,9 @@ def _launch_file(directory: str, module: str) -> bytes:
     ]
     entries.append({**entries[0], "name": f"test {module}", "module": "pytest", "args": [f"test_{module}.py"]})
     path = os.path.join(directory, LAUNCH_FILE)
-    launch = read_launch(file_io.read_text(path), path) if file_io.exists(path) else {"version": "0.2.0"}
+    launch: dict[str, Any] = {"version": "0.2.0"}
+    if file_io.exists(path):
+        launch = read_launch(file_io.read_text(path), path)
     names = [entry["name"] for entry in entries]
     others = [entry for entry in launch.get("configurations", []) if entry.get("name") not in names]
     launch["configurations"] = [*others, *entries]

@@ -73,7 +73,8 @@ def sample_of(plan: Plan) -> bytes:
 
 def _csv_sample(plan: Plan, chosen: list[int]) -> bytes:
     """Returns the header and the chosen lines, as they stand in the files."""
-    wanted, number, lines = set(chosen), 0, []
+    lines: list[bytes] = []
+    wanted, number = set(chosen), 0
     for file in plan.raw.files:
         with file_io.file_system(file.path).open(file.path, mode="rb") as opened:
             header = opened.readline()

@@ -99,7 +99,7 @@ def _slices(plan: Plan) -> list[Role]:
 
 def plain(text: str) -> str:
     """Returns text from somebody's data as docstrings, comments and Markdown can have it."""
-    kept = re.sub(r"[^\w .,:+%/-]", "_", text).strip()
+    kept = re.sub(r"[^\w .,:;+%/()=#$&@'-]", "_", text).strip()
     return kept[:60] or "the label"
 
 

@@ -7,7 +7,6 @@ import datetime
 import json
 import pathlib
 import random
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -216,13 +215,12 @@ def test_all_files_are_written_or_none(tmp_path: pathlib.Path) -> None:
 
 
 TRAIN = """
-import glob, importlib, json, os, sys
+import importlib, json, os, sys
 
 import numpy as np
 import tensorflow as tf
 
 from generic_trainer import FnArgs
-from generic_trainer.executors.inputs.data_accessor import DataAccessor, ExamplesFormat
 
 found = {}
 for folder in sys.argv[1:]:
@@ -230,8 +228,7 @@ for folder in sys.argv[1:]:
     sys.path.insert(0, folder)
     module = importlib.import_module(name)
     args = FnArgs(train_files=[f"{folder}.train"], eval_files=[f"{folder}.eval"], serving_model_dir=f"{folder}/model",
-                  model_run_dir=f"{folder}/run", checkpoint_dir=f"{folder}/run/checkpoints", seed=1,
-                  data_accessor=DataAccessor.for_format(ExamplesFormat()))
+                  model_run_dir=f"{folder}/run", checkpoint_dir=f"{folder}/run/checkpoints", seed=1)
     module.run_fn(args)
     records = [record.numpy() for record in tf.data.TFRecordDataset(f"{folder}.eval")]
     serve = tf.saved_model.load(f"{folder}/model").signatures["serving_default"]
@@ -303,9 +300,20 @@ def test_the_taxi_pipeline_as_written_pushes_a_useful_model(
     answers = tmp_path / "answers.jsonl"
     asked = command("predict", "--model", pushed, "--examples", folder / "sample.csv", "--output", answers)
     assert asked.returncode == 0, asked.stderr
-    classes = [json.loads(line)["class"][0] for line in answers.read_text().splitlines()]
-    assert len(classes) == 1000
-    assert {"Cash", "Credit Card"} <= set(classes)
+    predictions = [json.loads(line) for line in answers.read_text().splitlines()]
+    assert {"Cash", "Credit Card"} <= {prediction["class"][0] for prediction in predictions}
+    # What the project's own test holds against these answers, without its fixtures, which would ask for them again.
+    own = folder / "test_taxi.py"
+    tests: dict[str, Any] = {"__file__": str(own)}
+    exec(own.read_text().replace('@pytest.fixture(scope="module")\n', ""), tests)  # noqa: S102
+    labels = tests["labels"]()
+    tests["test_every_example_gets_an_answer"](predictions, labels)
+    tests["test_the_model_is_better_than_guessing"](predictions, labels)
+    shares = [labels.count(one) / len(labels) for one in tests["CLASSES"]]
+    with pytest.raises(AssertionError):
+        tests["test_the_model_is_better_than_guessing"]([{"probabilities": shares}] * len(labels), labels)
+    with pytest.raises(AssertionError):
+        tests["test_every_example_gets_an_answer"](predictions[1:], labels)
 
 
 @pytest.mark.slow
@@ -317,10 +325,9 @@ def test_train_takes_what_the_pipeline_prepared(taxi: tuple[pathlib.Path, str], 
 
 
 @pytest.mark.slow
-def test_a_projects_own_test_passes_and_fails_when_the_model_learns_nothing(tmp_path: pathlib.Path) -> None:
+def test_a_projects_own_test_passes(tmp_path: pathlib.Path) -> None:
     write_records(tmp_path / "data", rows_of(ODD[:10], 400))
     module = scaffold(str(tmp_path / "data"), tmp_path / "odd", ODD[4])
     run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"test_{module}.py"]
     passed = subprocess.run(run, capture_output=True, text=True, check=False, cwd=tmp_path / "odd", timeout=600)
     assert passed.returncode == 0, passed.stdout[-3000:]
-    shutil.rmtree(tmp_path / "odd" / "__pycache__", ignore_errors=True)
