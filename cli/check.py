@@ -39,8 +39,7 @@ from .verdict_lines import summary_of, verdict_lines
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
 @custom_config_flag
 @training_flags
-@click.pass_context
-def check(context: click.Context, module: str, as_json: bool, **flags: Any) -> None:
+def check(module: str, as_json: bool, **flags: Any) -> None:
     """Tells in seconds whether a run of MODULE would go through, and how long it would take.
 
     Loads the module, looks at its functions and at every file, reads a few real examples, trains a few steps,
@@ -53,7 +52,7 @@ def check(context: click.Context, module: str, as_json: bool, **flags: Any) -> N
     """  # noqa: D301 (click's mark of lines to keep)
     sys.path.insert(0, os.getcwd())  # as `python -m package.module` does
     request = request_of(module, flags)
-    verbose = bool(context.find_root().params.get("verbose"))
+    verbose = bool(click.get_current_context().find_root().params.get("verbose"))
     report = check_run(request, lambda verdict: None if as_json else _show(verdict, verbose))
     if as_json:
         click.echo(json.dumps(report.to_json(), indent=2))

@@ -186,7 +186,7 @@ class _Check:
         raw: _RawData | None,
     ) -> dict[str, Any]:
         failed = [verdict.item for verdict in self._report.failures]
-        state = {
+        state: dict[str, Any] = {
             "check": self._request.to_json(),
             "source": dataclasses.asdict(source) if source else None,
             "keras": dataclasses.asdict(keras) if keras else None,

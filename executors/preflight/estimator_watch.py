@@ -103,7 +103,7 @@ def _step_hook(watch: Watch) -> Any:
 
     v1 = tf.compat.v1
 
-    class Steps(v1.train.SessionRunHook):  # type: ignore[misc]
+    class Steps(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         """Reports each step, with the Estimator's loss where the graph knows it."""
 
         def begin(self) -> None:

@@ -43,7 +43,7 @@ class _Seen:
         if hasattr(given.get("validation_data"), "cardinality"):
             given["validation_steps"] = 1
         callback = _step_callback(model, self._watch)
-        known = given.get("callbacks")
+        known: Any = given.get("callbacks")
         if hasattr(known, "append") and not isinstance(known, list):  # a CallbackList
             known.append(callback)
         else:

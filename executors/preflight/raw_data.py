@@ -50,7 +50,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
             facts = facts_of(itertools.chain(*splits.values()))
             counts = " and ".join(f"{len(records):,} of {split}" for split, records in splits.items())
             say(Verdict("data", PASSED, f"{counts}, {len(facts)} features: {', '.join(sorted(facts)[:12])}"))
-            prepared = {"schema_path": schema_path, "transform_graph_path": None}
+            prepared: dict[str, Any] = {"schema_path": schema_path, "transform_graph_path": None}
             names = set(facts)
             if source:
                 item = "transform"

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from ..fn_args import FnArgs
+from ..module_source import with_tuples
 from ..options import TrainingOptions
 
 LIMIT = 60.0  # seconds; a first step that takes longer is rare, and who waits for it knows of it
@@ -47,5 +48,5 @@ class CheckRequest:
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> CheckRequest:
         """Rebuilds the request."""
-        options = {name: tuple(value) if isinstance(value, list) else value for name, value in state["options"].items()}
-        return cls(**{**state, "fn_args": FnArgs.from_json(state["fn_args"]), "options": TrainingOptions(**options)})
+        fn_args, options = FnArgs.from_json(state["fn_args"]), TrainingOptions(**with_tuples(state["options"]))
+        return cls(**{**state, "fn_args": fn_args, "options": options})

@@ -130,7 +130,7 @@ def _copy_tf_records(path: str, target: str, most: int | None) -> _Taken:
 
     compression = "GZIP" if is_gzipped(path) else ""
     count = size = 0
-    first = []
+    first: list[bytes] = []
     try:
         with tf.io.TFRecordWriter(target, compression) as writer:
             for record in _tf_records(path, compression):

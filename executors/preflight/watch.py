@@ -21,7 +21,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .places import Place, calling_place
+from .places import calling_place
+from .verdicts import Place
 
 MODEL, TRAINING, EVALUATION, EXPORT = PHASES = ("model", "training", "evaluation", "export")
 STEPS = 8  # the first is traced, the second may be; the others tell how long one takes
