@@ -56,7 +56,7 @@ def with_config(command: click.Command) -> click.Command:
     if any(parameter.name == CONFIG for parameter in command.params):
         return command
     for parameter in command.params:
-        if _metavar(parameter) in ("DIR", "FILE", "GLOB") and isinstance(parameter.type, click.types.StringParamType):
+        if _metavar(parameter) in ("DIR", "FILE", "GLOB", "PLACE") and isinstance(parameter.type, click.types.StringParamType):
             parameter.type = click.Path(file_okay=_metavar(parameter) != "DIR")
     command.params += [
         click.Option(
@@ -287,6 +287,8 @@ def _effective(context: click.Context) -> str:
 
 
 def _shown(name: str, value: Any, metavar: str) -> Any:
+    if name == "notify":
+        return ["***"] * len(value)  # the address of a webhook is a secret
     if isinstance(value, (list, tuple)):
         return [_shown(name, one, metavar) for one in value]
     if metavar == "JSON|@FILE" and isinstance(value, str) and not value.startswith("@"):

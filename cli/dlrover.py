@@ -17,6 +17,7 @@ from ..executors.layouts import EVAL_DIR, SERVING_DIRS
 from ..executors.options import LOCAL, TrainingOptions
 from ..executors.training_run import train as train_module
 from .gone_flags import gone_flags, without_gone
+from .notify import notify_flag
 from .summary import print_summary, workers_line
 from .terminal import keep_logs_in, live_display
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
@@ -60,7 +61,8 @@ _GONE = {
 @gone_flags(_GONE)
 @custom_config_flag
 @training_flags
-def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **flags: Any) -> None:
+@notify_flag
+def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **flags: Any) -> dict[str, Any]:
     """Trains, evaluates and exports what a DLRover conf describes.
 
     Checkpoints and exports go to the conf's model_dir. A job that was interrupted is resumed from there, behind the
@@ -104,6 +106,7 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
         print_summary({**places, "Workers": workers_line(record.cluster)}, record.metrics)
     else:
         click.echo(f"The {task} has done its part.")
+    return {"model": fn_args.serving_model_dir, "model_run": model_run, "metrics": record.metrics}
 
 
 def _require_local(platform: str) -> None:

@@ -14,6 +14,7 @@ from ..executors.options import LOCAL
 from ..executors.training_run import train as train_module
 from .elasticdl_flags import elasticdl_flags, model_file, settle
 from .elasticdl_prepare import prepare
+from .notify import notify_flag
 from .summary import print_summary, workers_line
 from .terminal import keep_logs_in, live_display
 from .train import keep_finished_run
@@ -40,7 +41,8 @@ elasticdl.add_command(prepare)
 @elasticdl.command()
 @elasticdl_flags("train")
 @training_flags
-def train(**flags: Any) -> None:
+@notify_flag
+def train(**flags: Any) -> dict[str, Any]:
     """Trains a model file, and writes a SavedModel that was checked to --output.
 
     \b
@@ -62,6 +64,7 @@ def train(**flags: Any) -> None:
     places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
     places |= {"TensorBoard": fn_args.model_run_dir, "Workers": workers_line(record.cluster)}
     print_summary(places, record.metrics)
+    return {"model": fn_args.serving_model_dir, "model_run": fn_args.model_run_dir, "metrics": record.metrics}
 
 
 @elasticdl.command()

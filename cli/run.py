@@ -12,6 +12,7 @@ from ..executors import keras_version
 from ..executors.module_source import find_source
 from ..executors.report.writing import path_in
 from . import run_check
+from .notify import notify_flag
 from .pipeline_flags import pipeline_flags, pipeline_options
 from .summary import print_summary
 from .terminal import live_display, logs_of_pipeline
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 @click.option(
     "--check/--no-check", default=True, show_default=True, help="Try module and data in seconds first, as `check` does."
 )
-def run(check: bool, **flags: Any) -> None:
+@notify_flag
+def run(check: bool, **flags: Any) -> dict[str, Any]:
     """Runs a pipeline: read, validate, transform, train, evaluate and push.
 
     \b
@@ -38,6 +40,7 @@ def run(check: bool, **flags: Any) -> None:
     with logs_of_pipeline(options["pipeline_root"]), live_display():
         outcome = _outcome(options, check)
     _show(outcome)
+    return {"model": outcome.model, "model_run": outcome.model_run, "metrics": outcome.metrics}
 
 
 def _outcome(options: dict[str, Any], check: bool) -> Outcome:

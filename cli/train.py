@@ -18,6 +18,7 @@ from ..executors.layouts import EVAL_DIR, SERVING_DIRS, base_model_path, latest,
 from ..executors.local_cluster import parse_counts, train_on_cluster
 from ..executors.report.writing import path_in
 from ..executors.training_run import train as train_module
+from .notify import notify_flag
 from .summary import print_summary, workers_line
 from .terminal import keep_logs_in, live_display
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
@@ -40,7 +41,8 @@ from .training_flags import custom_config_flag, options_from, parse_custom_confi
 @click.option("--function", help="The function to run, if it is not called run_fn.")
 @custom_config_flag
 @training_flags
-def train(module: str, output: str, function: str | None, custom_config: str | None, **flags: Any) -> None:
+@notify_flag
+def train(module: str, output: str, function: str | None, custom_config: str | None, **flags: Any) -> dict[str, Any]:
     """Trains MODULE and checks the model that it writes.
 
     MODULE is a file, package.module, package.module.function, or name@archive.zip.
@@ -90,6 +92,7 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
         print_summary({**places, "Workers": workers_line(record["cluster"])}, record["metrics"])
     else:
         click.echo(f"The {task} has done its part.")
+    return {"model": fn_args.serving_model_dir, "model_run": fn_args.model_run_dir, "metrics": record["metrics"]}
 
 
 def _examples_format(payload: str | None, data_view: str | None, patterns: tuple[str, ...]) -> ExamplesFormat:

@@ -182,6 +182,8 @@ def test_options_and_paths_are_completed(command: Any) -> None:
     env = {**os.environ, "_GENERIC_TRAINER_COMPLETE": "bash_complete", "COMP_CWORD": "2"}
     assert "plain,--label\n" in command(env={**env, "COMP_WORDS": "generic-trainer run --la"}).stdout
     env |= {"COMP_WORDS": "generic-trainer run --data ", "COMP_CWORD": "3"}
+    assert command(env=env).stdout.startswith("file,")
+    env |= {"COMP_WORDS": "generic-trainer run --pipeline-root "}
     assert command(env=env).stdout.startswith("dir,")
 
 
