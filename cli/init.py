@@ -10,9 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.table import Column, Table
-from rich.text import Text
 
 from ..executors import file_io
 from ..executors.errors import InputError
@@ -88,6 +85,10 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
 
 def _show(plan: Plan) -> None:
     """Prints what was found, and what becomes of it."""
+    from rich.console import Console
+    from rich.table import Column, Table
+    from rich.text import Text
+
     label = plan.label
     numbers = (Column("Missing", justify="right"), Column("Values", justify="right"))
     table = Table("Column", "Type", *numbers, "What becomes of it", box=None, pad_edge=False)
@@ -100,7 +101,10 @@ def _show(plan: Plan) -> None:
     what = f"the label ({label.why})" if label.why else "the label"
     table.add_row(*map(Text, (label.column.name, label.column.kind, "", f"{label.column.distinct:,}", what)))
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDTH, highlight=False)
-    console.print(table)
+    with console.capture() as printed:
+        console.print(table)
+    for line in printed.get().splitlines():
+        click.echo(line.rstrip())
     click.echo(f"Task: {_task(label)}")
     if label.warning:
         click.echo(label.warning)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-import json
 import keyword
 import os
 import random
@@ -41,7 +40,7 @@ class Project:
 
     def names(self) -> dict[str, Any]:
         """Returns what the templates call these."""
-        return {**dataclasses.asdict(self), "data_yaml": json.dumps(self.data, ensure_ascii=False)}
+        return dataclasses.asdict(self)
 
 
 def project_for(folder: str, plan: Plan) -> Project:

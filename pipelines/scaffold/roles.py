@@ -49,7 +49,7 @@ class Role:
 def role_of(column: Column) -> Role:
     """Decides what becomes of a feature."""
     if reason := _useless(column):
-        return Role(column, LEFT_OUT, reason)
+        return _left_out(column, reason)
     return _of_text(column) if column.kind == TEXT else _of_numbers(column)
 
 
@@ -66,7 +66,7 @@ def _useless(column: Column) -> str:
     if column.kind != FLOAT and _IDENTIFIER.search(column.name) and column.distinct > 0.9 * there:
         return "an identifier, by its name and values"
     if column.kind == INT and _is_row_number(column, there):
-        return "an identifier: it numbers the rows"
+        return "an identifier, it numbers the rows"
     return ""
 
 
@@ -101,15 +101,19 @@ def _of_text(column: Column) -> Role:
     if share([count for value, count in column.frequent if ISO_DATE.fullmatch(value)]) >= _MOSTLY:
         return Role(column, DATE, "a date: hour, day of the week, month and trend")
     if share([count for value, count in column.frequent if _OTHER_DATE.fullmatch(value)]) >= _MOSTLY:
-        return Role(column, LEFT_OUT, "dates are read as 2013-03-01 only; it has others")
+        return _left_out(column, "dates are read as 2013-03-01 only; it has others")
     if share([count for value, count in column.frequent if _is_number(value)]) >= 0.8:
         words = [value for value in column.values if not _is_number(value)]
         return Role(column, PARSED, f"a number, missing where it is {', '.join(map(repr, words[:3]))}: scaled")
     if column.words >= _WORDS and column.distinct > max(_FEW, 0.2 * there):
         return Role(column, WORDS, "free text: the words' embeddings, averaged")
     if column.distinct >= _MOSTLY * there and there > _FEW:
-        return Role(column, LEFT_OUT, "an identifier: nearly every value is another one")
+        return _left_out(column, "an identifier, nearly every value is another one")
     return _category(column)
+
+
+def _left_out(column: Column, reason: str) -> Role:
+    return Role(column, LEFT_OUT, f"left out: {reason}")
 
 
 def _category(column: Column) -> Role:

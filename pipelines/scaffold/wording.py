@@ -84,7 +84,6 @@ def words_of(plan: Plan) -> dict[str, Any]:
         "is_csv": plan.raw.kind == CSV,
         "list_name": {TEXT: "bytes_list", INT: "int64_list"}.get(label.kind, "float_list"),
         "table": [(plain(role.column.name), plain(role.why)) for role in plan.roles],
-        "label_yaml": json.dumps(label.name, ensure_ascii=False),
         "slices": ", ".join(json.dumps(role.column.name, ensure_ascii=False) for role in _slices(plan)),
         "transforms": plan.transforms,
         "prepared": f"pipeline/{_EXAMPLES[plan.transforms, plan.raw.kind]}",

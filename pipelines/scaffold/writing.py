@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import jinja2
+import yaml
 
 from ...executors.errors import InputError
 from .literals import assignment, literal
@@ -34,6 +35,7 @@ def files_of(project: Project, plan: Plan) -> dict[str, bytes]:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["literal"] = literal
+    environment.filters["yaml_line"] = _yaml_line
     environment.globals["assignment"] = assignment
     values = {**plan.constants(), **words_of(plan), **project.names()}
     templates = {
@@ -44,6 +46,10 @@ def files_of(project: Project, plan: Plan) -> dict[str, bytes]:
         ".gitignore": "gitignore.j2",
     }
     return {path: environment.get_template(name).render(values).encode() for path, name in templates.items()}
+
+
+def _yaml_line(entry: dict[str, str]) -> str:
+    return yaml.safe_dump(entry, allow_unicode=True, width=10**6).strip()
 
 
 def require_room(folder: str, force: bool) -> None:

@@ -39,11 +39,11 @@ def test_it_says_what_it_found_what_it_does_with_it_and_what_is_next(shop: tuple
     assert lines[0] == "sales.csv: 300 rows, 6 columns"
     columns = {line.split()[0]: " ".join(line.split()) for line in lines[2:8]}
     assert columns == {
-        "id": "id text 300 an identifier, by its name and values",
+        "id": "id text 300 left out: an identifier, by its name and values",
         "price": columns["price"],
         "city": "city text 2 a category of 2 values: an embedding",
         "paid_at": "paid_at text 28 a date: hour, day of the week, month and trend",
-        "[bold]note": "[bold]note no values 300 it has no values",
+        "[bold]note": "[bold]note no values 300 left out: it has no values",
         "sold": columns["sold"],
     }
     assert columns["price"].startswith("price numbers 38 ")  # every eighth of 300 is missing
