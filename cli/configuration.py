@@ -36,6 +36,7 @@ from ..executors.run_record import masked
 from .command_names import COMMANDS
 
 CONFIG, PRINT = "config", "print_config"
+_COMPLETED = ("DIR", "FILE", "GLOB", "PLACE")
 _PATHS = ("DIR", "FILE", "GLOB", "PLACE", "URL", "JSON|@FILE")
 _MODULES = ("module", "module_file", "conf")  # a file, or the dotted name of a module
 _SAME = {"module": "module_file", "module_file": "module"}
@@ -56,7 +57,7 @@ def with_config(command: click.Command) -> click.Command:
     if any(parameter.name == CONFIG for parameter in command.params):
         return command
     for parameter in command.params:
-        if _metavar(parameter) in ("DIR", "FILE", "GLOB", "PLACE") and isinstance(parameter.type, click.types.StringParamType):
+        if _metavar(parameter) in _COMPLETED and isinstance(parameter.type, click.types.StringParamType):
             parameter.type = click.Path(file_okay=_metavar(parameter) != "DIR")
     command.params += [
         click.Option(

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..executors import display, logs
-from ..executors.display import Display, Speed, duration, parts
+from ..executors.display import Display, Recent, duration, parts
 from ..executors.progress import Progress
 
 _PHASES = {
@@ -79,7 +79,7 @@ class LiveDisplay(Display):
 
     def show(self, told: Progress) -> None:
         """Notes what the next line shows."""
-        self._speed.note(told)
+        self._recent.note(told)
         # What is said in words may just be written anew.
         self._told = told if told.details or self._told is None else _with_details(told, self._told)
 
@@ -103,7 +103,7 @@ class LiveDisplay(Display):
             table.add_column(no_wrap=True)
             cells.append(ProgressBar(told.details["total"], min(told.step, told.details["total"]), width=_BAR))
         table.add_column(no_wrap=True, overflow="ellipsis")
-        said = parts(told, self._speed) if told is not None else ["starting"] if name == _PHASES["training"] else []
+        said = parts(told, self._recent) if told is not None else ["starting"] if name == _PHASES["training"] else []
         cells.append(Text(" · ".join([*said, duration(time.monotonic() - since)])))
         table.add_row(*cells)
         return table
@@ -142,9 +142,9 @@ def _with_details(told: Progress, before: Progress) -> Progress:
     return told
 
 
-def _over_all(told: Progress) -> Speed:
+def _over_all(told: Progress) -> Recent:
     """Returns the speed from the first step to the last."""
-    speed = Speed()
+    recent = Recent()
     for seconds, steps, examples in ((0.0, 0.0, 0.0), (told.seconds, told.steps, told.examples)):
-        speed.note_moment(seconds, steps, examples)
-    return speed
+        recent.note_moment(seconds, steps, examples, {})
+    return recent

@@ -16,7 +16,7 @@ import contextlib
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from absl import logging
 
@@ -41,7 +41,7 @@ class Display:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._begun = self._said = clock()
-        self._speed = Speed()
+        self._recent = Recent()
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -52,48 +52,43 @@ class Display:
     def begin(self) -> None:
         """Is told that a training begins."""
         self._begun = self._said = self._clock()
-        self._speed = Speed()
+        self._recent = Recent()
 
     def show(self, told: Progress) -> None:
         """Is told how far the training is, some times a second."""
-        self._speed.note(told)
+        self._recent.note(told)
         now = self._clock()
         wait = max(_FIRST_SECONDS, min(_LONGEST_SECONDS, _SHARE * (now - self._begun)))
         if now - self._said >= wait and told.seconds >= 0:
-            logging.info("%s", line(told, self._speed))
+            logging.info("%s", line(told, self._recent))
             self._said = now
 
     def end(self) -> None:
         """Is told that the training is over."""
 
 
-class Speed:
-    """How fast a training is, over the last seconds."""
+class Recent:
+    """What a training has done in the last seconds: how fast it is, and where its metrics go."""
 
     _SECONDS = 10.0
+    _FLAT = 0.002  # a change of this part of a metric is none
 
     def __init__(self) -> None:
-        self._seen: list[tuple[float, float, float]] = []  # seconds, steps, examples
+        self._seen: list[tuple[float, float, float, dict[str, float]]] = []  # seconds, steps, examples, metrics
 
     def note(self, told: Progress) -> None:
         """Takes note of how far it is."""
         if told.seconds >= 0:
-            self.note_moment(told.seconds, told.steps, told.examples)
+            self.note_moment(told.seconds, told.steps, told.examples, told.details.get("metrics", {}))
 
-    def note_moment(self, seconds: float, steps: float, examples: float) -> None:
-        """Takes note of the steps and the examples that were done in so many seconds since it began."""
+    def note_moment(self, seconds: float, steps: float, examples: float, metrics: Mapping[str, float]) -> None:
+        """Takes note of what was done in so many seconds since it began."""
         if self._seen and seconds < self._seen[-1][0]:  # it began anew, after a failure
             self._seen.clear()
         if not self._seen or seconds > self._seen[-1][0]:
-            self._seen.append((seconds, steps, examples))
+            self._seen.append((seconds, steps, examples, dict(metrics)))
         while len(self._seen) > 2 and seconds - self._seen[1][0] >= self._SECONDS:
             del self._seen[0]
-
-    def _rate(self, place: int) -> float:
-        if len(self._seen) < 2:
-            return 0.0
-        first, last = self._seen[0], self._seen[-1]
-        return (last[place] - first[place]) / (last[0] - first[0])
 
     @property
     def steps(self) -> float:
@@ -104,6 +99,20 @@ class Speed:
     def examples(self) -> float:
         """Examples a second; 0 when that is not known."""
         return self._rate(2)
+
+    def trend(self, metric: str) -> str:
+        """Returns where a metric goes: " ↑", " ↓", " →", or "" when that is not known yet."""
+        values = [metrics[metric] for *_, metrics in self._seen if metric in metrics]
+        if len(values) < 2 or values[0] == values[-1] == values[len(values) // 2]:
+            return ""
+        change, size = values[-1] - values[0], max(abs(values[0]), abs(values[-1]))
+        return " →" if abs(change) <= self._FLAT * size else " ↑" if change > 0 else " ↓"
+
+    def _rate(self, place: int) -> float:
+        if len(self._seen) < 2:
+            return 0.0
+        (begin, *first), (end, *last) = self._seen[0][:3], self._seen[-1][:3]
+        return (last[place - 1] - first[place - 1]) / (end - begin)
 
 
 _display = Display()
@@ -155,15 +164,15 @@ def watched_training() -> Iterator[dict[str, str]]:
             display.end()
 
 
-def line(told: Progress, speed: Speed) -> str:
+def line(told: Progress, recent: Recent) -> str:
     """Returns how far a training is, in a line.
 
-    Step 1,240 of 5,000, 41 steps/s, 5,120 examples/s, loss 0.3121, auc 0.94, 1 min 32 s left, checkpoint 12 s ago
+    Step 1,240 of 5,000, 41 steps/s, 5,120 examples/s, loss 0.3121 ↓, auc 0.94 ↑, 1 min 32 s left, checkpoint 12 s ago
     """
-    return ", ".join(parts(told, speed))
+    return ", ".join(parts(told, recent))
 
 
-def parts(told: Progress, speed: Speed) -> list[str]:
+def parts(told: Progress, recent: Recent) -> list[str]:
     """Returns the parts of `line`; those that are not known are left out."""
     details = told.details
     total, epoch, epochs = (details.get(name) for name in ("total", "epoch", "epochs"))
@@ -171,11 +180,11 @@ def parts(told: Progress, speed: Speed) -> list[str]:
     found = [f"Step {told.step:,.0f}{f' of {total:,}' if total else ''}"] if told.seconds >= 0 else []
     found += [f"epoch {epoch} of {epochs}"] if epoch and epochs and epochs > 1 else []
     found += [str(details["doing"])] if details.get("doing") else []
-    found += [f"{speed.steps:.3g} steps/s"] if speed.steps else []
-    found += [f"{speed.examples:,.0f} examples/s"] if speed.examples else []
-    found += [f"{name} {value:.4g}" for name, value in details.get("metrics", {}).items()]
-    if total and speed.steps and told.step < total:
-        found.append(f"{duration((total - told.step) / speed.steps)} left")
+    found += [f"{recent.steps:.3g} steps/s"] if recent.steps else []
+    found += [f"{recent.examples:,.0f} examples/s"] if recent.examples else []
+    found += [f"{name} {value:.4g}{recent.trend(name)}" for name, value in details.get("metrics", {}).items()]
+    if total and recent.steps and told.step < total:
+        found.append(f"{duration((total - told.step) / recent.steps)} left")
     if saved := details.get("saved_at"):
         found.append(f"checkpoint {duration(time.monotonic() - saved)} ago")
     found += [f"{workers} worker{'s' * (workers != 1)}"] if workers else []

@@ -10,7 +10,7 @@ import pytest
 
 from generic_trainer import FnArgs, TrainingOptions, train
 from generic_trainer.executors import display, progress
-from generic_trainer.executors.display import Display, Speed
+from generic_trainer.executors.display import Display, Recent
 from generic_trainer.executors.keras_version import _tensorflow_release
 from generic_trainer.executors.progress import Progress
 
@@ -170,14 +170,22 @@ def test_lines_come_more_seldom_the_longer_it_takes(caplog: pytest.LogCaptureFix
 
 
 def test_the_speed_is_that_of_the_last_seconds_and_begins_anew_after_a_failure() -> None:
-    speed = Speed()
+    recent = Recent()
     for second in range(100):
-        speed.note(told(second, second if second < 50 else 50 + 10 * (second - 50)))
-    assert speed.steps == pytest.approx(10)
-    speed.note(told(1, 500))
-    speed.note(told(2, 520))
-    assert speed.steps == pytest.approx(20)
-    assert Speed().examples == 0
+        recent.note(told(second, second if second < 50 else 50 + 10 * (second - 50)))
+    assert recent.steps == pytest.approx(10)
+    recent.note(told(1, 500))
+    recent.note(told(2, 520))
+    assert recent.steps == pytest.approx(20)
+    assert Recent().examples == 0
+
+
+def test_metrics_show_where_they_go() -> None:
+    recent = Recent()
+    for second in range(20):
+        metrics = {"loss": 1 - second / 100, "auc": 0.5 + second / 100, "flat": 1 + second % 2 / 10_000, "same": 2.0}
+        recent.note(told(second, second, metrics=metrics))
+    assert [recent.trend(name) for name in ("loss", "auc", "flat", "same", "none")] == [" ↓", " ↑", " →", "", ""]
 
 
 @pytest.mark.parametrize(
