@@ -111,12 +111,14 @@ class LiveDisplay(Display):
     @contextlib.contextmanager
     def steps_of_pipelines(self) -> Iterator[None]:
         """Makes a phase of each step that TFX's runner logs."""
-        handler = _Steps(self)
+        handler, printed = _Steps(self), absl_logging.get_absl_handler()
         logging.getLogger().addHandler(handler)
+        printed.addFilter(_is_no_step)
         try:
             yield
         finally:
             logging.getLogger().removeHandler(handler)
+            printed.removeFilter(_is_no_step)
 
     def step(self, name: str, begins: bool) -> None:
         """Is told that a step of a pipeline begins or has ended; one that has ended stays as a line."""
@@ -135,6 +137,10 @@ class _Steps(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if found := logs.step_in(record):
             self._shown.step(*found)
+
+
+def _is_no_step(record: logging.LogRecord) -> bool:
+    return logs.step_in(record) is None
 
 
 def _with_details(told: Progress, before: Progress) -> Progress:

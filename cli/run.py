@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..executors import keras_version
+from ..executors import display, keras_version
 from ..executors.module_source import find_source
 from ..executors.report.writing import path_in
 from . import run_check
@@ -50,11 +50,13 @@ def _outcome(options: dict[str, Any], check: bool) -> Outcome:
         os.environ.update(keras_version.choose(options["training"].keras, source.files).environment())
 
     checking = run_check.begin(options) if check else None
-    from ..pipelines.local import LocalPipeline, run_pipeline  # imports TensorFlow and TFX: seconds
+    with display.current().phase("Checking module and data" if checking else "Starting"):
+        from ..pipelines.local import LocalPipeline, run_pipeline  # imports TensorFlow and TFX: seconds
 
+        if checking:
+            checking.require_passed()
     if checking is None:
         return run_pipeline(LocalPipeline(**options))
-    checking.require_passed()
     try:
         return run_pipeline(LocalPipeline(**options))
     finally:
