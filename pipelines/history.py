@@ -213,8 +213,13 @@ def _of_folder(runs: Sequence[Run], name: str) -> list[Run]:
 
 
 def _is_in(place: str, folder: str) -> bool:
-    folder = file_io.whole(folder).rstrip("/")
+    place, folder = _real(place), _real(folder)
     return place == folder or place.startswith(f"{folder}/")
+
+
+def _real(path: str) -> str:
+    """Returns a path without links in it: a folder may be called by several names."""
+    return path.rstrip("/") if file_io.is_remote(path) else os.path.realpath(path)
 
 
 def _listed(runs: Sequence[Run]) -> str:

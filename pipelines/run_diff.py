@@ -23,7 +23,7 @@ _OF_ONE_RUN = (
     *("schema_file", "transform_output", "is_chief", "worker_index", "num_workers"),
 )
 _DATA = ("train_files", "eval_files")
-_OF_EXAMPLES = ("span", "version", "input_fingerprint", "split_names", "payload_format")
+_OF_EXAMPLES = ("span", "version", "input_fingerprint", "payload_format")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ class RunDifference:
       same_code: Whether the fingerprints are equal; None when one is not known.
       files: The module's files that "changed", were "added" or "removed"; {} when a run has kept no source.
       source: Their unified diff; "" when a run has kept no source.
-      data: What differs of train_files, eval_files and, in pipelines, of the Examples: {name: (first, second)}.
+      data: What differs of train_files and eval_files or, in pipelines, of the Examples: {name: (first, second)}.
       metrics: By split and name, such as "eval/auc".
       versions: Of Python, TensorFlow and the like, and dialect and Keras, (first, second).
       phases: Seconds by phase, (first, second); None where a run has not come to it.
@@ -119,16 +119,17 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _data(run: Run) -> dict[str, Any]:
-    """Returns what is known of a run's data; the folders of a pipeline's steps have another number in each run."""
-    known = dict(_flat(run.record.get("data", {})))
+    """Returns what is known of a run's data: the files', or in a pipeline that of the Examples that it began with.
+
+    Transform's have another folder in each run, and other bytes: they hold maps, whose order is nobody's.
+    """
     if run.execution is None:
         arguments = run.record.get("arguments", {})
-        return {**{name: arguments.get(name) for name in _DATA}, **known}
-    lineage = lineage_of_run(run)
-    known = {name: value for name, value in known.items() if not name.endswith(".modified")}
+        return {name: arguments.get(name) for name in _DATA} | dict(_flat(run.record.get("data", {})))
+    lineage, known = lineage_of_run(run), {}
     for node in lineage.nodes:
         if node.kind == ARTIFACT and node.type == "Examples":
-            [(role, _)] = lineage.into(node.id)[:1] or [("examples", node)]
+            role = next((role for role, _ in lineage.into(node.id)), "examples")
             known |= {f"{role}.{name}": node.properties[name] for name in _OF_EXAMPLES if name in node.properties}
     return known
 

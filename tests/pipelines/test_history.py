@@ -108,6 +108,11 @@ def test_a_run_of_a_pipeline_is_found_by_what_people_call_it(root: str, name: st
     assert find_run(name.format(root=root), [root]).pipeline_run == pipeline_run
 
 
+def test_a_folder_may_be_called_by_a_links_name(root: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "link").symlink_to(root)
+    assert find_run(str(tmp_path / "link" / "Trainer" / "model" / "2")).pipeline_run == "run-1"
+
+
 def test_a_name_of_none_or_of_several_runs_is_refused(root: str) -> None:
     with pytest.raises(InputError, match=r"There is no run 'run-9' in .*/root\. Did you mean 'run-\d'\?"):
         find_run("run-9", [root])
