@@ -49,6 +49,7 @@ from .verdicts import (
 
 _PACKAGE = __name__.rpartition(".")[0]
 _WORKER, _RAW_WORKER = f"{_PACKAGE}.worker", f"{_PACKAGE}.raw_data"
+CHECKING = "GENERIC_TRAINER_CHECK"  # by which a module can tell that nothing is to be kept
 Show = Callable[[Verdict], None]
 
 
@@ -102,7 +103,7 @@ class _Check:
     def make(self) -> None:
         """Makes all checks."""
         source, keras = self._find_module()
-        environment = {**(keras.environment() if keras else {}), VARIABLE: "{}"}
+        environment = {**(keras.environment() if keras else {}), VARIABLE: "{}", CHECKING: "1"}
         fork_server.prepare(environment)  # imports TensorFlow meanwhile
         for verdict in file_verdicts(self._request):
             self._add(verdict)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from .. import file_io
 from ..errors import InputError, TrainerError, did_you_mean
-from ..layouts import base_model_path, read_json_object
+from ..layouts import base_model_path, read_hyperparameters
 from ..schema_file import read_schema
 from .places import shown
 from .request import CheckRequest
@@ -90,7 +90,7 @@ def _base_model(request: CheckRequest) -> str:
 
 
 def _hyperparameters(request: CheckRequest) -> str:
-    request.fn_args.hyperparameters = read_json_object(request.hyperparameters, "--hyperparameters")
+    request.fn_args.hyperparameters = read_hyperparameters(request.hyperparameters, "--hyperparameters")
     return _names(request.fn_args.hyperparameters.get("values", request.fn_args.hyperparameters))
 
 

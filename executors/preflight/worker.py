@@ -40,6 +40,8 @@ _OP_PACKAGES = (
     "tensorflow_ranking",
 )
 _LABELS = ("LABEL_KEY", "_LABEL_KEY", "label_key", "LABEL", "_LABEL")
+# By which a module tells that it reads examples by the run's schema.
+_SCHEMA_WORDS = ("schema_path", "schema_file", "preprocessing_fn", "feature_spec", "model_fn")
 _MADE_UP = 256  # examples
 _WAIT_SECONDS = 0.05
 
@@ -177,7 +179,8 @@ class _Examination:
                 samples[split] = take(patterns, os.path.join(self._state["folder"], "examples", split), columns_wanted)
                 setattr(fn_args, f"{split}_files", [samples[split].pattern])
         if "train" in samples:
-            self._records = samples["train"].estimated_records
+            counted = fn_args.num_examples["train"] if self._state["raw"] else samples["train"].estimated_records
+            self._records = counted
         self._say.verdict(self._of_examples(samples))
 
     def _await_raw_data(self) -> None:
@@ -196,9 +199,6 @@ class _Examination:
             setattr(self._fn_args, name, value)
         self._fn_args.transform_output = self._fn_args.transform_graph_path
         self._fn_args.schema_file = self._fn_args.schema_path
-        self._factor = prepared["records_per_sampled"]
-
-    _factor = 1.0
 
     def _make_up(self) -> None:
         """Makes examples up from the schema, if there is one."""
@@ -222,9 +222,8 @@ class _Examination:
         counts = " and ".join(
             f"{'all ' if sample.whole else ''}{sample.count:,} of {split}" for split, sample in samples.items()
         )
-        self._records = int(self._records * self._factor)
         misnamed = next((sample.misnamed for sample in samples.values() if sample.misnamed), "")
-        problems = [_misnamed(misnamed)] if misnamed and self._goes_by_names() else []
+        problems = [_misnamed(misnamed)] if misnamed and self._mentions("data_accessor", "model_fn") else []
         records = [record for sample in samples.values() for record in sample.records]
         kinds = {sample.kind for sample in samples.values()}
         if self._fn_args.examples_format.payload not in (TF_EXAMPLE,) or kinds != {TF_RECORD}:
@@ -238,6 +237,9 @@ class _Examination:
                 f"the records are no tf.Examples ({error}). Say what they are with --payload-format."
             ) from error
         wrong, odd = self._by_schema(facts)
+        if not self._mentions(*_SCHEMA_WORDS):  # it reads by a schema of its own, and may go through
+            wrong, odd = [], [*wrong, *odd]
+            self._hints += wrong
         label, place = self._label(facts)
         if label and (problem := example_facts.label_problem(label, list(facts))):
             if place is None:
@@ -276,10 +278,10 @@ class _Examination:
                     return value, place_at(file, line)
         return "", None
 
-    def _goes_by_names(self) -> bool:
-        """Returns whether the module reads by `data_accessor`, which goes by the files' names."""
-        words = ("data_accessor", "model_fn")
-        return self._source is not None and any(word in _text_of(file) for file in self._source.files for word in words)
+    def _mentions(self, *words: str) -> bool:
+        """Returns whether one of the words is in one of the module's files."""
+        texts = [_text_of(file) for file in self._source.files] if self._source else []
+        return any(word in text for text in texts for word in words)
 
     def _with_hints(self, verdict: Verdict) -> Verdict:
         if verdict.status != FAILED or not self._hints:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from generic_trainer import FnArgs, InputError, TrainingOptions
-from generic_trainer.executors.preflight import made_up, sample, stamp
+from generic_trainer.executors.preflight import made_up, raw_csv, sample, stamp
 from generic_trainer.executors.preflight.check import check
 from generic_trainer.executors.preflight.example_facts import contradictions, facts_of
 from generic_trainer.executors.preflight.request import CheckRequest
@@ -104,7 +104,7 @@ def test_raw_data_go_through_transform(name: str, taxi_csv: pathlib.Path) -> Non
     fn_args = FnArgs(**NO_FILES, train_steps=1000)
     report = check(CheckRequest(str(MODULES / f"{name}.py"), fn_args, data=str(taxi_csv), label="big_tip"))
     require_all(report)
-    assert "400 of train and 200 of eval, 17 features" in report.get("data").text
+    assert "18 features" in report.get("data").text
     assert report.get("transform").status == "passed"
     assert "label big_tip: 0, 1" in report.get("examples").text
     assert report.get("estimate").details["steps"] == 1000
@@ -291,3 +291,17 @@ def test_a_report_is_json_and_comes_back(tmp_path: pathlib.Path) -> None:
     assert Report.from_json(state).to_json() == state
     assert state["exit_code"] == 2
     assert state["verdicts"][0]["item"] == "module"
+
+
+def test_rows_of_a_csv_are_typed_by_all_and_show_each_columns_gaps(tmp_path: pathlib.Path) -> None:
+    rows = [f"{number},{number},,word" for number in range(3000)]
+    rows[2000] = "0,0.5,7,"  # a fraction, the first value of a column, and a gap in another
+    (tmp_path / "data.csv").write_text("\n".join(["whole,number,rare,text", *rows]) + "\n")
+    records, total = raw_csv.csv_examples([str(tmp_path / "data.csv")])
+    facts = facts_of(records)
+    assert (len(records), total) == (601, 3000)
+    assert {name: fact.kind for name, fact in facts.items()} == {
+        "whole": "INT", "number": "FLOAT", "rare": "INT", "text": "BYTES",
+    }  # fmt: skip
+    assert facts["rare"].examples == 1
+    assert facts["text"].examples == 600

@@ -104,8 +104,7 @@ FAULTS = [
     # The module itself
     Fault(
         "syntax error", "module", ("SyntaxError", "expected ':'"),
-        old="def build_model(learning_rate: float) -> keras.Model:", new="def build_model(learning_rate: float)",
-        at="def build_model(learning_rate: float)",
+        old=" -> keras.Model:", new="", at="def build_model(",
     ),
     Fault(
         "package not installed", "load", ("No module named 'sklearnx'", "Install the package"),
@@ -142,20 +141,21 @@ FAULTS = [
     Fault("wrong compression", "examples", ("part-0.tfrecord is gzipped", "Rename it"), exit_code=2, data=_misnamed),
     Fault(
         "feature of another type than in the schema", "examples", ("'sepal_width' is FLOAT", "INT in the schema"),
-        exit_code=2, data=_typed_otherwise,
+        exit_code=2, data=_typed_otherwise, old="**options), make_schema()",
+        new="**options), text_format.Parse(open(fn_args.schema_path).read(), schema_pb2.Schema())",
     ),
     Fault(
         "label not in the data", "examples", ("no example has the label 'species'", "they have petal_length"),
         exit_code=2, request={"label": "species"},
     ),
     Fault(
-        "label misspelled in the module", "training", ("line 29: no example has", "Did you mean 'variety'?"),
+        "label misspelled in the module", "training", ("no example has the label", "Did you mean 'variety'?"),
         old='LABEL = "variety"', new='LABEL = "varietty"', at="model.fit(",
     ),
     # Model and training
     Fault(
         "custom_config lacks a key", "model", ("KeyError: 'learning_rate'", "Did you mean 'learningrate'?"),
-        old='config.get("learning_rate", LEARNING_RATE)', new='config["learning_rate"]', at='config["learning_rate"]',
+        old='.get("learning_rate", LEARNING_RATE)', new='["learning_rate"]', at='["learning_rate"]',
         data=lambda folder: {"custom_config": {"learningrate": 0.1}},
     ),
     Fault(

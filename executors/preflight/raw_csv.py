@@ -1,0 +1,132 @@
+"""Some rows of CSV files as tf.Examples, typed by all rows that can be read in a second.
+
+A sample that is only the first rows would have other types than the whole (1, 2, … and 4.5 later on), and columns
+without a gap, or without a value. So many rows are looked at, and those are taken that show what is in each column.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+from collections.abc import Iterator, Sequence
+
+from .. import file_io
+from ..errors import InputError
+
+_SCANNED = 100_000  # rows
+_FIRST, _OTHERS = 400, 200  # rows that are taken: the first, and some of all the others
+_OF_EACH = 3  # rows at least with a value of a column, and as many without one, if there are such
+_KINDS = (int, float, str)
+
+
+def csv_examples(paths: Sequence[str]) -> tuple[list[bytes], int]:
+    """Returns some rows as serialized tf.Examples, and how many rows there may be in all.
+
+    A column is of integers, of floats or of text, as CsvExampleGen has it; an empty cell is a missing value.
+
+    Raises:
+      InputError: When a row does not fit the header, or files have other headers than the first, or there are no rows.
+    """
+    table: _Table | None = None
+    size = sum(map(file_io.size_of, paths))
+    read = 0
+    for path in paths:
+        for header, row, length in _rows(path):
+            if table is None:
+                table = _Table(header)
+            if header != table.header:
+                raise InputError(
+                    f"{path} has the columns {', '.join(header)}; {paths[0]} has {', '.join(table.header)}."
+                )
+            table.take(row)
+            read += length
+            if table.count >= _SCANNED:
+                return table.examples(), int(table.count * max(1.0, size / read))
+    if table is None:
+        raise InputError(f"{', '.join(paths)}: there are no rows below the header.")
+    return table.examples(), table.count
+
+
+class _Table:
+    """The rows that are taken, and what is known of the columns."""
+
+    def __init__(self, header: list[str]) -> None:
+        self.header = header
+        self.count = 0
+        self._kinds = [0] * len(header)  # indices into _KINDS
+        self._seen = [[0, 0] for _ in header]  # rows taken without and with a value
+        self._first: list[list[str]] = []
+        self._others: list[list[str]] = []
+        self._telling: list[list[str]] = []
+        self._chance = random.Random(1)  # noqa: S311 (a sample, no secrets)
+
+    def take(self, row: list[str]) -> None:
+        """Takes note of a row, and keeps it if it is wanted."""
+        self.count += 1
+        is_telling = False
+        for column, value in enumerate(row):
+            if value:
+                while not _fits(_KINDS[self._kinds[column]], value):
+                    self._kinds[column] += 1
+            is_telling |= self._seen[column][bool(value)] < _OF_EACH
+        if len(self._first) < _FIRST:
+            self._keep(self._first, row)
+        elif is_telling:
+            self._keep(self._telling, row)
+        elif len(self._others) < _OTHERS:
+            self._others.append(row)
+        elif (place := self._chance.randrange(self.count)) < _OTHERS:
+            self._others[place] = row
+
+    def examples(self) -> list[bytes]:
+        """Returns the rows that were kept."""
+        kinds = [_KINDS[kind] for kind in self._kinds]
+        # Those that tell most come at the front and at the back, so that both splits have some.
+        rows = [*self._telling[::2], *self._first, *self._others, *self._telling[1::2]]
+        return [_example(self.header, kinds, row) for row in rows]
+
+    def _keep(self, rows: list[list[str]], row: list[str]) -> None:
+        rows.append(row)
+        for column, value in enumerate(row):
+            self._seen[column][bool(value)] += 1
+
+
+def _rows(path: str) -> Iterator[tuple[list[str], list[str], int]]:
+    """Yields (header, row, bytes) of a CSV file."""
+    with file_io.file_system(path).open(path, mode="rb") as raw:
+        reader = csv.reader(io.TextIOWrapper(raw, encoding="utf-8", newline=""))
+        try:
+            header = next(reader, [])
+            for row in reader:
+                if row and len(row) != len(header):
+                    raise InputError(f"{path}, line {reader.line_num}: {len(row)} values, and {len(header)} columns.")
+                if row:
+                    yield header, row, sum(map(len, row)) + len(row)
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise InputError(f"{path}, line {reader.line_num + 1} cannot be read as CSV: {error}") from error
+
+
+def _fits(kind: type, value: str) -> bool:
+    try:
+        kind(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _example(header: Sequence[str], kinds: Sequence[type], row: Sequence[str]) -> bytes:
+    import tensorflow as tf
+
+    features = {}
+    for name, kind, value in zip(header, kinds, row, strict=True):
+        if not value:
+            features[name] = tf.train.Feature()
+        elif kind is int:
+            features[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=[int(value)]))
+        elif kind is float:
+            features[name] = tf.train.Feature(float_list=tf.train.FloatList(value=[float(value)]))
+        else:
+            features[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))
+    serialized: bytes = tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+    return serialized
