@@ -16,6 +16,7 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .components.trainer import Trainer
+    from .components.tuner import Tuner
     from .executors.checkpoints import AsyncCheckpoints
     from .executors.dialects import run_as
     from .executors.errors import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .executors.strategies import strategy
     from .executors.training_callbacks import callbacks
     from .executors.training_run import train
+    from .executors.tuner_fn import TunerFnResult
 
 _HOMES = {
     "AsyncCheckpoints": "executors.checkpoints",
@@ -50,6 +52,8 @@ _HOMES = {
     "TrainerError": "executors.errors",
     "TrainingOptions": "executors.options",
     "TrainingProcessError": "executors.errors",
+    "Tuner": "components.tuner",
+    "TunerFnResult": "executors.tuner_fn",
     "callbacks": "executors.training_callbacks",
     "check_saved_model": "executors.saved_model",
     "prefetch_to_device": "executors.inputs.device_prefetch",
@@ -72,6 +76,8 @@ __all__ = [
     "TrainerError",
     "TrainingOptions",
     "TrainingProcessError",
+    "Tuner",
+    "TunerFnResult",
     "__version__",
     "callbacks",
     "check_saved_model",

@@ -48,6 +48,20 @@ _FLAGS = (
         metavar="DIR",
         help="A Model artifact to compare with (default: the last blessed).",
     ),
+    click.option(
+        "--tune/--no-tune",
+        default=None,
+        help="Search for hyper-parameters first, with the module's tuner_fn (default: if it has one).",
+    ),
+    click.option(
+        "--tune-steps", type=click.IntRange(0), default=0, help="Steps of each trial's training (default: train-steps)."
+    ),
+    click.option(
+        "--hyperparameters",
+        default="",
+        metavar="FILE",
+        help="KerasTuner's configuration, as JSON, or a Tuner's output: instead of a search.",
+    ),
     click.option("--cache/--no-cache", default=True, show_default=True, help="Take unchanged steps from earlier runs."),
     click.option(
         "--beam-arg", "beam_args", multiple=True, metavar="ARG", help="An argument for Beam; may be repeated."

@@ -14,7 +14,7 @@ from ..executors.report.writing import path_in
 from . import run_check
 from .notify import notify_flag
 from .pipeline_flags import pipeline_flags, pipeline_options
-from .summary import print_summary
+from .summary import hyperparameters_of, print_summary
 from .terminal import live_display, logs_of_pipeline
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _show(outcome: Outcome) -> None:
         "TensorBoard": outcome.model_run,
         "Metadata": outcome.metadata,
     }
-    print_summary(places, outcome.metrics)
+    print_summary(places, outcome.metrics, hyperparameters_of(outcome.model_run))
     for name, metrics in outcome.slices.items():
         own = (f"{metric} {value:.4g}" for metric, value in metrics.items() if not metric.endswith("_diff"))
         click.echo(f"{name}: {', '.join(own)}")

@@ -113,6 +113,7 @@ def _request(options: dict[str, Any]) -> CheckRequest:
         data=options["data"],
         label="" if options["eval_config"] else options["label"],
         base_model=options["baseline_model"] if options["warm_start"] else "",
+        hyperparameters=options["hyperparameters"],
     )
 
 

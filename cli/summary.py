@@ -7,6 +7,9 @@ from typing import Any
 
 import click
 
+from ..executors import run_record
+from ..executors.tuner_fn import KERAS_TUNERS_OWN
+
 _LABEL_WIDTH = 14
 
 
@@ -37,23 +40,42 @@ def _speed(speed: Mapping[str, float]) -> str:
     return f"{speed['steps_per_second']:,.3g} steps/s"
 
 
-def print_summary(places: Mapping[str, str | None], metrics: Mapping[str, Mapping[str, float]]) -> None:
-    """Prints one line for each place and each metric to standard output.
+def hyperparameters_of(model_run: str | None) -> dict[str, Any]:
+    """Returns the hyper-parameters that a run was given, by name; {} where there were none."""
+    arguments = run_record.read(model_run).get("arguments", {}) if model_run else {}
+    values = (arguments.get("hyperparameters") or {}).get("values") or {}
+    return {name: value for name, value in values.items() if not name.startswith(KERAS_TUNERS_OWN)}
+
+
+def print_summary(
+    places: Mapping[str, str | None],
+    metrics: Mapping[str, Mapping[str, float]],
+    hyperparameters: Mapping[str, Any] | None = None,
+) -> None:
+    """Prints one line for each place, hyper-parameter and metric to standard output.
 
     Args:
       places: {label: path}; those without a path are left out.
       metrics: {"train": {...}, "eval": {...}}; the eval metrics are shown, the train ones when there
         are no others.
+      hyperparameters: {name: value}.
     """
     for label, path in places.items():
         if path:
             click.echo(f"{label + ':':<{_LABEL_WIDTH}}{path}")
+    if hyperparameters:
+        click.echo("Hyperparameters:")
+        _print_values(hyperparameters)
     split = "eval" if metrics.get("eval") else "train"
     values = metrics.get(split)
     if not values:
         click.echo("Metrics:      none (run_fn logged no scalars for TensorBoard and returned none)")
         return
     click.echo(f"{split.capitalize()} metrics:")
+    _print_values(values)
+
+
+def _print_values(values: Mapping[str, Any]) -> None:
     width = max(map(len, values))
     for name, value in values.items():
-        click.echo(f"  {name:<{width}}  {value:.5g}")
+        click.echo(f"  {name:<{width}}  {f'{value:.5g}' if isinstance(value, float) else value}")

@@ -14,12 +14,12 @@ from ..executors.cluster import task_from_environment
 from ..executors.errors import InputError
 from ..executors.fn_args import FnArgs
 from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
-from ..executors.layouts import EVAL_DIR, SERVING_DIRS, base_model_path, latest, read_json_object
+from ..executors.layouts import EVAL_DIR, SERVING_DIRS, base_model_path, latest, read_hyperparameters
 from ..executors.local_cluster import parse_counts, train_on_cluster
 from ..executors.report.writing import path_in
 from ..executors.training_run import train as train_module
 from .notify import notify_flag
-from .summary import print_summary, workers_line
+from .summary import hyperparameters_of, print_summary, workers_line
 from .terminal import keep_logs_in, live_display
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
 
@@ -72,7 +72,7 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
         eval_model_dir=os.path.join(output, "model", EVAL_DIR),
         model_run_dir=os.path.join(output, "model_run"),
         base_model=base_model_path(base) if base else None,
-        hyperparameters=read_json_object(hyperparameters, "--hyperparameters") if hyperparameters else None,
+        hyperparameters=read_hyperparameters(hyperparameters, "--hyperparameters") if hyperparameters else None,
         custom_config=parse_custom_config(custom_config),
         examples_format=_examples_format(flags["payload_format"], flags["data_view"], flags["train_files"]),
         seed=options.seed,
@@ -89,7 +89,11 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
     if task is None or task.is_chief:
         report = path_in(fn_args.model_run_dir)
         places = {"Model": fn_args.serving_model_dir, "Report": report, "TensorBoard": fn_args.model_run_dir}
-        print_summary({**places, "Workers": workers_line(record["cluster"])}, record["metrics"])
+        print_summary(
+            {**places, "Workers": workers_line(record["cluster"])},
+            record["metrics"],
+            hyperparameters_of(fn_args.model_run_dir),
+        )
     else:
         click.echo(f"The {task} has done its part.")
     return {"model": fn_args.serving_model_dir, "model_run": fn_args.model_run_dir, "metrics": record["metrics"]}

@@ -18,25 +18,22 @@ TFMA nor Beam.
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from absl import logging
 from tfx import types
-from tfx.dsl.components.base import base_component, executor_spec
+from tfx.dsl.components.base import executor_spec
 from tfx.orchestration.data_types import RuntimeParameter
 from tfx.proto import trainer_pb2
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 from tfx.types.system_executions import Train
-from tfx.utils import json_utils
 
-from ..executors.errors import InputError
 from ..executors.generic_executor import GenericExecutor
-from ..executors.module_source import find_source
 from ..executors.options import STORED_AS, TrainingOptions
 from . import notebook_display
+from .module_component import ModuleComponent, fingerprint, serialized
 
 notebook_display.register()
 
@@ -74,7 +71,7 @@ class TrainerSpec(ComponentSpec):
     TYPE_ANNOTATION = Train
 
 
-class Trainer(base_component.BaseComponent):
+class Trainer(ModuleComponent):
     """Trains a TensorFlow model with a training module of any dialect.
 
     Outputs:
@@ -224,32 +221,12 @@ class Trainer(base_component.BaseComponent):
             eval_args=eval_args or trainer_pb2.EvalArgs(),
             module_file=module_file,
             run_fn=run_fn,
-            custom_config=_serialized(custom_config),
+            custom_config=serialized(custom_config),
             train_steps=train_steps,
             eval_steps=eval_steps,
-            module_fingerprint=_fingerprint(module_file),
+            module_fingerprint=fingerprint(module_file),
             model=types.Channel(type=standard_artifacts.Model),
             model_run=types.Channel(type=standard_artifacts.ModelRun),
             **options.to_exec_properties(),
         )
-        super().__init__(spec=spec, custom_executor_spec=custom_executor_spec)
-
-
-def _serialized(custom_config: dict[str, Any] | RuntimeParameter | None) -> Any:
-    if isinstance(custom_config, RuntimeParameter):
-        return custom_config
-    if custom_config is not None and not isinstance(custom_config, dict):
-        raise InputError(f"custom_config must be a dict; got {type(custom_config).__name__}: {custom_config!r}.")
-    return json_utils.dumps(custom_config)
-
-
-def _fingerprint(module: str | RuntimeParameter | None) -> str | None:
-    """Returns the fingerprint of the module and what it imports: it is what makes TFX's cache notice an edit.
-
-    A module that is only known at run time (a RuntimeParameter, or a dotted path that is installed in the
-    image alone) has none.
-    """
-    if not isinstance(module, str):
-        return None
-    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-        return find_source(module, scratch).fingerprint
+        super().__init__(spec, module_file, custom_executor_spec=custom_executor_spec)

@@ -18,7 +18,7 @@ from . import file_io
 from .errors import InputError, did_you_mean
 from .fn_args import FnArgs
 from .inputs.data_accessor import PAYLOAD_FORMATS, PROTO, ExamplesFormat
-from .layouts import EVAL_DIR, SERVING_DIRS, base_model_path, read_json_object
+from .layouts import EVAL_DIR, SERVING_DIRS, base_model_path, only_file_in, read_hyperparameters
 
 # As in tfx.components.experimental.data_view.constants.
 _DATA_VIEW, _DATA_VIEW_TIME = "data_view_uri", "data_view_create_time_since_epoch"
@@ -68,31 +68,43 @@ def fn_args_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Ma
     Raises:
       InputError: When an artifact lacks the split, the file or the property that is asked of it.
     """
+    fn_args = common_fn_args(inputs, properties)
+    model_dir = _only(outputs, "model").uri
+    fn_args.model_run_dir = _only(outputs, "model_run").uri
+    fn_args.serving_model_dir = os.path.join(model_dir, SERVING_DIRS[0])
+    fn_args.eval_model_dir = os.path.join(model_dir, EVAL_DIR)
+    fn_args.hyperparameters = _hyperparameters(inputs)
+    if inputs.get("statistics"):
+        fn_args.num_examples = _num_examples(_only(inputs, "statistics"))
+    return fn_args
+
+
+def common_fn_args(inputs: Artifacts, properties: Mapping[str, Any]) -> FnArgs:
+    """Returns what TFX's trainer and its Tuner both hand to a module: the inputs, and no place for outputs.
+
+    Args:
+      inputs: By key: examples (one or more), and where wired transform_graph, schema, base_model.
+      properties: As above.
+
+    Raises:
+      InputError: As above.
+    """
     examples = inputs.get("examples") or ()
     if not examples:
-        raise InputError("input 'examples' is missing: the trainer needs at least one Examples artifact.")
+        raise InputError("input 'examples' is missing: at least one Examples artifact is needed.")
     train_args = _steps_and_splits(properties, "train_args", trainer_pb2.TrainArgs())
     eval_args = _steps_and_splits(properties, "eval_args", trainer_pb2.EvalArgs())
-    model_run_dir = _only(outputs, "model_run").uri
-    model_dir = _only(outputs, "model").uri
-    fn_args = FnArgs(
+    return FnArgs(
         train_files=_patterns(examples, train_args.splits or ["train"]),
         eval_files=_patterns(examples, eval_args.splits or ["eval"]),
         train_steps=_steps(properties, "train_steps", train_args.num_steps),
         eval_steps=_steps(properties, "eval_steps", eval_args.num_steps),
         schema_path=_only_file(inputs, "schema"),
         transform_graph_path=_only(inputs, "transform_graph").uri if inputs.get("transform_graph") else None,
-        serving_model_dir=os.path.join(model_dir, SERVING_DIRS[0]),
-        eval_model_dir=os.path.join(model_dir, EVAL_DIR),
-        model_run_dir=model_run_dir,
         base_model=base_model_path(_only(inputs, "base_model").uri) if inputs.get("base_model") else None,
-        hyperparameters=_hyperparameters(inputs),
         custom_config=parse_custom_config(properties.get("custom_config")),
         examples_format=_examples_format(examples),
     )
-    if inputs.get("statistics"):
-        fn_args.num_examples = _num_examples(_only(inputs, "statistics"))
-    return fn_args
 
 
 def parse_custom_config(value: Any) -> dict[str, Any] | None:
@@ -230,16 +242,15 @@ def _only(artifacts: Artifacts, key: str) -> Artifact:
 def _only_file(artifacts: Artifacts, key: str) -> str | None:
     if not artifacts.get(key):
         return None
-    uri = _only(artifacts, key).uri
-    names = file_io.listdir(uri) if file_io.isdir(uri) else []
-    if len(names) != 1:
-        raise InputError(f"{key} artifact {uri}: expected one file in it, found {', '.join(names) or 'none'}.")
-    return os.path.join(uri, names[0])
+    return only_file_in(_only(artifacts, key).uri, key)
 
 
 def _hyperparameters(inputs: Artifacts) -> dict[str, Any] | None:
-    path = _only_file(inputs, "hyperparameters")
-    return read_json_object(path, "hyperparameters") if path else None
+    """Reads a Tuner's artifact, which is a folder with one file; one that was imported may be the file itself."""
+    if not inputs.get("hyperparameters"):
+        return None
+    uri = _only(inputs, "hyperparameters").uri
+    return read_hyperparameters(uri, "hyperparameters")
 
 
 def _num_examples(statistics: Artifact) -> dict[str, int]:

@@ -64,3 +64,24 @@ def read_json_object(path: str, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(f"{what} {path} must hold a JSON object, not a {type(value).__name__}.")
     return value
+
+
+def read_hyperparameters(place: str, what: str) -> dict[str, Any]:
+    """Reads KerasTuner's configuration of hyper-parameters: a JSON file, or an artifact's folder with it alone.
+
+    Raises:
+      InputError: When there is no such file, or it does not hold a JSON object.
+    """
+    return read_json_object(only_file_in(place, what) if file_io.isdir(place) else place, what)
+
+
+def only_file_in(folder: str, what: str) -> str:
+    """Returns the one file of an artifact's folder.
+
+    Raises:
+      InputError: When there is none, or more than one.
+    """
+    names = file_io.listdir(folder) if file_io.isdir(folder) else []
+    if len(names) != 1:
+        raise InputError(f"{what} artifact {folder}: expected one file in it, found {', '.join(names) or 'none'}.")
+    return os.path.join(folder, names[0])

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import random
 import sys
 import time
 from typing import Any
@@ -23,6 +22,7 @@ from .metrics import from_event_files, from_return_value
 from .module_loader import loaded
 from .module_source import ModuleSource, with_tuples
 from .options import TrainingOptions
+from .random_seeds import seed_all
 from .training_goals import pursued
 
 # Packages whose import registers TensorFlow ops: a model that uses them loads only where they are imported.
@@ -100,7 +100,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
             if request.options.deterministic:
                 _be_deterministic(request.fn_args)
             if request.fn_args.seed is not None:
-                _seed(request.fn_args.seed)
+                seed_all(request.fn_args.seed)
             if request.options.input_cache is not None:
                 cache = CacheOptions(request.options.input_cache, request.options.input_cache_gb)
                 request.fn_args.data_accessor = DataAccessor.for_format(request.fn_args.examples_format, cache)
@@ -119,7 +119,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
             f"The module {request.source.path} ended with SystemExit({error.code!r})."
         ) from error
     except Exception as error:
-        _explain(error, request)
+        explain(error, request)
         raise
     metrics = from_event_files(request.fn_args.model_run_dir, newer_than=time.time() - (clock() - begin))
     return {
@@ -133,7 +133,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _explain(error: Exception, request: TrainingRequest) -> None:
+def explain(error: Exception, request: TrainingRequest) -> None:
     """Puts the module's path, and advice where there is some, on the user's own exception."""
     if isinstance(error, TrainerError):
         return
@@ -149,12 +149,3 @@ def _be_deterministic(fn_args: FnArgs) -> None:
     if fn_args.seed is None:
         fn_args.seed = 0
     tf.config.experimental.enable_op_determinism()
-
-
-def _seed(seed: int) -> None:
-    import numpy as np
-    import tensorflow as tf
-
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    tf.random.set_seed(seed)

@@ -30,6 +30,7 @@ LABEL = "variety"
 VARIETIES = 3
 
 LEARNING_RATE = 0.01
+UNITS = 16
 BATCH_SIZE = 16
 EPOCHS = 30
 
@@ -46,12 +47,20 @@ def make_schema() -> schema_pb2.Schema:
     return text_format.Parse("\n".join(columns), schema_pb2.Schema())
 
 
-def build_model(learning_rate: float) -> keras.Model:
+def read(fn_args: FnArgs, patterns: list[str], **options: Any) -> tf.data.Dataset:
+    """Reads examples in batches: (features by name, label)."""
+    batch_size = (fn_args.custom_config or {}).get("batch_size", BATCH_SIZE)
+    return fn_args.data_accessor.tf_dataset_factory(
+        patterns, TensorFlowDatasetOptions(batch_size, label_key=LABEL, **options), make_schema()
+    )
+
+
+def build_model(learning_rate: float, units: int = UNITS) -> keras.Model:
     """Builds and compiles the classifier; its output is a probability for each variety."""
     inputs = {name: keras.Input((1,), name=name) for name in FEATURES}
     hidden = keras.layers.Concatenate()(list(inputs.values()))
-    hidden = keras.layers.Dense(16, activation="relu")(hidden)
-    hidden = keras.layers.Dense(16, activation="relu")(hidden)
+    hidden = keras.layers.Dense(units, activation="relu")(hidden)
+    hidden = keras.layers.Dense(units, activation="relu")(hidden)
     probabilities = keras.layers.Dense(VARIETIES, activation="softmax")(hidden)
 
     model = keras.Model(inputs, probabilities)
@@ -77,30 +86,20 @@ def export(model: keras.Model, serving_model_dir: str) -> None:
     archive.write_out(serving_model_dir, verbose=False)
 
 
-def run_fn(fn_args: FnArgs) -> None:
-    """Trains the model, validates after every epoch, and exports it."""
-    config = fn_args.custom_config or {}
-    batch_size = config.get("batch_size", BATCH_SIZE)
-    if fn_args.seed is not None:
-        keras.utils.set_random_seed(fn_args.seed)
-
-    def read(patterns: list[str], **options: Any) -> tf.data.Dataset:
-        return fn_args.data_accessor.tf_dataset_factory(
-            patterns, TensorFlowDatasetOptions(batch_size, label_key=LABEL, **options), make_schema()
-        )
-
+def fit_arguments(fn_args: FnArgs) -> dict[str, Any]:
+    """Says what `fit` trains on, for how long, and what it validates on after every epoch."""
     # With a number of steps the examples repeat without end; otherwise an epoch is one pass over them.
     steps = fn_args.train_steps
-    train = read(fn_args.train_files, num_epochs=None if steps else 1, shuffle_seed=fn_args.seed)
-    validation = read(fn_args.eval_files, num_epochs=1, shuffle=False).take(fn_args.eval_steps or -1)
+    train = read(fn_args, fn_args.train_files, num_epochs=None if steps else 1, shuffle_seed=fn_args.seed)
+    validation = read(fn_args, fn_args.eval_files, num_epochs=1, shuffle=False).take(fn_args.eval_steps or -1)
+    epochs = 1 if steps else (fn_args.custom_config or {}).get("epochs", EPOCHS)
+    return {"x": train, "epochs": epochs, "steps_per_epoch": steps, "validation_data": validation}
 
-    model = build_model(config.get("learning_rate", LEARNING_RATE))
-    model.fit(
-        train,
-        epochs=1 if steps else config.get("epochs", EPOCHS),
-        steps_per_epoch=steps,
-        validation_data=validation,
-        callbacks=[keras.callbacks.TensorBoard(fn_args.model_run_dir)],
-        verbose=2,
-    )
+
+def run_fn(fn_args: FnArgs) -> None:
+    """Trains the model, validates after every epoch, and exports it."""
+    if fn_args.seed is not None:
+        keras.utils.set_random_seed(fn_args.seed)
+    model = build_model((fn_args.custom_config or {}).get("learning_rate", LEARNING_RATE))
+    model.fit(**fit_arguments(fn_args), callbacks=[keras.callbacks.TensorBoard(fn_args.model_run_dir)], verbose=2)
     export(model, fn_args.serving_model_dir)

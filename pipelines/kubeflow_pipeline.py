@@ -29,6 +29,7 @@ from tfx.orchestration.kubeflow.v2.kubeflow_v2_dag_runner import KubeflowV2DagRu
 
 from ..components.trainer import Trainer
 from ..components.transform import Transform
+from ..components.tuner import Tuner
 from ..executors import file_io
 from ..executors.errors import InputError, did_you_mean
 from ..executors.module_source import ModuleSource, find_source
@@ -47,7 +48,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")  # of tfx.orchestration.kubeflow.v2.pi
 _ANY_GPU = "nvidia.com/gpu"
 _GKE_GPUS = "cloud.google.com/gke-accelerator"
 _BACKOFF = {"backoffDuration": "30s", "backoffFactor": 2.0, "backoffMaxDuration": "600s"}
-_PATHS = ("data", "pipeline_root", "code_root", "push_to", "schema", "baseline_model")
+_PATHS = ("data", "pipeline_root", "code_root", "push_to", "schema", "baseline_model", "hyperparameters")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,12 +273,11 @@ def _parametrized(nodes: Sequence[BaseNode], options: KubeflowPipeline, module: 
         RuntimeParameter("eval_steps", int, options.eval_steps),
         RuntimeParameter("custom_config", str, json.dumps(options.custom_config)),
     ]
+    given = {"custom_config": custom_config, **({"module_file": module} if module else {})}
     changes: dict[type[BaseNode], dict[str, Any]] = {
         Transform: {"custom_config": custom_config, **({"preprocessing_fn": module} if module else {})},
-        Trainer: {
-            **{"train_steps": train_steps, "eval_steps": eval_steps, "custom_config": custom_config},
-            **({"module_file": module} if module else {}),
-        },
+        Tuner: {**given, "train_steps": options.tune_steps or train_steps, "eval_steps": eval_steps},
+        Trainer: {**given, "train_steps": train_steps, "eval_steps": eval_steps},
     }
     for node in nodes:
         node.exec_properties.update({"input_base": data} if node is nodes[0] else changes.get(type(node), {}))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ..executors.module_source import ModuleSource
+from ..executors.errors import InputError
+from ..executors.module_source import ModuleSource, defines
 from ..executors.options import TrainingOptions
 
 AUTO, CSV, TFRECORD, SPLITS = DATA_FORMATS = ("auto", "csv", "tfrecord", "splits")  # see `example_gen_for`
 BASELINE = "baseline_model"  # the step that imports one
+HYPERPARAMETERS = "hyperparameters"  # the same
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +36,9 @@ class PipelineOptions:
       push_to: Where the model is pushed (default: `serving` in the root).
       warm_start: Give the last blessed model, or `baseline_model`, to the module as `fn_args.base_model`.
       baseline_model: Folder of a Model artifact to compare with, instead of the last blessed model.
+      tune: Search with the module's `tuner_fn` before training; None: if it has one, and no hyperparameters are given.
+      tune_steps: Steps to train in each trial of the search; 0 for `train_steps`.
+      hyperparameters: KerasTuner's configuration as JSON, for `fn_args.hyperparameters`: a file, or a Tuner's artifact.
       cache: Take the outputs of unchanged steps from earlier runs.
       beam_args: Further Beam arguments for the components.
       training: Options of the training run.
@@ -54,9 +59,29 @@ class PipelineOptions:
     push_to: str = ""
     warm_start: bool = False
     baseline_model: str = ""
+    tune: bool | None = None
+    tune_steps: int = 0
+    hyperparameters: str = ""
     cache: bool = True
     beam_args: tuple[str, ...] = ()
     training: TrainingOptions = dataclasses.field(default_factory=TrainingOptions)
+
+    def tunes(self, source: ModuleSource) -> bool:
+        """Returns whether there is a search for hyper-parameters.
+
+        Raises:
+          InputError: When one is asked for that there cannot be.
+        """
+        has_tuner_fn = defines(source.path, "tuner_fn")
+        if self.tune and not has_tuner_fn:
+            raise InputError(f"--tune: {source.reference} defines no tuner_fn(fn_args), which the Tuner would call.")
+        if self.tune and self.hyperparameters:
+            raise InputError("--tune and --hyperparameters exclude each other: the Trainer gets one or the other.")
+        tunes = has_tuner_fn and not self.hyperparameters if self.tune is None else self.tune
+        if self.tune_steps and not tunes:
+            reason = "it is turned off" if has_tuner_fn else f"{source.reference} defines no tuner_fn"
+            raise InputError(f"--tune-steps {self.tune_steps}: there is no search for hyper-parameters; {reason}.")
+        return tunes
 
     def name_for(self, source: ModuleSource) -> str:
         """Returns the pipeline's name."""

@@ -2,13 +2,15 @@
 
     nodes = steps_of(options, source, example_gen)
 
-ExampleGen, StatisticsGen, SchemaGen, ExampleValidator, Transform (when the module has a `preprocessing_fn`), Trainer,
-Evaluator (when the label is known) and Pusher.
+ExampleGen, StatisticsGen, SchemaGen, ExampleValidator, Transform (when the module has a `preprocessing_fn`), Tuner
+(when it has a `tuner_fn`), Trainer, Evaluator (when the label is known) and Pusher.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import os
 from typing import Any
 
@@ -26,17 +28,19 @@ from tfx.dsl.components.common.resolver import Resolver
 from tfx.dsl.input_resolution.strategies.latest_blessed_model_strategy import LatestBlessedModelStrategy
 from tfx.proto import pusher_pb2, trainer_pb2
 from tfx.types import Channel
-from tfx.types.standard_artifacts import Model, ModelBlessing
+from tfx.types.standard_artifacts import HyperParameters, Model, ModelBlessing
 
 from ..components.trainer import Trainer
 from ..components.transform import Transform
+from ..components.tuner import Tuner
 from ..executors import file_io
 from ..executors.errors import InputError, did_you_mean
+from ..executors.layouts import read_hyperparameters
 from ..executors.module_source import ModuleSource, defines
 from ..executors.schema_file import read_schema
 from . import evaluation
 from .estimator_predictions import predictions_of
-from .pipeline_options import BASELINE, PipelineOptions
+from .pipeline_options import BASELINE, HYPERPARAMETERS, PipelineOptions
 from .raw_features import raw_feature_names
 
 # For workers elsewhere TFX packs all of itself, once for every component: seconds, and 50 MB that are left behind. Not
@@ -95,6 +99,8 @@ def steps_of(
         baseline = _baseline(options, nodes, remembers_models=remembers_models)
     if options.warm_start:
         trainer_inputs["base_model"] = baseline
+    if (hyperparameters := _hyperparameters(options, source, nodes, trainer_inputs, reads_files)) is not None:
+        trainer_inputs["hyperparameters"] = hyperparameters
     trainer = Trainer(
         module_file=options.module_file,
         train_args=trainer_pb2.TrainArgs(num_steps=options.train_steps),
@@ -136,6 +142,42 @@ def _baseline(options: PipelineOptions, nodes: list[BaseNode], *, remembers_mode
     ).with_id("latest_blessed_model_resolver")
     nodes.append(node)
     return node.outputs["model"]
+
+
+def _hyperparameters(
+    options: PipelineOptions, source: ModuleSource, nodes: list[BaseNode], inputs: dict[str, Any], reads_files: bool
+) -> Channel | None:
+    """Adds the step that searches for the Trainer's hyper-parameters, or imports them; returns its output."""
+    tunes = options.tunes(source)
+    if options.hyperparameters:
+        node = _imported_hyperparameters(file_io.whole(options.hyperparameters), reads_files)
+        nodes.append(node)
+        return node.outputs["result"]
+    if not tunes:
+        return None
+    training = options.training
+    tuner = Tuner(
+        module_file=options.module_file,
+        train_args=trainer_pb2.TrainArgs(num_steps=options.tune_steps or options.train_steps),
+        eval_args=trainer_pb2.EvalArgs(num_steps=options.eval_steps),
+        custom_config=options.custom_config,
+        keras=training.keras,
+        seed=training.seed,
+        isolate=training.isolate,
+        input_cache=training.input_cache,
+        input_cache_gb=training.input_cache_gb,
+        **{name: inputs[name] for name in ("examples", "schema", "transform_graph", "base_model") if inputs.get(name)},
+    )
+    nodes.append(tuner)
+    return tuner.outputs["best_hyperparameters"]
+
+
+def _imported_hyperparameters(place: str, reads_files: bool) -> BaseNode:
+    told: dict[str, Any] = {}
+    if reads_files:  # by its content the cache notices an edit
+        content = json.dumps(read_hyperparameters(place, "--hyperparameters"), sort_keys=True)
+        told["custom_properties"] = {"fingerprint": hashlib.sha256(content.encode()).hexdigest()}
+    return Importer(source_uri=place, artifact_type=HyperParameters, **told).with_id(HYPERPARAMETERS)
 
 
 def _schema_gen(schema: str, statistics: Any, reads_files: bool) -> BaseNode:

@@ -1,0 +1,63 @@
+"""What components that run a training module have in common: its fingerprint and custom_config as properties."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Any
+
+from tfx.dsl.components.base import base_component
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.types.component_spec import ComponentSpec
+from tfx.utils import json_utils
+
+from ..executors.errors import InputError
+from ..executors.module_source import find_source
+
+FINGERPRINT = "module_fingerprint"
+
+
+class ModuleComponent(base_component.BaseComponent):  # type: ignore[misc]
+    """A component whose module is looked at when it is made, and again each time it is about to be run.
+
+    In a notebook the module is edited in between: by its fingerprint TFX's cache notices.
+    """
+
+    def __init__(self, spec: ComponentSpec, module_file: str | RuntimeParameter | None, **arguments: Any) -> None:
+        """Constructs the component; `module_file` is that of the spec."""
+        super().__init__(spec=spec, **arguments)
+        self._module_file = module_file
+
+    def _resolve_pip_dependencies(self, pipeline_root: str) -> None:
+        """Is called by every runner of TFX's, and by `InteractiveContext.run`, before the component is run."""
+        super()._resolve_pip_dependencies(pipeline_root)
+        # A pipeline that was compiled for other machines has put another reference in its place.
+        if self._module_file and self.exec_properties.get("module_file") == self._module_file:
+            self.exec_properties[FINGERPRINT] = fingerprint(self._module_file)
+
+
+def serialized(custom_config: dict[str, Any] | RuntimeParameter | None) -> Any:
+    """Returns custom_config as the JSON that TFX passes on.
+
+    Raises:
+      InputError: When it is not a dict.
+    """
+    if isinstance(custom_config, RuntimeParameter):
+        return custom_config
+    if custom_config is not None and not isinstance(custom_config, dict):
+        raise InputError(f"custom_config must be a dict; got {type(custom_config).__name__}: {custom_config!r}.")
+    return json_utils.dumps(custom_config)
+
+
+def fingerprint(module: str | RuntimeParameter | None) -> str | None:
+    """Returns the fingerprint of the module and what it imports: it is what makes TFX's cache notice an edit.
+
+    A module that is only known at run time (a RuntimeParameter, or a dotted path that is installed in the
+    image alone) has none.
+
+    Raises:
+      ModuleError: When there is no such module.
+    """
+    if not isinstance(module, str):
+        return None
+    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+        return find_source(module, scratch).fingerprint

@@ -1,0 +1,160 @@
+"""`Tuner`: the component that searches for hyper-parameters, a drop-in for `tfx.components.Tuner`.
+
+    from generic_trainer import Tuner          # instead of: from tfx.components import Tuner
+
+    tuner = Tuner(
+        module_file="iris_tuner.py",           # with tuner_fn(fn_args), which returns TunerFnResult(tuner, fit_kwargs)
+        examples=example_gen.outputs["examples"],
+        schema=schema_gen.outputs["schema"],
+        train_args=trainer_pb2.TrainArgs(num_steps=100),
+        eval_args=trainer_pb2.EvalArgs(),
+    )
+    trainer = Trainer(..., hyperparameters=tuner.outputs["best_hyperparameters"])
+
+The module is loaded as `Trainer` loads it: it finds its siblings, nothing is built or installed by pip, and an edit to
+any file of the user's that it imports runs the step again. The search has a process of its own, with the Keras that
+the module wants.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tfx import types
+from tfx.dsl.components.base import base_executor, executor_spec
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.proto import trainer_pb2, tuner_pb2
+from tfx.types import standard_artifacts, standard_component_specs
+from tfx.types.component_spec import ComponentSpec, ExecutionParameter
+
+from ..executors.errors import InputError
+from ..executors.options import STORED_AS, TrainingOptions
+from ..executors.raised_errors import remembered
+from ..executors.tuner_step import tune_from_artifacts
+from .module_component import ModuleComponent, fingerprint, serialized
+
+_OPTIONS = ("isolate", "keras", "timeout", "seed", "input_cache", "input_cache_gb")
+
+
+class TunerExecutor(base_executor.BaseExecutor):
+    """Runs the `tuner_fn` of a training module and writes the best hyper-parameters that it found."""
+
+    @remembered()
+    def Do(
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
+        """Searches, as `executors.tuner_step.tune_from_artifacts` describes it."""
+        self._log_startup(input_dict, output_dict, exec_properties)
+        tune_from_artifacts(input_dict, output_dict, exec_properties)
+
+
+class TunerSpec(ComponentSpec):
+    """TFX's TunerSpec, key for key, and what `Trainer` has on top of TFX's that means something here."""
+
+    PARAMETERS: ClassVar[dict[str, Any]] = {
+        **standard_component_specs.TunerSpec.PARAMETERS,
+        "train_steps": ExecutionParameter(type=int, optional=True),
+        "eval_steps": ExecutionParameter(type=int, optional=True),
+        "module_fingerprint": ExecutionParameter(type=str, optional=True),
+        **{name: ExecutionParameter(type=STORED_AS.get(name, str), optional=True) for name in _OPTIONS},
+    }
+    INPUTS: ClassVar[dict[str, Any]] = standard_component_specs.TunerSpec.INPUTS
+    OUTPUTS: ClassVar[dict[str, Any]] = standard_component_specs.TunerSpec.OUTPUTS
+
+
+class Tuner(ModuleComponent):
+    """Searches for the hyper-parameters with which a training module does best.
+
+    Outputs:
+      best_hyperparameters: `standard_artifacts.HyperParameters`, for Trainer's input `hyperparameters`.
+      tuner_results: `standard_artifacts.TunerResults`: each trial with its score and its hyper-parameters.
+    """
+
+    SPEC_CLASS = TunerSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(TunerExecutor)
+
+    def __init__(
+        self,
+        examples: types.BaseChannel,
+        schema: types.BaseChannel | None = None,
+        transform_graph: types.BaseChannel | None = None,
+        base_model: types.BaseChannel | None = None,
+        module_file: str | RuntimeParameter | None = None,
+        tuner_fn: str | RuntimeParameter | None = None,
+        train_args: trainer_pb2.TrainArgs | None = None,
+        eval_args: trainer_pb2.EvalArgs | None = None,
+        tune_args: tuner_pb2.TuneArgs | None = None,
+        custom_config: dict[str, Any] | RuntimeParameter | None = None,
+        *,
+        train_steps: int | RuntimeParameter | None = None,
+        eval_steps: int | RuntimeParameter | None = None,
+        isolate: bool = True,
+        keras: str = "auto",
+        timeout: float | None = None,
+        seed: int | None = None,
+        input_cache: str | None = None,
+        input_cache_gb: float = 10.0,
+    ) -> None:
+        """Constructs the component; the first ten arguments are those of `tfx.components.Tuner`.
+
+        Args:
+          examples: Channel of Examples, raw or transformed.
+          schema: Channel of Schema.
+          transform_graph: Channel of TransformGraph.
+          base_model: Channel of Model to start from.
+          module_file: The module with `tuner_fn`: a file, `package.module`, or `name@archive.zip`.
+          tuner_fn: `package.module.function`, instead of `module_file`.
+          train_args: Splits (default "train") and number of steps (0: the module decides).
+          eval_args: Splits (default "eval") and number of steps.
+          tune_args: Of these, trials at the same time cannot be had, as in TFX's own executor.
+          custom_config: JSON object passed on as `fn_args.custom_config`.
+          train_steps: Number of steps, in place of that in `train_args`; a parameter of a pipeline may be one.
+          eval_steps: The same for `eval_args`.
+          isolate: Search in a process of its own.
+          keras: "auto", "2" or "3".
+          timeout: Seconds after which the search fails.
+          seed: Seed of Python, NumPy and TensorFlow at the start and before each trial; `fn_args.seed`.
+          input_cache: Local folder where `fn_args.data_accessor` keeps parsed examples, from one trial to the next.
+          input_cache_gb: How much may lie there, in 10^9 bytes.
+
+        Raises:
+          ValueError: When there is no module, or two.
+          InputError: When an option's value is not allowed.
+          ModuleError: When the module is a path or a name that does not exist.
+        """
+        if bool(module_file) == bool(tuner_fn):
+            raise ValueError("Exactly one of 'module_file' or 'tuner_fn' must be supplied")
+        if tune_args is not None and tune_args.num_parallel_trials > 1:
+            raise InputError(
+                f"tune_args: num_parallel_trials={tune_args.num_parallel_trials}: this Tuner runs one trial after the "
+                "other. Leave tune_args out; TFX's extension for Vertex AI runs several."
+            )
+        options = TrainingOptions(
+            isolate=isolate,
+            keras=keras,
+            timeout=timeout,
+            seed=seed,
+            input_cache=input_cache,
+            input_cache_gb=input_cache_gb,
+        )
+        spec = TunerSpec(
+            examples=examples,
+            schema=schema,
+            transform_graph=transform_graph,
+            base_model=base_model,
+            module_file=module_file,
+            tuner_fn=tuner_fn,
+            train_args=train_args or trainer_pb2.TrainArgs(),
+            eval_args=eval_args or trainer_pb2.EvalArgs(),
+            custom_config=serialized(custom_config),
+            train_steps=train_steps,
+            eval_steps=eval_steps,
+            module_fingerprint=fingerprint(module_file),
+            best_hyperparameters=types.Channel(type=standard_artifacts.HyperParameters),
+            tuner_results=types.Channel(type=standard_artifacts.TunerResults),
+            **options.to_exec_properties(),
+        )
+        super().__init__(spec, module_file)

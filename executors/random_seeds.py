@@ -1,0 +1,15 @@
+"""Sets the generators of random numbers that a training may draw from."""
+
+from __future__ import annotations
+
+import random
+
+
+def seed_all(seed: int) -> None:
+    """Seeds Python, NumPy and TensorFlow; Keras takes its seeds from them."""
+    import numpy as np
+    import tensorflow as tf
+
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    tf.random.set_seed(seed)
