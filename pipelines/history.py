@@ -190,7 +190,8 @@ def _at(name: str) -> list[Run]:
     for folder in folders:
         if os.path.isfile(store := os.path.join(folder, SQLITE)):
             runs = runs_in_store(store)
-            return runs[:1] if folder == place else _of_folder(runs, name)
+            if made := runs[:1] if folder == place else _of_folder(runs, name):
+                return made
     around = [place, os.path.join(place, MODEL_RUN)]
     if os.path.basename(place) != MODEL_RUN:  # a model, in `model` or in `model/Format-Serving`
         around += [os.path.join(folder, MODEL_RUN) for folder in folders[1:3]]

@@ -126,7 +126,8 @@ def _data(run: Run) -> dict[str, Any]:
     if run.execution is None:
         arguments = run.record.get("arguments", {})
         return {name: arguments.get(name) for name in _DATA} | dict(_flat(run.record.get("data", {})))
-    lineage, known = lineage_of_run(run), {}
+    lineage = lineage_of_run(run)
+    known: dict[str, Any] = {}
     for node in lineage.nodes:
         if node.kind == ARTIFACT and node.type == "Examples":
             role = next((role for role, _ in lineage.into(node.id)), "examples")

@@ -108,6 +108,12 @@ def test_a_run_of_a_pipeline_is_found_by_what_people_call_it(root: str, name: st
     assert find_run(name.format(root=root), [root]).pipeline_run == pipeline_run
 
 
+def test_an_output_of_train_inside_of_a_pipeline_root_is_found(metadata: Any, tmp_path: pathlib.Path) -> None:
+    shutil.copytree(metadata.root, tmp_path / "root")
+    inside = record(tmp_path / "root" / "tried" / "model_run")
+    assert find_run(str(tmp_path / "root" / "tried")).id == inside.id
+
+
 def test_a_folder_may_be_called_by_a_links_name(root: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "link").symlink_to(root)
     assert find_run(str(tmp_path / "link" / "Trainer" / "model" / "2")).pipeline_run == "run-1"
