@@ -18,7 +18,7 @@ from . import file_io
 from .errors import InputError, did_you_mean
 from .fn_args import FnArgs
 from .inputs.data_accessor import PAYLOAD_FORMATS, PROTO, ExamplesFormat
-from .layouts import EVAL_DIR, SERVING_DIRS, base_model_path, only_file_in, read_hyperparameters
+from .layouts import EVAL_DIR, SERVING_DIRS, base_model_path, only_file_in, read_json_object
 
 # As in tfx.components.experimental.data_view.constants.
 _DATA_VIEW, _DATA_VIEW_TIME = "data_view_uri", "data_view_create_time_since_epoch"
@@ -250,7 +250,8 @@ def _hyperparameters(inputs: Artifacts) -> dict[str, Any] | None:
     if not inputs.get("hyperparameters"):
         return None
     uri = _only(inputs, "hyperparameters").uri
-    return read_hyperparameters(uri, "hyperparameters")
+    is_file = file_io.exists(uri) and not file_io.isdir(uri)
+    return read_json_object(uri if is_file else only_file_in(uri, "hyperparameters"), "hyperparameters")
 
 
 def _num_examples(statistics: Artifact) -> dict[str, int]:
