@@ -1,4 +1,4 @@
-"""The one way to print a table: in colour and folded to the window in a terminal, plain and whole anywhere else.
+"""The one way to print a table: in colour in a terminal, its last column folded, plain and whole anywhere else.
 
 print_table([Column("run"), Column("seconds", right=True)], [["4f0c1a2b", "12.3"]])
 print_json([run.to_json() for run in runs])
@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 _WHOLE = 1_000_000  # columns of text: nothing is cut off in a file or a pipe
+_LEAST = 24  # characters of the last column, the one that is folded: what is too narrow for the others, wraps
 _LABEL_WIDTH = 14
 _STYLES = {
     **dict.fromkeys(("succeeded", "better", "yes"), "green"),
@@ -52,11 +53,14 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent
     )
     for number in used:
         column = columns[number]
-        table.add_column(column.name, justify="right" if column.right else "left", overflow="fold")
+        is_last = number == used[-1]
+        table.add_column(column.name, justify="right" if column.right else "left", no_wrap=not is_last, overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(row[number]), style=_STYLES.get(row[number], "")) for number in used))
     if _is_terminal():
-        Console().print(table)
+        console = Console()
+        widths = [max(len(text) for text in (columns[number].name, *(row[number] for row in rows))) for number in used]
+        Console(width=max(console.width, sum(widths[:-1]) + 3 * len(widths) + _LEAST)).print(table)
         return
     text = io.StringIO()
     Console(file=text, width=_WHOLE, color_system=None, legacy_windows=False).print(table)

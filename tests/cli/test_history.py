@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import http.client
 import json
 import os
 import pathlib
+import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -84,6 +89,24 @@ def test_the_runs_are_listed_newest_first(command: Command, lab: pathlib.Path) -
     ]
     assert [re.findall(r" (0\.\d+) (?!s)", line) for line in lines] == [[], ["0.85", "0.15"], ["0.8", "0.2"]]
     assert not any(line.endswith(" ") for line in done.stdout.splitlines())
+
+
+def test_a_terminal_gets_colours_and_whole_cells(lab: pathlib.Path) -> None:
+    terminal, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("4H", 24, 60, 0, 0))  # 60 columns are too few
+    line = [sys.executable, "-m", "generic_trainer.cli.main", "runs", str(lab)]
+    with subprocess.Popen(line, stdout=end, env={**os.environ, "TERM": "xterm"}) as running:
+        os.close(end)
+        said = b""
+        with contextlib.suppress(OSError):  # Linux's way to say that the other end was closed
+            while more := os.read(terminal, 4096):
+                said += more
+    os.close(terminal)
+    assert running.returncode == 0
+    text = said.decode()
+    for word in ("\x1b[32msucceeded", "\x1b[31mfailed", "started (UTC)", "trainer.py"):
+        assert word in text
+    assert "…" not in text
 
 
 def test_json_has_the_documented_keys(command: Command, lab: pathlib.Path) -> None:

@@ -13,8 +13,11 @@ import pytest
 
 from generic_trainer import InputError, TrainingOptions
 from generic_trainer.executors.module_source import defines
+from generic_trainer.pipelines.history import find_run, find_runs
+from generic_trainer.pipelines.lineage import lineage_of_run
 from generic_trainer.pipelines.local import LocalPipeline, run_pipeline
 from generic_trainer.pipelines.metadata_store import connection_config, shown
+from generic_trainer.pipelines.run_diff import compare
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 SEEDED = TrainingOptions(seed=1)
@@ -78,6 +81,36 @@ def test_the_demo_then_the_cache_then_an_edit_of_a_helper(
     runs = sorted((tmp_path / "root" / "Trainer" / "model_run").iterdir(), key=lambda run: int(run.name))
     base_model = json.loads((runs[-1] / "run.json").read_text())["arguments"]["base_model"]
     assert base_model == str(model / "Format-Serving")
+    _require_history(tmp_path / "root", pushed, model)
+
+
+def _require_history(root: pathlib.Path, pushed: pathlib.Path, model: pathlib.Path) -> None:
+    """What the history tells of the three runs, and the lineage of the first one's model."""
+    third, second, first = find_runs([str(root)])
+    assert [run.status for run in (first, second, third)] == ["succeeded", "cached", "succeeded"]
+    assert (first.model, second.model, first.pushed_model) == (str(model), str(model), str(pushed))
+    assert len({run.pushed_model for run in (first, second, third)}) == 3
+    assert first.id == first.record["id"] != second.id
+    assert find_run(str(pushed)) == first
+    difference = compare(first, third)
+    assert (difference.same_code, difference.files) == (False, {"helper.py": "changed"})
+    assert difference.source.splitlines()[-3:] == [
+        "@@ -1 +1,2 @@",
+        "+# an edit",
+        " from model import preprocessing_fn, run_fn",
+    ]
+    assert set(difference.arguments) == {"base_model", "transform_graph_path"}
+    assert difference.data == {}  # ExampleGen's were taken from the cache, and Transform's come out the same
+    lineage = lineage_of_run(first)
+    uses = {(user.type, role) for role, user in lineage.out_of(lineage.subject)}
+    assert {
+        ("Trainer", "base_model"),
+        ("Evaluator", "model"),
+        ("Evaluator", "baseline_model"),
+        ("Pusher", "model"),
+    } <= uses
+    made = {(role, maker.type) for node in lineage.nodes for role, maker in lineage.into(node.id)}
+    assert {("model", "Trainer"), ("transform_graph", "Transform"), ("examples", "CsvExampleGen")} <= made
 
 
 def _metrics(output: str) -> dict[str, float]:
