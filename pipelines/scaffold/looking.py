@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -119,11 +120,10 @@ def _column(name: str, array: Any, statistics: Any, rows: int) -> Column:
 
 def _is_missing(array: Any, lengths: Any) -> Any:
     """Returns where a column of at most one value each has none, or one that is not a number."""
-    is_missing = pc.equal(lengths, 0)
-    if not pa.types.is_floating(array.type.value_type):
-        return is_missing
-    single = pa.array([row[0] if row else None for row in array.to_pylist()], array.type.value_type)
-    return pc.or_(is_missing, pc.fill_null(pc.invert(pc.is_finite(single)), False))
+    is_missing = np.array(pc.equal(lengths, 0))
+    if pa.types.is_floating(array.type.value_type):
+        is_missing[~is_missing] = ~np.isfinite(array.flatten().to_numpy(zero_copy_only=False))
+    return pa.array(is_missing)
 
 
 def _numbers(statistics: Any) -> Numbers:

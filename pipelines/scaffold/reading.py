@@ -8,11 +8,12 @@ import os
 import re
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ...executors import file_io
 from ...executors.errors import InputError
-from ...executors.inputs.columns import BYTES, FLOAT, INT, from_tf_examples, typed_columns
+from ...executors.inputs.columns import BYTES, FLOAT, INT, from_tf_examples
 from ...executors.inputs.example_files import CSV, TF_RECORD, Batch, ExampleFile, batches, find_example_files
 
 ROWS = 100_000  # more are not read: TFX goes over all of them later on
@@ -126,11 +127,8 @@ def _csv_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, Any], int,
         _require_same_columns(batch, names, files[0].path)
         _require_single_lines(batch)
     merged = {name: [value for batch in read for value in batch.columns[name]] for name in names}
-    types = {name: _narrowest({value for value in values if value is not None}) for name, values in merged.items()}
-    size = sum(batch.size for batch in read)
-    there = {name: kind for name, kind in types.items() if kind is not None}
-    columns = typed_columns(Batch(files[0], 1, size, columns=merged), there)
-    return {name: columns.get(name, pa.nulls(size)) for name in names}, size, is_whole
+    columns = {name: _column(values) for name, values in merged.items()}
+    return columns, sum(batch.size for batch in read), is_whole
 
 
 def _record_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, Any], int, bool]:
@@ -193,20 +191,29 @@ def _require_single_lines(batch: Batch) -> None:
                 )
 
 
-def _narrowest(values: set[str]) -> Any:
-    """Returns the type that ExampleGen gives a column; None without values."""
+def _column(values: list[str | None]) -> Any:
+    """Returns cells as an Arrow array of lists of the type that ExampleGen gives the column."""
+    kind, read = _read({value for value in values if value is not None})
+    if kind is None:
+        return pa.nulls(len(values))
+    flat = pa.array([read[value] for value in values if value is not None], kind)
+    is_there = np.array([value is not None for value in values])
+    offsets = np.concatenate([[0], np.cumsum(is_there)])
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32(), mask=np.append(~is_there, False)), flat)
+
+
+def _read(values: set[str]) -> tuple[Any, dict[str, Any]]:
+    """Returns the type that ExampleGen gives a column, None without values; and {text: value}."""
     if not values:
-        return None
+        return None, {}
     for kind, read in ((INT, _int64), (FLOAT, float)):
         try:
-            for value in values:
-                read(value)
+            return kind, {value: read(value) for value in values}
         except ValueError:
             continue
         except OverflowError:
             break
-        return kind
-    return BYTES
+    return BYTES, {value: value.encode("utf-8", "surrogateescape") for value in values}
 
 
 def _int64(text: str) -> int:

@@ -245,7 +245,11 @@ REFUSED = {
     "label_empty": ("x,y\n1,\n3,\n", {}, "cannot be learned: it has no values"),
     "text_for_regression": ("x,y\n1,a\n3,b\n", {"task": "regression"}, "--task regression: the label 'y' is text"),
     "three_for_binary": ("x,y\n1,a\n3,b\n4,c\n", {"task": "binary"}, "has 3 values; use multiclass"),
-    "nothing_to_learn_from": ("x,y\n1,a\n1,b\n", {}, "nothing is left to predict 'y' from. x is left out: it is the same"),
+    "nothing_to_learn_from": (
+        "x,y\n1,a\n1,b\n",
+        {},
+        "nothing is left to predict 'y' from. x is left out: it is the same",
+    ),
 }
 
 
