@@ -37,7 +37,7 @@ class Role:
       kind: NUMBER; PARSED for numbers among which words stand; CATEGORY; WORDS for free text; DATE, such as
         "2013-03-01 12:15"; SECONDS and MILLISECONDS since 1970; LEFT_OUT.
       why: For people: what is done with it, or why nothing is.
-      size: Of a CATEGORY, how many values get an id of their own.
+      size: Of a CATEGORY, how many values get an id of their own; a gap among whole numbers is one.
     """
 
     column: Column
@@ -119,7 +119,8 @@ def _left_out(column: Column, reason: str) -> Role:
 def _category(column: Column) -> Role:
     size = min(column.distinct, VOCABULARY)
     most = f"the {size:,} most frequent of {column.distinct:,}" if size < column.distinct else f"{size} values"
-    return Role(column, CATEGORY, f"a category of {most}: an embedding", size)
+    gap = column.kind == INT and column.missing > 0  # -1 in its place is one more value
+    return Role(column, CATEGORY, f"a category of {most}: an embedding", size + gap)
 
 
 def _is_number(text: str) -> bool:

@@ -49,7 +49,7 @@ def files_of(project: Project, plan: Plan) -> dict[str, bytes]:
 
 
 def _yaml_line(entry: dict[str, str]) -> str:
-    return yaml.safe_dump(entry, allow_unicode=True, width=10**6).strip()
+    return str(yaml.safe_dump(entry, allow_unicode=True, width=10**6)).strip()
 
 
 def require_room(folder: str, force: bool) -> None:
