@@ -6,7 +6,7 @@
     usage.columns                        # {"seconds": [0.0, 1.0], "cpu": [0.9, 1.8], "memory_bytes": [...], ...}
 
 The first samples are a second apart. Of a long training every second one is forgotten time and again, and the distance
-doubled, so that there are never more than `POINTS`. A sample of a process costs some 0.1 ms; where looking for its
+doubled, so that there are never more than `POINTS`. A sample costs less than a millisecond; where looking for its
 children takes longer, because the machine runs thousands of processes, samples are further apart: 1 % of a processor
 is what it may take.
 """

@@ -84,7 +84,7 @@ def _measure(value: Any) -> Measure | None:
     if bounded and all(map(_is_finite, numbers)):
         return Measure(float(numbers[0]), (float(numbers[1]), float(numbers[2])))
     number = value.get("doubleValue")
-    return Measure(float(number)) if _is_finite(number) else None
+    return Measure(float(number)) if number is not None and _is_finite(number) else None
 
 
 def _is_finite(value: Any) -> bool:

@@ -73,7 +73,7 @@ def _read_statistics(folder: str) -> dict[str, Any]:
     return found
 
 
-def _features(splits: Mapping[str, Any]) -> Iterator[Table]:
+def _features(splits: Mapping[str, Any]) -> Iterator[Block]:
     by_name = {
         split: {_name(feature): feature for feature in statistics.features} for split, statistics in splits.items()
     }

@@ -159,6 +159,6 @@ def diff_of(before: Mapping[str, str], after: Mapping[str, str], name: str, othe
     """Returns the unified difference of two sets of files."""
     lines: list[str] = []
     for file in sorted({*before, *after}):
-        texts = [texts.get(file, "").splitlines() for texts in (before, after)]
-        lines += difflib.unified_diff(*texts, f"{name}/{file}", f"{other}/{file}", lineterm="")
+        old, new = (texts.get(file, "").splitlines() for texts in (before, after))
+        lines += difflib.unified_diff(old, new, f"{name}/{file}", f"{other}/{file}", lineterm="")
     return "\n".join(lines)

@@ -133,8 +133,8 @@ def _course(chart: Chart, values: Sequence[float | None]) -> str:
     return f"from {points[0][1]:.4g} to {points[-1][1]:.4g}{unit}, {extremes}"
 
 
-def _at(x: float | str) -> str:
-    return x if isinstance(x, str) else f"{x:,.6g}"
+def _at(x: object) -> str:
+    return f"{x:,.6g}" if isinstance(x, (int, float)) else str(x)
 
 
 @dataclasses.dataclass(frozen=True)

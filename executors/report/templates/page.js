@@ -20,6 +20,7 @@
   let chosen = "";
   const button = document.getElementById("theme");
   button.hidden = false;
+  document.getElementById("scriptless").remove();
   button.addEventListener("click", () => {
     chosen = root.dataset.theme === "dark" ? "light" : "dark";
     kept.set(chosen);
