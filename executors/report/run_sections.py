@@ -21,6 +21,8 @@ from .source import MODULE_SHOWN_BYTES, sources_of
 Record = Mapping[str, Any]
 
 _TILES = 4
+_CHARACTERS = 2000  # of a value: a list of some thousand files is in run.json
+_ROWS = 30  # more are for who opens the table
 # What a reader looks for first, in this order; other metrics follow in their own.
 _HEADLINES = (
     "auc",
@@ -266,7 +268,7 @@ def model_section(record: Record) -> Section:
         (
             Facts(rows),
             Table("Checks in a fresh process", ("check", "outcome"), checks),
-            Table("Signatures", ("signature", "", "tensor", "type and shape"), signatures),
+            Table("Signatures", ("signature", "", "tensor", "type and shape"), signatures, len(signatures) > _ROWS),
             *_answer(check),
         ),
     )
@@ -277,7 +279,8 @@ def _answer(check: Record) -> Iterator[Block]:
         asked = f"{check['asked']} was asked" if check.get("asked") else "The model was asked"
         yield Note(f"{asked} {check.get('example')}.")
         inputs, answers = ((check.get(name) or {}).items() for name in ("inputs", "answer"))
-        yield Table("The example", ("feature", "value"), [(code(name), values_of(values)) for name, values in inputs])
+        features = [(code(name), values_of(values)) for name, values in inputs]
+        yield Table("The example", ("feature", "value"), features, folded=len(features) > _ROWS)
         yield Table("Its answer", ("output", "value"), [(code(name), values_of(values)) for name, values in answers])
 
 
@@ -336,10 +339,11 @@ def code_section(record: Record, folder: str) -> Section:
 
 
 def code(value: Any) -> Cell | None:
-    """Returns a path, a name or a value as it is written in code; None for nothing."""
+    """Returns a path, a name or a value as it is written in code, the beginning of a long one; None for nothing."""
     if value is None or value == "":
         return None
-    return Cell(value if isinstance(value, str) else json.dumps(value, default=str), is_code=True)
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return Cell(text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…", is_code=True)
 
 
 def plain(value: Any) -> Value:
