@@ -9,10 +9,11 @@ from typing import Any
 import click
 
 from ..executors.options import TrainingOptions
+from ..executors.report.writing import path_in
 from ..pipelines.history import Run, find_run
 from .history_flags import place_flags, where
 from .summary import workers_line
-from .tables import Column, duration, moment, number, print_json, print_pairs, print_table
+from .tables import Column, duration, moment, number, print_json, print_pairs, print_table, printable
 
 
 @click.command()
@@ -39,6 +40,10 @@ def show(run: str, as_json: bool, **flags: Any) -> None:
     print_pairs(_about(found))
     _print_metrics(found)
     _print_phases(found.record.get("phases", {}))
+    if traceback := found.record.get("traceback"):
+        click.echo()
+        for line in traceback.splitlines():
+            click.echo(printable(line))
 
 
 def _about(run: Run) -> dict[str, str | None]:
@@ -65,7 +70,8 @@ def _about(run: Run) -> dict[str, str | None]:
         "Blessed": blessed,
         "Pushed model": run.pushed_model,
         "Evaluation": run.evaluation,
-        "TensorBoard": run.model_run,
+        "Logs": run.model_run,
+        "Report": path_in(run.model_run),
     }
 
 
@@ -89,7 +95,8 @@ def _data(record: dict[str, Any]) -> str:
         known = record.get("data", {}).get(name, {})
         for pattern in record.get("arguments", {}).get(name) or ():
             size = f", {known['bytes']:,} bytes" if "bytes" in known else ""
-            lines.append(f"{name.partition('_')[0]} {pattern}" + (f" ({known['files']} files{size})" if known else ""))
+            files = f" ({known['files']} file{'s' * (known['files'] != 1)}{size})" if known else ""
+            lines.append(f"{name.partition('_')[0]} {pattern}{files}")
     return "\n".join(lines)
 
 

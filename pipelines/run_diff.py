@@ -22,6 +22,7 @@ _OF_ONE_RUN = (
     *("serving_model_dir", "eval_model_dir", "model_run_dir", "checkpoint_dir", "working_dir"),
     *("schema_file", "transform_output", "is_chief", "worker_index", "num_workers"),
 )
+_OF_STEPS = ("schema_path", "transform_graph_path")  # in a pipeline another folder for each run of a step
 _DATA = ("train_files", "eval_files")
 _OF_EXAMPLES = ("span", "version", "input_fingerprint", "payload_format")
 
@@ -88,7 +89,7 @@ def compare(first: Run, second: Run) -> RunDifference:
     files, text = _source_diff(*sources) if all(sources) else ({}, "")
     return RunDifference(
         runs=runs,
-        arguments=_differing(*(_arguments(run.record.get("arguments", {})) for run in runs)),
+        arguments=_differing(*(_arguments(run) for run in runs)),
         same_code=known[0] == known[1] if all(known) else None,
         files=files,
         source=text,
@@ -105,9 +106,11 @@ def _differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str,
     return {name: (first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)}
 
 
-def _arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(run: Run) -> dict[str, Any]:
     """Returns fn_args by name, with the values of custom_config and the like each under a name of its own."""
-    return dict(_flat({name: value for name, value in arguments.items() if name not in (*_OF_ONE_RUN, *_DATA)}))
+    left_out = (*_OF_ONE_RUN, *_DATA, *(_OF_STEPS if run.execution is not None else ()))
+    arguments = run.record.get("arguments", {})
+    return dict(_flat({name: value for name, value in arguments.items() if name not in left_out}))
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -144,12 +144,13 @@ def test_one_run_is_shown(command: Command, lab: pathlib.Path) -> None:
     assert done.returncode == 0, done.stderr
     for line in ("  seed = 2", "  custom_config.learning_rate = 0.2", "  custom_config.api_key = ***", "loads passed"):
         assert line.strip() in done.stdout
-    assert re.search(r"^Data: +train .*/train/\* \(1 files, [\d,]+ bytes\)$", done.stdout, re.MULTILINE)
+    assert re.search(r"^Data: +train .*/train/\* \(1 file, [\d,]+ bytes\)$", done.stdout, re.MULTILINE)
     assert re.search(r"^loss +0\.15$", done.stdout, re.MULTILINE)
     assert re.search(r"^training +[\d.]+\n  load ", done.stdout, re.MULTILINE)
     assert "hush" not in done.stdout
     failed = command("show", "last", "--in", lab)
     assert re.search(r"^Error: +ValueError: .*this one fails", failed.stdout, re.MULTILINE)
+    assert re.search(r'File ".*/trainer.py", line \d+, in run_fn', failed.stdout)
     shown = json.loads(command("show", "last", "--in", lab, "--json").stdout)
     assert shown["record"] == json.loads((lab / "second" / "model_run" / "run.json").read_text())
 

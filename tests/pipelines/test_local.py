@@ -99,7 +99,7 @@ def _require_history(root: pathlib.Path, pushed: pathlib.Path, model: pathlib.Pa
         "+# an edit",
         " from model import preprocessing_fn, run_fn",
     ]
-    assert set(difference.arguments) == {"base_model", "transform_graph_path"}
+    assert set(difference.arguments) == {"base_model"}
     assert difference.data == {}  # ExampleGen's were taken from the cache, and Transform's come out the same
     lineage = lineage_of_run(first)
     uses = {(user.type, role) for role, user in lineage.out_of(lineage.subject)}
