@@ -9,7 +9,7 @@ from typing import Any
 
 from ..executors.metrics import Metrics
 from ..executors.report.document import BAD, GOOD, Block, Cell, Chart, Note, Section, Table, Value, shown
-from ..executors.report.run_sections import headlines
+from ..executors.report.outcome_sections import headlines
 
 _ALL = "all examples"
 _CHARTS = 4  # of slices; the table has all metrics

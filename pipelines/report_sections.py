@@ -14,7 +14,7 @@ from absl import logging
 from ..executors import file_io
 from ..executors.report.build import PipelineParts
 from ..executors.report.document import GOOD, WARN, Cell, Graph, Node, Section, Table, Value
-from ..executors.report.run_sections import code
+from ..executors.report.values import code
 from ..executors.report.writing import write_report
 from . import lineage
 from .lineage import Lineage, lineage_of_run

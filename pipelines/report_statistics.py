@@ -14,7 +14,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 from ..executors import file_io
 from ..executors.report.document import BAD, WARN, Block, Cell, Histogram, Note, Section, Table, Value
 from ..executors.report.quantities import share
-from ..executors.report.run_sections import code
+from ..executors.report.values import code
 
 _STATISTICS_FILE, _ANOMALIES_FILE = "FeatureStats.pb", "SchemaDiff.pb"
 _SPLIT = "Split-"

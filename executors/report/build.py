@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..metrics import Metrics
-from . import run_sections
+from . import model_sections, outcome_sections, training_sections
 from .document import Report, Section, Value
 from .quantities import seconds
 from .series import read_metrics
+from .values import module_name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,20 +44,20 @@ def report_of(folder: str, record: Mapping[str, Any], pipeline: PipelineParts | 
     pipeline = pipeline or PipelineParts()
     logged, metrics = read_metrics(folder), record.get("metrics") or {}
     sections = (
-        run_sections.outcome(record, pipeline.metrics or metrics, pipeline.facts),
+        outcome_sections.outcome(record, pipeline.metrics or metrics, pipeline.facts),
         *pipeline.evaluation,
-        run_sections.metrics_section(metrics),
-        run_sections.curves(logged),
-        run_sections.time_section(record, logged),
-        run_sections.resources_section(record),
-        run_sections.cluster_section(record),
-        run_sections.model_section(record),
+        outcome_sections.metrics_section(metrics),
+        training_sections.curves(logged),
+        training_sections.time_section(record, logged),
+        training_sections.resources_section(record),
+        training_sections.cluster_section(record),
+        model_sections.model_section(record),
         *pipeline.data,
-        run_sections.arguments_section(record),
-        run_sections.code_section(record, folder),
+        model_sections.arguments_section(record),
+        model_sections.code_section(record, folder),
         *pipeline.lineage,
     )
-    title = f"Training of {run_sections.module_name(record)}"
+    title = f"Training of {module_name(record)}"
     return Report(title, str(record.get("status", "")), _facts(record), [section for section in sections if section])
 
 

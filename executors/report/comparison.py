@@ -6,12 +6,13 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from . import run_sections
 from .document import BAD, GOOD, Cell, Chart, Code, Note, Report, Section, Table, Value
+from .outcome_sections import median_of
 from .quantities import difference, seconds, size
-from .run_sections import Record, code, flat
 from .series import Curve, Metric, read_metrics
 from .source import sources_of
+from .training_sections import in_order, phase_title
+from .values import Record, code, flat, module_name
 
 _SPLITS = {"eval": "Evaluation", "train": "Training"}
 Direction: TypeAlias = "Callable[[str], bool | None]"
@@ -40,7 +41,7 @@ def comparison(
         ),
         Section("code", "Code and versions", (*_code(names, runs), _differing("Versions", names, versions))),
     )
-    modules = list(dict.fromkeys(run_sections.module_name(record) for record in records))
+    modules = list(dict.fromkeys(module_name(record) for record in records))
     title = f"{len(runs)} runs of {', '.join(modules)}"
     return Report(title, "", (), [section for section in sections if section])
 
@@ -49,7 +50,7 @@ def _runs(names: Sequence[str], runs: Sequence[tuple[str, Record]]) -> Table:
     rows: list[Sequence[Value]] = [
         ("Status", *(_status(record) for _, record in runs)),
         ("Started", *(str(record.get("started") or "")[:19].replace("T", " ") for _, record in runs)),
-        ("Module", *(run_sections.module_name(record) for _, record in runs)),
+        ("Module", *(module_name(record) for _, record in runs)),
         ("Model run", *(code(folder) for folder, _ in runs)),
         ("Run", *(code(str(record.get("id") or "")[:12]) for _, record in runs)),
         ("Error", *((record.get("error") or {}).get("message") for _, record in runs)),
@@ -112,13 +113,13 @@ def _costs(names: Sequence[str], records: Sequence[Record]) -> Table:
     checks = [record.get("check") or {} for record in records]
     peaks = [max((record.get("resources") or {}).get("memory_bytes") or [0]) for record in records]
     rows: list[Sequence[Value]] = [
-        (run_sections.phase_title(name), *(seconds(one[name]) if name in one else None for one in phases))
-        for name in run_sections.in_order(name for one in phases for name in one)
+        (phase_title(name), *(seconds(one[name]) if name in one else None for one in phases))
+        for name in in_order(name for one in phases for name in one)
     ]
     rows += [
         (
             "One prediction (median)",
-            *(seconds(one["latency"]["median"]) if one.get("latency") else None for one in checks),
+            *map(median_of, checks),
         ),
         ("Model's size", *(size(one["size_bytes"]) if one.get("size_bytes") else None for one in checks)),
         ("Most memory at a time", *(size(peak) if peak else None for peak in peaks)),

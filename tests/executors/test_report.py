@@ -17,9 +17,9 @@ from generic_trainer.executors import run_record
 from generic_trainer.executors.report.comparison import comparison
 from generic_trainer.executors.report.document import Chart, Code, Facts, Graph, Histogram, Node, Note, Report, Section
 from generic_trainer.executors.report.failure import place_of
+from generic_trainer.executors.report.outcome_sections import headlines
 from generic_trainer.executors.report.page import html_of
 from generic_trainer.executors.report.quantities import difference, seconds, size
-from generic_trainer.executors.report.run_sections import headlines
 from generic_trainer.executors.report.writing import FILE_NAME, kept_when_failed, write_report
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent

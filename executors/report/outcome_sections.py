@@ -1,0 +1,82 @@
+"""What came of a run, as a reader wants to know it first: the error and its place, or the metrics and the model's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..metrics import Metrics
+from .document import BAD, WARN, Block, Cell, Code, Facts, Note, Section, Table, Value
+from .failure import place_of
+from .quantities import seconds, size
+from .values import Record, code, present
+
+_TILES = 4
+# What a reader looks for first, in this order; other metrics follow in their own.
+_HEADLINES = (
+    *("auc", "accuracy", "f1", "precision", "recall", "r2"),
+    *("mean_squared", "mean_absolute", "mse", "mae", "loss"),
+)
+_UNINTERESTING = ("count", "learning_rate", "global_step", "/sec", "_diff")
+
+
+def outcome(record: Record, metrics: Metrics, facts: Sequence[tuple[str, Value]] = ()) -> Section:
+    """Returns what came of the run: the error, or the metrics that count, the model's place, size and speed.
+
+    Args:
+      record: What is in run.json.
+      metrics: Those to show, as the record has them, or an evaluation's.
+      facts: Further lines, such as where the model was pushed.
+    """
+    check, arguments = record.get("check") or {}, record.get("arguments") or {}
+    rows: list[tuple[str, Value]] = []
+    if check:
+        rows.append(("Model", code(arguments.get("serving_model_dir"))))
+    rows += facts
+    rows.append(("TensorBoard logs", code(arguments.get("model_run_dir"))))
+    split = "eval" if metrics.get("eval") else "train"
+    values = metrics.get(split) or {}
+    tiles: list[tuple[str, Value]] = [(f"{name} ({split})", values[name]) for name in headlines(values)[:_TILES]]
+    if check.get("size_bytes"):
+        tiles.append(("model size", size(check["size_bytes"])))
+    if check.get("latency"):
+        tiles.append(("one prediction (median)", median_of(check)))
+    return Section("outcome", "Outcome", (*_failure(record), Facts(tiles, tiles=True), Facts(present(rows))))
+
+
+def median_of(check: Record) -> Cell | None:
+    """Returns how long one prediction took in the check, None where it was not timed."""
+    return seconds(check["latency"]["median"]) if check.get("latency") else None
+
+
+def _failure(record: Record) -> Iterator[Block]:
+    error = record.get("error")
+    if not error:
+        if record.get("status") == "running":
+            yield Note("This run has not ended, or it was killed before it could say so.", WARN)
+        return
+    yield Note(f"{error.get('type')}: {error.get('message')}", BAD)
+    traceback = str(record.get("traceback") or "")
+    if place := place_of(traceback, (record.get("code") or {}).get("files") or ()):
+        yield Facts([("Where", code(place))])
+    yield Code("Traceback", traceback, folded=False)
+
+
+def headlines(metrics: Mapping[str, float]) -> list[str]:
+    """Returns the metrics' names with those that a reader looks for first in front.
+
+    Counts are left out, and what has the value of another one: TFMA's `binary_accuracy` beside Keras's `accuracy`.
+    """
+
+    def rank(name: str) -> int:
+        return next((number for number, sign in enumerate(_HEADLINES) if sign in name.lower()), len(_HEADLINES))
+
+    names = sorted((name for name in metrics if not any(sign in name for sign in _UNINTERESTING)), key=rank)
+    return list({f"{metrics[name]:.6g}": name for name in reversed(names)}.values())[::-1]
+
+
+def metrics_section(metrics: Metrics) -> Section:
+    """Returns all last values, train beside eval."""
+    splits = [split for split in ("train", "eval") if metrics.get(split)]
+    names = dict.fromkeys(name for split in splits for name in metrics[split])
+    rows = [(name, *(metrics[split].get(name) for split in splits)) for name in names]
+    return Section("metrics", "Metrics", (Table("Last values", ("metric", *splits), rows),))

@@ -1,0 +1,54 @@
+"""How the values of a run's record are shown: paths and values as code, nested ones flat."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from .document import Cell, Value
+
+Record = Mapping[str, Any]  # what is in run.json
+
+_CHARACTERS = 2000  # of a value: a list of some thousand files is in run.json
+
+
+def code(value: Any) -> Cell | None:
+    """Returns a path, a name or a value as it is written in code, the beginning of a long one; None for nothing."""
+    if value is None or value == "":
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return Cell(text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…", is_code=True)
+
+
+def plain(value: Any) -> Value:
+    """Returns a JSON value for a table's cell."""
+    return value if isinstance(value, (str, int, float, bool, type(None))) else json.dumps(value, default=str)
+
+
+def values_of(values: Any) -> Cell:
+    """Returns the values of a feature or an output: numbers with four digits, texts as they are."""
+    listed = values if isinstance(values, list) else [values]
+    texts = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in listed]
+    return Cell(", ".join(texts), is_code=True)
+
+
+def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields ("custom_config.epochs", 3) for {"custom_config": {"epochs": 3}}."""
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from flat(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
+
+
+def module_name(record: Record) -> str:
+    """Returns what to call the run's module."""
+    reference = str((record.get("code") or {}).get("reference") or "a module")
+    return os.path.basename(reference.rstrip("/")) or reference
+
+
+def present(rows: Sequence[tuple[str, Value]]) -> list[tuple[str, Value]]:
+    """Returns the rows that have a value."""
+    return [(name, value) for name, value in rows if value is not None and value != ""]
