@@ -26,7 +26,9 @@ def verdict_lines(verdict: Verdict, verbose: bool = False) -> Iterator[str]:
     head = f"{mark} {verdict.status:<{_STATUS_WIDTH}} {verdict.item:<{_ITEM_WIDTH}}"
     where = f"{verdict.place}: " if verdict.place and verdict.status == FAILED else ""
     indent = " " * (len(head) + 1)
-    lines = textwrap.wrap(f"{where}{verdict.text}", _WIDTH - len(indent), break_long_words=False) or [""]
+    lines = textwrap.wrap(
+        f"{where}{verdict.text}", _WIDTH - len(indent), break_long_words=False, break_on_hyphens=False
+    ) or [""]
     yield _fit(f"{click.style(head, fg=colour) if colour else head} {lines[0]}".rstrip())
     for line in lines[1:]:
         yield _fit(f"{indent}{line}")

@@ -24,7 +24,7 @@ from typing import Any
 from .. import keras_version
 from ..cluster import VARIABLE
 from ..engines import child_process, fork_server
-from ..errors import ModelCheckError, ProcessDiedError, TrainerError
+from ..errors import ModelCheckError, ProcessDiedError, TrainerError, TrainingProcessError
 from ..keras_version import KerasChoice
 from ..layouts import EVAL_DIR, SERVING_DIRS
 from ..module_source import ModuleSource, defines, find_source
@@ -214,7 +214,9 @@ class _Check:
             self._add(self._died(events.stage, error))
         events.read()
         if events.is_over_limit:
-            self._add(self._over_limit(events))
+            verdict = self._over_limit(events)
+            if self._report.get(verdict.item) is None:
+                self._add(verdict)
         return found
 
     def _died(self, stage: str, error: Exception) -> Verdict:
@@ -230,6 +232,8 @@ class _Check:
         """Says what was seen of a training that would not end."""
         seen = events.seen
         item = _item_of(events.stage) if events.stage != "trial" else seen.get("phase", "model")
+        if item == "data" and self._report.get("data") is not None:
+            item = "transform"
         limit = f"ended after {self._request.limit:g} s (--limit)"
         if events.stage != "trial":
             return Verdict(item, WARNING, f"it was {limit}, before it was through")
@@ -298,6 +302,7 @@ class _RawData:
     def _run(self) -> None:
         request, environment, output = self._arguments
         prepared: dict[str, Any] = {}
+        verdict: Verdict | None
         try:
             prepared = child_process.run(
                 _RAW_WORKER,
@@ -308,8 +313,17 @@ class _RawData:
                 forked=True,
                 output=output,
             )
-        except Exception as error:  # what is wrong with data and module comes as a verdict
-            verdict = Verdict("data", FAILED, f"{type(error).__name__}: {error}", exit_code=1)
+        except ProcessDiedError as error:
+            verdict = Verdict("data", FAILED, str(error), exit_code=1)
+        except TrainingProcessError:
+            verdict = Verdict(
+                "data", WARNING, f"preparing them was ended after {request['check']['limit']:g} s (--limit)"
+            )
+        except Exception as error:  # what is wrong with data and module comes as a verdict of the process
+            verdict = Verdict("data", FAILED, f"{type(error).__name__}: {error}", exit_code=1, error=describe(error))
+        else:
+            verdict = None
+        if verdict is not None:
             with open(self.events, "a", encoding="utf-8") as file:
                 file.write(json.dumps({"verdict": verdict.to_json()}) + "\n")
         part = f"{self.done}.part"

@@ -84,10 +84,12 @@ def _step_callback(model: Any, watch: Watch) -> Any:
         """Reports each step, and ends the epoch."""
 
         knows_groups = True
+        _done = 0  # in this epoch; with steps_per_execution there are several to a call
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             loss = (logs or {}).get("loss")
-            watch.step(float(loss) if loss is not None else None)
+            steps, self._done = max(1, batch + 1 - self._done), batch + 1
+            watch.step(float(loss) if loss is not None else None, steps)
             if watch.has_enough():
                 watch.is_shortened = True
                 self.model.stop_training = True

@@ -105,15 +105,15 @@ class Watch:
         finally:
             self.in_loop = before
 
-    def step(self, loss: float | None = None) -> None:
-        """Takes note of a training step that is done.
+    def step(self, loss: float | None = None, steps: int = 1) -> None:
+        """Takes note of a training step that is done, or of several that were done in one call.
 
         Raises:
           FloatingPointError: When its loss is NaN or infinite.
         """
         now = time.perf_counter()
         seconds = now - (self._last or now)
-        self._count(seconds, now)
+        self._count(seconds, now, steps)
         if loss is not None:
             self.losses.append(loss)
             if not math.isfinite(loss):
@@ -121,7 +121,7 @@ class Watch:
 
     def has_enough(self) -> bool:
         """Returns whether there were steps enough to tell how long one takes."""
-        return self.steps >= STEPS or (self.steps >= 2 and sum(self.step_seconds) > _ENOUGH_SECONDS)
+        return bool(self.step_seconds) and (self.steps >= STEPS or sum(self.step_seconds) > _ENOUGH_SECONDS)
 
     def steady_seconds(self) -> float | None:
         """Returns what a step takes, the traced ones left out; None where there were too few."""
@@ -133,12 +133,12 @@ class Watch:
         """Returns the state in a few words, for who watches from outside."""
         return {"phase": self.phase, "steps": self.steps, "losses": self.losses[-1:], "model": self.model}
 
-    def _count(self, seconds: float, now: float) -> None:
-        self.steps += 1
-        if self.steps == 1:
+    def _count(self, seconds: float, now: float, steps: int = 1) -> None:
+        if not self.steps:
             self.first_seconds = seconds
         else:
-            self.step_seconds.append(seconds)
+            self.step_seconds += [seconds / steps] * steps
+        self.steps += steps
         self._last = now
         self._say()
 

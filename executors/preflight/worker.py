@@ -248,7 +248,8 @@ class _Examination:
                 odd.append(f"{place}: {problem}")
                 self._hints.append(f"{place}: {problem}")
                 label = ""
-        text = f"{counts}: {example_facts.facts_shown(facts, label)}"
+        shown = example_facts.facts_shown(facts, label)
+        text = shown if self._state["raw"] else f"{counts}: {shown}"
         return self._examples_verdict([*problems, *wrong], odd, text, facts)
 
     def _examples_verdict(self, wrong: Sequence[str], odd: Sequence[str], text: str, facts: Any) -> Verdict:
@@ -272,6 +273,8 @@ class _Examination:
         """Returns the label that was named, or the one that the module names, with its line."""
         if self._request.label:
             return self._request.label, None
+        if self._fn_args.transform_graph_path:
+            return "", None  # the module may name the raw label
         for file in self._source.files if self._source else ():
             for name, value, line in string_constants(file):
                 if name in _LABELS:

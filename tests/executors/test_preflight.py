@@ -143,6 +143,30 @@ def test_a_loop_by_hand_without_a_function_is_seen(iris: Any, module: Callable[.
     assert report.get("estimate").details["steps"] == 5000
 
 
+KERAS = """
+    import tensorflow as tf
+
+    def run_fn(fn_args):
+        model = tf.keras.Sequential([tf.keras.layers.Input([1]), tf.keras.layers.Dense(1)])
+        model.compile("sgd", "mse", steps_per_execution=16)
+        data = tf.data.Dataset.from_tensors((tf.ones([8, 1]), tf.ones([8, 1]))).repeat()
+        assert fn_args.train_steps == 3200  # a module may compute epochs from it
+        for _ in range(2):
+            model.fit(data, epochs=fn_args.train_steps // 1600, steps_per_epoch=800, validation_data=data, verbose=0)
+        assert model.evaluate(data, steps=10_000_000, verbose=0) >= 0
+        serve = tf.function(model.call, input_signature=[tf.TensorSpec([None, 1])])
+        tf.saved_model.save(model, fn_args.serving_model_dir, signatures=serve)
+"""
+
+
+def test_every_fit_is_cut_short_whatever_number_of_steps_runs_in_a_call(iris: Any, module: Callable[..., str]) -> None:
+    path = module(KERAS)
+    report = check(CheckRequest(path, FnArgs(train_files=[iris.train], eval_files=[], train_steps=3200)))
+    require_all(report)
+    assert report.get("training").details["steps"] == (2 + 1) * 16  # two calls tell how long a step takes
+    assert report.get("evaluation").status == "passed"
+
+
 def test_a_training_that_goes_on_is_ended_with_what_was_seen(iris: Any, module: Callable[..., str]) -> None:
     path = module(HAND_MADE.format(body="time.sleep(1000)"))
     report = check(CheckRequest(path, FnArgs(train_files=[iris.train], eval_files=[]), limit=2))
