@@ -12,7 +12,6 @@ from ..executors.report.document import BAD, GOOD, Block, Cell, Chart, Note, Sec
 from ..executors.report.outcome_sections import headlines
 
 _ALL = "all examples"
-_CHARTS = 4  # of slices; the table has all metrics
 _COUNT = "example_count"
 
 
@@ -121,7 +120,7 @@ def evaluation_sections(evaluation: Evaluation, blessed: bool | None) -> list[Se
         Table("All examples", columns, [row[: len(columns)] for row in rows]),
     ]
     names = headlines({name: measure.value for name, measure in overall.items()})
-    blocks += [_chart(name, slices) for name in names[:_CHARTS] if slices]
+    blocks += [_chart(name, slices) for name in names[:1] if slices]  # the table has the others
     blocks.append(_table(slices, [*names, *(name for name in overall if name == _COUNT)], overall))
     section = Section("evaluation", "Evaluation", blocks)
     return [section] if section else []

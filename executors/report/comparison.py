@@ -117,10 +117,7 @@ def _costs(names: Sequence[str], records: Sequence[Record]) -> Table:
         for name in in_order(name for one in phases for name in one)
     ]
     rows += [
-        (
-            "One prediction (median)",
-            *map(median_of, checks),
-        ),
+        ("One prediction (median)", *map(median_of, checks)),
         ("Model's size", *(size(one["size_bytes"]) if one.get("size_bytes") else None for one in checks)),
         ("Most memory at a time", *(size(peak) if peak else None for peak in peaks)),
     ]

@@ -71,7 +71,7 @@ def headlines(metrics: Mapping[str, float]) -> list[str]:
         return next((number for number, sign in enumerate(_HEADLINES) if sign in name.lower()), len(_HEADLINES))
 
     names = sorted((name for name in metrics if not any(sign in name for sign in _UNINTERESTING)), key=rank)
-    return list({f"{metrics[name]:.6g}": name for name in reversed(names)}.values())[::-1]
+    return list({f"{metrics[name]:.4g}": name for name in reversed(names)}.values())[::-1]
 
 
 def metrics_section(metrics: Metrics) -> Section:

@@ -45,11 +45,13 @@ class Curve:
       steps: Where they were logged, ascending: epochs or steps, as logged.
       values: As many; NaN and infinity are None.
       moments: When, in seconds since 1970.
+      odd: At which steps it was NaN or infinite, all of them.
     """
 
     steps: tuple[int, ...]
     values: tuple[float | None, ...]
     moments: tuple[float, ...]
+    odd: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,11 +135,13 @@ def _curve(points: list[tuple[float, int, float]]) -> Curve:
         while kept and kept[-1][1] >= point[1]:  # taken up again at an earlier checkpoint
             kept.pop()
         kept.append(point)
+    odd = tuple(step for _, step, value in kept if not math.isfinite(value))
     kept = _thinned(kept)
     return Curve(
         tuple(step for _, step, _ in kept),
         tuple(value if math.isfinite(value) else None for *_, value in kept),
         tuple(moment for moment, *_ in kept),
+        odd,
     )
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from .document import Block, Chart, Facts, Note, Section, Table, Value
+from ..metrics import Metrics
+from .document import WARN, Block, Chart, Facts, Note, Section, Table, Value
 from .quantities import seconds, share, size
 from .series import Metric, rate
 from .values import Record, plain, present
@@ -24,12 +25,34 @@ _PHASES = {
 }
 
 
-def curves(metrics: Sequence[Metric]) -> Section:
-    """Returns a chart for each scalar that was logged more than once."""
-    by_epoch = {metric.name for metric in metrics if metric.axis == "epoch"}
-    shown = [metric for metric in metrics if metric.axis == "epoch" or metric.name not in by_epoch]
+def curves(logged: Sequence[Metric], last: Metrics) -> Section:
+    """Returns a chart for each scalar that was logged more than once, and the values of others.
+
+    Args:
+      logged: All that is in the event files.
+      last: The last values that are shown anyway.
+    """
+    by_epoch = {metric.name for metric in logged if metric.axis == "epoch"}
+    shown = [metric for metric in logged if metric.axis == "epoch" or metric.name not in by_epoch]
     charts = [chart_of(metric) for metric in shown if _is_curve(metric)]
-    return Section("curves", "Curves", charts)
+    once = [
+        (metric.name, split, f"{metric.axis} {curve.steps[0]:,}", curve.values[0])
+        for metric in shown
+        if not _is_curve(metric)
+        for split, curve in metric.splits.items()
+        if metric.name not in last.get(split, {})
+    ]
+    table = Table("Logged once", ("scalar", "split", "at", "value"), once)
+    return Section("curves", "Curves", (*_odd_values(shown), *charts, table))
+
+
+def _odd_values(metrics: Sequence[Metric]) -> Iterator[Note]:
+    for metric in metrics:
+        for split, curve in metric.splits.items():
+            if curve.odd:
+                times = f"{len(curve.odd):,} times, first" if len(curve.odd) > 1 else "once,"
+                text = f"{metric.name} ({split}) was NaN or infinite {times} at {metric.axis} {curve.odd[0]:,}."
+                yield Note(text, WARN)
 
 
 def _is_curve(metric: Metric) -> bool:

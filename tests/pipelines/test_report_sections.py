@@ -80,7 +80,7 @@ def test_the_evaluation_comes_with_slices_and_confidence_intervals(pipeline: tup
     assert found
     value, low, high = map(float, found.groups())
     assert low < value < high
-    assert "sparse_categorical_crossentropy by slice" in evaluation
+    assert "sparse_categorical_accuracy by slice" in evaluation
     assert [f"variety={number}" in evaluation for number in (0, 1, 2)] == [True, True, True]
     assert "data-low" in evaluation  # the chart has them, too
     assert f"{value:.5g}" in section(pipeline[1], "outcome")
