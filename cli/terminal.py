@@ -22,8 +22,6 @@ import click
 
 from ..executors import logs
 
-_LOG = "generic-trainer.log"
-
 
 def keep_logs_in(folder: str, paths: Iterable[str] = ()) -> None:
     """Keeps all log lines in a file of a folder, which is made for the first of them.
@@ -34,7 +32,7 @@ def keep_logs_in(folder: str, paths: Iterable[str] = ()) -> None:
     """
     if not logs.is_for_people():
         return
-    path = os.path.join(_place() if "://" in folder else folder, _LOG)
+    path = os.path.join(_place() if "://" in folder else folder, logs.LOG_NAME)
     logs.keep_logs(path, native=any("://" in one for one in (folder, *paths)))
     if "://" in folder:
         click.echo(f"Logs:         {path}", err=True)
@@ -46,7 +44,7 @@ def logs_of_pipeline(root: str) -> Iterator[None]:
     if not logs.is_for_people():
         yield
         return
-    path = os.path.join(_place(), _LOG)
+    path = os.path.join(_place(), logs.LOG_NAME)
     logs.keep_logs(path, native=True)
     try:
         yield

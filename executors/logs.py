@@ -13,11 +13,14 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Iterator
 
 from absl import flags
 from absl import logging as absl_logging
 
 _VARIABLE = "GENERIC_TRAINER_LOGS"  # how a child process learns what its parent was told
+_NATIVE_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+LOG_NAME = "generic-trainer.log"
 LOG_FILE = "GENERIC_TRAINER_LOG_FILE"  # where all lines are kept, for child processes too
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STEPS = ("beam_dag_runner.py", "local_dag_runner.py")  # TFX's runners say which step begins and ends
@@ -30,7 +33,7 @@ def show_logs(verbose: bool) -> None:
     """Sends logs to standard error, for this process and those that it starts."""
     os.environ[_VARIABLE] = "all" if verbose else "people"
     if not verbose:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        os.environ.setdefault(_NATIVE_LEVEL, "2")
     show_logs_as_parent_does()
 
 
@@ -53,6 +56,45 @@ def is_for_people() -> bool:
     return os.environ.get(_VARIABLE) == "people"
 
 
+@contextlib.contextmanager
+def shown_in_notebook(folder: str = "") -> Iterator[None]:
+    """Has a notebook show of a run in a block what the commands show of one; elsewhere nothing is done.
+
+    What the run's processes log besides goes to a file in its folder, so that it does not bury the cell.
+
+    Args:
+      folder: Of the run. Without one on this machine, that is not kept.
+    """
+    if not _in_notebook() or _VARIABLE in os.environ:
+        yield
+        return
+    handler, root = absl_logging.get_absl_handler(), logging.getLogger()
+    before = {name: os.environ.get(name) for name in (_VARIABLE, LOG_FILE, _NATIVE_LEVEL)}
+    formatter, level = handler.python_handler.formatter, absl_logging.get_verbosity()
+    handlers, root_level = root.handlers[:], root.level
+    show_logs(verbose=False)
+    root.handlers[:] = [handler, *(one for one in handlers if type(one) is not logging.StreamHandler)]
+    if folder and "://" not in folder:
+        os.environ |= {LOG_FILE: os.path.join(os.path.abspath(folder), LOG_NAME), _NATIVE_LEVEL: "0"}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            os.environ.update({name: value} if value is not None else {})
+        root.handlers[:] = handlers
+        handler.removeFilter(_for_people)
+        handler.setFormatter(formatter)
+        absl_logging.set_verbosity(level)
+        root.setLevel(root_level)
+
+
+def _in_notebook() -> bool:
+    """Returns whether this process is the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
 def keep_logs(path: str, native: bool = False) -> None:
     """Keeps all lines in a file from now on, of this process and of those that it starts.
 
@@ -65,7 +107,7 @@ def keep_logs(path: str, native: bool = False) -> None:
     if not is_for_people():
         return
     os.environ[LOG_FILE] = os.path.abspath(path)
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
+    os.environ[_NATIVE_LEVEL] = "0"
     keep_logs_as_parent_does(native)
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from absl import logging
 
-from . import checkpoint_folders, cluster_run, display, file_io, keras_version, progress, run_record
+from . import checkpoint_folders, cluster_run, display, file_io, keras_version, logs, progress, run_record
 from .checkpoint_folders import CheckpointFolder
 from .checkpoint_identity import Identity, identity_of
 from .cluster import CHIEF, EVALUATOR, PS, VARIABLE, ClusterTask, task_from_environment
@@ -80,7 +80,10 @@ def train(
     options = options or TrainingOptions()
     task = _task(options)
     record = RunRecord()
-    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+    with (
+        logs.shown_in_notebook(fn_args.model_run_dir),
+        tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch,
+    ):
         _require_outputs(fn_args)
         if task and task.is_chief:
             cluster_run.forget_finished_tasks(fn_args.model_run_dir)

@@ -23,6 +23,7 @@ from .checkpoint_identity import identity_of
 from .engines import child_process, fork_server, in_process
 from .errors import InputError
 from .hyperparameter_search import TUNER_FN, shown
+from .logs import shown_in_notebook
 from .module_source import find_source
 from .options import TrainingOptions
 from .training_worker import TrainingRequest
@@ -50,7 +51,7 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
     fn_args.seed = options.seed
     [best], [results] = outputs["best_hyperparameters"], outputs["tuner_results"]
     reference, function = _module_of(properties)
-    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+    with shown_in_notebook(), tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         source = find_source(reference, scratch)
         keras = keras_version.choose(options.keras, source.files)
         if options.isolate:

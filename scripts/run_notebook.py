@@ -1,0 +1,74 @@
+"""Runs the tutorial notebook in a folder of its own, and stores what it shows beside its code.
+
+.venv/bin/python scripts/run_notebook.py docs/tutorial.ipynb
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import sys
+import tempfile
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+
+_TIMEOUT = 300  # seconds for a cell
+_LONGEST_TEXT = 60  # characters of what a terminal would show in place of HTML
+# What TensorFlow's C++ and warnings of packages put into a cell; nobody reads a tutorial for that.
+_NOISE = re.compile(r"^(WARNING:|[IWE]0000 |To enable the following).*\n?", re.MULTILINE)
+
+
+def executed(path: pathlib.Path) -> Any:
+    """Returns the notebook with its outputs.
+
+    Raises:
+      CellExecutionError: When a cell raises.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    with tempfile.TemporaryDirectory() as folder:
+        resources = {"metadata": {"path": folder}}
+        NotebookClient(notebook, timeout=_TIMEOUT, kernel_name="python3", resources=resources).execute()
+    return notebook
+
+
+def tidied(notebook: Any) -> Any:
+    """Returns the notebook with the outputs that say something, and nothing of this machine in them."""
+    for cell in notebook.cells:
+        cell.metadata = {}
+        if cell.cell_type == "code":
+            cell.outputs = _merged([output for output in map(_tidy, cell.outputs) if output is not None])
+    return notebook
+
+
+def _tidy(output: Any) -> Any:
+    if output.output_type == "stream":
+        output.text = _NOISE.sub("", output.text)
+        return output if output.text.strip() else None
+    output.data.pop("application/javascript", None)
+    if "text/html" in output.data and len(output.data.get("text/plain", "")) > _LONGEST_TEXT:
+        output.data["text/plain"] = output.data["text/plain"][:_LONGEST_TEXT] + "…"
+    return output if output.data else None
+
+
+def _merged(outputs: list[Any]) -> list[Any]:
+    """Joins streams that follow each other, as a kernel that is looked at live has them."""
+    merged: list[Any] = []
+    for output in outputs:
+        last = merged[-1] if merged else None
+        if last is not None and output.output_type == last.output_type == "stream" and output.name == last.name:
+            last.text += output.text
+        else:
+            merged.append(output)
+    return merged
+
+
+def main(path: str) -> None:
+    """Runs the notebook and writes it again."""
+    notebook = tidied(executed(pathlib.Path(path)))
+    nbformat.write(notebook, path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,71 @@
+"""The tutorial runs as it is stored, and what is stored with it is of no machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import re
+import socket
+from typing import Any
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat")
+pytest.importorskip("nbclient")
+pytest.importorskip("ipykernel")
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
+TUTORIAL = REPOSITORY / "docs" / "tutorial.ipynb"
+
+
+def script() -> Any:
+    spec = importlib.util.spec_from_file_location("run_notebook", REPOSITORY / "scripts" / "run_notebook.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def shown(notebook: Any, word: str) -> str:
+    """Returns all that the cell with a word in its code shows."""
+    [cell] = [cell for cell in notebook.cells if cell.cell_type == "code" and word in cell.source]
+    return "\n".join(
+        output.text if output.output_type == "stream" else output.data.get("text/html", output.data["text/plain"])
+        for output in cell.outputs
+    )
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    monkeypatch.delenv("GENERIC_TRAINER_LOGS", raising=False)  # a test before may have set it
+    tidy = script()
+    done = tidy.tidied(tidy.executed(TUTORIAL))
+    # Training by itself: the lines of its processes, and the record as a table.
+    trained = shown(done, "TrainingOptions(seed=1)")
+    lines = trained.splitlines()
+    assert re.fullmatch(r"\d\d:\d\d:\d\d Keras 3: wine_trainer.py, line 3: import keras.", lines[0])
+    assert "Dialect run_fn: it defines run_fn." in lines[2]
+    assert "It answers the first eval example (eval.gz): probabilities=" in lines[4]
+    assert lines[5].startswith("<table><caption>Run ")
+    assert float(shown(done, 'record.metrics["eval"]').split(",")[0].strip("(")) > 0.9
+    # As a component: the same lines, and nothing of what TFX and TensorFlow say about themselves.
+    in_tfx = shown(done, "InteractiveContext(").splitlines()
+    assert ["Dialect run_fn" in line for line in in_tfx].count(True) == 1
+    assert all(re.match(r"\d\d:\d\d:\d\d ", line) for line in in_tfx), in_tfx
+    assert "<caption>Model</caption>" in shown(done, "context.show")
+    # The edit is noticed, and only the edit.
+    edited = shown(done, "for attempt in range(2)")
+    assert edited.count("Dialect run_fn") == 1
+    assert edited.endswith("['pipeline/Trainer/model/3', 'pipeline/Trainer/model/3']")
+    assert "predicted" in shown(done, "argmax")
+
+
+def test_what_is_stored_shows_no_machine() -> None:
+    notebook = nbformat.read(TUTORIAL, as_version=4)
+    nbformat.validate(notebook)
+    assert [cell for cell in notebook.cells if cell.cell_type == "code" and cell.outputs]
+    text = TUTORIAL.read_text()
+    assert len(text) < 60_000
+    found = re.findall(r"/(?:tmp|root|home|work|usr|var)/[^\"]*|site-packages|[IWE]0000 \d\d:", text)
+    assert not found
+    assert f"'{socket.gethostname()}'" not in text
