@@ -237,7 +237,8 @@ class _Run:
     def _watched(self) -> Iterator[dict[str, str]]:
         """Has the display show how far the training is: not that of a task which the chief's stands for."""
         is_shown = self.options.engine != RAY or display.current().is_live
-        if (self.task and not self.task.is_chief) or not is_shown:
+        others_watch = progress.VARIABLE in os.environ
+        if (self.task and not self.task.is_chief) or not is_shown or others_watch:
             yield {}
             return
         logging.info("TensorBoard logs go to %s.", self.checkpoints.model_run_dir)

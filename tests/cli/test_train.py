@@ -46,6 +46,7 @@ def test_it_prints_where_things_lie_and_the_metrics(
     assert done.stdout.splitlines() == [
         "a line of the module's",
         f"Model:        {tmp_path}/out/model/Format-Serving",
+        f"Report:       {tmp_path}/out/model_run/report.html",
         f"TensorBoard:  {tmp_path}/out/model_run",
         "Eval metrics:",
         "  auc  0.75",
