@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -26,8 +27,9 @@ DRAWN = """() => {
     return [charts.length, charts.filter((chart) => lines(chart).length >= 3).length];
 }"""
 
+HAS_ALL = CHROMIUM is not None and find_spec("playwright") is not None
 pytestmark = pytest.mark.skipif(
-    CHROMIUM is None and "CI" not in os.environ, reason="there is no Chromium, and this is not CI"
+    not HAS_ALL and "CI" not in os.environ, reason="Chromium or playwright is not here, and this is not CI"
 )
 
 
