@@ -213,6 +213,62 @@ def test_all_files_are_written_or_none(tmp_path: pathlib.Path) -> None:
         write_project(str(tmp_path / "p" / "a.py"), {"a.py": b"2"}, force=True)
 
 
+TRANSFORM = """
+import importlib, json, os, sys, tempfile
+
+import tensorflow as tf
+import tensorflow_transform.beam as tft_beam
+from tensorflow_transform.tf_metadata.dataset_metadata import DatasetMetadata
+
+sys.path.insert(0, sys.argv[1])
+module = importlib.import_module("made")
+rows = json.loads(sys.argv[2])
+kinds = {str: tf.string, int: tf.int64, float: tf.float32}
+spec = {name: tf.io.VarLenFeature(kinds[type(value)]) for row in rows for name, value in row.items()}
+data = [{name: [row[name]] if name in row else [] for name in spec} for row in rows]
+with tft_beam.Context(temp_dir=tempfile.mkdtemp()):
+    metadata = DatasetMetadata.from_feature_spec(spec)
+    (made, _), _ = (data, metadata) | tft_beam.AnalyzeAndTransformDataset(module.preprocessing_fn)
+print(json.dumps([{name: value.tolist() for name, value in row.items()} for row in made], default=bytes.decode))
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
+@pytest.mark.slow
+def test_gaps_get_the_mean_or_id_0_and_times_are_taken_apart(tmp_path: pathlib.Path) -> None:
+    rows = rows_of((), 300)
+    write_records(tmp_path / "data", rows)
+    scaffold(str(tmp_path / "data"), tmp_path / "made")
+    some = [{"label": row["label"]} if number == 1 else row for number, row in enumerate(rows[:60])]
+    leap = datetime.datetime(2024, 2, 29, 23, 15, tzinfo=datetime.timezone.utc)
+    some[2] = {**some[2], "day": "2024-02-29 23:15", "start_time": int(leap.timestamp()), "category": "Rome"}
+    run = [sys.executable, "-c", TRANSFORM, str(tmp_path / "made"), json.dumps(some)]
+    done = subprocess.run(run, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    made = [{name: value[0] for name, value in row.items()} for row in json.loads(done.stdout.splitlines()[-1])]
+    assert [row["label"] for row in made] == [row["label"] == "yes" for row in some]
+    nothing = {name: value for name, value in made[1].items() if name != "label"}
+    assert set(nothing.values()) == {0}
+    for name in ("number", "parsed"):
+        there = [one[f"{name}_scaled"] for one, row in zip(made, some, strict=True) if row.get(name, "?") != "?"]
+        assert sum(there) / len(there) == pytest.approx(0, abs=1e-5)
+        assert sum(value**2 for value in there) / len(there) == pytest.approx(1, abs=1e-4)
+    for one, row in zip(made, some, strict=True):
+        for name in ("day", "start_time"):
+            if name in row:
+                text = f"{row[name]}+00:00"
+                when = datetime.datetime.fromisoformat(text) if name == "day" else _at(row[name])
+                assert (one[f"{name}_hour"], one[f"{name}_weekday"]) == (when.hour + 1, when.weekday() + 1)
+                assert (one[f"{name}_month"] - when.month) % 12 in (0, 1, 11)  # twelfths of a year
+    assert made[2]["category_id"] == 0  # a fourth city, of which `init` saw three
+    assert len({row["category_id"] for row in made if row["category_id"]}) == 3
+
+
+def _at(seconds: int) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+
+
 TRAIN = """
 import importlib, json, os, sys
 
