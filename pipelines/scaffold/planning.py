@@ -9,7 +9,7 @@ from typing import Any
 
 from ...executors.errors import InputError
 from .labels import AUTO, REGRESSION, Label, label_of
-from .looking import FLOAT, INT, TEXT, Column
+from .looking import INT, TEXT, Column
 from .reading import RawData
 from .roles import (
     CATEGORY,
@@ -71,7 +71,6 @@ class Plan:
         return {
             "label": self.label.column.name,
             "label_is_text": self.label.column.kind == TEXT,
-            "label_is_float": self.label.column.kind == FLOAT,
             "label_mean": _short(numbers.mean) if numbers else 0.0,
             "label_std": _short(numbers.std) if numbers else 1.0,
             "task": self.label.task,
