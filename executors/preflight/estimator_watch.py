@@ -59,7 +59,6 @@ class _Seen:
             self._watch.planned_steps = asked
         given.pop("steps", None)
         given["max_steps"] = min(asked or STEPS, STEPS)
-        self._watch.is_shortened = True
         given["hooks"] = [*(given.get("hooks") or ()), _step_hook(self._watch)]
         result = original(*bound.args, **bound.kwargs)
         self._watch.enter("training")

@@ -91,7 +91,6 @@ def _step_callback(model: Any, watch: Watch) -> Any:
             steps, self._done = max(1, batch + 1 - self._done), batch + 1
             watch.step(float(loss) if loss is not None else None, steps)
             if watch.has_enough():
-                watch.is_shortened = True
                 self.model.stop_training = True
 
         def on_test_begin(self, logs: Any = None) -> None:

@@ -67,7 +67,7 @@ def said(error: BaseException) -> str:
     else:
         name, message = type(error).__name__, gist_of(error)
     notes = [note for note in getattr(error, "__notes__", ()) if not note.startswith("Raised by")]
-    return f"{name}: {' '.join([shortened(message), *notes])}"
+    return f"{name}: {'; '.join([shortened(message), *notes])}"
 
 
 def shortened(text: str) -> str:

@@ -187,7 +187,8 @@ def _export(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
         folder, place = elsewhere[-1]
         text = f"nothing was saved to fn_args.serving_model_dir; a SavedModel was saved to {_masked(folder, fn_args)}"
     else:
-        text, place = "run_fn wrote no model", None
+        places = (definition(file, "run_fn") for file in watch.files)
+        text, place = "run_fn wrote no model", next((place for place in places if place), None)
     return Verdict(EXPORT, FAILED, text, place, "Save it to fn_args.serving_model_dir.", exit_code=3)
 
 

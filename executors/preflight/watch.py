@@ -45,7 +45,7 @@ class Watch:
       planned_steps: Steps that the loop would have done, or None.
       epochs: Passes over the data that it would have done, where there is no number of steps.
       batch_size: Examples in a step, or None.
-      is_shortened: Whether the loop was ended early.
+      files: The user's.
     """
 
     def __init__(self, files: Sequence[str], tell: Callable[[dict[str, Any]], None]) -> None:
@@ -59,9 +59,8 @@ class Watch:
         self.planned_steps: int | None = None
         self.epochs: int | None = None
         self.batch_size: int | None = None
-        self.is_shortened = False
         self.in_loop = False  # of Keras or an Estimator, which report their steps themselves
-        self._files = files
+        self.files = files
         self._tell = tell
         self._told = 0.0
         self._last: float | None = None
@@ -185,7 +184,7 @@ class Watch:
 
     def note_save(self, folder: str) -> None:
         """Takes note of a SavedModel that is being written."""
-        self.saves.append((folder, calling_place(sys._getframe(1), self._files)))
+        self.saves.append((folder, calling_place(sys._getframe(1), self.files)))
         if not self.in_loop:
             self.enter(EXPORT)
 

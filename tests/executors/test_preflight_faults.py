@@ -185,7 +185,7 @@ FAULTS = [
         at="model.fit(",
     ),
     # Export
-    Fault("nothing exported", "export", ("wrote no model",), exit_code=3, old=SAVE, new=""),
+    Fault("nothing exported", "export", ("wrote no model",), exit_code=3, old=SAVE, new="", at="def run_fn("),
     Fault(
         "exported to another folder", "export", ("saved to fn_args.model_run_dir/model",), exit_code=3,
         old=SAVE, new='    export(model, fn_args.model_run_dir + "/model")', at="archive.write_out(",
