@@ -15,10 +15,11 @@ from ..executors import file_io
 from ..executors.report.document import BAD, WARN, Block, Cell, Histogram, Note, Section, Table, Value
 from ..executors.report.quantities import share
 from ..executors.report.values import code
+from .distributions import distance, drawn_of
 
 _STATISTICS_FILE, _ANOMALIES_FILE = "FeatureStats.pb", "SchemaDiff.pb"
 _SPLIT = "Split-"
-_BARS, _TOP_VALUES, _TOP_SHOWN = 12, 12, 3
+_TOP_VALUES, _TOP_SHOWN = 12, 3
 _LITTLE = 0.001
 _FAR = 0.1  # a difference of distributions that is worth a look
 _Statistics = statistics_pb2.FeatureNameStatistics
@@ -95,7 +96,7 @@ def _features(splits: Mapping[str, Any]) -> Iterator[Block]:
     yield Table("Numbers", ("feature", bars, "apart", "type", *absent, "min", "median", "max", "mean"), numbers)
     yield Table("Categories and texts", ("feature", bars, "apart", "type", *absent, "distinct", "most often"), texts)
     if len(splits) > 1:
-        yield Note("Apart: the share of examples that would need another value for both splits to look the same.")
+        yield Note("Apart: about the share of values that would have to be others for both splits to look the same.")
 
 
 def _name(feature: Any) -> str:
@@ -120,35 +121,13 @@ def _missing(feature: Any, examples: int) -> Cell:
 
 
 def _numbers(found: Mapping[str, Any], kind: str, missing: Sequence[Cell]) -> tuple[Value, ...]:
-    all_stats = [feature.num_stats for feature in found.values()]
-    first = all_stats[0]
-    low, high = min(stats.min for stats in all_stats), max(stats.max for stats in all_stats)
-    shares = {split: _bars(feature.num_stats, low, high) for split, feature in found.items()}
-    shown = f"{', '.join(shares)}: shares of values from {low:.4g} to {high:.4g}"
+    splits = {split: feature.num_stats for split, feature in found.items()}
+    first, *others = splits.values()
+    drawn = drawn_of(splits)
+    shown = f"{', '.join(splits)}: shares of values from {drawn.low:.4g} to {drawn.high:.4g}"
+    apart = _apart(distance(first, others[0])) if others else None
     values = (first.min, first.median, first.max, first.mean)
-    return Histogram(shares, shown), _apart(shares), kind, *missing, *values
-
-
-def _bars(statistics: Any, low: float, high: float) -> list[float]:
-    """Returns the shares of values in equal stretches from low to high, from TFDV's histogram of equal stretches."""
-    standard = statistics_pb2.Histogram.STANDARD
-    buckets = next((one.buckets for one in statistics.histograms if one.type == standard), ())
-    whole, width = sum(bucket.sample_count for bucket in buckets), (high - low) / _BARS
-    shares = [0.0] * _BARS
-    for bucket in buckets:
-        for number in range(_BARS):
-            part = _overlap(bucket.low_value, bucket.high_value, low + number * width, low + (number + 1) * width)
-            if not width:
-                part = float(number == _BARS // 2)
-            shares[number] += part * bucket.sample_count / whole if whole else 0.0
-    return shares
-
-
-def _overlap(low: float, high: float, begin: float, end: float) -> float:
-    """Returns which part of low to high is in begin to end; a single point is in one of these."""
-    if high > low:
-        return max(0.0, min(high, end) - max(low, begin)) / (high - low)
-    return float(begin <= low < end)
+    return Histogram(drawn.shares, shown), apart, kind, *missing, *values
 
 
 def _texts(found: Mapping[str, Any], kind: str, missing: Sequence[Cell]) -> tuple[Value, ...]:
@@ -165,17 +144,14 @@ def _texts(found: Mapping[str, Any], kind: str, missing: Sequence[Cell]) -> tupl
         f"{one.value} {100 * ranks[next(iter(found))][one.value]:.0f} %" for one in _top(first)[:_TOP_SHOWN]
     )
     shown = f"{', '.join(shares)}: shares of the {len(values)} values that are most frequent"
-    return Histogram(shares, shown), _apart(shares), kind, *missing, int(first.string_stats.unique), often
+    one, *others = shares.values()
+    apart = _apart(sum(abs(a - b) for a, b in zip(one, others[0], strict=True)) / 2) if others else None
+    return Histogram(shares, shown), apart, kind, *missing, int(first.string_stats.unique), often
 
 
 def _top(feature: Any) -> list[Any]:
     return list(feature.string_stats.top_values)
 
 
-def _apart(shares: Mapping[str, Sequence[float]]) -> Cell | None:
-    """Returns how far the first two splits' distributions are apart: the share that would have to move."""
-    if len(shares) < 2:
-        return None
-    one, other = list(shares.values())[:2]
-    moved = sum(abs(a - b) for a, b in zip(one, other, strict=True)) / 2
+def _apart(moved: float) -> Cell:
     return Cell(f"{100 * moved:.1f} %", is_number=True, tone=WARN if moved > _FAR else "")

@@ -135,9 +135,10 @@ def statistics(folder: pathlib.Path, split: str, values: dict[str, int]) -> None
     number = found.features.add(name="fare", type=statistics_pb2.FeatureNameStatistics.FLOAT)
     number.num_stats.common_stats.CopyFrom(counted(examples, examples - examples // 10))
     number.num_stats.min, number.num_stats.max, number.num_stats.median, number.num_stats.mean = 0, 12, 3, 4
-    histogram = number.num_stats.histograms.add(type=statistics_pb2.Histogram.STANDARD)
-    histogram.buckets.add(low_value=0, high_value=6, sample_count=30)
-    histogram.buckets.add(low_value=6, high_value=12, sample_count=10)
+    for kind in (statistics_pb2.Histogram.STANDARD, statistics_pb2.Histogram.QUANTILES):
+        histogram = number.num_stats.histograms.add(type=kind)
+        histogram.buckets.add(low_value=0, high_value=6, sample_count=30)
+        histogram.buckets.add(low_value=6, high_value=12, sample_count=10)
     path = folder / f"Split-{split}" / "FeatureStats.pb"
     path.parent.mkdir(parents=True)
     path.write_bytes(statistics_pb2.DatasetFeatureStatisticsList(datasets=[found]).SerializeToString())
@@ -158,7 +159,7 @@ def test_distributions_are_held_against_each_other_and_names_escaped(tmp_path: p
     assert text[1].splits == {"train": [0.8, 0.2], "eval": [0.5, 0.5]}
     assert (text[2].text, text[2].tone) == ("30.0 %", "warn")  # three of ten would have to move
     assert text[-2:] == (2, f"{NASTY} 80 %, cash 20 %")
-    # Two of TFDV's stretches become twelve: six with a share of 0.75 among them, six with one of 0.25.
+    # Two of TFDV's stretches become twelve, from 0 to 6 and on to 12: six share 0.75, six share 0.25.
     assert fare[1].splits["train"] == pytest.approx([0.125] * 6 + [0.25 / 6] * 6)
     assert [cell.text for cell in fare[2:6] if hasattr(cell, "text")] == ["0.0 %", "10.0 %", "10.0 %"]
     page = html_of(Report("x", "", (), [data]))
