@@ -93,16 +93,17 @@ def _result_of(module: Any, request: TrainingRequest) -> tuple[Any, Mapping[str,
 
 def _found(tuner: Any) -> dict[str, Any]:
     oracle = tuner.oracle
-    trials = [
-        {"trial_id": one.trial_id, "score": one.score, **one.hyperparameters.values}
-        for one in oracle.get_best_trials(len(oracle.trials) or 1)
-        if one.status == _COMPLETED and one.hyperparameters.values
-    ]
-    best = tuner.get_best_hyperparameters()
-    if not best:
+    completed = [one for one in oracle.get_best_trials(len(oracle.trials) or 1) if one.status == _COMPLETED]
+    if not completed:
         messages = [message for one in oracle.trials.values() if (message := getattr(one, "message", None))]
         raise TrainingProcessError(f"None of the {len(oracle.trials)} trials was completed.{_first_of(messages)}")
-    return {"best": best[0].get_config(), "trials": trials, "objective": _objective(oracle)}
+    trials = [
+        {"trial_id": one.trial_id, "score": one.score, **one.hyperparameters.values}
+        for one in completed
+        if one.hyperparameters.values
+    ]
+    best = tuner.get_best_hyperparameters()[0].get_config()
+    return {"best": best, "trials": trials, "objective": _objective(oracle)}
 
 
 def _first_of(messages: list[str]) -> str:

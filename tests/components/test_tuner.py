@@ -1,0 +1,235 @@
+"""The Tuner component: TFX's face, and real searches by KerasTuner in processes of their own."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import pathlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tfx import types
+from tfx.components import Tuner as TfxTuner
+from tfx.orchestration import data_types
+from tfx.proto import trainer_pb2, tuner_pb2
+from tfx.types import standard_artifacts, standard_component_specs
+
+from generic_trainer import InputError, ModuleError, TrainingProcessError, Tuner
+from generic_trainer.components.tuner import TunerExecutor, TunerSpec
+
+pytest.importorskip("keras_tuner")
+
+EXAMPLES = types.Channel(type=standard_artifacts.Examples)
+# A search in which nothing is trained: the score is (x - 3)^2. `helper` lies beside the module.
+SQUARES = """
+    import os
+    import random
+    import keras_tuner
+    from generic_trainer import TunerFnResult
+    import helper
+
+    class Squares(keras_tuner.RandomSearch):
+        def run_trial(self, trial, shift):
+            x = trial.hyperparameters.Float("x", 0.0, 6.0)
+            helper.look(trial, x)
+            with open(os.environ["TRIED"], "a") as file:
+                file.write(f"{trial.trial_id} {random.random()}\\n")
+            return (x - shift) ** 2
+
+    def tuner_fn(fn_args):
+        tuner = Squares(objective=keras_tuner.Objective("score", "min"), max_trials=4, directory=fn_args.working_dir,
+                        project_name="squares")
+        return TunerFnResult(tuner, {"shift": 3.0})
+"""
+
+
+@pytest.fixture
+def tried(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The file in which trials note that they were run."""
+    monkeypatch.setenv("TRIED", str(tmp_path / "tried"))
+    return tmp_path / "tried"
+
+
+@pytest.fixture
+def search(iris: Any, tmp_path: pathlib.Path) -> Callable[..., tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Runs the executor as the next execution of a step; returns the best hyper-parameters and the trials."""
+    examples = standard_artifacts.Examples()
+    examples.uri = str(pathlib.Path(iris.schema).parent)
+    examples.split_names = '["train", "eval"]'
+    executions = iter(range(1, 10))
+
+    def run(module_file: str, **properties: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        number = next(executions)
+        outputs = {"best_hyperparameters": standard_artifacts.HyperParameters()}
+        outputs["tuner_results"] = standard_artifacts.TunerResults()
+        for key, artifact in outputs.items():
+            artifact.uri = str(tmp_path / "Tuner" / key / str(number))
+            pathlib.Path(artifact.uri).mkdir(parents=True)
+        given = {"module_file": module_file, **properties}
+        TunerExecutor().Do({"examples": [examples]}, {key: [one] for key, one in outputs.items()}, given)
+        [best], [results] = (list(pathlib.Path(one.uri).iterdir()) for one in outputs.values())
+        assert (best.name, results.name) == ("best_hyperparameters.txt", "tuner_results.json")
+        assert json.loads(outputs["best_hyperparameters"].get_string_custom_property("values"))
+        return json.loads(best.read_text()), json.loads(results.read_text())
+
+    return run
+
+
+def test_arguments_inputs_outputs_and_properties_are_those_of_tfx(module: Callable[..., str]) -> None:
+    ours, theirs = (list(inspect.signature(cls.__init__).parameters.values())[1:] for cls in (Tuner, TfxTuner))
+    assert [one.name for one in ours if one.kind is one.POSITIONAL_OR_KEYWORD] == [one.name for one in theirs]
+    spec = standard_component_specs.TunerSpec
+    assert (TunerSpec.INPUTS, TunerSpec.OUTPUTS) == (spec.INPUTS, spec.OUTPUTS)
+    assert set(spec.PARAMETERS) <= set(TunerSpec.PARAMETERS)
+    arguments: dict[str, Any] = {
+        "examples": EXAMPLES,
+        "module_file": module(SQUARES, helper=""),
+        "train_args": trainer_pb2.TrainArgs(splits=["a"], num_steps=7),
+        "custom_config": {"x": 1},
+    }
+    ours, theirs = Tuner(**arguments, seed=4, keras="3"), TfxTuner(**arguments)
+    expected = {key: value for key, value in theirs.exec_properties.items() if value is not None}
+    assert ours.exec_properties.items() >= {**expected, "seed": 4, "keras": "3"}.items()
+    assert len(ours.exec_properties["module_fingerprint"]) == 64
+    assert {key: one.type for key, one in ours.outputs.items()} == {key: c.type for key, c in theirs.outputs.items()}
+    assert ours.id == theirs.id == "Tuner"
+    assert not getattr(ours, "_pip_dependencies", None)  # nothing is built for pip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ({}, ValueError, "Exactly one of 'module_file' or 'tuner_fn'"),
+        ({"module_file": "m.py", "tuner_fn": "a.b.c"}, ValueError, "Exactly one of 'module_file' or 'tuner_fn'"),
+        ({"module_file": "/nowhere.py"}, ModuleError, "/nowhere.py does not exist"),
+        ({"tuner_fn": "a.b", "keras": "4"}, InputError, "keras='4': choose from auto, 2, 3"),
+        (
+            {"tuner_fn": "a.b", "tune_args": tuner_pb2.TuneArgs(num_parallel_trials=2)},
+            InputError,
+            "num_parallel_trials=2: this Tuner runs one trial after the other",
+        ),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, Any], error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        Tuner(examples=EXAMPLES, **arguments)
+
+
+def test_parameters_of_a_pipeline_pass_through() -> None:
+    steps = data_types.RuntimeParameter(name="train_steps", ptype=int)
+    assert Tuner(examples=EXAMPLES, tuner_fn="a.b", train_steps=steps).exec_properties["train_steps"] is steps
+
+
+def test_each_trial_is_a_line_and_a_seed_gives_the_same_again(
+    search: Any, module: Callable[..., str], tried: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = module(SQUARES, helper="def look(trial, x): pass\n")
+    best, trials = search(path, seed=7)
+    said = "".join(capfd.readouterr())
+    assert len(trials) == 4
+    assert trials[0]["score"] == min(trial["score"] for trial in trials) == (trials[0]["x"] - 3) ** 2
+    assert best["values"] == {"x": trials[0]["x"]}
+    lines = [line.partition("] ")[2] for line in said.splitlines() if "Trial " in line]
+    by_number = sorted(trials, key=lambda trial: trial["trial_id"])
+    so_far = [min(trial["score"] for trial in by_number[: number + 1]) for number in range(4)]
+    assert lines == [
+        f"Trial {number + 1} of 4 (x={trial['x']:.5g}): score {trial['score']:.5g}, best so far {so_far[number]:.5g}"
+        for number, trial in enumerate(by_number)
+    ]
+    assert not re.search(r"Search: Running|Best Value So Far|Total elapsed", said)
+    # Each trial begins with the seed; the hyper-parameters are the same as well.
+    assert len({line.split()[1] for line in tried.read_text().splitlines()}) == 1
+    assert search(path, seed=7)[1] == trials
+    assert search(path, seed=8)[1] != trials
+
+
+def test_a_trial_that_fails_is_told_and_left_out(
+    search: Any, module: Callable[..., str], tried: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    helper = "def look(trial, x):\n    if trial.trial_id == '1': raise RuntimeError('out of luck')\n"
+    _, trials = search(module(SQUARES, helper=helper), seed=7)
+    assert sorted(trial["trial_id"] for trial in trials) == ["0", "2", "3"]
+    said = "".join(capfd.readouterr())
+    assert re.search(r"Trial 2 of 4 \(x=[\d.]+\): failed: RuntimeError: out of luck", said)
+
+
+def test_when_all_trials_fail_the_first_reason_is_told_and_another_try_begins_anew(
+    search: Any, module: Callable[..., str], tried: pathlib.Path
+) -> None:
+    helper = "def look(trial, x): raise RuntimeError('out of luck')\n"
+    path = module(SQUARES.replace("max_trials=4", "max_trials=2"), helper=helper)
+    for _ in range(2):
+        with pytest.raises(TrainingProcessError, match=r"None of the 2 trials was completed(?s:.*)out of luck"):
+            search(path)
+    assert not tried.exists()
+
+
+def test_a_search_that_was_killed_goes_on(search: Any, module: Callable[..., str], tried: pathlib.Path) -> None:
+    # The third trial ends the process, the first time.
+    helper = """
+        import os, signal
+        def look(trial, x):
+            if trial.trial_id == "2" and not os.path.exists(os.environ["TRIED"] + ".killed"):
+                open(os.environ["TRIED"] + ".killed", "w").close()
+                os.kill(os.getpid(), signal.SIGKILL)
+    """
+    path = module(SQUARES, helper=helper)
+    with pytest.raises(TrainingProcessError, match="The tuner process was ended by SIGKILL"):
+        search(path, seed=7)
+    _, trials = search(path, seed=7)
+    assert [line.split()[0] for line in tried.read_text().splitlines()] == ["0", "1", "2", "3"]
+    assert len(trials) == 4
+    assert not list(tried.parent.glob("Tuner/*/.checkpoints"))
+    assert search(path, seed=7)[1] == trials  # as if it had never been interrupted
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("def tune_fn(fn_args): pass\n", r"has no function tuner_fn\(fn_args\).*Did you mean 'tune_fn'"),
+        ("def tuner_fn(fn_args): return 3\n", r"tuner_fn returned int \(3\). It must return TunerFnResult"),
+    ],
+)
+def test_a_module_without_a_tuner(search: Any, module: Callable[..., str], source: str, said: str) -> None:
+    with pytest.raises(ModuleError, match=said):
+        search(module(source))
+
+
+def test_an_error_of_the_module_keeps_its_type(search: Any, module: Callable[..., str]) -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        search(module("def tuner_fn(fn_args): 1 / 0\n"))
+    assert "user_code/trainer_module.py" in raised.value.__notes__[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_models_of_either_keras(
+    version: str, search: Any, module: Callable[..., str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("tf_keras" if version == "2" else "keras")
+    source = """
+        import keras_tuner
+        import tensorflow as tf
+        from generic_trainer import TunerFnResult
+
+        def build(hp):
+            model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(hp.Choice("units", [1, 2]))])
+            model.compile("sgd", "mse")
+            return model
+
+        def tuner_fn(fn_args):
+            assert tf.keras.Model.__module__.startswith(fn_args.custom_config["keras"])
+            tuner = keras_tuner.GridSearch(build, objective="val_loss", directory=fn_args.working_dir)
+            data = tf.data.Dataset.from_tensors((tf.ones([8, 1]), tf.ones([8, 1])))
+            return TunerFnResult(tuner, {"x": data, "validation_data": data, "steps_per_epoch": fn_args.train_steps})
+    """
+    steps = {"train_args": '{"num_steps": 9}', "train_steps": 1}
+    config = json.dumps({"keras": "tf_keras." if version == "2" else "keras."})
+    best, trials = search(module(source), keras=version, custom_config=config, **steps)
+    assert sorted(trial["units"] for trial in trials) == [1, 2]
+    assert best["values"]["units"] in (1, 2)
+    said = "".join(capfd.readouterr())
+    assert said.count(": val_loss ") == 2
+    assert "ms/step" not in said  # no lines of each fit
