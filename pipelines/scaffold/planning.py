@@ -86,7 +86,6 @@ class Plan:
             "texts": self.names(WORDS),
             "dates": self.names(DATE),
             "timestamps": dict.fromkeys(self.names(SECONDS), 1) | dict.fromkeys(self.names(MILLISECONDS), 1000),
-            "left_out": self.names(LEFT_OUT),
             "batch_size": batch_size,
             "epochs": epochs,
         }
