@@ -12,6 +12,7 @@ import click
 
 from ..executors import file_io
 from ..executors.errors import InputError
+from ..executors.logs import keep_logs
 from ..executors.report.writing import write_report
 from ..pipelines.history import Run, find_run
 from ..pipelines.metrics_compared import is_higher_better
@@ -44,10 +45,8 @@ def report(run: str, others: Sequence[str], output: str | None, opened: bool, **
     try:
         written = _compared(runs, folders, path) if others else _reported(runs[0], folders[0], path)
     except OSError as error:
-        place = path or folders[0]
-        raise InputError(
-            f"{place}: cannot write there ({error.strerror or error}). Choose a place with --output."
-        ) from error
+        place, reason = path or folders[0], error.strerror or type(error).__name__
+        raise InputError(f"{place}: cannot write there ({reason}). Choose a place with --output.") from error
     click.echo(written)
     if opened:
         webbrowser.open(pathlib.Path(written).absolute().as_uri())
@@ -64,6 +63,7 @@ def _folder_of(run: Run, name: str) -> str:
 
 
 def _reported(run: Run, folder: str, path: str) -> str:
+    keep_logs(os.devnull, native=True)  # an evaluation's results are read by TFMA, which imports TensorFlow
     from ..pipelines.report_sections import parts_of
 
     return write_report(folder, run.record, parts_of(run), path)
