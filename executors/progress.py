@@ -30,7 +30,7 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .waiting import measured
@@ -226,7 +226,7 @@ class _Teller:
             self._memory = mmap.mmap(file.fileno(), _SIZE)
         self._first: float | None = None
         self.step = self._steps = self.examples = self._began = self._looked = self._said = 0.0
-        self._wait = measured()
+        self._wait: Callable[[], float] | None = None
         self._waited = -1.0
         self._details: dict[str, Any] = {}
         self._number = 0
@@ -237,6 +237,7 @@ class _Teller:
         if self._first is None:
             self._first = self.step = step
             self._began = now
+            self._wait = measured()  # not before the training begins: it may have to be the first to use TensorFlow
         self._steps += max(0.0, step - self.step) if steps is None else steps
         self.step = step
         self.examples += examples

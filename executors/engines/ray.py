@@ -70,7 +70,8 @@ def run(
       worker: See `child_process.run`.
       request: What to hand over: a `TrainingRequest` as JSON values. Its module travels by content.
       options: How many workers there are, what each gets, and where the cluster is.
-      environment: Variables to add to each worker's environment.
+      environment: Variables to add to each worker's environment. The driver is watched in their place: it tells how far
+        all of them are.
       storage: Folder that all machines reach, for what Ray Train keeps of a run.
 
     Returns:
@@ -89,7 +90,7 @@ def run(
         "worker": worker,
         "request": {**request, "fn_args": _with_whole_paths(request["fn_args"])},
         "options": options.to_exec_properties(),
-        "environment": dict(environment),
+        "environment": {name: value for name, value in environment.items() if name != progress.VARIABLE},
         "storage": _whole(storage),
     }
     variables = {
@@ -98,6 +99,7 @@ def run(
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",  # of a cluster that is started here; else its own servers come before the training
     }
+    variables |= {name: value for name, value in environment.items() if name == progress.VARIABLE}
     kept_by_ray = os.path.join(storage, _RUN)
     file_io.rmtree(kept_by_ray)  # of a driver that was killed
     try:
