@@ -59,10 +59,11 @@ def test_the_demo_then_the_cache_then_an_edit_of_a_helper(
     shutil.copy(REPOSITORY / "module_files" / "taxi_keras.py", tmp_path / "model.py")
     user_module.write_text("from helper import preprocessing_fn, run_fn\n")
     helper.write_text("from model import preprocessing_fn, run_fn\n")
-    arguments = ["run", "--data", taxi_csv, "--module-file", user_module, "--label", "big_tip"]
+    arguments = ["run", "--data", taxi_csv, "--module-file", user_module, "--label", "big_tip", "--check"]
     arguments += ["--pipeline-root", tmp_path / "root", "--train-steps", 500, "--eval-steps", 20, "--seed", 1]
     first = command(*arguments)
     assert first.returncode == 0, first.stderr[-3000:]
+    assert "that the run would go through: training takes about" in first.stderr
     metrics = _metrics(first.stdout)
     assert metrics["auc"] > 0.90
     assert metrics["example_count"] > 4000
@@ -72,6 +73,7 @@ def test_the_demo_then_the_cache_then_an_edit_of_a_helper(
     second = command(*arguments)
     cached = "CsvExampleGen, ExampleValidator, SchemaGen, StatisticsGen, Trainer, Transform"
     assert f"From the cache: {cached}" in second.stdout, second.stderr[-3000:]
+    assert "the run would go through" not in second.stderr  # the very same has passed
     assert _metrics(second.stdout)["auc"] == metrics["auc"]
     helper.write_text("# an edit\n" + helper.read_text())
     [model] = (tmp_path / "root" / "Trainer" / "model").iterdir()
