@@ -46,7 +46,7 @@ PAGES = [
 LONGEST = 300.0  # seconds for one block
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<info>.*)$")
 _MARK = re.compile(r"^ *<!-- (?P<name>checked|output)(?:: (?P<why>.+))? -->$")
-_NUMBER = re.compile(r"\d[\d.,:]*(?:e[-+]?\d+)?")
+_NUMBER = re.compile(r"\d+(?:[.:]\d+)*(?:e[-+]?\d+)?")
 _PROGRAMS = ("kubectl", "docker", "podman", "curl", "cd", "cat", "head", "ls", "uv", "python", "git", "export")
 
 
@@ -325,4 +325,5 @@ def test_a_block_that_is_wrong_is_found() -> None:
             check(block)
     with pytest.raises(AssertionError, match=r"not printed: accuracy 0\.9"):
         require_printed(["accuracy 0.9"], 0, "loss 0.9")
+    require_printed(["0.5,0.25,0.25"], 0, "0.99,3.7e-06,1e-12")
     require_printed(["  accuracy  0.9", "…/model/7 is published"], 0, "accuracy 0.87\n/tmp/model/12 is published\n")
