@@ -24,6 +24,7 @@ class CheckRequest:
       data: A folder of raw data, as for a pipeline; "" to take `fn_args.train_files`.
       label: The label's feature name, raw or transformed; "" when nobody said.
       hyperparameters: The file for `fn_args.hyperparameters`; "" for none.
+      tunes: Whether a search with the module's `tuner_fn` would find the hyper-parameters; its defaults are tried.
       base_model: The folder that `fn_args.base_model` is to be found in; "" for none.
       problems: What is wrong with an item that was read before, such as custom_config: {item: message}.
       limit: Seconds after which loading, reading or training is ended.
@@ -36,6 +37,7 @@ class CheckRequest:
     data: str = ""
     label: str = ""
     hyperparameters: str = ""
+    tunes: bool = False
     base_model: str = ""
     problems: dict[str, str] = dataclasses.field(default_factory=dict)
     limit: float = LIMIT

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import copy
 import os
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from ..errors import TrainerError
 from ..fn_args import FnArgs
 from ..module_source import ModuleSource, parsed
 from ..raised_errors import describe
+from ..random_seeds import seed_all
 from . import estimate
 from .places import definition, place_of
 from .remedies import remedy_for, said
@@ -114,16 +114,6 @@ def failure(item: str, error: BaseException, source: ModuleSource | None, fn_arg
         text = f"the module ended its process with SystemExit({error.code!r})"
     described = describe(error)
     return Verdict(item, FAILED, text, place, remedy, code, described["traceback"], described)
-
-
-def seed_all(seed: int) -> None:
-    """Seeds Python, NumPy and TensorFlow, as a run does."""
-    import numpy as np
-    import tensorflow as tf
-
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    tf.random.set_seed(seed)
 
 
 def _verdicts(

@@ -6,6 +6,7 @@ What it finds it writes as it goes, a line of JSON each: a crash of the module's
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import sys
@@ -18,6 +19,7 @@ from google.protobuf.message import DecodeError
 
 from ..errors import InputError
 from ..fn_args import FnArgs
+from ..hyperparameter_search import defaults_of_search, import_keras_tuner, shown
 from ..inputs.data_accessor import TF_EXAMPLE
 from ..inputs.reader_params import PARQUET, TF_RECORD
 from ..keras_version import KerasChoice
@@ -93,12 +95,15 @@ class _Examination:
         self._fn_args = request.fn_args
         self._hints: list[str] = []
         self._records = 0
+        self._module: ModuleType | None = None
 
     def make(self) -> dict[str, Any]:
         """Makes all checks that can be made here."""
         with contextlib.ExitStack() as stack:
             found = self._load(stack) if self._source else None
             self._attempt("examples", self._examine_examples)
+            if found is not None and self._request.tunes and not self._say.has_failed:
+                self._attempt("hyperparameters", self._take_defaults_of_search)
             if found is None or self._say.has_failed or not self._state["can_try"]:
                 return {}
             dialect, run_fn, asked = found
@@ -129,8 +134,11 @@ class _Examination:
         self._say.stage("load")
         begin = time.perf_counter()
         try:
-            KerasChoice(**self._state["keras"]).check_this_process()
-            module = stack.enter_context(loaded(self._source))
+            keras = KerasChoice(**self._state["keras"])
+            keras.check_this_process()
+            if self._request.tunes:
+                import_keras_tuner(keras)
+            module = self._module = stack.enter_context(loaded(self._source))
         except (Exception, SystemExit) as error:
             self._fail("load", error)
             return None
@@ -149,6 +157,13 @@ class _Examination:
         text = " ".join(odd) or module_checks.signatures_shown(dialect, module, self._request)
         self._say.verdict(Verdict("signatures", WARNING if odd else PASSED, text))
         return dialect, run_fn, module_checks.steps_asked(dialect, module, self._request)
+
+    def _take_defaults_of_search(self) -> None:
+        fn_args = copy.copy(self._fn_args)
+        fn_args.working_dir = os.path.join(self._state["folder"], "search")
+        assert self._module is not None
+        found = self._fn_args.hyperparameters = defaults_of_search(self._module, None, fn_args)
+        self._say.verdict(Verdict("hyperparameters", PASSED, f"defaults of the search: {shown(found['values'])}"))
 
     def _attempt(self, item: str, look: Callable[[], Any]) -> Any:
         self._say.stage(item)
