@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from . import file_io
+from .event_files import scalars
 
 _EVAL_FOLDERS = ("eval", "validation", "val", "test")
 _SKIPPED_ENDINGS = ("_vs_iterations", "/sec", "_per_second")
@@ -38,9 +39,8 @@ def from_event_files(folder: str, newer_than: float = 0.0) -> Metrics:
     for name in names:
         if "tfevents" not in os.path.basename(name):
             continue
-        parts = os.path.dirname(name).split(os.sep)
-        split = "eval" if any(part.startswith(_EVAL_FOLDERS) for part in parts) else "train"
-        for moment, tag, value in _scalars(os.path.join(folder, name)):
+        split = split_of(os.path.dirname(name))
+        for moment, _, tag, value in scalars(os.path.join(folder, name)):
             tag = tag.removeprefix("epoch_")
             key = (split, tag.removeprefix("evaluation_"))
             if moment < newer_than or tag.endswith(_SKIPPED_ENDINGS) or values.get(key, (0.0,))[0] > moment:
@@ -51,6 +51,11 @@ def from_event_files(folder: str, newer_than: float = 0.0) -> Metrics:
         if math.isfinite(value):
             metrics.setdefault(split, {})[tag] = value
     return metrics
+
+
+def split_of(folder: str) -> str:
+    """Returns "eval" for a folder that is, or lies below, eval…, validation…, val… or test…; else "train"."""
+    return "eval" if any(part.startswith(_EVAL_FOLDERS) for part in folder.split(os.sep)) else "train"
 
 
 def from_return_value(returned: Any) -> Metrics:
@@ -81,14 +86,3 @@ def numbers_in(logs: Any) -> dict[str, float]:
     if not isinstance(logs, Mapping):
         return {}
     return {name: float(value) for name, value in logs.items() if getattr(value, "shape", ()) == ()}
-
-
-def _scalars(path: str) -> Iterator[tuple[float, str, float]]:
-    """Yields (wall time, tag, value) of the scalars in one event file, up to where it breaks off."""
-    from tensorboard.backend.event_processing import event_file_loader
-    from tensorboard.util import tensor_util
-
-    for event in event_file_loader.EventFileLoader(path).Load():
-        for value in event.summary.value:
-            if value.metadata.plugin_data.plugin_name == "scalars" and value.HasField("tensor"):
-                yield event.wall_time, value.tag, float(tensor_util.make_ndarray(value.tensor))

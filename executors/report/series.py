@@ -1,10 +1,8 @@
 """Every scalar that a run logged, as curves: read from its event files, without TensorFlow.
 
-    for metric in read_metrics("out/model_run"):
-        metric.name, metric.axis         # "loss", "epoch"
-        metric.splits["eval"].values     # one for each of .steps
-
-Files are in TFRecord framing: eight bytes of length, four of checksum, the event, four of checksum.
+for metric in read_metrics("out/model_run"):
+    metric.name, metric.axis         # "loss", "epoch"
+    metric.splits["eval"].values     # one for each of .steps
 """
 
 from __future__ import annotations
@@ -13,27 +11,13 @@ import dataclasses
 import itertools
 import math
 import os
-import struct
-from collections.abc import Iterator, Sequence
 from typing import Any
 
-from google.protobuf.message import DecodeError
-
 from .. import file_io
+from ..event_files import scalars
+from ..metrics import split_of
 
 POINTS = 500  # at most, of a curve: as many as a wide screen shows
-_EVAL_FOLDERS = ("eval", "validation", "val", "test")  # as in metrics.py
-_LENGTH = struct.Struct("<Q")
-_CHECKSUM_BYTES = 4
-# By number of the tensor's type in types.proto: the field of single values, and the form of packed ones.
-_SCALARS = {
-    1: ("float_val", "<f"),
-    2: ("double_val", "<d"),
-    3: ("int_val", "<i"),
-    9: ("int64_val", "<q"),
-    10: ("bool_val", "<?"),
-    19: ("", "<e"),
-}
 _EPOCH, _STEP = "epoch", "step"
 
 
@@ -79,7 +63,7 @@ def read_metrics(folder: str) -> list[Metric]:
     names = file_io.files_below(folder) if folder and file_io.isdir(folder) else iter(())
     for name in names:
         if "tfevents" in os.path.basename(name):
-            for moment, step, tag, value in _scalars(os.path.join(folder, name)):
+            for moment, step, tag, value in scalars(os.path.join(folder, name)):
                 metric, axis = _metric_of(tag)
                 points.setdefault((metric, axis, os.path.dirname(name)), []).append((moment, step, value))
     metrics: dict[tuple[str, str], dict[str, Curve]] = {}
@@ -124,11 +108,6 @@ def _train_first(curves: dict[str, Curve]) -> dict[str, Curve]:
     return dict(sorted(curves.items(), key=lambda item: (item[0] != "train", item[0])))
 
 
-def split_of(folder: str) -> str:
-    """Returns "eval" for a folder that is, or lies below, eval…, validation…, val… or test…; else "train"."""
-    return "eval" if any(part.startswith(_EVAL_FOLDERS) for part in folder.split(os.sep)) else "train"
-
-
 def _curve(points: list[tuple[float, int, float]]) -> Curve:
     kept: list[tuple[float, int, float]] = []
     for point in sorted(points):
@@ -159,45 +138,6 @@ def _thinned(points: list[tuple[float, int, float]]) -> list[tuple[float, int, f
 
 def _value(point: tuple[float, int, float]) -> float:
     return point[2] if math.isfinite(point[2]) else 0.0
-
-
-def _scalars(path: str) -> Iterator[tuple[float, int, str, float]]:
-    """Yields (wall time, step, tag, value) of the scalars in an event file."""
-    for event in _events(path):
-        for value in event.summary.value:
-            if value.HasField("simple_value"):
-                yield event.wall_time, event.step, value.tag, value.simple_value
-            elif value.HasField("tensor") and value.metadata.plugin_data.plugin_name in ("scalars", ""):
-                number = _scalar(value.tensor)
-                if number is not None:
-                    yield event.wall_time, event.step, value.tag, number
-
-
-def _events(path: str) -> Iterator[Any]:
-    from tensorboard.compat.proto import event_pb2
-
-    with file_io.file_system(path).open(path, mode="rb") as file:
-        while len(header := file.read(_LENGTH.size + _CHECKSUM_BYTES)) == _LENGTH.size + _CHECKSUM_BYTES:
-            [length] = _LENGTH.unpack_from(header)
-            body = file.read(length + _CHECKSUM_BYTES)
-            if len(body) < length + _CHECKSUM_BYTES:
-                return
-            try:
-                yield event_pb2.Event.FromString(body[:length])
-            except DecodeError:
-                return
-
-
-def _scalar(tensor: Any) -> float | None:
-    """Returns a tensor's one number; None if it is none, or of a type that no scalar has."""
-    field, form = _SCALARS.get(tensor.dtype, ("", ""))
-    if any(dimension.size != 1 for dimension in tensor.tensor_shape.dim) or not form:
-        return None
-    if tensor.tensor_content:
-        content = tensor.tensor_content
-        return float(struct.unpack(form, content)[0]) if len(content) == struct.calcsize(form) else None
-    values: Sequence[float] = getattr(tensor, field) if field else ()
-    return float(values[0]) if len(values) == 1 else None
 
 
 def rate(curve: Curve) -> tuple[list[float], list[float | None]]:
