@@ -9,14 +9,11 @@ another one, and raw data are prepared in a third, beside them. All that they wr
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import io
-import json
 import os
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -24,14 +21,16 @@ from typing import Any
 from .. import keras_version
 from ..cluster import VARIABLE
 from ..engines import child_process, fork_server
-from ..errors import ModelCheckError, ProcessDiedError, TrainerError, TrainingProcessError
+from ..errors import ModelCheckError, ProcessDiedError, TrainerError
 from ..keras_version import KerasChoice
 from ..layouts import EVAL_DIR, SERVING_DIRS
 from ..module_source import ModuleSource, defines, find_source
 from ..raised_errors import RemoteTraceback, describe
 from ..saved_model import check_saved_model
+from .events import EventReader
 from .files import file_verdicts, size_shown
 from .places import place_of, shown
+from .raw_process import RawData
 from .remedies import remedy_by_words, shortened
 from .request import CheckRequest
 from .verdicts import (
@@ -48,7 +47,7 @@ from .verdicts import (
 )
 
 _PACKAGE = __name__.rpartition(".")[0]
-_WORKER, _RAW_WORKER = f"{_PACKAGE}.worker", f"{_PACKAGE}.raw_data"
+_WORKER = f"{_PACKAGE}.worker"
 CHECKING = "GENERIC_TRAINER_CHECK"  # by which a module can tell that nothing is to be kept
 Show = Callable[[Verdict], None]
 
@@ -164,7 +163,7 @@ class _Check:
 
     def _prepare_raw_data(
         self, source: ModuleSource | None, keras: KerasChoice | None, environment: dict[str, str]
-    ) -> _RawData | None:
+    ) -> RawData | None:
         """Begins to prepare raw data, if there are some, in a process beside the one that loads the module."""
         if not self._request.data:
             return None
@@ -177,14 +176,14 @@ class _Check:
             "folder": os.path.join(self._folder, "raw"),
             "events": os.path.join(self._folder, "raw-events"),
         }
-        return _RawData(request, environment, os.path.join(self._folder, "raw-done"), self._output)
+        return RawData(request, environment, os.path.join(self._folder, "raw-done"), self._output)
 
     def _examine(
         self,
         source: ModuleSource | None,
         keras: KerasChoice | None,
         environment: dict[str, str],
-        raw: _RawData | None,
+        raw: RawData | None,
     ) -> dict[str, Any]:
         failed = [verdict.item for verdict in self._report.failures]
         state: dict[str, Any] = {
@@ -197,7 +196,7 @@ class _Check:
             "failed": failed,
             "can_try": not failed,
         }
-        events = _Events(state["events"], raw.events if raw else "", self._add, self._request.limit)
+        events = EventReader(state["events"], raw.events if raw else "", self._add, self._request.limit)
         try:
             found = child_process.run(
                 _WORKER,
@@ -228,7 +227,7 @@ class _Check:
         code = 1 if isinstance(error, ProcessDiedError) else getattr(error, "exit_code", 1)
         return Verdict(item, FAILED, text, exit_code=code, traceback=trace, error=describe(error))
 
-    def _over_limit(self, events: _Events) -> Verdict:
+    def _over_limit(self, events: EventReader) -> Verdict:
         """Says what was seen of a training that would not end."""
         seen = events.seen
         item = _item_of(events.stage) if events.stage != "trial" else seen.get("phase", "model")
@@ -287,94 +286,6 @@ class _Check:
         odd = [f"{name} {outcome}" for name, outcome in report.checks.items() if outcome not in ("passed", "skipped")]
         status = WARNING if odd else PASSED
         self._add(Verdict("SavedModel", status, ". ".join([text, *odd]), details={"signatures": report.signatures}))
-
-
-class _RawData:
-    """A process that prepares raw data, and a thread that waits for it and says when they are there."""
-
-    def __init__(self, request: dict[str, Any], environment: dict[str, str], done: str, output: io.StringIO) -> None:
-        self.done = done
-        self.events: str = request["events"]
-        self._arguments = (request, environment, output)
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
-
-    def _run(self) -> None:
-        request, environment, output = self._arguments
-        prepared: dict[str, Any] = {}
-        verdict: Verdict | None
-        try:
-            prepared = child_process.run(
-                _RAW_WORKER,
-                request,
-                environment=environment,
-                timeout=request["check"]["limit"],
-                what="raw data",
-                forked=True,
-                output=output,
-            )
-        except ProcessDiedError as error:
-            verdict = Verdict("data", FAILED, str(error), exit_code=1)
-        except TrainingProcessError:
-            verdict = Verdict(
-                "data", WARNING, f"preparing them was ended after {request['check']['limit']:g} s (--limit)"
-            )
-        except Exception as error:  # what is wrong with data and module comes as a verdict of the process
-            verdict = Verdict("data", FAILED, f"{type(error).__name__}: {error}", exit_code=1, error=describe(error))
-        else:
-            verdict = None
-        if verdict is not None:
-            with open(self.events, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"verdict": verdict.to_json()}) + "\n")
-        part = f"{self.done}.part"
-        with open(part, "w", encoding="utf-8") as file:
-            json.dump(prepared, file)
-        os.replace(part, self.done)
-
-
-class _Events:
-    """What the processes write while they work.
-
-    Attributes:
-      stage: What the module's process does now.
-      seen: What it saw last of the training.
-      is_over_limit: Whether it was ended for taking too long.
-    """
-
-    def __init__(self, path: str, raw: str, add: Show, limit: float) -> None:
-        self.stage = "load"
-        self.seen: dict[str, Any] = {}
-        self.is_over_limit = False
-        self._main = path
-        self._read = {name: 0 for name in (raw, path) if name}
-        self._add = add
-        self._limit = limit
-        self._since = time.monotonic()
-
-    def is_over(self) -> bool:
-        """Takes note of what is new; returns whether the process takes too long."""
-        self.read()
-        self.is_over_limit = time.monotonic() - self._since > self._limit
-        return self.is_over_limit
-
-    def read(self) -> None:
-        """Takes note of what is new."""
-        for path in self._read:
-            with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-                file.seek(self._read[path])
-                text = file.read()
-                whole = text[: text.rfind(b"\n") + 1]
-                self._read[path] += len(whole)
-                for line in whole.splitlines():
-                    self._take(json.loads(line), path == self._main)
-
-    def _take(self, event: dict[str, Any], is_main: bool) -> None:
-        if "verdict" in event:
-            self._add(Verdict.from_json(event["verdict"]))
-        elif is_main and "stage" in event:
-            self.stage, self._since = event["stage"], time.monotonic()
-        elif "seen" in event:
-            self.seen = event["seen"]
 
 
 def _item_of(stage: str) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..keras_version import KERAS_PACKAGES
+from ..fit_hooks import fits_by, listed
 
 if TYPE_CHECKING:
     from .watch import Watch
@@ -17,13 +16,8 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def watching(watch: Watch) -> Iterator[None]:
     """Watches all models' `fit` and `evaluate` in the block."""
-    from .watch import replaced
-
     seen = _Seen(watch)
-    with contextlib.ExitStack() as stack:
-        for model_class in _model_classes():
-            stack.enter_context(replaced(model_class, "fit", seen.fit))
-            stack.enter_context(replaced(model_class, "evaluate", seen.evaluate))
+    with fits_by(seen.fit), fits_by(seen.evaluate, "evaluate"):
         yield
 
 
@@ -47,8 +41,7 @@ class _Seen:
         if hasattr(known, "append") and not isinstance(known, list):  # a CallbackList
             known.append(callback)
         else:
-            listed = list(known) if isinstance(known, (list, tuple)) else [known] if known is not None else []
-            given["callbacks"] = [*listed, callback]
+            given["callbacks"] = [*listed(known), callback]
         self._watch.model = _described(model)
         with self._watch.loop():
             history = original(*bound.args, **bound.kwargs)
@@ -126,15 +119,3 @@ def _batch_size(x: Any, asked: int | None) -> int | None:
         return int(first.shape[0])
     except Exception:  # a dataset may be of anything, and the estimate does without
         return None
-
-
-def _model_classes() -> list[Any]:
-    """Returns the Model class of tf.keras, and those of other Keras packages that the module has imported."""
-    import tensorflow as tf
-
-    classes = [tf.keras.Model]
-    for package in KERAS_PACKAGES:
-        model_class = getattr(sys.modules.get(package), "Model", None)
-        if model_class is not None and model_class not in classes:
-            classes.append(model_class)
-    return classes

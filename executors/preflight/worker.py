@@ -27,6 +27,7 @@ from ..module_loader import loaded
 from ..module_source import ModuleSource
 from ..schema_file import read_schema
 from . import example_facts, made_up, module_checks, trial
+from .events import EventWriter
 from .places import place_at, string_constants
 from .request import CheckRequest
 from .sample import Sample, take
@@ -59,35 +60,14 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
     request = CheckRequest.from_json(state["check"])
     source = ModuleSource.of(state["source"]) if state["source"] else None
     with open(state["events"], "a", encoding="utf-8") as events:
-        say = _Events(events)
+        say = EventWriter(events)
         return _Examination(request, source, state, say).make()
 
 
-class _Events:
-    """Writes what is found for who waits outside."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self.has_failed = False
-
-    def verdict(self, verdict: Verdict) -> None:
-        self.has_failed |= verdict.status == FAILED
-        self._write({"verdict": verdict.to_json()})
-
-    def stage(self, item: str) -> None:
-        """Tells what is being done now."""
-        self._write({"stage": item})
-
-    def seen(self, seen: dict[str, Any]) -> None:
-        self._write({"seen": seen})
-
-    def _write(self, event: dict[str, Any]) -> None:
-        self._file.write(json.dumps(event, default=str) + "\n")
-        self._file.flush()
-
-
 class _Examination:
-    def __init__(self, request: CheckRequest, source: ModuleSource | None, state: dict[str, Any], say: _Events) -> None:
+    def __init__(
+        self, request: CheckRequest, source: ModuleSource | None, state: dict[str, Any], say: EventWriter
+    ) -> None:
         self._request = request
         self._source = source
         self._state = state

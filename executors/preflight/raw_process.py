@@ -1,0 +1,59 @@
+"""The process that prepares raw data, and a thread that waits for it and says when they are there."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import threading
+from typing import Any
+
+from ..engines import child_process
+from ..errors import ProcessDiedError, TrainingProcessError
+from ..raised_errors import describe
+from .verdicts import FAILED, WARNING, Verdict
+
+_WORKER = f"{__name__.rpartition('.')[0]}.raw_data"
+
+
+class RawData:
+    """A process that prepares raw data, and a thread that waits for it and says when they are there."""
+
+    def __init__(self, request: dict[str, Any], environment: dict[str, str], done: str, output: io.StringIO) -> None:
+        self.done = done
+        self.events: str = request["events"]
+        self._arguments = (request, environment, output)
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        request, environment, output = self._arguments
+        prepared: dict[str, Any] = {}
+        verdict: Verdict | None
+        try:
+            prepared = child_process.run(
+                _WORKER,
+                request,
+                environment=environment,
+                timeout=request["check"]["limit"],
+                what="raw data",
+                forked=True,
+                output=output,
+            )
+        except ProcessDiedError as error:
+            verdict = Verdict("data", FAILED, str(error), exit_code=1)
+        except TrainingProcessError:
+            verdict = Verdict(
+                "data", WARNING, f"preparing them was ended after {request['check']['limit']:g} s (--limit)"
+            )
+        except Exception as error:  # what is wrong with data and module comes as a verdict of the process
+            verdict = Verdict("data", FAILED, f"{type(error).__name__}: {error}", exit_code=1, error=describe(error))
+        else:
+            verdict = None
+        if verdict is not None:
+            with open(self.events, "a", encoding="utf-8") as file:
+                file.write(json.dumps({"verdict": verdict.to_json()}) + "\n")
+        part = f"{self.done}.part"
+        with open(part, "w", encoding="utf-8") as file:
+            json.dump(prepared, file)
+        os.replace(part, self.done)
