@@ -5,9 +5,9 @@
     waited()  # seconds until now
 
 They all go at one pace, the slowest one's. Which one that is shows in the waiting: all others have their gradients
-early, and wait for the last. So in TensorFlow's all-reduce (`tf.distribute.MultiWorkerMirroredStrategy`, by `fit`, by
-an Estimator or by a loop) the time is noted at which this worker's values are there, and at which the result is. Both
-are noted beside the computation, which waits for neither.
+early, and wait for the last. So in TensorFlow's all-reduce (`tf.distribute.MultiWorkerMirroredStrategy`, by `fit` or by
+a loop) the time is noted at which this worker's values are there, and at which the result is. Both are noted beside the
+computation, which waits for neither.
 
 Not seen are: the time on the wire, which all have in common and which is part of it; what is gathered instead of
 reduced (gradients of embeddings, `tf.IndexedSlices`); what a GPU does after TensorFlow has handed it its work, as the
@@ -29,7 +29,8 @@ def measured() -> Callable[[], float] | None:
     """Begins to measure, from the next all-reduce that is traced.
 
     Returns:
-      A function that returns the seconds of waiting until now; None where no workers train by TensorFlow's all-reduce.
+      A function that returns the seconds of waiting until now; None where no workers train by TensorFlow's all-reduce,
+      and for an Estimator, whose graph is built before it begins.
     """
     task = task_from_environment()
     if task is None or task.num_workers == 1 or PS in task.jobs or "tensorflow" not in sys.modules:
@@ -37,6 +38,8 @@ def measured() -> Callable[[], float] | None:
     import tensorflow as tf
     from tensorflow.python.distribute.cross_device_utils import CollectiveReplicaLauncher
 
+    if not tf.executing_eagerly():
+        return None
     made: list[Any] = []
     # In a thread of its own, where no strategy's scope is open that would make one for all workers of it.
     maker = threading.Thread(target=lambda: made.append(tf.Variable(0.0, dtype=tf.float64, trainable=False)))
