@@ -17,6 +17,7 @@ import jinja2
 from .document import Block, Chart, Report, shown
 from .drawing import arrows_of, bars_of, place
 
+# Apache ECharts 6.1.0, its common charts, as it is in the npm package `echarts`; its licence lies beside it.
 _SCRIPTS = ("vendor/echarts.common.min.js", "templates/page.js")
 
 
