@@ -11,6 +11,7 @@ import click
 from ..executors import display, keras_version
 from ..executors.module_source import find_source
 from ..executors.report.writing import path_in
+from ..pipelines.pipeline_options import tunes_with
 from . import run_check
 from .notify import notify_flag
 from .pipeline_flags import pipeline_flags, pipeline_options
@@ -48,8 +49,9 @@ def _outcome(options: dict[str, Any], check: bool) -> Outcome:
         source = find_source(options["module_file"], scratch)
         # Transform loads the module in this process: its tf.keras has to be the module's from the start.
         os.environ.update(keras_version.choose(options["training"].keras, source.files).environment())
+        tunes = tunes_with(source, options["tune"], options["tune_steps"], options["hyperparameters"])
 
-    checking = run_check.begin(options) if check else None
+    checking = run_check.begin(options, tunes) if check else None
     with display.current().phase("Checking module and data" if checking else "Starting"):
         from ..pipelines.local import LocalPipeline, run_pipeline  # imports TensorFlow and TFX: seconds
 

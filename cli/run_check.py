@@ -31,9 +31,14 @@ _WORKER = "generic_trainer.executors.preflight.check"
 _ERRORS = {1: TrainingProcessError, 2: InputError, 3: ModelCheckError}
 
 
-def begin(options: dict[str, Any]) -> BackgroundCheck:
-    """Begins to check what a pipeline's options (those of `PipelineOptions`) ask for."""
-    return BackgroundCheck(_request(options), os.path.abspath(options["pipeline_root"]))
+def begin(options: dict[str, Any], tunes: bool = False) -> BackgroundCheck:
+    """Begins to check what a pipeline's options (those of `PipelineOptions`) ask for.
+
+    Args:
+      options: The options.
+      tunes: Whether the module's `tuner_fn` is to find the hyper-parameters.
+    """
+    return BackgroundCheck(_request(options, tunes), os.path.abspath(options["pipeline_root"]))
 
 
 class BackgroundCheck:
@@ -95,7 +100,7 @@ class BackgroundCheck:
             self._error = error
 
 
-def _request(options: dict[str, Any]) -> CheckRequest:
+def _request(options: dict[str, Any], tunes: bool) -> CheckRequest:
     training = options["training"]
     fn_args = FnArgs(
         train_files=[],
@@ -114,6 +119,7 @@ def _request(options: dict[str, Any]) -> CheckRequest:
         label="" if options["eval_config"] else options["label"],
         base_model=options["baseline_model"] if options["warm_start"] else "",
         hyperparameters=options["hyperparameters"],
+        tunes=tunes,
     )
 
 

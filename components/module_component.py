@@ -16,7 +16,7 @@ from ..executors.module_source import find_source
 FINGERPRINT = "module_fingerprint"
 
 
-class ModuleComponent(base_component.BaseComponent):  # type: ignore[misc]
+class ModuleComponent(base_component.BaseComponent):
     """A component whose module is looked at when it is made, and again each time it is about to be run.
 
     In a notebook the module is edited in between: by its fingerprint TFX's cache notices.

@@ -21,6 +21,7 @@ from . import file_io, progress
 from .errors import ModuleError, TrainingProcessError, did_you_mean
 from .fit_hooks import fits_by
 from .fit_progress import told_by_fits
+from .fn_args import FnArgs
 from .inputs.data_accessor import CacheOptions, DataAccessor
 from .keras_version import KerasChoice
 from .module_loader import loaded
@@ -49,7 +50,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
     """
     request = TrainingRequest.from_json(state)
     request.keras.check_this_process()
-    _import_keras_tuner(request.keras)
+    import_keras_tuner(request.keras)
     try:
         with loaded(request.source) as module:
             return _searched(module, request)
@@ -59,6 +60,18 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
         raise
 
 
+def defaults_of_search(module: Any, name: str | None, fn_args: FnArgs) -> dict[str, Any]:
+    """Returns KerasTuner's configuration of the search that a module's `tuner_fn` would make, with default values.
+
+    Raises:
+      ModuleError: As `execute`.
+      Exception: Whatever the module raises.
+    """
+    tuner, _ = _result_of(module, name, fn_args)
+    config: dict[str, Any] = tuner.oracle.get_space().get_config()
+    return config
+
+
 def _searched(module: Any, request: TrainingRequest) -> dict[str, Any]:
     fn_args, options = request.fn_args, request.options
     if options.input_cache is not None:
@@ -66,26 +79,26 @@ def _searched(module: Any, request: TrainingRequest) -> dict[str, Any]:
         fn_args.data_accessor = DataAccessor.for_format(fn_args.examples_format, cache)
     if fn_args.seed is not None:
         seed_all(fn_args.seed)
-    tuner, fit_kwargs = _result_of(module, request)
+    tuner, fit_kwargs = _result_of(module, request.function, fn_args)
     _tell_trials(tuner, fn_args.seed)
     with told_by_fits(request.source.files), fits_by(_fit_without_lines):
         tuner.search(**fit_kwargs)
     return _found(tuner)
 
 
-def _result_of(module: Any, request: TrainingRequest) -> tuple[Any, Mapping[str, Any]]:
-    name = request.function or TUNER_FN
-    function = getattr(module, name, None)
-    if not callable(function):
+def _result_of(module: Any, function: str | None, fn_args: FnArgs) -> tuple[Any, Mapping[str, Any]]:
+    name = function or TUNER_FN
+    tuner_fn = getattr(module, name, None)
+    if not callable(tuner_fn):
         raise ModuleError(
-            f"{request.source.path} has no function {name}(fn_args), which the Tuner needs."
+            f"{module.__file__} has no function {name}(fn_args), which the Tuner needs."
             f"{did_you_mean(name, vars(module))}"
         )
-    result = function(request.fn_args)
+    result = tuner_fn(fn_args)
     tuner = getattr(result, "tuner", None)
     if not all(callable(getattr(tuner, method, None)) for method in ("search", "get_best_hyperparameters")):
         raise ModuleError(
-            f"{request.source.path}: {name} returned {type(result).__name__} ({str(result)[:200]}). It must return "
+            f"{module.__file__}: {name} returned {type(result).__name__} ({str(result)[:200]}). It must return "
             "TunerFnResult(tuner, fit_kwargs) with a tuner of KerasTuner's (from generic_trainer import TunerFnResult)."
         )
     return tuner, result.fit_kwargs or {}
@@ -177,7 +190,7 @@ def _fit_without_lines(original: Callable[..., Any], model: Any, *args: Any, **o
     return original(model, *args, **options)
 
 
-def _import_keras_tuner(keras: KerasChoice) -> None:
+def import_keras_tuner(keras: KerasChoice) -> None:
     """Imports KerasTuner so that it takes models of the Keras that `tf.keras` is.
 
     It goes by what `import keras` gives, which is Keras 3 wherever that is installed, and then refuses models of

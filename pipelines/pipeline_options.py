@@ -66,23 +66,24 @@ class PipelineOptions:
     beam_args: tuple[str, ...] = ()
     training: TrainingOptions = dataclasses.field(default_factory=TrainingOptions)
 
-    def tunes(self, source: ModuleSource) -> bool:
-        """Returns whether there is a search for hyper-parameters.
-
-        Raises:
-          InputError: When one is asked for that there cannot be.
-        """
-        has_tuner_fn = defines(source.path, "tuner_fn")
-        if self.tune and not has_tuner_fn:
-            raise InputError(f"--tune: {source.reference} defines no tuner_fn(fn_args), which the Tuner would call.")
-        if self.tune and self.hyperparameters:
-            raise InputError("--tune and --hyperparameters exclude each other: the Trainer gets one or the other.")
-        tunes = has_tuner_fn and not self.hyperparameters if self.tune is None else self.tune
-        if self.tune_steps and not tunes:
-            reason = "it is turned off" if has_tuner_fn else f"{source.reference} defines no tuner_fn"
-            raise InputError(f"--tune-steps {self.tune_steps}: there is no search for hyper-parameters; {reason}.")
-        return tunes
-
     def name_for(self, source: ModuleSource) -> str:
         """Returns the pipeline's name."""
         return self.name or source.name.rpartition(".")[2]
+
+
+def tunes_with(source: ModuleSource, tune: bool | None, tune_steps: int, hyperparameters: str) -> bool:
+    """Returns whether there is a search for hyper-parameters; see `PipelineOptions`.
+
+    Raises:
+      InputError: When one is asked for that there cannot be.
+    """
+    has_tuner_fn = defines(source.path, "tuner_fn")
+    if tune and not has_tuner_fn:
+        raise InputError(f"--tune: {source.reference} defines no tuner_fn(fn_args), which the Tuner would call.")
+    if tune and hyperparameters:
+        raise InputError("--tune and --hyperparameters exclude each other: the Trainer gets one or the other.")
+    tunes = has_tuner_fn and not hyperparameters if tune is None else tune
+    if tune_steps and not tunes:
+        reason = "it is turned off" if has_tuner_fn else f"{source.reference} defines no tuner_fn"
+        raise InputError(f"--tune-steps {tune_steps}: there is no search for hyper-parameters; {reason}.")
+    return tunes

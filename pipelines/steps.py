@@ -40,7 +40,7 @@ from ..executors.module_source import ModuleSource, defines
 from ..executors.schema_file import read_schema
 from . import evaluation
 from .estimator_predictions import predictions_of
-from .pipeline_options import BASELINE, HYPERPARAMETERS, PipelineOptions
+from .pipeline_options import BASELINE, HYPERPARAMETERS, PipelineOptions, tunes_with
 from .raw_features import raw_feature_names
 
 # For workers elsewhere TFX packs all of itself, once for every component: seconds, and 50 MB that are left behind. Not
@@ -148,7 +148,7 @@ def _hyperparameters(
     options: PipelineOptions, source: ModuleSource, nodes: list[BaseNode], inputs: dict[str, Any], reads_files: bool
 ) -> Channel | None:
     """Adds the step that searches for the Trainer's hyper-parameters, or imports them; returns its output."""
-    tunes = options.tunes(source)
+    tunes = tunes_with(source, options.tune, options.tune_steps, options.hyperparameters)
     if options.hyperparameters:
         node = _imported_hyperparameters(file_io.whole(options.hyperparameters), reads_files)
         nodes.append(node)

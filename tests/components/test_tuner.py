@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from tfx import types
-from tfx.components import Tuner as TfxTuner
 from tfx.orchestration import data_types
 from tfx.proto import trainer_pb2, tuner_pb2
 from tfx.types import standard_artifacts, standard_component_specs
@@ -78,6 +77,8 @@ def search(iris: Any, tmp_path: pathlib.Path) -> Callable[..., tuple[dict[str, A
 
 
 def test_arguments_inputs_outputs_and_properties_are_those_of_tfx(module: Callable[..., str]) -> None:
+    from tfx.components import Tuner as TfxTuner
+
     ours, theirs = (list(inspect.signature(cls.__init__).parameters.values())[1:] for cls in (Tuner, TfxTuner))
     assert [one.name for one in ours if one.kind is one.POSITIONAL_OR_KEYWORD] == [one.name for one in theirs]
     spec = standard_component_specs.TunerSpec

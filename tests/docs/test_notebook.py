@@ -38,18 +38,19 @@ def shown(notebook: Any, word: str) -> str:
 def test_the_tutorial_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.delenv("GENERIC_TRAINER_LOGS", raising=False)  # a test before may have set it
+    monkeypatch.delenv("TF_USE_LEGACY_KERAS", raising=False)
     tidy = script()
     done = tidy.tidied(tidy.executed(TUTORIAL))
     # Training by itself: the lines of its processes, and the record as a table.
     trained = shown(done, "TrainingOptions(seed=1)")
-    lines = trained.splitlines()
+    lines = [line for line in trained.splitlines() if line]
     assert re.fullmatch(r"\d\d:\d\d:\d\d Keras 3: wine_trainer.py, line 3: import keras.", lines[0])
     assert "Dialect run_fn: it defines run_fn." in lines[2]
     assert "It answers the first eval example (eval.gz): probabilities=" in lines[4]
     assert lines[5].startswith("<table><caption>Run ")
     assert float(shown(done, 'record.metrics["eval"]').split(",")[0].strip("(")) > 0.9
     # As a component: the same lines, and nothing of what TFX and TensorFlow say about themselves.
-    in_tfx = shown(done, "InteractiveContext(").splitlines()
+    in_tfx = [line for line in shown(done, "InteractiveContext(").splitlines() if line]
     assert ["Dialect run_fn" in line for line in in_tfx].count(True) == 1
     assert all(re.match(r"\d\d:\d\d:\d\d ", line) for line in in_tfx), in_tfx
     assert "<caption>Model</caption>" in shown(done, "context.show")

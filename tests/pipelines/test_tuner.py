@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 import subprocess
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from generic_trainer import InputError, TrainingOptions
+from generic_trainer import FnArgs, InputError, TrainingOptions
+from generic_trainer.executors.preflight.check import check
+from generic_trainer.executors.preflight.request import CheckRequest
 from generic_trainer.pipelines.local import LocalPipeline, create_pipeline
 
 pytest.importorskip("keras_tuner")
@@ -146,6 +149,37 @@ def test_what_is_refused_before_anything_runs(
     with pytest.raises(InputError, match=said):
         nodes(**options)
     assert not (tmp_path / "root").exists()
+
+
+def test_the_check_before_a_search_tries_its_defaults(module: Callable[..., str], tiny_module: str, iris: Any) -> None:
+    """The module cannot do without hyper-parameters, and keeps its model for a number of units that only they have."""
+    tuner_fn = """
+        import keras_tuner
+        from generic_trainer import TunerFnResult
+
+        def tuner_fn(fn_args):
+            hp = keras_tuner.HyperParameters()
+            hp.Choice("units", [4, 8], default=8)
+            objective = keras_tuner.Objective("score", "min")
+            tuner = keras_tuner.RandomSearch(
+                lambda hp: None, objective, 2, hyperparameters=hp, directory=fn_args.working_dir
+            )
+            return TunerFnResult(tuner, {})
+
+        def run_fn(fn_args):
+            import tiny
+            assert fn_args.hyperparameters["values"]["units"] == 8
+            tiny.run_fn(fn_args)
+    """
+    path = module(tuner_fn)  # beside tiny.py
+    request = CheckRequest(path, FnArgs(train_files=[iris.train], eval_files=[iris.eval]), tunes=True)
+    report = check(request)
+    assert report.passed, report.to_json()
+    assert report.get("hyperparameters").text == "defaults of the search: units=8"
+    without = check(
+        dataclasses.replace(request, fn_args=FnArgs(train_files=[iris.train], eval_files=[iris.eval]), tunes=False)
+    )
+    assert not without.passed
 
 
 def test_on_kubeflow_steps_are_parameters_of_the_search_too(tmp_path: pathlib.Path, module: Callable[..., str]) -> None:
