@@ -24,8 +24,8 @@ from tfx import types
 from tfx.dsl.components.base import base_executor, executor_spec
 from tfx.orchestration.data_types import RuntimeParameter
 from tfx.proto import trainer_pb2, tuner_pb2
-from tfx.types import standard_artifacts, standard_component_specs
-from tfx.types.component_spec import ComponentSpec, ExecutionParameter
+from tfx.types import standard_artifacts
+from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
 from ..executors.errors import InputError
 from ..executors.options import STORED_AS, TrainingOptions
@@ -55,14 +55,27 @@ class TunerSpec(ComponentSpec):
     """TFX's TunerSpec, key for key, and what `Trainer` has on top of TFX's that means something here."""
 
     PARAMETERS: ClassVar[dict[str, Any]] = {
-        **standard_component_specs.TunerSpec.PARAMETERS,
+        "module_file": ExecutionParameter(type=str, optional=True),
+        "tuner_fn": ExecutionParameter(type=str, optional=True),
+        "train_args": ExecutionParameter(type=trainer_pb2.TrainArgs),
+        "eval_args": ExecutionParameter(type=trainer_pb2.EvalArgs),
+        "tune_args": ExecutionParameter(type=tuner_pb2.TuneArgs, optional=True),
+        "custom_config": ExecutionParameter(type=str, optional=True),
         "train_steps": ExecutionParameter(type=int, optional=True),
         "eval_steps": ExecutionParameter(type=int, optional=True),
         "module_fingerprint": ExecutionParameter(type=str, optional=True),
         **{name: ExecutionParameter(type=STORED_AS.get(name, str), optional=True) for name in _OPTIONS},
     }
-    INPUTS: ClassVar[dict[str, Any]] = standard_component_specs.TunerSpec.INPUTS
-    OUTPUTS: ClassVar[dict[str, Any]] = standard_component_specs.TunerSpec.OUTPUTS
+    INPUTS: ClassVar[dict[str, Any]] = {
+        "examples": ChannelParameter(type=standard_artifacts.Examples),
+        "schema": ChannelParameter(type=standard_artifacts.Schema, optional=True),
+        "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph, optional=True),
+        "base_model": ChannelParameter(type=standard_artifacts.Model, optional=True),
+    }
+    OUTPUTS: ClassVar[dict[str, Any]] = {
+        "best_hyperparameters": ChannelParameter(type=standard_artifacts.HyperParameters),
+        "tuner_results": ChannelParameter(type=standard_artifacts.TunerResults),
+    }
 
 
 class Tuner(ModuleComponent):

@@ -82,8 +82,15 @@ def test_arguments_inputs_outputs_and_properties_are_those_of_tfx(module: Callab
     ours, theirs = (list(inspect.signature(cls.__init__).parameters.values())[1:] for cls in (Tuner, TfxTuner))
     assert [one.name for one in ours if one.kind is one.POSITIONAL_OR_KEYWORD] == [one.name for one in theirs]
     spec = standard_component_specs.TunerSpec
-    assert (TunerSpec.INPUTS, TunerSpec.OUTPUTS) == (spec.INPUTS, spec.OUTPUTS)
-    assert set(spec.PARAMETERS) <= set(TunerSpec.PARAMETERS)
+    for mine, tfxs in ((TunerSpec.INPUTS, spec.INPUTS), (TunerSpec.OUTPUTS, spec.OUTPUTS)):
+        assert [{key: (one.type, one.optional) for key, one in part.items()} for part in (mine, tfxs)] == [
+            {key: (one.type, one.optional) for key, one in tfxs.items()}
+        ] * 2
+    for name, parameter in spec.PARAMETERS.items():
+        assert (TunerSpec.PARAMETERS[name].type, TunerSpec.PARAMETERS[name].optional) == (
+            parameter.type,
+            parameter.optional,
+        ), name
     arguments: dict[str, Any] = {
         "examples": EXAMPLES,
         "module_file": module(SQUARES, helper=""),
