@@ -7,7 +7,7 @@ The word behind the fence says what a block is:
   anything. A line that begins with `generic-trainer:` says that the command fails.
 * `python`: is run, with the names that the page's blocks before it have defined.
 * `bash`: commands for a shell that has more than a test: they are checked.
-* `yaml`, `json`, `toml`, `ini`, `dockerfile`: are parsed.
+* `yaml`, `json`, `toml`, `ini`, `dockerfile`, `csv`: are parsed.
 * any of them with `title="path"`: is parsed, and written to that file, for the commands that follow.
 * `text`: needs a mark.
 
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import csv
 import dataclasses
 import importlib.util
 import json
@@ -179,6 +180,10 @@ def check_dockerfile(text: str) -> None:
         assert line.split(" ")[0] in ("FROM", "USER", "RUN", "COPY", "ENV", "WORKDIR", "CMD", "ENTRYPOINT"), line
 
 
+def check_csv(text: str) -> None:
+    assert len({len(row) for row in csv.reader(text.split("\n"))}) == 1, "its rows have different lengths"
+
+
 CHECKS: dict[str, Callable[[str], object]] = {
     "python": check_python,
     "bash": check_shell,
@@ -187,6 +192,7 @@ CHECKS: dict[str, Callable[[str], object]] = {
     "toml": check_toml,
     "ini": check_ini,
     "dockerfile": check_dockerfile,
+    "csv": check_csv,
 }
 
 
