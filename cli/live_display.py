@@ -94,18 +94,17 @@ class LiveDisplay(Display):
         if not self._doing:
             return Text("")
         name, since = self._doing[-1]
-        table = Table.grid(padding=(0, 1))
-        table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True)
-        cells: list[RenderableType] = [self._spinner, Text(name, style="bold")]
         told = self._told
+        cells: list[RenderableType] = [self._spinner, Text(name, style="bold")]
         if told is not None and told.details.get("total"):
-            table.add_column(no_wrap=True)
             cells.append(ProgressBar(told.details["total"], min(told.step, told.details["total"]), width=_BAR))
-        table.add_column(no_wrap=True, overflow="ellipsis")
         said = parts(told, self._recent) if told is not None else ["starting"] if name == _PHASES["training"] else []
-        cells.append(Text(" · ".join([*said, duration(time.monotonic() - since)])))
-        table.add_row(*cells)
+        table = Table.grid(padding=(0, 1), expand=True)
+        for _ in cells:
+            table.add_column(no_wrap=True)
+        # What does not fit is cut from this column alone.
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+        table.add_row(*cells, Text(" · ".join([*said, duration(time.monotonic() - since)])))
         return table
 
     @contextlib.contextmanager

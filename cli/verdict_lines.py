@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ from ..executors.preflight.verdicts import FAILED, NOT_REACHED, PASSED, WARNING,
 
 _MARKS = {PASSED: ("✓", "green"), FAILED: ("✗", "red"), WARNING: ("!", "yellow"), NOT_REACHED: ("\u2013", None)}
 _PLAIN = str.maketrans({"✓": "+", "✗": "x", "\u2013": "-", "→": ">", "…": "."})
-_ITEM_WIDTH, _STATUS_WIDTH, _WIDTH = 16, 11, 120
+_ITEM_WIDTH, _STATUS_WIDTH = 16, 11
+_WIDTH = 120  # of a line, in no narrower terminal
 
 
 def verdict_lines(verdict: Verdict, verbose: bool = False) -> Iterator[str]:
@@ -25,9 +27,9 @@ def verdict_lines(verdict: Verdict, verbose: bool = False) -> Iterator[str]:
     mark, colour = _MARKS.get(verdict.status, _MARKS[NOT_REACHED])
     head = f"{mark} {verdict.status:<{_STATUS_WIDTH}} {verdict.item:<{_ITEM_WIDTH}}"
     where = f"{verdict.place}: " if verdict.place and verdict.status == FAILED else ""
-    indent = " " * (len(head) + 1)
+    indent, width = " " * (len(head) + 1), _width()
     lines = textwrap.wrap(
-        f"{where}{verdict.text}", _WIDTH - len(indent), break_long_words=False, break_on_hyphens=False
+        f"{where}{verdict.text}", width - len(indent), break_long_words=False, break_on_hyphens=False
     ) or [""]
     yield _fit(f"{click.style(head, fg=colour) if colour else head} {lines[0]}".rstrip())
     for line in lines[1:]:
@@ -35,7 +37,7 @@ def verdict_lines(verdict: Verdict, verbose: bool = False) -> Iterator[str]:
     if verdict.status == FAILED and verdict.place and verdict.place.source:
         yield _fit(f"{indent}    {verdict.place.source}")
     if verdict.remedy:
-        for number, line in enumerate(textwrap.wrap(verdict.remedy, _WIDTH - len(indent) - 2)):
+        for number, line in enumerate(textwrap.wrap(verdict.remedy, width - len(indent) - 2)):
             yield _fit(f"{indent}{'→ ' if number == 0 else '  '}{line}")
     if verbose and verdict.traceback:
         yield from (_fit(line) for line in verdict.traceback.rstrip().splitlines())
@@ -53,6 +55,10 @@ def summary_of(report: Report) -> str:
     if left:
         return f"Nothing failed; not tried: {', '.join(left)}. Checked in {seconds}."
     return f"The run would go through. Checked in {seconds}."
+
+
+def _width() -> int:
+    return min(_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _WIDTH
 
 
 def _fit(line: str) -> str:
