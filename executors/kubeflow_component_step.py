@@ -23,7 +23,6 @@ from absl import logging
 from ..version import __version__
 from . import file_io, progress, run_record
 from .cluster import task_from_environment
-from .errors import InputError
 from .kubeflow_inputs import fn_args_for_step, only
 from .kubeflow_parameters import StepParameters, read_parameters
 from .kubeflow_places import checkpoint_root, readable_place, require_readable_pattern, writable_place
