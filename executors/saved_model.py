@@ -145,3 +145,18 @@ def check_saved_model(
         forked=True,
     )
     return CheckReport(size_bytes=size, **found)
+
+
+def log_report(report: CheckReport) -> None:
+    """Logs what the check found; what it could not look at is a warning."""
+    if report.checks["loads"] == "passed":
+        logging.info("The model loads in a fresh process; its signatures: %s", ", ".join(report.signatures))
+    if report.answer:
+        answer = ", ".join(
+            f"{name}={[float(f'{one:.4g}') if isinstance(one, float) else one for one in values]}"
+            for name, values in report.answer.items()
+        )
+        logging.info("It answers %s: %s", report.example, answer if len(answer) < 200 else f"{answer[:200]}…")
+    for name, outcome in report.checks.items():
+        if outcome not in ("passed", "skipped"):
+            logging.warning("The check %r %s", name, outcome)

@@ -17,7 +17,6 @@ import contextlib
 import copy
 import dataclasses
 import os
-import socket
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -37,16 +36,16 @@ from .fn_args import FnArgs
 from .keras_version import KerasChoice
 from .module_source import ModuleSource, find_source
 from .options import LOCAL, RAY, TrainingOptions
+from .publishing import STAGING, publish, staging_folder
 from .report.writing import reported
+from .required_paths import require_inputs, require_outputs
 from .resources import Usage
 from .run_record import RunRecord
-from .saved_model import CheckReport, check_saved_model, find_saved_model
-from .schema_file import read_schema
+from .saved_model import check_saved_model, find_saved_model, log_report
 from .source_copy import keep_source
 from .training_worker import TrainingRequest
 
 _WORKER = f"{__package__}.training_worker"
-_STAGING = ".staging"
 
 
 def train(
@@ -84,7 +83,7 @@ def train(
         logs.shown_in_notebook(fn_args.model_run_dir),
         tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch,
     ):
-        _require_outputs(fn_args)
+        require_outputs(fn_args)
         if task and task.is_chief:
             cluster_run.forget_finished_tasks(fn_args.model_run_dir)
         over = cluster_run.is_over(task, fn_args.model_run_dir) if task and not task.is_chief else None
@@ -101,7 +100,7 @@ def train(
                 keras = keras_version.choose(options.keras, source.files, distributed=distributed)
                 if options.isolate:
                     fork_server.prepare(keras.environment())  # imports TensorFlow meanwhile
-                _require_inputs(fn_args)
+                require_inputs(fn_args)
             function = function or source.function
             identity = identity_of(fn_args, source, function, options, keras)
             record.data = {name: data_of(fn_args.get(name) or ()) for name in ("train_files", "eval_files")}
@@ -166,7 +165,7 @@ class _Run:
     def produce_model(self, fn_args: FnArgs) -> None:
         """Trains, checks and publishes: the whole job on one machine, the chief's in a cluster."""
         final = fn_args.serving_model_dir
-        with _staging_folder(file_io.parent(final), self._shared_name()) as staging:
+        with staging_folder(file_io.parent(final), self._shared_name()) as staging:
             theirs = self._staged(fn_args, staging)
             with self.record.phase("training"):
                 result = self._run_module(theirs)
@@ -178,13 +177,13 @@ class _Run:
                 self._check(theirs, final, result["op_packages"])
             with self.record.phase("publish"):
                 self.record.require_folder()
-                _publish(staging, final)
+                publish(staging, final)
 
     def take_part(self, fn_args: FnArgs, over: Callable[[], bool]) -> None:
         """Does the part of a worker, a parameter server or an evaluator, which publish nothing."""
         shared = self._shared_name()
         parent = file_io.parent(fn_args.serving_model_dir)
-        with contextlib.nullcontext(os.path.join(parent, shared)) if shared else _staging_folder(parent) as staging:
+        with contextlib.nullcontext(os.path.join(parent, shared)) if shared else staging_folder(parent) as staging:
             with self.record.phase("training"):
                 result = self._run_module(self._staged(fn_args, staging), over)
             if not result:
@@ -214,7 +213,7 @@ class _Run:
         """
         if self.task is None or not self._is_estimator():
             return ""
-        return f"{_STAGING}-{self.task.cluster_id}"
+        return f"{STAGING}-{self.task.cluster_id}"
 
     def _shares_batches(self) -> bool:
         """Returns whether several workers take parts of the same batches, so that all must have the same order."""
@@ -315,7 +314,7 @@ class _Run:
             timeout=self.options.timeout,
         )
         self.record.check = dataclasses.asdict(report)
-        _say(report)
+        log_report(report)
 
     def _staged(self, fn_args: FnArgs, staging: str) -> FnArgs:
         """Returns a copy of the arguments whose model folders are staged ones, under the same last name."""
@@ -332,94 +331,3 @@ class _Run:
             theirs.is_chief, theirs.num_workers = self.task.is_chief, self.task.num_workers
             theirs.worker_index = self.task.worker_index
         return theirs
-
-
-def _say(report: CheckReport) -> None:
-    """Logs what the check found; what it could not look at is a warning."""
-    if report.checks["loads"] == "passed":
-        logging.info("The model loads in a fresh process; its signatures: %s", ", ".join(report.signatures))
-    if report.answer:
-        answer = ", ".join(
-            f"{name}={[float(f'{one:.4g}') if isinstance(one, float) else one for one in values]}"
-            for name, values in report.answer.items()
-        )
-        logging.info("It answers %s: %s", report.example, answer if len(answer) < 200 else f"{answer[:200]}…")
-    for name, outcome in report.checks.items():
-        if outcome not in ("passed", "skipped"):
-            logging.warning("The check %r %s", name, outcome)
-
-
-def _require_outputs(fn_args: FnArgs) -> None:
-    for name in ("serving_model_dir", "model_run_dir"):
-        path = fn_args.get(name)
-        if not path:
-            raise InputError(f"fn_args.{name} is not set: the trainer has to know where to write.")
-        folder = path if name == "model_run_dir" else file_io.parent(path)
-        try:
-            file_io.makedirs(folder)
-            probe = os.path.join(folder, f".writable-{os.getpid()}")
-            file_io.write_text(probe, "")
-            file_io.file_system(probe).remove(probe)
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-            raise InputError(f"{name}={path}: cannot write there ({reason}). Choose another folder.") from error
-
-
-def _require_inputs(fn_args: FnArgs) -> None:
-    for name in ("train_files", "eval_files"):
-        for pattern in fn_args.get(name, ()):
-            if not file_io.glob(pattern):
-                raise InputError(f"{name}: no file matches {pattern!r}. Check the path, or the split's name.")
-    for name in ("transform_graph_path", "base_model"):
-        path = fn_args.get(name)
-        if path and not file_io.isdir(path):
-            raise InputError(f"{name}={path}: there is no such folder.")
-    if fn_args.schema_path:
-        read_schema(fn_args.schema_path)
-
-
-@contextlib.contextmanager
-def _staging_folder(parent: str, shared_name: str = "") -> Iterator[str]:
-    """Makes a folder beside the model's, and takes away what is left in it at the end.
-
-    Unless it is shared, its name holds the host and process that made it. A process that was killed could not clean
-    up; the next one on that host does.
-    """
-    host = socket.gethostname()
-    for name in file_io.listdir(parent):
-        if name.startswith(f"{_STAGING}-{host}-") and not _is_running(name.rpartition("-")[2]):
-            logging.info("Removing %s, left by a run that was killed.", os.path.join(parent, name))
-            file_io.rmtree(os.path.join(parent, name))
-    staging = os.path.join(parent, shared_name or f"{_STAGING}-{host}-{os.getpid()}")
-    if not shared_name:  # else the evaluator may have begun in it
-        file_io.rmtree(staging)
-    file_io.makedirs(staging)
-    try:
-        yield staging
-    finally:
-        file_io.rmtree(staging)
-
-
-def _is_running(process: str) -> bool:
-    try:
-        os.kill(int(process), 0)
-    except (ProcessLookupError, ValueError):
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def _publish(staging: str, final: str) -> None:
-    """Moves what was staged to where it belongs, the serving model last.
-
-    A model that is there already is replaced: it is moved into the staging folder first and deleted
-    with it, so that at every moment the folder holds a whole model or is missing.
-    """
-    parent, serving = file_io.parent(final), os.path.basename(final.rstrip("/"))
-    names = sorted(file_io.listdir(staging), key=lambda name: (name == serving, name))
-    for name in names:
-        target = os.path.join(parent, name)
-        if file_io.exists(target):
-            file_io.move(target, os.path.join(staging, f"replaced-{name}"))
-        file_io.move(os.path.join(staging, name), target)
