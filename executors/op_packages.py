@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Iterable, Sequence
-
-from tensorflow.python.framework import op_def_registry
 
 from .errors import InputError
 
@@ -21,6 +20,11 @@ _PACKAGES = {
         r"|ConstrainedSequence|MaxSpanningTree|RougeL|SentenceFragments|SplitMerge|RegexSplitWithOffsets|NgramsStringJoin"
     ),
 }
+
+
+def imported_op_packages() -> list[str]:
+    """Returns those of these packages that this process has imported."""
+    return [name for name in (*_PACKAGES, "tensorflow_ranking") if name in sys.modules]
 
 
 def import_packages_for(ops: Iterable[str], named: Sequence[str], model: str) -> None:
@@ -51,6 +55,8 @@ def import_packages_for(ops: Iterable[str], named: Sequence[str], model: str) ->
 
 
 def _is_registered(op: str) -> bool:
+    from tensorflow.python.framework import op_def_registry
+
     return op_def_registry.get(op) is not None
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 import time
 from typing import Any
 
@@ -21,20 +20,10 @@ from .keras_version import KerasChoice
 from .metrics import from_event_files, from_return_value
 from .module_loader import loaded
 from .module_source import ModuleSource, with_tuples
+from .op_packages import imported_op_packages
 from .options import TrainingOptions
 from .random_seeds import seed_all
 from .training_goals import pursued
-
-# Packages whose import registers TensorFlow ops: a model that uses them loads only where they are imported.
-_OP_PACKAGES = (
-    "tensorflow_text",
-    "tensorflow_decision_forests",
-    "tensorflow_recommenders_addons",
-    "tensorflow_addons",
-    "tensorflow_io",
-    "struct2tensor",
-    "tensorflow_ranking",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +115,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
         "dialect": name,
         "evidence": evidence,
         "metrics": from_return_value(returned) or metrics,
-        "op_packages": [package for package in _OP_PACKAGES if package in sys.modules],
+        "op_packages": imported_op_packages(),
         "tuning": tuning,
         "profile": profile.record,
         "phases": {"load": in_run_fn - begin, "run_fn": done - in_run_fn},

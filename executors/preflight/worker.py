@@ -9,7 +9,6 @@ import contextlib
 import copy
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -25,6 +24,7 @@ from ..inputs.reader_params import PARQUET, TF_RECORD
 from ..keras_version import KerasChoice
 from ..module_loader import loaded
 from ..module_source import ModuleSource
+from ..op_packages import imported_op_packages
 from ..schema_file import read_schema
 from . import example_facts, made_up, module_checks, trial
 from .events import EventWriter
@@ -33,15 +33,6 @@ from .request import CheckRequest
 from .sample import Sample, take
 from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
 
-_OP_PACKAGES = (
-    "tensorflow_text",
-    "tensorflow_decision_forests",
-    "tensorflow_recommenders_addons",
-    "tensorflow_addons",
-    "tensorflow_io",
-    "struct2tensor",
-    "tensorflow_ranking",
-)
 _LABELS = ("LABEL_KEY", "_LABEL_KEY", "label_key", "LABEL", "_LABEL")
 # By which a module tells that it reads examples by the run's schema.
 _SCHEMA_WORDS = ("schema_path", "schema_file", "preprocessing_fn", "feature_spec", "model_fn")
@@ -101,7 +92,7 @@ class _Examination:
         place = trial.place_of_save(watch)
         return {
             "estimate": estimated,
-            "op_packages": [package for package in _OP_PACKAGES if package in sys.modules],
+            "op_packages": imported_op_packages(),
             "eval_files": self._fn_args.eval_files,
             "schema_path": self._fn_args.schema_path,
             "transform_graph_path": self._fn_args.transform_graph_path,
