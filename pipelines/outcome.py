@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +10,8 @@ import ml_metadata as mlmd
 from ml_metadata.proto import metadata_store_pb2
 
 from ..executors.notebook_html import small_table
+from .evaluation_results import ALL, read_evaluation
 from .pipeline_options import BASELINE
-
-_ALL = "all examples"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,8 +71,9 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
     cached = metadata_store_pb2.Execution.CACHED
     evaluation, blessing = artifacts.get("ModelEvaluation"), artifacts.get("ModelBlessing")
     pushed, model = artifacts.get("PushedModel"), artifacts.get("Model")
-    slices = _evaluated(evaluation.uri) if evaluation is not None else {}
-    overall = slices.pop(_ALL, {})
+    results = read_evaluation(evaluation.uri).slices if evaluation is not None else {}
+    slices = {name: {metric: one.value for metric, one in found.items()} for name, found in results.items()}
+    overall = slices.pop(ALL, {})
     return Outcome(
         model=model.uri if model is not None else None,
         model_run=artifacts["ModelRun"].uri if "ModelRun" in artifacts else None,
@@ -114,32 +113,6 @@ def _destination(pushed: Any) -> str | None:
     if not pushed.custom_properties["pushed"].int_value:
         return None
     return str(pushed.custom_properties["pushed_destination"].string_value) or str(pushed.uri)
-
-
-def _evaluated(uri: str) -> dict[str, dict[str, float]]:
-    """Returns TFMA's metrics for each slice; that of all examples is called `_ALL`."""
-    import tensorflow_model_analysis as tfma
-
-    slices: dict[str, dict[str, float]] = {}
-    for slice_key, outputs in tfma.load_eval_result(uri).slicing_metrics:
-        name = ", ".join(f"{feature}={_shown(value)}" for feature, value in slice_key) or _ALL
-        for by_class in outputs.values():
-            for by_name in by_class.values():
-                for metric, value in by_name.items():
-                    number = value.get("doubleValue") if isinstance(value, dict) else value
-                    if isinstance(number, (int, float)) and math.isfinite(number):
-                        slices.setdefault(name, {})[metric] = float(number)
-    return dict(sorted(slices.items(), key=lambda item: _by_number(item[0])))
-
-
-def _shown(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def _by_number(name: str) -> tuple[str, float, str]:
-    """Orders `hour=2` before `hour=10`."""
-    feature, _, value = name.rpartition("=")
-    return feature, float(value) if value.isdecimal() else math.inf, value
 
 
 def _logged(model: Any) -> dict[str, dict[str, float]]:

@@ -2,114 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from ..executors.metrics import Metrics
 from ..executors.report.document import BAD, GOOD, Block, Cell, Chart, Note, Section, Table, Value, shown
 from ..executors.report.outcome_sections import headlines
+from .evaluation_results import ALL, Evaluation, Measure
 
-_ALL = "all examples"
 _COUNT = "example_count"
-
-
-@dataclasses.dataclass(frozen=True)
-class Measure:
-    """A metric's value, and where TFMA has computed one its confidence interval."""
-
-    value: float
-    interval: tuple[float, float] | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Evaluation:
-    """TFMA's results.
-
-    Attributes:
-      slices: {slice: {metric: measure}}; "all examples" is the first.
-      failures: What was not good enough: (slice, metric, why).
-    """
-
-    slices: Mapping[str, Mapping[str, Measure]]
-    failures: Sequence[tuple[str, str, str]] = ()
-
-    @property
-    def metrics(self) -> Metrics:
-        """The metrics over all examples, as a run's record has them."""
-        overall = self.slices.get(_ALL, {})
-        return {"eval": {name: measure.value for name, measure in overall.items()}} if overall else {}
-
-
-def read_evaluation(folder: str) -> Evaluation:
-    """Reads a ModelEvaluation artifact. TFMA is imported, which takes seconds where TensorFlow is not there yet."""
-    import tensorflow_model_analysis as tfma
-
-    slices: dict[str, dict[str, Measure]] = {}
-    for slice_key, outputs in tfma.load_eval_result(folder).slicing_metrics:
-        found = slices.setdefault(_slice_name(slice_key), {})
-        several = len(outputs) > 1
-        for output, by_class in outputs.items():
-            for sub_key, by_name in by_class.items():
-                for name, value in by_name.items():
-                    label = "/".join(filter(None, (output if several else "", name, sub_key)))
-                    if (measure := _measure(value)) is not None:
-                        found[label] = measure
-    ordered = dict(sorted(slices.items(), key=lambda item: _by_number(item[0])))
-    return Evaluation(ordered, list(_failures(folder)))
-
-
-def _slice_name(key: Any) -> str:
-    return ", ".join(f"{feature}={_text(value)}" for feature, value in key) or _ALL
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def _by_number(name: str) -> tuple[bool, str, float, str]:
-    """Orders all examples first, and `hour=2` before `hour=10`."""
-    feature, _, value = name.rpartition("=")
-    return name != _ALL, feature, float(value) if value.isdecimal() else math.inf, value
-
-
-def _measure(value: Any) -> Measure | None:
-    """Returns a metric that is a number; None of plots, matrices and what could not be computed."""
-    if not isinstance(value, dict):
-        return None
-    bounded = value.get("boundedValue")
-    numbers = [(bounded or {}).get(name, 0.0) for name in ("value", "lowerBound", "upperBound")]
-    if bounded and all(map(_is_finite, numbers)):
-        return Measure(float(numbers[0]), (float(numbers[1]), float(numbers[2])))
-    number = value.get("doubleValue")
-    return Measure(float(number)) if number is not None and _is_finite(number) else None
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
-
-
-def _failures(folder: str) -> Iterator[tuple[str, str, str]]:
-    import tensorflow_model_analysis as tfma
-
-    try:
-        result = tfma.load_validation_result(folder)
-    except (FileNotFoundError, OSError, ValueError):  # an evaluation without thresholds has none
-        return
-    for one in result.metric_validations_per_slice:
-        key = [
-            (single.column, single.WhichOneof("kind") and getattr(single, single.WhichOneof("kind")))
-            for single in one.slice_key.single_slice_keys
-        ]
-        for failure in one.failures:
-            yield _slice_name(key), failure.metric_key.name, failure.message
 
 
 def evaluation_sections(evaluation: Evaluation, blessed: bool | None) -> list[Section]:
     """Returns the section on an evaluation: the verdict, all examples, and each slice."""
     slices = dict(evaluation.slices)
-    overall = slices.pop(_ALL, {})
+    overall = slices.pop(ALL, {})
     rows = [(name, measure.value, _interval(measure)) for name, measure in overall.items()]
     has_intervals = any(measure.interval for measure in overall.values())
     columns = ("metric", "value", *(("95 % interval",) if has_intervals else ()))
@@ -150,7 +55,7 @@ def _table(slices: Mapping[str, Mapping[str, Measure]], names: Sequence[str], ov
         (name, *(_shown(found.get(metric)) for metric in names)) for name, found in slices.items()
     ]
     if rows:
-        rows.append((Cell(_ALL, tone=GOOD), *(_shown(overall.get(metric)) for metric in names)))
+        rows.append((Cell(ALL, tone=GOOD), *(_shown(overall.get(metric)) for metric in names)))
     return Table("Slices", ("slice", *names), rows, folded=len(rows) > 12)
 
 

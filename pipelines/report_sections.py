@@ -17,11 +17,12 @@ from ..executors.report.document import GOOD, WARN, Cell, Graph, Node, Section, 
 from ..executors.report.values import code
 from ..executors.report.writing import write_report
 from . import lineage
+from .evaluation_results import Evaluation, read_evaluation
 from .lineage import Lineage, lineage_of_run
 from .metadata_runs import runs_in_store
 from .metadata_store import open_store, reading, shown
 from .past_runs import CACHED, Run
-from .report_evaluation import Evaluation, evaluation_sections, read_evaluation
+from .report_evaluation import evaluation_sections
 from .report_statistics import data_sections
 
 _SPLIT = "Split-"

@@ -14,9 +14,10 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_p
 from generic_trainer import TrainingOptions
 from generic_trainer.executors.report.document import Report
 from generic_trainer.executors.report.page import html_of
+from generic_trainer.pipelines.evaluation_results import Evaluation, Measure
 from generic_trainer.pipelines.history import find_run
 from generic_trainer.pipelines.local import LocalPipeline, run_pipeline
-from generic_trainer.pipelines.report_evaluation import Evaluation, Measure, evaluation_sections
+from generic_trainer.pipelines.report_evaluation import evaluation_sections
 from generic_trainer.pipelines.report_sections import report_newest
 from generic_trainer.pipelines.report_statistics import data_sections
 
