@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
+import tempfile
 from typing import Any
 
 import click
 
-from ..executors.errors import InputError
+from ..executors.errors import InputError, TrainerError
 from ..executors.fn_args import FnArgs
 from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
+from ..executors.module_source import find_source
+from ..executors.preflight import stamp
 from ..executors.preflight.check import check as check_run
 from ..executors.preflight.request import LIMIT, CheckRequest
 from ..executors.preflight.verdicts import Verdict
+from ..pipelines.pipeline_options import tunes_with
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
 from .verdict_lines import summary_of, verdict_lines
 
@@ -35,6 +40,12 @@ from .verdict_lines import summary_of, verdict_lines
 @click.option("--payload-format", type=click.Choice(PAYLOAD_FORMATS), help="How the examples are encoded.")
 @click.option("--data-view", metavar="DIR", help="The DataView that decodes FORMAT_PROTO examples.")
 @click.option("--function", help="The function to run, if it is not called run_fn.")
+@click.option(
+    "--pipeline-root",
+    default="",
+    metavar="DIR",
+    help="A pipeline's root: it is noted there that this has passed, and `run` does not check the same again.",
+)
 @click.option("--limit", default=LIMIT, show_default=True, type=float, help="Seconds after which a training is ended.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
 @custom_config_flag
@@ -43,7 +54,7 @@ def check(module: str, as_json: bool, **flags: Any) -> None:
     """Tells in seconds whether a run of MODULE would go through, and how long it would take.
 
     Loads the module, looks at its functions and at every file, reads a few real examples, trains a few steps,
-    evaluates, exports, and puts the model to the check that `train` makes. Nothing is kept.
+    evaluates, exports, and puts the model to the check that `train` makes. Nothing is kept of that.
 
     \b
     Examples:
@@ -51,7 +62,7 @@ def check(module: str, as_json: bool, **flags: Any) -> None:
       generic-trainer check taxi_keras.py --data taxi/ --label big_tip
     """  # noqa: D301 (click's mark of lines to keep)
     sys.path.insert(0, os.getcwd())  # as `python -m package.module` does
-    request = request_of(module, flags)
+    root, request = flags.pop("pipeline_root"), request_of(module, flags)
     verbose = bool(click.get_current_context().find_root().params.get("verbose"))
     report = check_run(request, lambda verdict: None if as_json else _show(verdict, verbose))
     if as_json:
@@ -61,6 +72,8 @@ def check(module: str, as_json: bool, **flags: Any) -> None:
         click.echo(json.dumps(state, indent=2))
     else:
         click.echo(summary_of(report))
+    if root and report.passed:
+        stamp.note(root, stamp.fingerprint(request))
     if not report.passed:
         raise click.exceptions.Exit(report.exit_code)
 
@@ -95,10 +108,18 @@ def request_of(module: str, flags: dict[str, Any]) -> CheckRequest:
         data=flags["data"],
         label=flags["label"],
         hyperparameters=flags["hyperparameters"],
+        tunes=bool(flags["data"]) and _tunes(module, flags["hyperparameters"]),
         base_model=flags["base_model"],
         problems=problems,
         limit=flags["limit"],
     )
+
+
+def _tunes(module: str, hyperparameters: str) -> bool:
+    """Returns whether a pipeline would search for hyper-parameters first."""
+    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch, contextlib.suppress(TrainerError):
+        return tunes_with(find_source(module, scratch), None, 0, hyperparameters)
+    return False
 
 
 def _payload(patterns: tuple[str, ...]) -> str:

@@ -22,6 +22,7 @@ from tfx.orchestration import pipeline
 from ..executors import file_io
 from ..executors.errors import InputError
 from ..executors.module_source import find_source
+from ..executors.preflight import stamp
 from ..executors.raised_errors import last_remembered
 from .examples import example_gen_for
 from .metadata_store import ROOT_MARKER, SQLITE, connection_config, shown
@@ -141,7 +142,7 @@ def _claim_root(root: str, name: str) -> None:
                     "Choose another root, or give the same --pipeline-name."
                 )
             return
-        if file_io.exists(root) and file_io.listdir(root):
+        if file_io.exists(root) and set(file_io.listdir(root)) - {stamp.FILE}:
             raise InputError(
                 f"--pipeline-root {root} is not empty and no pipeline of generic-trainer made it. Choose another root."
             )

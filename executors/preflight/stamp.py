@@ -14,7 +14,7 @@ from ..errors import TrainerError
 from ..module_source import find_source
 from .request import CheckRequest
 
-_FILE = "generic_trainer_check.json"
+FILE = "generic_trainer_check.json"
 _PACKAGES = ("generic-trainer", "tensorflow", "tfx")
 
 
@@ -41,15 +41,15 @@ def fingerprint(request: CheckRequest) -> str:
 def has_passed(root: str, digest: str) -> bool:
     """Returns whether this has passed a check for this root."""
     with contextlib.suppress(OSError, ValueError):
-        return bool(digest) and digest in json.loads(file_io.read_text(os.path.join(root, _FILE)))["passed"]
+        return bool(digest) and digest in json.loads(file_io.read_text(os.path.join(root, FILE)))["passed"]
     return False
 
 
 def note(root: str, digest: str) -> None:
-    """Notes that it has; nothing is done where there is no such folder."""
-    if digest and file_io.isdir(root):
+    """Notes that it has; the folder may be made for it."""
+    if digest:
         with contextlib.suppress(OSError):
-            file_io.write_text(os.path.join(root, _FILE), json.dumps({"passed": [digest]}) + "\n")
+            file_io.write_text(os.path.join(root, FILE), json.dumps({"passed": [digest]}) + "\n")
 
 
 def _files(path: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from generic_trainer import ModuleError
+from generic_trainer import ModuleError, TrainingOptions
 from generic_trainer.cli import run_check
 from generic_trainer.cli.verdict_lines import summary_of, verdict_lines
 from generic_trainer.executors.preflight.verdicts import FAILED, NOT_REACHED, Place, Report, Verdict
@@ -134,3 +134,26 @@ def test_run_checks_first_and_not_again(module: Callable[..., str], tmp_path: pa
     assert not other.is_known
     with pytest.raises(ModuleError, match="Did you mean 'runfn'"):
         other.require_passed()
+
+
+def test_what_check_has_passed_is_not_checked_again_by_run(
+    command: Command, module: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
+    """By one configuration for both; the root may hold the note before the pipeline has begun there."""
+    (tmp_path / "data.csv").write_text("x,y\n" + "".join(f"{i}.5,{i % 2}\n" for i in range(60)))
+    path, root = module(RUN_FN), tmp_path / "root"
+    config = tmp_path / "pipeline.yaml"
+    config.write_text(f"data: data.csv\nmodule-file: {path}\nlabel: y\nseed: 1\npipeline-root: root\n")
+    done = command("check", "--config", config, "--train-steps", 30)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert os.listdir(root) == ["generic_trainer_check.json"]
+    training = TrainingOptions(seed=1)
+    options = PipelineOptions(
+        data=str(tmp_path / "data.csv"), module_file=path, pipeline_root=str(root), label="y", training=training
+    )
+    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    assert run_check.begin({**values, "train_steps": 30}).is_known
+    assert not run_check.begin({**values, "train_steps": 31, "module_file": "none.py"}).is_known
+    from generic_trainer.pipelines.local import _claim_root  # imports TFX
+
+    _claim_root(str(root), "pipeline")  # does not take the note for somebody else's
