@@ -58,7 +58,8 @@ def summary_of(report: Report) -> str:
 
 
 def _width() -> int:
-    return min(_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _WIDTH
+    is_terminal = getattr(sys.stdout, "isatty", bool)()
+    return min(_WIDTH, shutil.get_terminal_size().columns) if is_terminal else _WIDTH
 
 
 def _fit(line: str) -> str:

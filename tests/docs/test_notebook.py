@@ -55,7 +55,7 @@ def test_the_tutorial_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(re.match(r"\d\d:\d\d:\d\d ", line) for line in in_tfx), in_tfx
     assert "<caption>Model</caption>" in shown(done, "context.show")
     # The edit is noticed, and only the edit.
-    edited = shown(done, "for attempt in range(2)")
+    edited = shown(done, "for _ in range(2)")
     assert edited.count("Dialect run_fn") == 1
     assert edited.endswith("['pipeline/Trainer/model/3', 'pipeline/Trainer/model/3']")
     assert "predicted" in shown(done, "argmax")
