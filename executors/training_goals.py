@@ -41,7 +41,7 @@ _current: list[_Pursuit] = []
 @contextlib.contextmanager
 def pursued(options: TrainingOptions, fn_args: FnArgs) -> Iterator[None]:
     """Has the trainings of a block end as the options say; says so at the end where there was none that could."""
-    pursuit = _Pursuit(options, fn_args.checkpoint_dir)
+    pursuit = _Pursuit(options, fn_args.checkpoint_dir, fn_args.is_chief)
     if not pursuit.is_wanted:
         yield
         return
@@ -66,10 +66,11 @@ def stop_of_estimator() -> Goal | None:
 class _Pursuit:
     """What is asked of the trainings of a run."""
 
-    def __init__(self, options: TrainingOptions, folder: str) -> None:
+    def __init__(self, options: TrainingOptions, folder: str, is_chief: bool) -> None:
         self._stop, self._best = options.stop_goal, options.best_goal
         self._ends_by_nan = options.stop_on_nan
         self._folder = folder
+        self._is_chief = is_chief
         self._fits = 0
 
     @property
@@ -104,7 +105,7 @@ class _Pursuit:
         from .grouped_steps import keras_of
 
         path = os.path.join(self._folder, _BEST.format(self._fits)) if self._folder else ""
-        watch = _FitWatch(self._stop, self._best, self._ends_by_nan, path)
+        watch = _FitWatch(self._stop, self._best, self._ends_by_nan, path, self._is_chief)
 
         class Goals(keras_of(model).callbacks.Callback):  # type: ignore[misc]
             """Hands on what Keras tells it."""
@@ -140,10 +141,18 @@ class _Best:
 
 
 class _FitWatch:
-    """Looks at the metrics of one `fit`."""
+    """Looks at the metrics of one `fit`.
 
-    def __init__(self, stop: Goal | None, best: Goal | None, ends_by_nan: bool, path: str) -> None:
-        self._stop, self._goal, self._ends_by_nan, self._path = stop, best, ends_by_nan, path
+    Args:
+      stop: What ends it.
+      best: By what its best epoch is chosen.
+      ends_by_nan: Whether a loss that is no number ends it.
+      path: Where the best weights are kept.
+      keeps: Whether this process writes them there: of several workers the chief alone.
+    """
+
+    def __init__(self, stop: Goal | None, best: Goal | None, ends_by_nan: bool, path: str, keeps: bool) -> None:
+        self._stop, self._goal, self._ends_by_nan, self._path, self._keeps = stop, best, ends_by_nan, path, keeps
         self._best = _Best()
         self._seen: list[float] = []  # the metric of `stop`
         self._epoch = -1
@@ -204,7 +213,7 @@ class _FitWatch:
         if not self._goal.is_better(value, self._best.value):
             return
         self._best = _Best(epoch, value, model.get_weights())
-        if self._path and _has_folder(self._path):
+        if self._keeps and self._path and _has_folder(self._path):
             weights = {f"weight {number}": weight for number, weight in enumerate(self._best.weights)}
             part = f"{self._path}.part.npz"
             np.savez(part, epoch=epoch, value=value, **weights)
