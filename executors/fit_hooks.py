@@ -26,7 +26,7 @@ def fits_by(fit: Callable[..., Any], method: str = "fit") -> Iterator[None]:
     """Puts a function in the place of `Model.fit`, or of another method, while a block runs."""
     with contextlib.ExitStack() as stack:
         for model_class in _model_classes():
-            stack.enter_context(_replaced(model_class, method, fit))
+            stack.enter_context(replaced(model_class, method, fit))
         yield
 
 
@@ -49,19 +49,20 @@ def _model_classes() -> list[Any]:
 
 
 @contextlib.contextmanager
-def _replaced(model_class: Any, method: str, function: Callable[..., Any]) -> Iterator[None]:
-    original = getattr(model_class, method)
-    own = method in vars(model_class)
+def replaced(owner: Any, name: str, instead: Callable[..., Any]) -> Iterator[None]:
+    """Puts a function in the place of another one, which it gets as its first argument, while a block runs."""
+    original = getattr(owner, name)
+    own = name in vars(owner)
 
     @functools.wraps(original)
-    def replaced(model: Any, *args: Any, **options: Any) -> Any:
-        return function(original, model, *args, **options)
+    def called(*args: Any, **options: Any) -> Any:
+        return instead(original, *args, **options)
 
-    setattr(model_class, method, replaced)
+    setattr(owner, name, called)
     try:
         yield
     finally:
         if own:
-            setattr(model_class, method, original)
+            setattr(owner, name, original)
         else:
-            delattr(model_class, method)
+            delattr(owner, name)

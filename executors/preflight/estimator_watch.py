@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..fit_hooks import replaced
+
 if TYPE_CHECKING:
     from .watch import Watch
 
@@ -17,8 +19,6 @@ _PACKAGE = "tensorflow_estimator.python.estimator"
 @contextlib.contextmanager
 def watching(watch: Watch) -> Iterator[None]:
     """Watches all Estimators in the block; nothing is done where the module has imported none."""
-    from .watch import replaced
-
     estimator, training = (sys.modules.get(f"{_PACKAGE}.{name}") for name in ("estimator", "training"))
     if estimator is None or training is None:
         yield

@@ -13,7 +13,6 @@ opened, or a tape outside of any.
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import statistics
 import sys
@@ -21,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ..fit_hooks import replaced
 from .places import calling_place
 from .verdicts import Place
 
@@ -187,26 +187,6 @@ class Watch:
         self.saves.append((folder, calling_place(sys._getframe(1), self.files)))
         if not self.in_loop:
             self.enter(EXPORT)
-
-
-@contextlib.contextmanager
-def replaced(owner: Any, name: str, instead: Callable[..., Any]) -> Iterator[None]:
-    """Puts a function in the place of another one, which it gets as its first argument."""
-    own = name in vars(owner)
-    original = getattr(owner, name)
-
-    @functools.wraps(original)
-    def called(*args: Any, **options: Any) -> Any:
-        return instead(original, *args, **options)
-
-    setattr(owner, name, called)
-    try:
-        yield
-    finally:
-        if own:
-            setattr(owner, name, original)
-        else:
-            delattr(owner, name)
 
 
 def _scalar(result: Any) -> float | None:
