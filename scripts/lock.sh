@@ -27,6 +27,10 @@ compile airflow-py311 3.11 2_28 overrides --extra airflow --extra dev "$@"
 # Without kfp: from 2.14 on it wants a newer protobuf than TFX 1.15.1 has.
 compile legacy-py310 3.10 2_28 overrides-legacy --extra dev --extra ray "$@"
 
+echo requirements/tools.txt
+"$uv" pip compile requirements/tools.in --quiet --no-config --no-emit-index-url --generate-hashes --universal \
+    --python-version 3.10 --output-file requirements/tools.txt "$@"
+
 # The container image has the versions that the lane py313 is tested with.
 compile image 3.13 2_40 overrides --constraint requirements/py313.txt \
     --extra estimator --extra kfp --extra kuberay --extra maxcompute "$@"
