@@ -110,12 +110,9 @@ if [[ -z "$lane" || ! -f "$VENV/.dependencies" ]]; then
 fi
 
 if ! stamped dependencies "$(digest "$lock")"; then
-    # uv does not read pip's configuration, and a company's mirror often stands only there.
-    if [[ -z "${UV_DEFAULT_INDEX:-}${UV_INDEX_URL:-}${UV_CONFIG_FILE:-}" ]]; then
-        pip_python="${python:-$("$VENV/bin/python" -c 'import os, sys; print(os.path.join(sys.base_exec_prefix, "bin", "python3"))')}"
-        mirror="${PIP_INDEX_URL:-$("$pip_python" -m pip config get global.index-url 2>/dev/null || true)}"
-        [[ -z "$mirror" ]] || export UV_DEFAULT_INDEX="$mirror"
-    fi
+    pip_python="${python:-$("$VENV/bin/python" -c 'import os, sys; print(os.path.join(sys.base_exec_prefix, "bin", "python3"))')}"
+    index="$(scripts/find-index.sh "$pip_python")"
+    [[ -z "$index" ]] || export UV_DEFAULT_INDEX="$index"
     rm -f "$VENV/.dependencies" "$VENV/.project"
     "$uv" pip sync --quiet --require-hashes --python "$VENV/bin/python" "$lock"
     stamp dependencies "$(digest "$lock")"
