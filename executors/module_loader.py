@@ -19,7 +19,8 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from importlib.abc import PathEntryFinder
 from types import ModuleType
 
 from . import dlrover_use, elasticdl_use
@@ -50,7 +51,10 @@ def _only_while_in_use(source: ModuleSource) -> Iterator[None]:
     own = own_folders(source.roots)
     hidden = {name: sys.modules.pop(name) for name in _names_taken(source) if name in sys.modules}
     before = set(sys.modules)
+    hook = _hook_for(own)
     sys.path[:0] = source.roots
+    sys.path_hooks.insert(0, hook)
+    _forget_finders(own)
     importlib.invalidate_caches()
     try:
         yield
@@ -58,11 +62,50 @@ def _only_while_in_use(source: ModuleSource) -> Iterator[None]:
         for root in source.roots:
             with contextlib.suppress(ValueError):  # the module may have tidied up sys.path itself
                 sys.path.remove(root)
-            sys.path_importer_cache.pop(root, None)
+        sys.path_hooks.remove(hook)
+        _forget_finders(own)
         # All are looked at before any goes: the path of a package without __init__.py is asked of the one around it.
         for name in [name for name in set(sys.modules) - before if _lies_below(name, own)]:
             del sys.modules[name]
         sys.modules.update(hidden)
+
+
+class _FromSource(importlib.machinery.SourceFileLoader):
+    """Reads the user's files as they are now.
+
+    Python takes the byte code that it keeps for a file if the file's size and its second of change are the same:
+    an edit right after a short run would go unseen, while the fingerprint tells of it.
+    """
+
+    def path_stats(self, path: str) -> Mapping[str, float]:
+        raise OSError(f"{path}: byte code is neither read nor written")
+
+
+_LOADERS: list[tuple[type, list[str]]] = [
+    (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES),
+    (_FromSource, importlib.machinery.SOURCE_SUFFIXES),
+    (importlib.machinery.SourcelessFileLoader, importlib.machinery.BYTECODE_SUFFIXES),
+]
+
+
+def _hook_for(own: list[str]) -> Callable[[str], PathEntryFinder]:
+    finder = importlib.machinery.FileFinder.path_hook(*_LOADERS)
+
+    def hook(folder: str) -> PathEntryFinder:
+        if not _is_own(folder, own):
+            raise ImportError(f"{folder} is not the user's", path=folder)
+        return finder(folder)
+
+    return hook
+
+
+def _is_own(folder: str, own: list[str]) -> bool:
+    return is_below(os.path.join(folder, "a_file"), own)
+
+
+def _forget_finders(own: list[str]) -> None:
+    for folder in [folder for folder in sys.path_importer_cache if _is_own(folder, own)]:
+        del sys.path_importer_cache[folder]
 
 
 def _lies_below(name: str, folders: list[str]) -> bool:
@@ -106,7 +149,7 @@ def _import(source: ModuleSource) -> ModuleType:
         package.__path__ = [source.roots[0]]
         sys.modules[package.__name__] = package
         name = f"{package.__name__}.{source.name}"
-    spec = importlib.util.spec_from_file_location(name, source.path)
+    spec = importlib.util.spec_from_file_location(name, source.path, loader=_FromSource(name, source.path))
     assert spec  # it is a .py file, so there is a loader too
     assert spec.loader
     module = importlib.util.module_from_spec(spec)

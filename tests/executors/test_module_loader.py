@@ -106,6 +106,20 @@ def test_two_runs_do_not_see_each_other(tmp_path: pathlib.Path, scratch: str) ->
     assert not [name for name in left if name.startswith("user_code_")]
 
 
+@pytest.mark.parametrize("kind", IMPORTS)
+def test_an_edit_within_the_same_second_is_seen(
+    kind: str, tmp_path: pathlib.Path, scratch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    make_code(tmp_path, IMPORTS[kind], answer=1)
+    for answer in (1, 2):  # of one size, so that Python would take the first one's byte code for the second
+        for file in tmp_path.rglob("*.py"):
+            file.write_text(file.read_text().replace("1", f"{answer}"))
+            os.utime(file, (1_700_000_000, 1_700_000_000))
+        assert run(str(tmp_path / "user_trainer.py"), scratch) == answer
+    assert not list(tmp_path.rglob("__pycache__"))
+
+
 def test_a_module_of_the_hosts_is_back_afterwards(
     tmp_path: pathlib.Path, scratch: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
