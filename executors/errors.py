@@ -24,6 +24,19 @@ class InputError(TrainerError):
     """An option, a path or a file that the run was given is not usable."""
 
 
+class StorageError(TrainerError, OSError):
+    """A file or folder cannot be read or written: its disk is full, read-only, or fails; see `storage_errors`.
+
+    Attributes:
+      advice: What failed, where, what is free there, and what to do.
+    """
+
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return self.advice or super().__str__()
+
+
 class ModuleError(TrainerError):
     """The training module cannot be found, or holds nothing that a dialect knows how to run."""
 
