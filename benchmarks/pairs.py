@@ -88,7 +88,11 @@ HEADER = ["what", "against", "here", "there", "ratio (spread)", "wanted", "reach
 
 
 def arguments(
-    description: str | None, *, pairs: int = 5, switches: Mapping[str, str] | None = None
+    description: str | None,
+    *,
+    pairs: int = 5,
+    switches: Mapping[str, str] | None = None,
+    values: Mapping[str, str] | None = None,
 ) -> argparse.Namespace:
     """Reads the flags that every benchmark has.
 
@@ -96,6 +100,7 @@ def arguments(
       description: The benchmark's docstring.
       pairs: How many pairs to measure unless `--pairs` says so; `--quick` makes one.
       switches: Flags that this benchmark has beside them, and what they do.
+      values: Flags with a value that it has beside them, "" by default.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=pairs, help=f"how often to measure both sides (default: {pairs})")
@@ -105,6 +110,8 @@ def arguments(
     parser.add_argument("--folder", default="", help=argparse.SUPPRESS)  # where they find the data
     for switch, meaning in (switches or {}).items():
         parser.add_argument(switch, action="store_true", help=meaning)
+    for name, meaning in (values or {}).items():
+        parser.add_argument(name, default="", help=meaning)
     options = parser.parse_args()
     if options.quick:
         options.pairs = 1

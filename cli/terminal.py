@@ -54,7 +54,9 @@ def logs_of_pipeline(root: str) -> Iterator[None]:
         folder = os.path.join(root, "logs")
         if os.path.exists(os.path.join(root, ROOT_MARKER)):
             os.makedirs(folder, exist_ok=True)
-            path = shutil.move(path, os.path.join(folder, f"{time.strftime('%Y%m%d-%H%M%S')}.log"))
+            written, path = path, os.path.join(folder, f"{time.strftime('%Y%m%d-%H%M%S')}.log")
+            shutil.move(written, path)
+            os.rmdir(os.path.dirname(written))
         click.echo(f"Logs:         {path}", err=True)
 
 

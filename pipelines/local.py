@@ -24,6 +24,7 @@ from ..executors.errors import InputError
 from ..executors.module_source import find_source
 from ..executors.preflight import stamp
 from ..executors.raised_errors import last_remembered
+from .beam_folders import removed_afterwards
 from .examples import example_gen_for
 from .metadata_store import ROOT_MARKER, SQLITE, connection_config, shown
 from .outcome import Outcome, outcome_of
@@ -63,7 +64,7 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
         from tfx.orchestration.local.local_dag_runner import LocalDagRunner as Runner
     last_remembered()  # an earlier run's
     try:
-        with _in_order():
+        with _in_order(), removed_afterwards():
             Runner().run(dag)
     except Exception:
         if (real := last_remembered()) is not None:

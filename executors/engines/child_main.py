@@ -5,6 +5,7 @@ python -m generic_trainer.executors.engines.child_main WORKER REQUEST.json RESUL
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import importlib
@@ -40,8 +41,17 @@ def work(worker: str, request_file: str, result_file: str) -> int:
     with open(part, "w", encoding="utf-8") as file:
         json.dump(answer, file)
     os.replace(part, result_file)
+    _remove_generated_byte_code()
     gc.freeze()  # or the interpreter looks through all of TensorFlow for garbage before it ends, half a second long
     return int("error" in answer)
+
+
+def _remove_generated_byte_code() -> None:
+    """Removes the byte code of what AutoGraph generated; at its end, it removes the sources only."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("__autograph_generated_file") and (cached := getattr(module, "__cached__", None)):
+            with contextlib.suppress(OSError):
+                os.remove(cached)
 
 
 def die_with_parent(parent: int) -> None:
