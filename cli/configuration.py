@@ -32,7 +32,7 @@ import yaml
 from click.core import ParameterSource
 
 from ..executors.errors import InputError, did_you_mean
-from ..executors.run_record import masked
+from ..executors.masking import masked, masked_text
 from .command_names import COMMANDS
 
 CONFIG, PRINT = "config", "print_config"
@@ -45,7 +45,6 @@ _SOURCES = {
     ParameterSource.ENVIRONMENT: "environment",
     ParameterSource.DEFAULT_MAP: "",
 }
-_PASSWORD = re.compile(r"(://[^:@/]*:)[^@/]*@")
 
 
 def with_config(command: click.Command) -> click.Command:
@@ -221,6 +220,8 @@ def _pairs(node: Any, path: str) -> Iterator[tuple[Any, Any]]:
         raise InputError(f"--config {path}, line {line}: it must be a mapping of options, as in `label: big_tip`.")
     seen: dict[str, int] = {}
     for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise InputError(f"--config {path}, line {key.start_mark.line + 1}: an option's name must be one word.")
         name = str(key.value).replace("-", "_")
         if name in seen:
             raise InputError(
@@ -294,12 +295,12 @@ def _shown(name: str, value: Any, metavar: str) -> Any:
         return [_shown(name, one, metavar) for one in value]
     if metavar == "JSON|@FILE" and isinstance(value, str) and not value.startswith("@"):
         return _masked_json(value)
-    return masked(_PASSWORD.sub(r"\1***@", value) if isinstance(value, str) else value, name)
+    return masked(value, name)
 
 
 def _masked_json(text: str) -> Any:
     try:
         values: Mapping[str, Any] | Sequence[Any] = json.loads(text)
     except ValueError:
-        return text
+        return masked_text(text)
     return masked(values)

@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
+from ..executors.printable import printable
 from ..pipelines.history import Run, find_run
 from ..pipelines.run_diff import MetricDifference, RunDifference, compare
 from .history_flags import place_flags, where
-from .tables import Column, moment, number, print_json, print_table, printable
+from .tables import Column, moment, number, print_json, print_table
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 

@@ -13,6 +13,7 @@ import click
 
 from ..executors import file_io
 from ..executors.errors import InputError
+from ..executors.printable import printable
 from .vscode import LAUNCH_FILE, configuration, read_launch
 
 if TYPE_CHECKING:
@@ -87,7 +88,6 @@ def _show(plan: Plan) -> None:
     """Prints what was found, and what becomes of it."""
     from rich.console import Console
     from rich.table import Column, Table
-    from rich.text import Text
 
     label = plan.label
     numbers = (Column("Missing", justify="right"), Column("Values", justify="right"))
@@ -95,19 +95,25 @@ def _show(plan: Plan) -> None:
     for role in plan.roles:
         column = role.column
         gaps = f"{column.missing:,}" if column.missing else ""
-        table.add_row(
-            *map(Text, (column.name, column.kind, gaps, f"{column.distinct:,}" if column.distinct else "", role.why))
-        )
+        distinct = f"{column.distinct:,}" if column.distinct else ""
+        table.add_row(*_texts(column.name, column.kind, gaps, distinct, role.why))
     what = f"the label ({label.why})" if label.why else "the label"
-    table.add_row(*map(Text, (label.column.name, label.column.kind, "", f"{label.column.distinct:,}", what)))
+    table.add_row(*_texts(label.column.name, label.column.kind, "", f"{label.column.distinct:,}", what))
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDTH, highlight=False)
     with console.capture() as printed:
         console.print(table)
     for line in printed.get().splitlines():
         click.echo(line.rstrip())
-    click.echo(f"Task: {_task(label)}")
+    click.echo(printable(f"Task: {_task(label)}"))
     if label.warning:
-        click.echo(label.warning)
+        click.echo(printable(label.warning))
+
+
+def _texts(*words: str) -> list[Any]:
+    """Returns words as they are: neither do they steer the terminal, nor are they rich's markup."""
+    from rich.text import Text
+
+    return [Text(printable(word)) for word in words]
 
 
 def _task(label: Label) -> str:

@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from ..executors import file_io
+from ..executors.printable import printable
 from ..pipelines.history import Run, find_run, find_runs
 from ..pipelines.lineage import EXECUTION, Lineage, Node, lineage_of_run
 from .history_flags import place_flags, where
-from .tables import moment, number, print_json, print_pairs, printable
+from .tables import moment, number, print_json, print_pairs
 
 # What is said of an artifact behind its place, where it is known.
 _TOLD = ("span", "version", "input_fingerprint", "files", "bytes", "modified", "sample")

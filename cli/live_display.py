@@ -18,6 +18,7 @@ from rich.text import Text
 
 from ..executors import display, logs
 from ..executors.display import Display, Recent, duration, parts
+from ..executors.printable import printable
 from ..executors.progress import Progress
 
 _PHASES = {
@@ -95,7 +96,7 @@ class LiveDisplay(Display):
             return Text("")
         name, since = self._doing[-1]
         told = self._told
-        cells: list[RenderableType] = [self._spinner, Text(name, style="bold")]
+        cells: list[RenderableType] = [self._spinner, Text(printable(name), style="bold")]
         if told is not None and told.details.get("total"):
             cells.append(ProgressBar(told.details["total"], min(told.step, told.details["total"]), width=_BAR))
         said = parts(told, self._recent) if told is not None else ["starting"] if name == _PHASES["training"] else []
@@ -104,7 +105,7 @@ class LiveDisplay(Display):
             table.add_column(no_wrap=True)
         # What does not fit is cut from this column alone.
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-        table.add_row(*cells, Text(" · ".join([*said, duration(time.monotonic() - since)])))
+        table.add_row(*cells, Text(printable(" · ".join([*said, duration(time.monotonic() - since)]))))
         return table
 
     @contextlib.contextmanager
@@ -125,7 +126,8 @@ class LiveDisplay(Display):
             self._doing.append((name, time.monotonic()))
         elif self._doing:
             _, since = self._doing.pop()
-            self._console.print(Text.assemble(("✓ ", "green"), f"{name} ", (duration(time.monotonic() - since), "dim")))
+            took = duration(time.monotonic() - since)
+            self._console.print(Text.assemble(("✓ ", "green"), f"{printable(name)} ", (took, "dim")))
 
 
 class _Steps(logging.Handler):

@@ -16,6 +16,8 @@ import click
 
 from ..executors.errors import TrainerError
 from ..executors.logs import show_logs
+from ..executors.masking import masked_text
+from ..executors.printable import printable_lines
 from ..executors.raised_errors import RemoteTraceback, traceback_of
 from ..executors.run_record import stack
 from .command_names import COMMANDS
@@ -91,8 +93,8 @@ def _exit_code() -> int:
         return error.code if isinstance(error.code, int) else 1
     except TrainerError as error:
         if isinstance(error.__cause__, RemoteTraceback) and error.exit_code == 1:
-            click.echo(str(error.__cause__).strip(), err=True)
-        click.echo(f"generic-trainer: {error}", err=True)
+            _say(str(error.__cause__).strip())
+        _say(f"generic-trainer: {error}")
         return error.exit_code
     except Exception as error:
         _show(error)
@@ -103,8 +105,12 @@ def _show(error: Exception) -> None:
     """Prints the user's traceback once, then what failed in one line."""
     remote = error.__cause__
     text = remote.text if isinstance(remote, RemoteTraceback) else traceback_of(error)
-    click.echo(text.rstrip(), err=True)
-    click.echo(f"generic-trainer: failed: {type(error).__qualname__}: {error}", err=True)
+    _say(f"{text.rstrip()}\ngeneric-trainer: failed: {type(error).__qualname__}: {error}")
+
+
+def _say(text: str) -> None:
+    """Prints what went wrong, which may hold anything: names, values, the words of a library."""
+    click.echo(printable_lines(masked_text(text)), err=True)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -27,6 +27,7 @@ import click
 from ..executors.cluster import task_from_environment
 from ..executors.display import duration
 from ..executors.errors import InputError
+from ..executors.masking import masked_text
 from ..executors.run_record import FAILED, SUCCEEDED
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -53,7 +54,7 @@ def notify_flag(command: Command) -> Command:
             outcome["status"] = "interrupted"
             raise
         except BaseException as error:
-            outcome["error"] = f"{type(error).__name__}: {error}"
+            outcome["error"] = masked_text(f"{type(error).__name__}: {error}")
             raise
         finally:
             task = task_from_environment()

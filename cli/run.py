@@ -10,6 +10,7 @@ import click
 
 from ..executors import display, keras_version
 from ..executors.module_source import find_source
+from ..executors.printable import printable
 from ..executors.report.writing import path_in
 from ..pipelines.pipeline_options import tunes_with
 from . import run_check
@@ -78,6 +79,6 @@ def _show(outcome: Outcome) -> None:
     print_summary(places, outcome.metrics, hyperparameters_of(outcome.model_run))
     for name, metrics in outcome.slices.items():
         own = (f"{metric} {value:.4g}" for metric, value in metrics.items() if not metric.endswith("_diff"))
-        click.echo(f"{name}: {', '.join(own)}")
+        click.echo(printable(f"{name}: {', '.join(own)}"))
     if outcome.blessed is False:
         click.echo("The model was not blessed: it missed the Evaluator's threshold, so it was not pushed.", err=True)

@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from ..executors.options import TrainingOptions
+from ..executors.printable import printable
 from ..executors.report.writing import path_in
 from ..pipelines.history import Run, find_run
 from .history_flags import place_flags, where
 from .summary import workers_line
-from .tables import Column, duration, moment, number, print_json, print_pairs, print_table, printable
+from .tables import Column, duration, moment, number, print_json, print_pairs, print_table
 
 
 @click.command()

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ..executors import run_record
+from ..executors.printable import printable
 from ..executors.tuner_fn import KERAS_TUNERS_OWN
 
 _LABEL_WIDTH = 14
@@ -62,7 +63,7 @@ def print_summary(
     """
     for label, path in places.items():
         if path:
-            click.echo(f"{label + ':':<{_LABEL_WIDTH}}{path}")
+            click.echo(f"{label + ':':<{_LABEL_WIDTH}}{printable(path)}")
     if hyperparameters:
         click.echo("Hyperparameters:")
         _print_values(hyperparameters)
@@ -78,4 +79,5 @@ def print_summary(
 def _print_values(values: Mapping[str, Any]) -> None:
     width = max(map(len, values))
     for name, value in values.items():
-        click.echo(f"  {name:<{width}}  {f'{value:.5g}' if isinstance(value, float) else value}")
+        shown = f"{value:.5g}" if isinstance(value, float) else value
+        click.echo(printable(f"  {name:<{width}}  {shown}"))

@@ -15,6 +15,8 @@ from typing import Any
 
 import click
 
+from ..executors.printable import printable
+
 _WHOLE = 1_000_000  # columns of text: nothing is cut off in a file or a pipe
 _LEAST = 24  # characters of the last column, the one that is folded: what is too narrow for the others, wraps
 _LABEL_WIDTH = 14
@@ -54,7 +56,8 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent
     for number in used:
         column = columns[number]
         is_last = number == used[-1]
-        table.add_column(column.name, justify="right" if column.right else "left", no_wrap=not is_last, overflow="fold")
+        head, justify = Text(printable(column.name)), "right" if column.right else "left"
+        table.add_column(head, justify=justify, no_wrap=not is_last, overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(row[number]), style=_STYLES.get(row[number], "")) for number in used))
     if _is_terminal():
@@ -80,11 +83,6 @@ def print_pairs(pairs: Mapping[str, str | None]) -> None:
 def print_json(value: Any) -> None:
     """Prints a value as indented JSON; numbers that JSON does not have are null."""
     click.echo(json.dumps(_finite(value), indent=2, default=str))
-
-
-def printable(text: str) -> str:
-    """Returns text without characters that would steer the terminal."""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
 
 
 def number(value: float) -> str:

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 
 import click
 
+from ..executors.masking import masked_text
 from ..executors.preflight.verdicts import FAILED, NOT_REACHED, PASSED, WARNING, Report, Verdict
+from ..executors.printable import printable, printable_lines
 
 _MARKS = {PASSED: ("✓", "green"), FAILED: ("✗", "red"), WARNING: ("!", "yellow"), NOT_REACHED: ("\u2013", None)}
 _PLAIN = str.maketrans({"✓": "+", "✗": "x", "\u2013": "-", "→": ">", "…": "."})
@@ -29,18 +31,18 @@ def verdict_lines(verdict: Verdict, verbose: bool = False) -> Iterator[str]:
     where = f"{verdict.place}: " if verdict.place and verdict.status == FAILED else ""
     indent, width = " " * (len(head) + 1), _width()
     lines = textwrap.wrap(
-        f"{where}{verdict.text}", width - len(indent), break_long_words=False, break_on_hyphens=False
+        printable_lines(f"{where}{verdict.text}"), width - len(indent), break_long_words=False, break_on_hyphens=False
     ) or [""]
     yield _fit(f"{click.style(head, fg=colour) if colour else head} {lines[0]}".rstrip())
     for line in lines[1:]:
         yield _fit(f"{indent}{line}")
     if verdict.status == FAILED and verdict.place and verdict.place.source:
-        yield _fit(f"{indent}    {verdict.place.source}")
+        yield _fit(f"{indent}    {printable(verdict.place.source)}")
     if verdict.remedy:
-        for number, line in enumerate(textwrap.wrap(verdict.remedy, width - len(indent) - 2)):
+        for number, line in enumerate(textwrap.wrap(printable_lines(verdict.remedy), width - len(indent) - 2)):
             yield _fit(f"{indent}{'→ ' if number == 0 else '  '}{line}")
     if verbose and verdict.traceback:
-        yield from (_fit(line) for line in verdict.traceback.rstrip().splitlines())
+        yield from (_fit(line) for line in printable_lines(masked_text(verdict.traceback.rstrip())).split("\n"))
 
 
 def summary_of(report: Report) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import tempfile
 from typing import Any
 
+from absl import logging
 from tfx.dsl.components.base import base_component
 from tfx.orchestration.data_types import RuntimeParameter
 from tfx.types.component_spec import ComponentSpec
 from tfx.utils import json_utils
 
 from ..executors.errors import InputError
+from ..executors.masking import masked_text, secret_names
 from ..executors.module_source import find_source
 
 FINGERPRINT = "module_fingerprint"
@@ -36,7 +38,7 @@ class ModuleComponent(base_component.BaseComponent):
 
 
 def serialized(custom_config: dict[str, Any] | RuntimeParameter | None) -> Any:
-    """Returns custom_config as the JSON that TFX passes on.
+    """Returns custom_config as the JSON that TFX passes on; a warning tells what should not be in it.
 
     Raises:
       InputError: When it is not a dict.
@@ -44,7 +46,14 @@ def serialized(custom_config: dict[str, Any] | RuntimeParameter | None) -> Any:
     if isinstance(custom_config, RuntimeParameter):
         return custom_config
     if custom_config is not None and not isinstance(custom_config, dict):
-        raise InputError(f"custom_config must be a dict; got {type(custom_config).__name__}: {custom_config!r}.")
+        shown = masked_text(repr(custom_config))
+        raise InputError(f"custom_config must be a dict; got {type(custom_config).__name__}: {shown}.")
+    if names := sorted(secret_names(custom_config)):
+        logging.warning(
+            "custom_config has what looks like a secret: %s. ML Metadata, and a compiled pipeline, store it in clear. "
+            "Have the module read it from its environment, or from a secret manager.",
+            ", ".join(names),
+        )
     return json_utils.dumps(custom_config)
 
 

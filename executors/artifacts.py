@@ -19,6 +19,7 @@ from .errors import InputError, did_you_mean
 from .fn_args import FnArgs
 from .inputs.data_accessor import PAYLOAD_FORMATS, PROTO, ExamplesFormat
 from .layouts import EVAL_DIR, SERVING_DIRS, base_model_path, only_file_in, read_json_object
+from .masking import masked_text, remember
 
 # As in tfx.components.experimental.data_view.constants.
 _DATA_VIEW, _DATA_VIEW_TIME = "data_view_uri", "data_view_create_time_since_epoch"
@@ -114,7 +115,9 @@ def parse_custom_config(value: Any) -> dict[str, Any] | None:
       InputError: When it is not a JSON object.
     """
     if value is None or value == "" or isinstance(value, dict):
+        remember(value)
         return value or None
+    shown = masked_text(repr(value))
     try:
         if "__tfx_object_type__" in value or "__class__" in value:
             from tfx.utils import json_utils  # protos and other TFX objects inside of the config
@@ -123,14 +126,15 @@ def parse_custom_config(value: Any) -> dict[str, Any] | None:
         else:
             config = json.loads(value)
     except (ValueError, TypeError) as error:
-        raise InputError(f"custom_config={value!r} is not JSON: {error}") from error
+        raise InputError(f"custom_config={shown} is not JSON: {error}") from error
     except (ImportError, AttributeError) as error:
-        raise InputError(f"custom_config={value!r} holds an object of a class that is not here: {error}") from error
+        raise InputError(f"custom_config={shown} holds an object of a class that is not here: {error}") from error
     if config is not None and not isinstance(config, dict):
         raise InputError(
-            f"custom_config needs to be a JSON object; got {type(config).__name__}: {value!r}. "
+            f"custom_config needs to be a JSON object; got {type(config).__name__}: {shown}. "
             'Pass a dict, as in custom_config={"learning_rate": 0.01}.'
         )
+    remember(config)
     return config
 
 

@@ -19,10 +19,11 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from . import file_io, run_record
+from . import file_io
 from .data_identity import SAMPLED, sample_of
 from .fn_args import FnArgs
 from .keras_version import KerasChoice
+from .masking import masked
 from .module_source import ModuleSource
 from .options import TrainingOptions
 
@@ -115,7 +116,7 @@ def identity_of(
     for name in _PATHS:
         arguments[name] = _absolute(arguments.get(name))
     for name in ("custom_config", "hyperparameters"):
-        config = run_record.masked(arguments.pop(name, None) or {})  # a token may be another one at each try
+        config = masked(arguments.pop(name, None) or {})  # a token may be another one at each try
         arguments |= {f"{name}.{key}": value for key, value in config.items()}
     parts |= arguments
     parts |= {f"data of {name}": _digest(arguments[name]) for name in _DATA}

@@ -35,6 +35,7 @@ from .kubeflow_step import (
     parsed,
     write_output,
 )
+from .masking import masked_text
 from .options import LOCAL, TrainingOptions
 from .report.writing import write_report
 from .run_record import RunRecord
@@ -152,7 +153,8 @@ def _page_written(places: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        said = {"status": run_record.FAILED, "error": {"type": type(error).__qualname__, "message": str(error)}}
+        what = {"type": type(error).__qualname__, "message": masked_text(str(error))}
+        said = {"status": run_record.FAILED, "error": what}
         raise
     finally:
         with contextlib.suppress(Exception):  # it must not hide what went wrong before

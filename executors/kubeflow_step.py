@@ -30,6 +30,7 @@ from . import file_io
 from .cluster import task_from_environment
 from .errors import InputError, TrainerError
 from .logs import show_logs
+from .masking import masked_text
 from .raised_errors import RemoteTraceback, traceback_of
 from .trainer_step import train_from_artifacts
 
@@ -179,7 +180,7 @@ def failure_reported(
             for artifact in artifacts:
                 artifact.metadata["status"] = "failed"
                 artifact.metadata["error_type"] = type(error).__qualname__
-                artifact.metadata["error"] = str(error)[:_LONGEST_MESSAGE]
+                artifact.metadata["error"] = masked_text(str(error))[:_LONGEST_MESSAGE]
         with contextlib.suppress(OSError, TrainerError):  # they must not hide what went wrong before
             write_output(output_file, outputs, others)
         raise
@@ -246,13 +247,13 @@ def exit_code_of(step: Callable[[], None]) -> int:
         step()
     except TrainerError as error:
         if isinstance(error.__cause__, RemoteTraceback) and error.exit_code == 1:
-            print(str(error.__cause__).strip(), file=sys.stderr, flush=True)  # noqa: T201
+            print(masked_text(str(error.__cause__).strip()), file=sys.stderr, flush=True)  # noqa: T201
         logging.error("%s", error)
         return error.exit_code
     except Exception as error:
         remote = error.__cause__
         text = remote.text if isinstance(remote, RemoteTraceback) else traceback_of(error)
-        print(text.rstrip(), file=sys.stderr, flush=True)  # noqa: T201
+        print(masked_text(text.rstrip()), file=sys.stderr, flush=True)  # noqa: T201
         logging.error("failed: %s: %s", type(error).__qualname__, error)
         return 1
     return 0

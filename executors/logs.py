@@ -18,11 +18,15 @@ from collections.abc import Iterator
 from absl import flags
 from absl import logging as absl_logging
 
+from .masking import masked_text
+from .printable import printable_lines
+
 _VARIABLE = "GENERIC_TRAINER_LOGS"  # how a child process learns what its parent was told
 _NATIVE_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 LOG_NAME = "generic-trainer.log"
 LOG_FILE = "GENERIC_TRAINER_LOG_FILE"  # where all lines are kept, for child processes too
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_INSTALLED = f"{os.sep}site-packages{os.sep}"
 _STEPS = ("beam_dag_runner.py", "local_dag_runner.py")  # TFX's runners say which step begins and ends
 _LAST_LINES = 20
 _WARNINGS = "py.warnings"  # the logger of Python's warnings, which begin with the path that they are about
@@ -47,7 +51,7 @@ def show_logs_as_parent_does() -> None:
     if is_for_people():
         handler = absl_logging.get_absl_handler()
         handler.addFilter(_for_people)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+        handler.setFormatter(_Safe("%(asctime)s %(message)s", "%H:%M:%S"))
     keep_logs_as_parent_does()
 
 
@@ -160,14 +164,21 @@ def step_in(record: logging.LogRecord) -> tuple[str, bool] | None:
     return found[1], found[2] == "running"
 
 
+class _Safe(logging.Formatter):
+    """Masks what looks like a secret, and keeps what would steer a terminal out of lines that are not the module's."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = masked_text(super().format(record))
+        is_of_the_module = not record.pathname.startswith(_HERE) and _INSTALLED not in record.pathname
+        return text if is_of_the_module else printable_lines(text)
+
+
 class _Kept(logging.FileHandler):
     """Writes each line with its time, its process and where it came from; a disk that is full stops nothing."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, encoding="utf-8", delay=True)
-        self.setFormatter(
-            logging.Formatter("%(asctime)s %(levelname)s %(process)d %(name)s %(filename)s:%(lineno)d %(message)s")
-        )
+        self.setFormatter(_Safe("%(asctime)s %(levelname)s %(process)d %(name)s %(filename)s:%(lineno)d %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(OSError):
@@ -180,7 +191,7 @@ class _Kept(logging.FileHandler):
 
 def _for_people(record: logging.LogRecord) -> bool:
     path = record.getMessage() if record.name == _WARNINGS else record.pathname
-    installed = f"{os.sep}site-packages{os.sep}" in (path[len(_HERE) :] if path.startswith(_HERE) else path)
+    installed = _INSTALLED in (path[len(_HERE) :] if path.startswith(_HERE) else path)
     if record.levelno >= logging.ERROR or not installed:
         # Beam logs an exception with its own frames before it raises it; the command shows it in the end.
         return not (record.exc_info and f"{os.sep}apache_beam{os.sep}" in path)

@@ -19,8 +19,11 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from absl import logging
+
 from . import display, file_io
 from .errors import InputError
+from .masking import masked_text
 from .notebook_html import record_table
 from .process_identity import ProcessIdentity
 from .raised_errors import describe, is_of_the_module
@@ -35,7 +38,6 @@ _STACK = (
     "generic-trainer", "tensorflow", "keras", "tf-keras", "tensorflow-estimator", "tfx", "tensorflow-transform",
     "tensorflow-data-validation", "tensorflow-model-analysis", "ml-metadata", "apache-beam", "kfp", "ray", "numpy",
 )  # fmt: skip
-_SECRET = re.compile(r"(?i)(password|passwd|secret|token|api_?key|credential|private_?key|access_?key)")
 
 
 @dataclasses.dataclass
@@ -46,7 +48,7 @@ class RunRecord:
       id: Another one for every run.
       status: "running", "succeeded" or "failed".
       started: When, as ISO 8601.
-      arguments: fn_args and options; values whose name looks like a secret's are masked.
+      arguments: fn_args and options; what looks like a secret is masked (see `masking.py`).
       process: Of whom the run is: host, number, and start of the process (see `ProcessIdentity`).
       code: The module: reference, path, fingerprint, files; of their texts the model run keeps a copy in `source`.
       data: What `train_files` and `eval_files` were: `data_of` each.
@@ -113,14 +115,12 @@ class RunRecord:
             self.status = SUCCEEDED
         except BaseException as error:
             self.status = FAILED
-            self.error = {"type": type(error).__qualname__, "message": str(error)}
+            self.error = {"type": type(error).__qualname__, "message": masked_text(str(error))}
             if is_of_the_module(error):
-                self.traceback = describe(error)["traceback"][-_TRACEBACK_CHARACTERS:]
+                self.traceback = masked_text(describe(error)["traceback"][-_TRACEBACK_CHARACTERS:])
             raise
         finally:
-            with contextlib.suppress(OSError):  # a full disk must not hide what went wrong before
-                if not self._other_run():
-                    self._write()
+            self.save_if_possible()
 
     def save(self) -> None:
         """Writes the record as it stands.
@@ -130,6 +130,17 @@ class RunRecord:
         """
         self.require_folder()
         self._write()
+
+    def save_if_possible(self) -> None:
+        """Writes the record as it stands, unless another run has begun in the folder.
+
+        A disk that refuses is a warning: it must not take a trained model away, nor hide what went wrong before.
+        """
+        try:
+            if not self._other_run():
+                self._write()
+        except OSError as error:
+            logging.warning("The run's record is not up to date. %s", error)
 
     @contextlib.contextmanager
     def shown_in(self, folder: str) -> Iterator[None]:
@@ -197,17 +208,6 @@ def status_of(folder: str, name: str = FILE_NAME) -> str | None:
 def has_trained(folder: str) -> bool:
     """Returns whether the run recorded in a folder ended, or broke off, after its module had trained."""
     return "training/run_fn" in read(folder).get("phases", {})
-
-
-def masked(value: Any, name: str = "") -> Any:
-    """Returns JSON values with all that lies under a secret-looking name replaced by "***"."""
-    if _SECRET.search(name) and value not in (None, ""):
-        return "***"
-    if isinstance(value, dict):
-        return {key: masked(item, str(key)) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [masked(item) for item in value]
-    return value
 
 
 def stack() -> dict[str, str]:

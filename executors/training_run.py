@@ -24,7 +24,7 @@ from typing import Any
 
 from absl import logging
 
-from . import checkpoint_folders, cluster_run, display, file_io, keras_version, logs, progress, run_record
+from . import checkpoint_folders, cluster_run, display, file_io, keras_version, logs, masking, progress
 from .checkpoint_folders import CheckpointFolder
 from .checkpoint_identity import Identity, identity_of
 from .cluster import CHIEF, EVALUATOR, PS, VARIABLE, ClusterTask, task_from_environment
@@ -36,7 +36,7 @@ from .fn_args import FnArgs
 from .keras_version import KerasChoice
 from .module_source import ModuleSource, find_source
 from .options import LOCAL, RAY, TrainingOptions
-from .publishing import STAGING, publish, staging_folder
+from .publishing import STAGING, publish, require_staged, staging_folder
 from .report.writing import reported
 from .required_paths import require_inputs, require_outputs
 from .resources import Usage
@@ -79,6 +79,7 @@ def train(
     options = options or TrainingOptions()
     task = _task(options)
     record = RunRecord()
+    masking.remember([fn_args.custom_config, fn_args.hyperparameters])
     with (
         logs.shown_in_notebook(fn_args.model_run_dir),
         tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch,
@@ -91,7 +92,7 @@ def train(
             reported(record, fn_args.model_run_dir) if task is None or task.is_chief else contextlib.nullcontext(),
             record.written_to(fn_args.model_run_dir, cluster_run.record_name(task)),
         ):
-            record.arguments = run_record.masked({**fn_args.to_json(), "options": dataclasses.asdict(options)})
+            record.arguments = masking.masked({**fn_args.to_json(), "options": dataclasses.asdict(options)})
             record.code = {"reference": module}
             with record.phase("inputs"):
                 source = find_source(module, scratch)
@@ -169,7 +170,9 @@ class _Run:
             theirs = self._staged(fn_args, staging)
             with self.record.phase("training"):
                 result = self._run_module(theirs)
-            self.record.save()  # tells the cluster, or whoever runs it again after a crash, that training is over
+            self.record.require_folder()
+            self.record.save_if_possible()  # tells the cluster, or whoever runs it again, that training is over
+            require_staged(staging)
             if self._is_distributed():
                 with self.record.phase("evaluator"):
                     self._evaluate(theirs)

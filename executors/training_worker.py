@@ -11,12 +11,13 @@ from typing import Any
 
 from absl import logging
 
-from . import dialects, loop_tuning, profiling, raised_errors
+from . import dialects, loop_tuning, profiling, raised_errors, storage_errors
 from .errors import TrainerError, TrainingProcessError
 from .fit_progress import told_by_fits
 from .fn_args import FnArgs
 from .inputs.data_accessor import CacheOptions, DataAccessor
 from .keras_version import KerasChoice
+from .masking import remember
 from .metrics import from_event_files, from_return_value
 from .module_loader import loaded
 from .module_source import ModuleSource, with_tuples
@@ -56,7 +57,8 @@ class TrainingRequest:
 
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> TrainingRequest:
-        """Rebuilds the request."""
+        """Rebuilds the request; what is secret in its configuration is masked in this process from now on."""
+        remember([state["fn_args"].get(name) for name in ("custom_config", "hyperparameters")])
         return cls(
             ModuleSource.of(state["source"]),
             state["function"],
@@ -127,8 +129,9 @@ def explain(error: Exception, request: TrainingRequest) -> None:
     if isinstance(error, TrainerError):
         return
     raised_errors.add_note(error, f"Raised by the training module {request.source.path}")
-    if hint := request.keras.hint(error):
-        raised_errors.add_note(error, hint)
+    for hint in (request.keras.hint(error), storage_errors.hint(error, request.fn_args.serving_model_dir)):
+        if hint:
+            raised_errors.add_note(error, hint)
 
 
 def _be_deterministic(fn_args: FnArgs) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from ..executors.errors import InputError
-from ..executors.run_record import masked
+from ..executors.masking import masked
 
 _PASSWORD_IN_URL = re.compile(r"://[^/@\s:]*:[^/@\s]+@")
 _ASSIGNMENT = re.compile(r"(?:^|[;,\s])([A-Za-z_][\w.-]*)\s*=\s*([^;]+)")

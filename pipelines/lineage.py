@@ -16,8 +16,9 @@ from typing import Any
 
 from ml_metadata.proto import metadata_store_pb2
 
-from ..executors import file_io, run_record
+from ..executors import file_io
 from ..executors.errors import InputError
+from ..executors.masking import masked
 from .metadata_runs import INPUTS, OUTPUTS, STATUS, iso, many, roles_of
 from .metadata_store import open_store, reading
 from .past_runs import RUNNING, Run
@@ -265,7 +266,7 @@ def _values(node: Any) -> dict[str, Any]:
             kind = value.WhichOneof("value")
             if kind in ("int_value", "double_value", "string_value", "bool_value"):
                 values[name] = _unpacked(getattr(value, kind))
-    plain: dict[str, Any] = run_record.masked(values)
+    plain: dict[str, Any] = masked(values)
     return plain
 
 

@@ -24,6 +24,7 @@ from ..engines import child_process, fork_server
 from ..errors import ModelCheckError, ProcessDiedError, TrainerError
 from ..keras_version import KerasChoice
 from ..layouts import EVAL_DIR, SERVING_DIRS
+from ..masking import masked_text
 from ..module_source import ModuleSource, defines, find_source
 from ..raised_errors import RemoteTraceback, describe
 from ..saved_model import check_saved_model
@@ -66,6 +67,7 @@ def check(request: CheckRequest, show: Show = lambda verdict: None) -> Report:
     report = Report(request.module)
 
     def add(verdict: Verdict) -> None:
+        verdict = dataclasses.replace(verdict, text=masked_text(verdict.text))
         report.verdicts.append(verdict)
         show(verdict)
 

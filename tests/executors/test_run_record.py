@@ -12,7 +12,8 @@ import pytest
 
 from generic_trainer.executors import run_record
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.run_record import FAILED, RUNNING, SUCCEEDED, RunRecord, masked, status_of
+from generic_trainer.executors.masking import masked
+from generic_trainer.executors.run_record import FAILED, RUNNING, SUCCEEDED, RunRecord, status_of
 
 
 def written(folder: pathlib.Path) -> dict[str, Any]:
