@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from ..executors import logs
+from ..executors import file_io, logs
 
 
 def keep_logs_in(folder: str, paths: Iterable[str] = ()) -> None:
@@ -53,11 +53,20 @@ def logs_of_pipeline(root: str) -> Iterator[None]:
 
         folder = os.path.join(root, "logs")
         if os.path.exists(os.path.join(root, ROOT_MARKER)):
-            os.makedirs(folder, exist_ok=True)
-            written, path = path, os.path.join(folder, f"{time.strftime('%Y%m%d-%H%M%S')}.log")
-            shutil.move(written, path)
-            os.rmdir(os.path.dirname(written))
+            path = _moved(path, os.path.join(folder, f"{time.strftime('%Y%m%d-%H%M%S')}.log"))
         click.echo(f"Logs:         {path}", err=True)
+
+
+def _moved(path: str, target: str) -> str:
+    """Moves a log out of its folder; returns where it is, which on a disk that is full is where it was."""
+    try:
+        with file_io.whole_file(target) as part:
+            shutil.copyfile(path, part)
+        shutil.rmtree(os.path.dirname(path))
+    except OSError as error:
+        click.echo(f"generic-trainer: {error}", err=True)
+        return path
+    return target
 
 
 def _place() -> str:

@@ -22,10 +22,13 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from . import file_io, storage_errors
 from .errors import CheckpointError
+from .file_retries import retried, watched
 from .profile_shares import PAUSE, WRITE
 from .progress import report_checkpoint
 
+DOING = "Writing the checkpoint"  # for people
 _KEPT_FROM = 1 << 20  # bytes; copying less is not worth memory of its own
 _LONG_STEP = 4  # times as long as copying: then the values are free again when the gradients are there
 _CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current")
@@ -53,6 +56,7 @@ class BackgroundWriter:
         self._thread: threading.Thread | None = None
         self._error: CheckpointError | None = None
         self._kept: dict[tuple[str, str], Any] = {}
+        self._prefix = ""
         self._held = 0  # bytes of the last snapshot
         self._copied = threading.Event()
         self._copying = 0.0  # seconds that it took the last time
@@ -72,7 +76,7 @@ class BackgroundWriter:
         """
         self.wait()
         has_long_steps = self._has_long_steps(step)
-        self._held = size(values)
+        self._held, self._prefix = size(values), prefix
         self._copied.clear()
         # Not a daemon: a process that ends waits for it.
         self._thread = threading.Thread(target=self._run, args=(prefix, step, values, then), name="checkpoint")
@@ -104,7 +108,8 @@ class BackgroundWriter:
           CheckpointError: When it could not be.
         """
         if self._thread is not None:
-            self._thread.join()
+            with watched(DOING, self._prefix):
+                self._thread.join()
             self._thread = None
         error, self._error = self._error, None
         if error is not None:
@@ -117,15 +122,11 @@ class BackgroundWriter:
                 mine = self._taken(values)
                 self._copying = time.perf_counter() - begin
                 self._copied.set()
-                write(prefix, mine)
-                then()
+                retried(lambda: write(prefix, mine), DOING, prefix)
+                retried(then, DOING, prefix)
             report_checkpoint(step)
         except Exception as error:
-            self._error = CheckpointError(
-                f"The checkpoint {prefix} could not be written: {error}. "
-                "The last one that is whole is still there; see to space and rights in its folder."
-            )
-            self._error.__cause__ = error
+            self._error = refused(prefix, error)
             logging.error("%s It is raised when the next checkpoint is due, or at the end.", self._error)
         finally:
             self._copied.set()
@@ -170,6 +171,21 @@ def write(prefix: str, values: Sequence[Value]) -> None:
             tensors=[tf.convert_to_tensor(value.tensor) for value in values],
         )
         tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=[part], destination_prefix=prefix, delete_old_dirs=True)
+
+
+def refused(prefix: str, error: Exception) -> CheckpointError:
+    """Returns what to raise for a checkpoint that could not be written; deletes what there is of it.
+
+    That may be all that fills the disk.
+    """
+    if not prefix.startswith("s3://"):
+        with contextlib.suppress(Exception):  # it must not hide what went wrong before
+            file_io.rmtree(f"{prefix}_temp")
+    told = storage_errors.explained(error, DOING, prefix)
+    why = str(told) if told else f"{DOING} {prefix} failed: {error}."
+    raised = CheckpointError(f"{why} The last checkpoint that is whole is still there; the next run goes on from it.")
+    raised.__cause__ = error
+    return raised
 
 
 def size(values: Sequence[Value]) -> int:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -33,6 +34,8 @@ from absl import logging
 from . import checkpoint_restoring, checkpoint_writer, preemption
 from .checkpoint_writer import BackgroundWriter, Value
 from .cluster import task_from_environment
+from .errors import StorageError
+from .file_retries import retried
 from .progress import report_checkpoint
 
 
@@ -56,10 +59,10 @@ class AsyncCheckpoints:
         self._state = state
         _ = state.save_counter  # made now, by all workers, who take part in making a variable under a strategy
         self._name = name
-        self._in_background = _InBackground(state)
         task = task_from_environment()
         self._is_chief = task is None or task.is_chief
         self._is_alone = task is None or task.num_workers == 1
+        self._in_background = _InBackground(state, self._is_alone)
         self._heeds = False
         self._until_exit = contextlib.ExitStack()
         self._manager = tf.train.CheckpointManager(
@@ -158,10 +161,11 @@ class AsyncCheckpoints:
 class _InBackground:
     """A tf.train.Checkpoint for a CheckpointManager: takes a snapshot where the other writes."""
 
-    def __init__(self, state: Any) -> None:
+    def __init__(self, state: Any, is_alone: bool) -> None:
         self.writer = BackgroundWriter()
         self.step = 0
         self._state = state
+        self._is_alone = is_alone
 
     @property
     def save_counter(self) -> Any:
@@ -173,12 +177,20 @@ class _InBackground:
         values = _values(self._state)
         if values is None or not self.writer.has_room(checkpoint_writer.size(values)):
             logging.log_first_n(logging.INFO, "%s is written while training waits.", 1, prefix)
-            written: str = self._state._write(prefix, options=options)
+            written: str = self._written(lambda: self._state._write(prefix, options=options), prefix)
             report_checkpoint(self.step)
             return written
         tf.io.gfile.makedirs(os.path.dirname(prefix))
         self.writer.begin(prefix, self.step, values, lambda: _tell(options.experimental_write_callbacks, prefix))
         return prefix
+
+    def _written(self, write: Callable[[], str], prefix: str) -> str:
+        if not self._is_alone:  # the others would wait for a second try that they know nothing of
+            return write()
+        try:
+            return retried(write, checkpoint_writer.DOING, prefix)
+        except StorageError as error:
+            raise checkpoint_writer.refused(prefix, error) from error
 
 
 def _tell(callbacks: Any, prefix: str) -> None:

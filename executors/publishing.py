@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from absl import logging
 
 from . import file_io
+from .errors import InputError
 
 STAGING = ".staging"
 
@@ -38,7 +39,25 @@ def staging_folder(parent: str, shared_name: str = "") -> Iterator[str]:
     try:
         yield staging
     finally:
-        file_io.rmtree(staging)
+        try:
+            file_io.rmtree(staging)
+        except OSError as error:  # it must hide neither what went wrong before nor a model that is published
+            logging.warning("%s stays, and may be deleted: %s", staging, error)
+
+
+def require_staged(staging: str) -> None:
+    """Makes sure that a staging folder is still there.
+
+    Raises:
+      InputError: When somebody has taken it away, or put another folder in the place of the one that it lay in.
+    """
+    if not file_io.is_remote(staging) and not file_io.isdir(staging):
+        parent = file_io.parent(staging)
+        raise InputError(
+            f"{parent}: the folder that the model was written to, {os.path.basename(staging)} in there, has gone while "
+            "the training ran: it was deleted, replaced or unmounted. Nothing was published. Run it again with a "
+            "folder that stays."
+        )
 
 
 def _is_running(process: str) -> bool:
@@ -55,12 +74,35 @@ def publish(staging: str, final: str) -> None:
     """Moves what was staged to where it belongs, the serving model last.
 
     A model that is there already is replaced: it is moved into the staging folder first and deleted
-    with it, so that at every moment the folder holds a whole model or is missing.
+    with it, so that at every moment the folder holds a whole model or is missing. When a disk refuses,
+    what was there before is moved back.
     """
     parent, serving = file_io.parent(final), os.path.basename(final.rstrip("/"))
     names = sorted(file_io.listdir(staging), key=lambda name: (name == serving, name))
-    for name in names:
-        target = os.path.join(parent, name)
-        if file_io.exists(target):
-            file_io.move(target, os.path.join(staging, f"replaced-{name}"))
-        file_io.move(os.path.join(staging, name), target)
+    begun = []
+    try:
+        for name in names:
+            begun.append(name)
+            target = os.path.join(parent, name)
+            if file_io.exists(target):
+                file_io.move(target, _replaced(staging, name))
+            file_io.move(os.path.join(staging, name), target)
+    except BaseException:
+        for name in reversed(begun):
+            _put_back(staging, name, os.path.join(parent, name))
+        raise
+
+
+def _replaced(staging: str, name: str) -> str:
+    return os.path.join(staging, f"replaced-{name}")
+
+
+def _put_back(staging: str, name: str, target: str) -> None:
+    """Undoes what was done of the publishing of one folder."""
+    try:
+        if not file_io.exists(os.path.join(staging, name)):  # it is published
+            file_io.move(target, os.path.join(staging, name))
+        if file_io.exists(_replaced(staging, name)):
+            file_io.move(_replaced(staging, name), target)
+    except OSError as error:
+        logging.error("What was at %s could not be put back: %s", target, error)
