@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -41,8 +42,12 @@ def test_it_prints_where_things_lie_and_the_metrics(
     (tmp_path / "config.json").write_text('{"scale": 2}')
     (tmp_path / "hyperparameters.json").write_text('{"units": 4}')
     arguments = ["--custom-config", f"@{tmp_path}/config.json", "--train-steps", 3, "--eval-steps", 0, "--seed", 5]
-    done = train(path, *arguments, "--hyperparameters", tmp_path / "hyperparameters.json")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    done = train(path, *arguments, "--hyperparameters", tmp_path / "hyperparameters.json", env=environment)
     assert done.returncode == 0, done.stderr
+    assert [file.name for file in temporary.rglob("*")] in ([], ["__pycache__"])  # of the code that AutoGraph generated
     assert done.stdout.splitlines() == [
         "a line of the module's",
         f"Model:        {tmp_path}/out/model/Format-Serving",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -61,8 +62,12 @@ def test_the_demo_then_the_cache_then_an_edit_of_a_helper(
     helper.write_text("from model import preprocessing_fn, run_fn\n")
     arguments = ["run", "--data", taxi_csv, "--module-file", user_module, "--label", "big_tip", "--check"]
     arguments += ["--pipeline-root", tmp_path / "root", "--train-steps", 500, "--eval-steps", 20, "--seed", 1]
-    first = command(*arguments)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    first = command(*arguments, env={**os.environ, "TMPDIR": str(temporary)})
     assert first.returncode == 0, first.stderr[-3000:]
+    # What Beam names itself, and the folder for the byte code of what AutoGraph generated.
+    assert {file.name for file in temporary.rglob("*")} <= {"beam-requirements-cache", "__pycache__"}
     assert "that the run would go through: training takes about" in first.stderr
     metrics = _metrics(first.stdout)
     assert metrics["auc"] > 0.90
