@@ -31,7 +31,7 @@ LINKED := build/linked
 # tests, the quick ones. A process that crashes is not replaced: xdist 3.8 would wait for ever for the new one's tests.
 PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
-.PHONY: help setup demo test test-fast test-legacy test-airflow bench bench-gpu lint style types docs lock wheel image check-image clean
+.PHONY: help setup demo test test-fast test-legacy test-airflow bench bench-gpu lint audit style types docs lock wheel image check-image clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -61,6 +61,9 @@ bench-gpu: setup ## Measure training on this machine's GPUs against a loop by ha
 	$(PYTHON) benchmarks/gpu.py $(BENCH_ARGS)
 
 lint: style types ## Check style, types and the layers of the package
+
+audit: ## Look for what should not be here: in the code by bandit, in the locks by pip-audit
+	@scripts/audit.sh
 
 style: setup
 	$(VENV)/bin/ruff check .

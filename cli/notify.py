@@ -106,7 +106,7 @@ def _post(url: str, told: Mapping[str, Any]) -> None:
     data = json.dumps(told, default=str).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310 (http or https)
     try:
-        with urllib.request.urlopen(request, timeout=_SECONDS):  # noqa: S310
+        with urllib.request.urlopen(request, timeout=_SECONDS):  # noqa: S310  # nosec B310
             pass
     except (OSError, urllib.error.URLError) as error:
         click.echo(f"--notify {_shown(url)} was not told: {error}.", err=True)

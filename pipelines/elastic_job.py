@@ -192,10 +192,10 @@ class _Translation:
 
     def _resources(self, role: str, template: dict[str, Any]) -> dict[str, float]:
         resources = _container(template).pop("resources", None) or {}
-        requests, limits = resources.pop("requests", None) or {}, resources.pop("limits", None) or {}
+        requested, limits = resources.pop("requests", None) or {}, resources.pop("limits", None) or {}
         found: dict[str, float] = {}
-        for name in {**requests, **limits}:
-            text = limits.get(name, requests.get(name))
+        for name in {**requested, **limits}:
+            text = limits.get(name, requested.get(name))
             where = f"{self._path}: {role}: resources.{name}"
             if name == "memory":
                 found[name] = gigabytes(text, where)
@@ -203,8 +203,8 @@ class _Translation:
                 found[name] = processors(text, where)
             else:
                 self._note(f"{role}: resources.{name}", str(text), name)
-            if requests.get(name, text) != text:
-                self._notes.append(f"{role}: the request of {requests[name]} {name} is {text}, as the limit.")
+            if requested.get(name, text) != text:
+                self._notes.append(f"{role}: the request of {requested[name]} {name} is {text}, as the limit.")
         if resources:
             self._note(f"{role}: resources", resources, "resources")
         return found

@@ -29,6 +29,8 @@ LONGEST_NAME = 47  # KubeRay's MaxRayJobNameLength: it makes the names of cluste
 LOCKED_RAY = "2.60.0"  # of requirements/, where Ray is not installed here
 _ALWAYS = 2**31 - 1
 _KEPT_SECONDS = 300  # that the cluster stays after the job, for its logs
+# Of the head's pod, in the cluster's own network: KubeRay asks there.
+_EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  # nosec B104
 _OBJECT_STORE_BYTES = "200000000"  # the training's data does not go through Ray's object store
 _RAYS_OWN_GB = 1.0  # of memory in each pod, for Ray's processes
 _PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001}
@@ -109,7 +111,7 @@ def ray_job(job: SubmittedJob, place: KubeRay) -> dict[str, Any]:
         "headGroupSpec": {
             # No processors to hand out: all that Ray starts there needs none, and workers belong to their own pods.
             "rayStartParams": {
-                "dashboard-host": "0.0.0.0",  # noqa: S104 (in the cluster's own network; KubeRay asks there)
+                "dashboard-host": _EVERY_ADDRESS,
                 "num-cpus": "0",
                 "object-store-memory": _OBJECT_STORE_BYTES,
             },

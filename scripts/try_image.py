@@ -93,8 +93,8 @@ def libraries() -> None:
     """Whatever a shared library needs is in the image, or comes with it in a wheel."""
     found = {path.name: path for path in PACKAGES.rglob("*.so*")}
     for path in found.values():
-        lines = subprocess.run(["ldd", path], capture_output=True, text=True, check=False).stdout.splitlines()  # noqa: S607
-        missing = {line.split()[0] for line in lines if line.endswith("not found")} - set(found)
+        done = subprocess.run(["ldd", path], capture_output=True, text=True, check=False)  # noqa: S607  # nosec B607
+        missing = {line.split()[0] for line in done.stdout.splitlines() if line.endswith("not found")} - set(found)
         if missing:
             sys.exit(f"error: {path.relative_to(PACKAGES)} needs {', '.join(sorted(missing))}")
 

@@ -28,7 +28,8 @@ def files_of(project: Project, plan: Plan) -> dict[str, bytes]:
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__ or ""),
-        autoescape=False,  # noqa: S701 (Python, YAML and Markdown; what comes from the data goes through filters)
+        # Python, YAML and Markdown, no HTML; what comes from the data goes through filters.
+        autoescape=False,  # noqa: S701  # nosec B701
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
