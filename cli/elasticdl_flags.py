@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from ..executors.errors import InputError, did_you_mean
-from ..executors.module_source import ARCHIVE_ENDINGS
+from ..executors.module_archive import archive_in
 from .gone_flags import gone_flags, without_gone
 from .vscode import vscode_flag
 
@@ -139,7 +139,7 @@ def model_file(zoo: str, model_def: str) -> tuple[str, str]:
     path, _, model_name = model_def.rpartition(".")
     if not path:
         raise InputError(f"--model_def={model_def}: give package.module.function, below --model_zoo.")
-    if zoo.lower().endswith(ARCHIVE_ENDINGS):
+    if archive_in(zoo):
         return f"{path}@{zoo}", model_name
     sys.path[:0] = [os.path.abspath(zoo), os.path.dirname(os.path.abspath(zoo))]
     return os.path.join(zoo, *path.split(".")) + ".py", model_name

@@ -8,9 +8,9 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 
-from ..executors import file_io
+from ..executors import file_io, module_archive
 from ..executors.errors import InputError
-from ..executors.module_source import ARCHIVE_ENDINGS, find_source
+from ..executors.module_source import find_source
 from ..pipelines.code_archive import CodeArchive, pack, place_of
 from ..pipelines.submission import is_reachable
 from .elasticdl_flags import model_file
@@ -87,10 +87,10 @@ def packed(line: CommandLine, code_root: str, folders: Sequence[str], in_image: 
             f"{line.flag(name)} {reference} is a file of this machine, and a manifest cannot hold it. Give --code-root "
             f"URI, where an archive of it is put for the job{dotted}. For a folder of the image: --in-image FOLDER."
         )
-    if place and place.lower().endswith(ARCHIVE_ENDINGS):
-        if not file_io.exists(place):
-            raise InputError(f"{line.flag(name)}: the archive {place} does not exist.")
-        return CodeArchive(reference.rpartition("@")[0] or "model_zoo", file_io.read_bytes(place))
+    if archive := module_archive.archive_in(reference):
+        if not file_io.exists(archive.place):
+            raise InputError(f"{line.flag(name)}: the archive {archive.place} does not exist.")
+        return CodeArchive(archive.module or "model_zoo", archive.read())
     with _import_path(), tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         if line.command == "elasticdl train":
             path, _ = model_file(reference, line.values["model_def"])

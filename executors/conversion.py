@@ -27,7 +27,8 @@ from . import file_io
 from .dlrover_use import is_conf
 from .errors import InputError, did_you_mean
 from .file_io import whole_file
-from .module_source import ARCHIVE_ENDINGS, find_source
+from .module_archive import archive_in
+from .module_source import find_source
 
 _ENTRY_POINTS = ("trainer_fn", "model_fn")
 _BUILDER = "build_estimator"  # what the dialect model_fn takes in its stead
@@ -89,7 +90,7 @@ def convert(reference: str, function: str | None = None) -> Conversion:
         is no Python; or when it is not a file of its own on this machine.
       ModuleError: When there is no such module.
     """
-    if reference.lower().endswith(ARCHIVE_ENDINGS) or file_io.is_remote(reference):
+    if archive_in(reference) or file_io.is_remote(reference):
         raise InputError(f"{reference}: only a file on this machine can be converted. Unpack or copy it first.")
     with tempfile.TemporaryDirectory() as scratch:
         source = find_source(reference, scratch)

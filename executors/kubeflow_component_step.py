@@ -36,6 +36,7 @@ from .kubeflow_step import (
     write_output,
 )
 from .masking import masked_text
+from .module_archive import HASH
 from .options import LOCAL, TrainingOptions
 from .report.writing import write_report
 from .run_record import RunRecord
@@ -95,8 +96,10 @@ def _module(parameters: StepParameters, scratch: str) -> str:
         path = os.path.join(folder, _MODULE_FILE)
         file_io.write_text(path, parameters.module_text)
         return path
-    name, at, uri = str(parameters.module).rpartition("@")
-    return f"{name}{at}{readable_place(uri, 'module')}" if file_io.is_remote(uri) else str(parameters.module)
+    name, at, place = str(parameters.module).rpartition("@")
+    uri, *sha256 = place.partition(HASH)
+    found = readable_place(uri, "module") if file_io.is_remote(uri) else uri
+    return "".join([name, at, found, *sha256])
 
 
 def _checkpoint_root(parameters: StepParameters, uri: str, place: str, scratch: str) -> str:

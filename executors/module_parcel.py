@@ -14,7 +14,8 @@ import os
 from typing import Any
 
 from .errors import InputError
-from .module_source import MAX_ARCHIVE_BYTES, ModuleSource
+from .module_archive import MAX_ARCHIVE_BYTES
+from .module_source import ModuleSource
 
 
 def pack(source: ModuleSource) -> dict[str, Any]:

@@ -22,19 +22,17 @@ import importlib.machinery
 import importlib.util
 import os
 import posixpath
-import shutil
 import sys
 import sysconfig
-import zipfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import file_io
 from .errors import InputError, ModuleError, did_you_mean
+from .module_archive import archive_in
 
-ARCHIVE_ENDINGS = (".zip", ".whl")
+_NOT_FETCHED = ("http://", "https://", "ftp://")
 _NOT_THE_USERS = sys.stdlib_module_names | {__name__.partition(".")[0]}
-MAX_ARCHIVE_BYTES = 1 << 30  # unpacked; user code is small, and a zip bomb is not
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,21 +75,22 @@ def find_source(reference: str, scratch: str) -> ModuleSource:
 
     Args:
       reference: `path/to/module.py`, `package.module`, `package.module.function`, or any of the
-        last two followed by `@archive.zip` or `@archive.whl`. Files and archives may lie on any
-        file system that TFX's fileio knows.
+        last two followed by `@archive.zip` or `@archive.whl`, and that by `#sha256=` and its hash.
+        Files and archives may lie on any file system that TFX's fileio knows.
       scratch: A folder of the caller's for what has to be copied here first; it must live as
         long as the module is in use.
 
     Raises:
       ModuleError: When there is no such file, module or function; it names the nearest one.
-      InputError: When an archive is broken, or has members that point outside of it.
+      InputError: When an archive is broken, is not what its hash says, or has members that point outside of it.
     """
-    module, separator, archive = reference.rpartition("@")
-    if separator and archive.lower().endswith(ARCHIVE_ENDINGS):
-        folder = _unpack(archive, os.path.join(scratch, "archive"))
-        return _find_dotted(reference, module, [folder])
-    if reference.lower().endswith(ARCHIVE_ENDINGS):
-        raise ModuleError(f"{reference}: name the module in the archive, as in 'my_module@{reference}'.")
+    archive = archive_in(reference)
+    if (place := archive.place if archive else reference).startswith(_NOT_FETCHED):
+        raise InputError(f"{place}: code is not fetched from the web. Copy it to a folder or a bucket, and name that.")
+    if archive is not None:
+        if not archive.module:
+            raise ModuleError(f"{reference}: name the module in the archive, as in 'my_module@{reference}'.")
+        return _find_dotted(reference, archive.module, [archive.unpack(os.path.join(scratch, "archive"))])
     if reference.endswith(".py") or "/" in reference or os.sep in reference:
         return _find_file(reference, scratch)
     return _find_dotted(reference, reference, sys.path)
@@ -303,36 +302,6 @@ def _download_python_files(folder: str, target: str) -> None:
             entries.discard(package)
             below = (posixpath.join(package, file) for file in file_io.files_below(posixpath.join(folder, package)))
             pending += [file for file in below if file.endswith(".py")]
-
-
-def _unpack(archive: str, target: str) -> str:
-    """Unpacks a zip file or wheel of user code; refuses members that would land outside of the target."""
-    if not file_io.exists(archive):
-        raise ModuleError(f"Archive {archive} does not exist.")
-    local = archive
-    if file_io.is_remote(archive):
-        os.makedirs(target, exist_ok=True)
-        local = os.path.join(target, os.path.basename(archive))
-        with open(local, "wb") as file:
-            file.write(file_io.read_bytes(archive))
-    folder = os.path.join(os.path.realpath(target), "files")
-    try:
-        with zipfile.ZipFile(local) as members:
-            size = sum(member.file_size for member in members.infolist())
-            if size > MAX_ARCHIVE_BYTES:
-                raise InputError(f"Archive {archive} unpacks to {size:,} bytes; the limit is {MAX_ARCHIVE_BYTES:,}.")
-            for member in members.infolist():
-                place = os.path.realpath(os.path.join(folder, member.filename))
-                if not _below(place, folder) and place != folder:
-                    raise InputError(f"Archive {archive} has a member outside of itself: {member.filename!r}.")
-                if member.is_dir():
-                    continue
-                os.makedirs(os.path.dirname(place), exist_ok=True)
-                with members.open(member) as packed, open(place, "wb") as file:
-                    shutil.copyfileobj(packed, file)
-    except zipfile.BadZipFile as error:
-        raise InputError(f"Archive {archive} is not a readable zip file: {error}.") from error
-    return folder
 
 
 def _listdir(folder: str) -> list[str]:

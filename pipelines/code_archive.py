@@ -18,11 +18,10 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
 
-from ..executors import file_io
+from ..executors import file_io, module_archive
 from ..executors.errors import InputError, TrainerError
-from ..executors.module_source import ARCHIVE_ENDINGS, ModuleSource, find_source, imports_in, is_below
+from ..executors.module_source import ModuleSource, find_source, imports_in, is_below
 
-_HASH_CHARACTERS = 16
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the first day that a zip file knows: the same files give the same archive
 
 
@@ -40,7 +39,7 @@ class CodeArchive:
 
     def path(self, root: str) -> str:
         """Returns where the archive goes below a folder or URI."""
-        digest = hashlib.sha256(self.content).hexdigest()[:_HASH_CHARACTERS]
+        digest = hashlib.sha256(self.content).hexdigest()[: module_archive.NAME_CHARACTERS]
         return posixpath.join(root, f"{self.module.rpartition('.')[2]}-{digest}.zip")
 
     def reference(self, root: str) -> str:
@@ -65,9 +64,9 @@ class CodeArchive:
 
 def place_of(reference: str) -> str | None:
     """Returns the file or archive that a module's reference names; None for a name such as `package.module`."""
-    archived = reference.lower().endswith(ARCHIVE_ENDINGS)
-    place = reference.rpartition("@")[2] if archived else reference
-    return place if archived or "/" in place or place.endswith(".py") else None
+    if archive := module_archive.archive_in(reference):
+        return archive.place
+    return reference if "/" in reference or reference.endswith(".py") else None
 
 
 def archive_of(source: ModuleSource, is_there: Callable[[str], bool]) -> CodeArchive | None:
@@ -83,8 +82,8 @@ def archive_of(source: ModuleSource, is_there: Callable[[str], bool]) -> CodeArc
     place = place_of(source.reference)
     if place is None or is_there(place):
         return None
-    if place != source.reference:  # an archive that lies here
-        return CodeArchive(source.reference.rpartition("@")[0], file_io.read_bytes(place))
+    if archive := module_archive.archive_in(source.reference):  # it lies here
+        return CodeArchive(archive.module, archive.read())
     return pack(source)
 
 
