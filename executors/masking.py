@@ -25,11 +25,16 @@ _LEAST = 6  # characters of what is masked wherever it stands
 _LEAST_WORD = 12  # of letters alone: another word may be the same
 
 _QUOTE = r"\\*[\"']"
-# What may go on for long is bounded: an error may hold a string of any size.
-_QUOTED = re.compile(rf"(?i)({_NAME}[\w.-]{{0,40}}(?:{_QUOTE})?\s?[:=]\s?\w?)(\\*[\"'])(.*?)(?<!\\)\2")
-_BARE = re.compile(rf"(?i)({_NAME}[\w.-]{{0,40}}=)(?!\w?[\"'\\])([^\s\"'\\,;&(){{}}\[\]]+)")
-_IN_URL = re.compile(r"(://[^/@\s:\"']*:)(?!password@|\*\*\*@)([^/@\s\"']+)(?=@)")
-_SIGNED = re.compile(r"(?i)([?&](?:x-(?:amz|goog)-)?sig(?:nature)?=)[^&\s\"']+")
+# Each with what stands before it and after it. What may go on for long is bounded: an error may hold any string.
+_IN_TEXT = (
+    re.compile(r"(?P<before>://[^/@\s:\"']*:)(?!password@)(?P<secret>[^/@\s\"']+)(?P<after>@)"),
+    re.compile(
+        rf"(?i)(?P<before>{_NAME}[\w.-]{{0,40}}(?:{_QUOTE})?\s?[:=]\s?\w?(?P<quote>{_QUOTE}))"
+        r"(?P<secret>.*?)(?P<after>(?<!\\)(?P=quote))"
+    ),
+    re.compile(rf"(?i)(?P<before>{_NAME}[\w.-]{{0,40}}=)(?!\w?[\"'\\])(?P<secret>[^\s\"'\\,;&(){{}}\[\]]+)(?P<after>)"),
+    re.compile(r"(?i)(?P<before>[?&](?:x-(?:amz|goog)-)?sig(?:nature)?=)(?P<secret>[^&\s\"']+)(?P<after>)"),
+)
 _BEARER = re.compile(r"(?i)\b(bearer )(?=\S*\d)[\w.~+/-]{8,}=*")
 _SHAPES = re.compile(
     r"\b(?:A(?:KI|SI)A[A-Z0-9]{16}"  # Amazon's
@@ -58,34 +63,36 @@ def masked(value: Any, name: str = "") -> Any:
     """
     if is_secret(name) and not _is_shown(name, value):
         return MASK
-    if isinstance(value, dict):
-        of_named = is_secret(str(value.get("name", ""))) and "value" in value  # as Kubernetes has variables
-        return {key: MASK if of_named and key == "value" else masked(item, str(key)) for key, item in value.items()}
+    if isinstance(value, Mapping):
+        return {key: masked(item, called) for key, called, item in _items(value)}
     if isinstance(value, (list, tuple)):
-        flags = [item if isinstance(item, str) and item.startswith("-") and "=" not in item else "" for item in value]
-        return [masked(item, flag) for item, flag in zip(value, ["", *flags], strict=False)]
+        return [masked(item, called) for _, called, item in _items(value)]
     return masked_text(value) if isinstance(value, str) else value
 
 
 def masked_text(text: str) -> str:
     """Returns a text with what looks like a secret in it, and all secrets that are known, replaced by "***"."""
+    text = without_known(text)
+    for pattern in _IN_TEXT:
+        text = pattern.sub(_masked_match, text)
+    return _SHAPES.sub(MASK, _BEARER.sub(rf"\1{MASK}", text))
+
+
+def without_known(text: str) -> str:
+    """Returns a text with the secrets that are known replaced by "***", and nothing else: it is somebody else's."""
     for secret in _known:
         text = text.replace(secret, MASK)
-    text = _IN_URL.sub(rf"\1{MASK}", text)
-    if "=" in text or ":" in text:
-        text = _QUOTED.sub(lambda found: found[0] if _is_shown(*found.group(1, 3)) else _quoted(found), text)
-        text = _BARE.sub(lambda found: found[0] if _is_shown(*found.group(1, 2)) else f"{found[1]}{MASK}", text)
-        text = _SIGNED.sub(rf"\1{MASK}", text)
-    return _SHAPES.sub(MASK, _BEARER.sub(rf"\1{MASK}", text))
+    return text
 
 
 def secret_names(config: Any, above: str = "") -> Iterator[str]:
     """Yields where in JSON values there is something that would be masked: "database.password"."""
-    if isinstance(config, Mapping):
-        for name, item in config.items():
-            yield from [f"{above}{name}"] if masked(item, str(name)) == MASK else secret_names(item, f"{above}{name}.")
-    elif masked([config]) != [config]:
-        yield above.rstrip(".")
+    for key, name, item in _items(config):
+        place = f"{above}.{key}" if above else str(key)
+        if isinstance(item, (Mapping, list, tuple)) and masked(item, name) != MASK:
+            yield from secret_names(item, place)
+        elif masked(item, name) != item:
+            yield place
 
 
 def remember(config: Any) -> None:
@@ -97,6 +104,19 @@ def remember(config: Any) -> None:
     _known.update(secret for secret in _secrets(config) if len(secret) >= (_LEAST, _LEAST_WORD)[secret.isalpha()])
 
 
+def _items(value: Any) -> Iterator[tuple[Any, str, Any]]:
+    """Yields (key or index, what it is called, item) for the parts of a JSON value; nothing for a plain one."""
+    if isinstance(value, Mapping):
+        variable = str(value.get("name", ""))  # {"name": "TOKEN", "value": "…"}, as Kubernetes has variables
+        for key, item in value.items():
+            yield key, variable if key == "value" and is_secret(variable) else str(key), item
+    elif isinstance(value, (list, tuple)):
+        flag = ""  # ["--token", "…"]
+        for index, item in enumerate(value):
+            yield index, flag, item
+            flag = item if isinstance(item, str) and item.startswith("-") and "=" not in item else ""
+
+
 def _is_shown(name: str, value: Any) -> bool:
     if value in (None, "", MASK) or isinstance(value, bool):
         return True
@@ -104,18 +124,15 @@ def _is_shown(name: str, value: Any) -> bool:
     return is_number and _SECRET.sub("", _MAY_BE_COUNTED.sub("", name)) == _MAY_BE_COUNTED.sub("", name)
 
 
-def _quoted(found: re.Match[str]) -> str:
-    return f"{found[1]}{found[2]}{MASK}{found[2]}"
+def _masked_match(found: re.Match[str]) -> str:
+    before, secret, after = found.group("before", "secret", "after")
+    return found[0] if _is_shown(before, secret) else f"{before}{MASK}{after}"
 
 
 def _secrets(value: Any, name: str = "") -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _secrets(item, name if is_secret(name) else str(key))
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _secrets(item, name)
-    elif isinstance(value, str):
+    for _, called, item in _items(value):
+        yield from _secrets(item, name if is_secret(name) else called)
+    if isinstance(value, str):
         if is_secret(name):
             yield value
-        yield from (found[2] for found in _IN_URL.finditer(value))
+        yield from (found["secret"] for pattern in _IN_TEXT for found in pattern.finditer(value))

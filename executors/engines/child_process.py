@@ -25,6 +25,7 @@ from absl import logging
 
 from ..errors import ProcessDiedError, TrainingProcessError
 from ..logs import LOG_FILE, kept_since, size_kept
+from ..masking import without_known
 from ..raised_errors import rebuild
 from . import fork_server
 
@@ -195,7 +196,7 @@ def _prefixed(text: bytes, prefix: bytes) -> bytes:
 
 def _write(target: Sink, data: bytes) -> None:
     with contextlib.suppress(OSError, ValueError):  # a closed terminal must not stop the training
-        target.write(data.decode("utf-8", "replace"))
+        target.write(without_known(data.decode("utf-8", "replace")))
         target.flush()
 
 
