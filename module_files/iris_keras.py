@@ -76,14 +76,11 @@ def export(model: keras.Model, serving_model_dir: str) -> None:
     """Saves the model with `serving_default`: serialized examples in, `probabilities` [batch, 3] out."""
     spec = {name: tf.io.FixedLenFeature([1], tf.float32) for name in FEATURES}
 
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
     def serve(examples: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"probabilities": model(tf.io.parse_example(examples, spec))}
 
-    archive = keras.export.ExportArchive()
-    archive.track(model)
-    signature = [tf.TensorSpec([None], tf.string, name="examples")]
-    archive.add_endpoint("serving_default", serve, input_signature=signature)
-    archive.write_out(serving_model_dir, verbose=False)
+    tf.saved_model.save(model, serving_model_dir, signatures=serve)
 
 
 def fit_arguments(fn_args: FnArgs) -> dict[str, Any]:
