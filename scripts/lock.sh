@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 uv="$(scripts/find-uv.sh)"
-export UV_CUSTOM_COMPILE_COMMAND="make lock"
+export UV_CUSTOM_COMPILE_COMMAND="make lock" UV_PYTHON_DOWNLOADS=never
 
 # compile LANE PYTHON GLIBC OVERRIDES [ARGUMENT ...]
 compile() {
@@ -26,6 +26,24 @@ compile py313 3.13 2_40 overrides --extra dev --extra docs --extra estimator --e
 compile airflow-py311 3.11 2_28 overrides --extra airflow --extra dev "$@"
 # Without kfp: from 2.14 on it wants a newer protobuf than TFX 1.15.1 has.
 compile legacy-py310 3.10 2_28 overrides-legacy --extra dev --extra ray "$@"
+
+# What pip is given beside the wheel (-c) to install a stack that scripts/check-stack.sh tries: versions alone, because
+# constraints with hashes would want one of the wheel, too, and with extras pip takes none. Where a lane of requirements/
+# is tested with that TFX, its versions.
+# constraints STACK PYTHON GLIBC [ARGUMENT ...]
+constraints() {
+    local stack="$1" python="$2" glibc="$3"
+    shift 3
+    echo "requirements/constraints-$stack.txt"
+    "$uv" pip compile setup.cfg --quiet --no-config --no-emit-index-url --no-annotate --strip-extras --extra estimator \
+        --python-version "$python" --python-platform "x86_64-manylinux_$glibc" \
+        --output-file "requirements/constraints-$stack.txt" "$@"
+}
+
+constraints tfx1.15 3.10 2_28 --constraint requirements/legacy-py310.txt --constraint requirements/overrides-legacy.txt "$@"
+constraints tfx1.16 3.10 2_28 --constraint requirements/stack-tfx1.16.txt "$@"
+constraints tfx1.21 3.13 2_40 --constraint requirements/stack-tfx1.21.txt "$@"
+constraints tfx1.21-overrides 3.11 2_28 --constraint requirements/py311.txt --override requirements/overrides.txt "$@"
 
 echo requirements/tools.txt
 "$uv" pip compile requirements/tools.in --quiet --no-config --no-emit-index-url --generate-hashes --universal \
