@@ -13,6 +13,7 @@ import contextlib
 import errno
 import os
 import posixpath
+import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
@@ -174,7 +175,7 @@ def whole_file(path: str) -> Iterator[str]:
       StorageError: When the block's error is the disk's.
     """
     makedirs(parent(path))
-    part = f"{path}.part-{os.getpid()}"
+    part = f"{path}.part-{secrets.token_hex(4)}"  # nobody can lay a link there beforehand
     try:
         yield part
         file_system(path).rename(part, path, overwrite=True)
