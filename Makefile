@@ -16,6 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON := $(VENV)/bin/python
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+STACK ?= tfx1.15 tfx1.16 tfx1.21-overrides tfx1.21
 
 # The Chicago taxi trips that come inside the tfx wheel.
 DEMO_DATA := $(VENV)/lib/python3.*/site-packages/tfx/examples/chicago_taxi_pipeline/data/simple
@@ -31,7 +32,7 @@ LINKED := build/linked
 # tests, the quick ones. A process that crashes is not replaced: xdist 3.8 would wait for ever for the new one's tests.
 PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
-.PHONY: help setup demo test test-fast test-legacy test-airflow bench bench-gpu lint audit style types docs lock wheel image check-image clean
+.PHONY: help setup demo test test-fast test-legacy test-airflow bench bench-gpu lint audit style types docs lock wheel release stacks image check-image clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -87,6 +88,12 @@ wheel: setup ## Build the sdist and the wheel into dist/
 	$(PYTHON) -m build --quiet --no-isolation
 	@rm -rf *.egg-info
 	@ls dist/*
+
+release: setup ## Build into dist/ all that is published, out of the last commit
+	@scripts/release.sh
+
+stacks: wheel ## Install the wheel by plain pip beside TFX 1.15, 1.16 and 1.21 and try it there (STACK=tfx1.15 for one)
+	@for stack in $(STACK); do scripts/check-stack.sh $$stack; done
 
 image: ## Build the container image (IMAGE=registry/name:tag, VARIANT=gpu)
 	@scripts/build-image.sh $(IMAGE_ARGS)
