@@ -47,10 +47,13 @@ export SOURCE_DATE_EPOCH
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 out="$work/out"
-mkdir "$work/source" "$work/wheel" "$out"
+mkdir "$work/source" "$out"
 git archive HEAD | tar -x -C "$work/source"
 
-"$VENV/bin/python" -m build --quiet --no-isolation --sdist --outdir "$work" "$work/source" >/dev/null
+builds() {
+    "$VENV/bin/python" -m build --no-isolation "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2 && die "python -m build failed"; }
+}
+builds --sdist --outdir "$work" "$work/source"
 built="$work/generic_trainer-$version"
 # setuptools writes times, owners and modes of this moment and machine into the archive.
 tar -xzf "$built.tar.gz" -C "$work"
@@ -58,8 +61,8 @@ chmod -R u=rwX,go=rX "$built"
 tar -c --sort=name --format=ustar --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -C "$work" \
     "$(basename "$built")" | gzip -n -9 >"$out/$(basename "$built").tar.gz"
 # Out of the sdist, as an installer would do it.
-"$VENV/bin/python" -m build --quiet --no-isolation --wheel --outdir "$out" "$built" >/dev/null
-"$TOOLS/bin/twine" check --strict "$out"/*.tar.gz "$out"/*.whl
+builds --wheel --outdir "$out" "$built"
+"$TOOLS/bin/twine" --no-color check --strict "$out"/*.tar.gz "$out"/*.whl
 
 # ---- What goes with it.
 
@@ -71,7 +74,7 @@ cp requirements/constraints-*.txt "$out"
     done
 } >"$work/pyproject.toml"
 bill="$out/generic_trainer-$version.cdx.json"
-"$TOOLS/bin/cyclonedx-py" requirements requirements/image.txt --pyproject "$work/pyproject.toml" --mc-type library \
+PYTHONWARNINGS=ignore "$TOOLS/bin/cyclonedx-py" requirements requirements/image.txt --pyproject "$work/pyproject.toml" --mc-type library \
     --output-reproducible --validate --output-format JSON --output-file "$bill"
 
 sed -e '/./,$!d' <<<"$notes" >"$out/NOTES.md"
