@@ -14,6 +14,7 @@ from types import FrameType
 
 import click
 
+from ..executors import storage_errors
 from ..executors.errors import TrainerError
 from ..executors.logs import show_logs
 from ..executors.masking import masked_text
@@ -105,7 +106,8 @@ def _show(error: Exception) -> None:
     """Prints the user's traceback once, then what failed in one line."""
     remote = error.__cause__
     text = remote.text if isinstance(remote, RemoteTraceback) else traceback_of(error)
-    _say(f"{text.rstrip()}\ngeneric-trainer: failed: {type(error).__qualname__}: {error}")
+    said = storage_errors.hint(error) or error  # what TensorFlow says of a disk stands above
+    _say(f"{text.rstrip()}\ngeneric-trainer: failed: {type(error).__qualname__}: {said}")
 
 
 def _say(text: str) -> None:

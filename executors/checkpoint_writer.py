@@ -24,7 +24,7 @@ from absl import logging
 
 from . import file_io, storage_errors
 from .errors import CheckpointError
-from .file_retries import retried, watched
+from .file_retries import retried
 from .profile_shares import PAUSE, WRITE
 from .progress import report_checkpoint
 
@@ -56,7 +56,6 @@ class BackgroundWriter:
         self._thread: threading.Thread | None = None
         self._error: CheckpointError | None = None
         self._kept: dict[tuple[str, str], Any] = {}
-        self._prefix = ""
         self._held = 0  # bytes of the last snapshot
         self._copied = threading.Event()
         self._copying = 0.0  # seconds that it took the last time
@@ -76,7 +75,7 @@ class BackgroundWriter:
         """
         self.wait()
         has_long_steps = self._has_long_steps(step)
-        self._held, self._prefix = size(values), prefix
+        self._held = size(values)
         self._copied.clear()
         # Not a daemon: a process that ends waits for it.
         self._thread = threading.Thread(target=self._run, args=(prefix, step, values, then), name="checkpoint")
@@ -108,8 +107,7 @@ class BackgroundWriter:
           CheckpointError: When it could not be.
         """
         if self._thread is not None:
-            with watched(DOING, self._prefix):
-                self._thread.join()
+            self._thread.join()
             self._thread = None
         error, self._error = self._error, None
         if error is not None:
@@ -184,7 +182,7 @@ def refused(prefix: str, error: Exception) -> CheckpointError:
     told = storage_errors.explained(error, DOING, prefix)
     why = str(told) if told else f"{DOING} {prefix} failed: {error}."
     raised = CheckpointError(f"{why} The last checkpoint that is whole is still there; the next run goes on from it.")
-    raised.__cause__ = error
+    raised.__cause__ = None if told else error  # TensorFlow's frames say no more than the message
     return raised
 
 

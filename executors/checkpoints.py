@@ -190,7 +190,7 @@ class _InBackground:
         try:
             return retried(write, checkpoint_writer.DOING, prefix)
         except StorageError as error:
-            raise checkpoint_writer.refused(prefix, error) from error
+            raise checkpoint_writer.refused(prefix, error) from None
 
 
 def _tell(callbacks: Any, prefix: str) -> None:

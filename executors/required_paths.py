@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from . import file_io
+from . import file_io, storage_errors
 from .errors import InputError
 from .fn_args import FnArgs
 from .schema_file import read_schema
@@ -28,6 +28,8 @@ def require_outputs(fn_args: FnArgs) -> None:
             file_io.file_system(probe).remove(probe)
         except OSError as error:
             reason = error.strerror or type(error).__name__
+            if error.errno in storage_errors.SPACE:
+                reason = f"{reason}; {storage_errors.free_space(folder).rstrip('.')}"
             raise InputError(f"{name}={path}: cannot write there ({reason}). Choose another folder.") from error
 
 

@@ -35,7 +35,7 @@ _REMEDIES = {
 }
 _REMEDIES[errno.EPERM] = _REMEDIES[errno.EACCES]
 _LATER = "See to the disk, or to the network that it is reached by, and run it again."
-_SPACE = (errno.ENOSPC, errno.EDQUOT)
+SPACE = (errno.ENOSPC, errno.EDQUOT)
 # Codes of absl::Status, as TensorFlow's and ML Metadata's exceptions have them, where their text tells no number.
 _OF_CODE = {4: errno.ETIMEDOUT, 7: errno.EACCES, 10: errno.EAGAIN, 14: errno.EAGAIN, 16: errno.EACCES}
 KNOWN = PASSING | _REMEDIES.keys()
@@ -81,16 +81,16 @@ def explained(error: BaseException, doing: str, path: str, tries: int = 1) -> St
 
 def advice(number: int, path: str) -> str:
     """Returns how much is free where a path lies, if that is what is wrong, and what to do."""
-    free = free_space(path) if number in _SPACE else ""
+    free = free_space(path) if number in SPACE else ""
     return " ".join(filter(None, [free, _REMEDIES.get(number, _LATER)]))
 
 
-def hint(error: BaseException, folder: str) -> str:
+def hint(error: BaseException, folder: str = "") -> str:
     """Returns what to do about an error that a module has raised; "" where no file system has.
 
     Args:
       error: Python's, or TensorFlow's.
-      folder: Where the module writes, for errors that do not say where.
+      folder: Where the module writes, for errors that do not say where; without it, those get no hint.
     """
     number = number_of(error)
     if number is None or number not in KNOWN:
@@ -98,7 +98,7 @@ def hint(error: BaseException, folder: str) -> str:
     found = _IN_TEXT.search(str(error))
     named = getattr(error, "filename", None) or (found[1] if found else "")
     path = named if isinstance(named, str) and named.startswith("/") else folder
-    return f"{os.strerror(number)}: {path}. {advice(number, path)}"
+    return f"{os.strerror(number)}: {path}. {advice(number, path)}" if path else ""
 
 
 def free_space(path: str) -> str:

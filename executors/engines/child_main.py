@@ -38,9 +38,13 @@ def work(worker: str, request_file: str, result_file: str) -> int:
     except BaseException as error:  # SystemExit too: a module that exits has not trained a model
         answer = {"error": describe(error)}
     part = f"{result_file}.part"
-    with open(part, "w", encoding="utf-8") as file:
-        json.dump(answer, file)
-    os.replace(part, result_file)
+    try:
+        with open(part, "w", encoding="utf-8") as file:
+            json.dump(answer, file)
+        os.replace(part, result_file)
+    except OSError as error:
+        print(f"{result_file}: {error}", file=sys.stderr)  # noqa: T201
+        return os.EX_IOERR
     _remove_generated_byte_code()
     gc.freeze()  # or the interpreter looks through all of TensorFlow for garbage before it ends, half a second long
     return int("error" in answer)

@@ -23,6 +23,7 @@ from typing import IO, Any, TypeAlias
 
 from absl import logging
 
+from .. import storage_errors
 from ..errors import ProcessDiedError, TrainingProcessError
 from ..logs import LOG_FILE, kept_since, size_kept
 from ..masking import without_known
@@ -201,6 +202,12 @@ def _write(target: Sink, data: bytes) -> None:
 
 
 def _ended_without_answer(name: str, status: int) -> str:
+    if status == os.EX_IOERR:
+        folder = tempfile.gettempdir()
+        return (
+            f"The {name} process could not write its answer below {folder}. {storage_errors.free_space(folder)} Make "
+            "room there, or set TMPDIR to another folder, and run it again. No model was published."
+        )
     if status >= 0:
         where = f" (all of them are in {path})" if (path := os.environ.get(LOG_FILE)) else ""
         return (

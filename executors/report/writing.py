@@ -66,6 +66,9 @@ def _write(record: RunRecord, folder: str) -> bool:
         write_report(folder, there)
     except Exception as error:
         logging.warning("The report was not written: %s: %s", type(error).__name__, error)
+        with contextlib.suppress(Exception):  # one that is there is an earlier run's
+            if path := path_in(folder):
+                file_io.file_system(path).remove(path)
         return False
     return True
 
