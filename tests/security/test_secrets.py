@@ -1,0 +1,168 @@
+"""No secret of a configuration is left in what a run writes, says or shows, whatever it is called and wherever it is."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from generic_trainer.cli.main import cli
+from generic_trainer.executors import logs
+from generic_trainer.executors.masking import MASK, masked, masked_text, remember, secret_names
+from generic_trainer.executors.preflight.verdicts import FAILED, Report, Verdict
+
+Leaks = Callable[[Mapping[str, str]], list[str]]
+
+
+def test_a_run_leaves_none_in_its_files_and_prints_none(hostile: Any) -> None:
+    assert hostile.code == 0, hostile.printed
+    assert hostile.leaks() == []
+    kept = hostile.record["arguments"]["custom_config"]
+    assert kept["database"] == {"Password": MASK, "host": "db.example.com"}
+    assert kept["arguments"] == ["--client-secret", MASK, "--verbose"]
+    assert kept["tracking"] == f"https://me:{MASK}@tracking.example.com/path"
+    assert kept["num_tokens"] == 512
+    assert f"the key is {MASK}" in hostile.printed  # the module's own words
+    assert f"'api_key': '{MASK}'" in hostile.printed  # and what it logs
+
+
+def test_nor_does_one_that_fails_with_all_of_them_in_its_message(hostile_failure: Any) -> None:
+    assert hostile_failure.code == 1, hostile_failure.printed
+    assert hostile_failure.leaks() == []
+    assert hostile_failure.record["error"]["type"] == "ConnectionError"
+    assert f'"api_key": "{MASK}"' in hostile_failure.record["error"]["message"]
+    assert f'"api_key": "{MASK}"' in hostile_failure.printed
+
+
+@pytest.mark.parametrize("line", ["show OUT", "show OUT --json", "diff OUT OTHER", "lineage OUT", "runs OUT --json"])
+def test_commands_show_none(line: str, hostile: Any, hostile_failure: Any, leaks_in: Leaks) -> None:
+    places = {"OUT": str(hostile.folder), "OTHER": str(hostile_failure.folder)}
+    done = CliRunner().invoke(cli, [places.get(word, word) for word in line.split()], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert leaks_in({line: done.output}) == []
+
+
+def test_nor_does_the_configuration_that_would_be_used(
+    config: dict[str, Any], secrets: dict[str, str], leaks_in: Leaks, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "taxi.yaml"
+    url = f"mysql://me:{secrets['in a URL']}@host/db"
+    webhook = f"https://chat.example.com/{secrets['nested']}"
+    path.write_text(yaml.safe_dump({"custom-config": config, "metadata": url, "notify": [webhook]}))
+    line = ["run", "--config", str(path), "--data", "d", "--module-file", "m", "--label", "x", "--print-config"]
+    done = CliRunner().invoke(cli, line, catch_exceptions=False)
+    assert f"mysql://me:{MASK}@host/db" in done.output
+    assert leaks_in({"--print-config": done.output}) == []
+
+
+def test_nor_does_an_error_about_a_configuration_that_is_none(
+    command: Any, secrets: dict[str, str], leaks_in: Leaks, tmp_path: pathlib.Path
+) -> None:
+    text = json.dumps({"api_key": secrets["under a name"]}).removesuffix("}")
+    done = command("train", "m.py", "--train-files", "x", "--output", tmp_path, "--custom-config", text)
+    assert done.returncode == 2
+    assert "JSON" in done.stderr
+    assert leaks_in({"error": done.stdout + done.stderr}) == []
+
+
+# TFX logs the whole of a pipeline, with the account of its database.
+PROTO = 'connection_config { mysql { host: "db" user: "me" password: "hunter2!" } }'
+
+
+def test_lines_of_other_packages_in_the_kept_log_hold_none(tmp_path: pathlib.Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("GENERIC_TRAINER_LOGS", "people")
+    monkeypatch.setenv(logs.LOG_FILE, str(tmp_path / "kept.log"))
+    root = logging.getLogger()
+    try:
+        logs.keep_logs_as_parent_does(native=False)
+        root.warning("Using deployment config:\n%s", PROTO)
+    finally:
+        monkeypatch.delenv(logs.LOG_FILE)
+        logs.keep_logs_as_parent_does(native=False)
+    kept = (tmp_path / "kept.log").read_text()
+    assert f'user: "me" password: "{MASK}"' in kept
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("cannot open mysql://me:hunter2@host/db", "cannot open mysql://me:***@host/db"),
+        ("{'password': 'hunter2', 'a': 1}", "{'password': '***', 'a': 1}"),
+        (r"{\"api_key\": \"abc\", \"b\": 2}", r"{\"api_key\": \"***\", \"b\": 2}"),
+        ('{"secret": "x\\"y", "b": 2}', '{"secret": "***", "b": 2}'),
+        ("secret_key=b'abc'", "secret_key=b'***'"),
+        ("train --api-key=abc --epochs=3", "train --api-key=*** --epochs=3"),
+        ("Authorization: Bearer abcdefghij1", "Authorization: Bearer ***"),
+        ("a\n-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nb", "a\n***\nb"),
+        ("id AKIAIOSFODNN7EXAMPLE of", "id *** of"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N", "***"),
+        ("?X-Goog-Signature=00ff&x=1", "?X-Goog-Signature=***&x=1"),
+    ],
+)
+def test_texts_are_masked_by_name_place_and_shape(text: str, shown: str) -> None:
+    assert masked_text(text) == shown
+    assert masked_text(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "give a file, or mysql://user:password@host:port/database",
+        "num_tokens=512, token_dim=64, tokenizer=bert",
+        "the token is gone: 'x' is missing",
+        "basic understanding of bearer bonds",
+        "s3://bucket/a:b/c@d",
+        "Step 5 of 10, loss 0.1, secret: no",
+        "12:30:01 http://host:8080/path?signal=1",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert masked_text(text) == text
+
+
+def test_numbers_are_shown_under_names_that_count() -> None:
+    assert masked({"num_tokens": 512, "max_token_length": "64", "use_token": True}) == {
+        "num_tokens": 512,
+        "max_token_length": "64",
+        "use_token": True,
+    }
+    assert masked({"password": 1234, "access_key": "42"}) == {"password": MASK, "access_key": MASK}
+
+
+def test_where_a_secret_is_can_be_told_without_telling_it(config: dict[str, Any]) -> None:
+    assert list(secret_names(config)) == [
+        "api_key",
+        "database.Password",
+        "accounts.0.auth_token",
+        "arguments.1",
+        "tracking",
+        "signed",
+        "reader",
+        "note",
+        "env.0.value",
+    ]
+    assert list(secret_names({"epochs": 3, "layers": [1, 2], "name": "x"})) == []
+
+
+def test_short_and_common_words_are_not_taken_out_of_every_text() -> None:
+    remember({"token": "train", "password": "abc", "api_key": "k3y-of-a-run"})
+    assert masked_text("train abc with k3y-of-a-run") == f"train abc with {MASK}"
+
+
+def test_a_check_says_none(tmp_path: pathlib.Path) -> None:
+    report = Report("taxi.py")
+    report.verdicts.append(Verdict("load", FAILED, "no", traceback="ValueError: {'password': 'hunter2'}"))
+    from generic_trainer.cli.verdict_lines import verdict_lines
+
+    assert "hunter2" not in "".join(verdict_lines(report.verdicts[0], verbose=True))
+
+
+def test_masking_a_text_of_any_size_ends() -> None:
+    for part in ("token", "a", "token='", "://a:", "password=\\", 'token:"\\"', "?sig=", "eyJ"):
+        masked_text(part * 200_000)  # hours, where it were quadratic
