@@ -127,7 +127,8 @@ def _quiet() -> Iterator[None]:
 def _training(place: pathlib.Path) -> Callable[[int], None]:
     from generic_trainer import FnArgs, train
 
-    module = place / "line.py"
+    module = place / "code" / "line.py"
+    module.parent.mkdir()
     module.write_text(textwrap.dedent(MODULE))
 
     def run(number: int) -> None:
