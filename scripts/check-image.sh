@@ -5,6 +5,7 @@
 #   scripts/check-image.sh                      all of it
 #   KEEP=1 scripts/check-image.sh               and the roots stay, so that the next run makes only what has changed
 #   scripts/check-image.sh --tests ['-m slow']  the repository's tests there, on Python 3.13; arguments are pytest's
+#   scripts/check-image.sh --stack STACK WHEEL  no image, but scripts/check-stack.sh in such a root
 #
 # REF=HEAD is what is checked, VARIANT=cpu or gpu; WORK is where (default: a folder of $TMPDIR), MIRROR Debian's mirror
 # (default: this machine's). This machine's proxies, package index, certificates and settings of apt are used, and
@@ -226,6 +227,22 @@ run_tests() {
     "${user[@]}" make test PYTEST_ARGS="$1"
 }
 
+# ---- A wheel with one of the stacks that are promised.
+
+make_stack() {
+    copy "$WORK/base" "$WORK/stack"
+    sources "$WORK/stack$SOURCES"
+    installs stack "$STEPS" compiler
+}
+
+try_stack() {
+    rm -rf --one-file-system "$WORK/stack$SOURCES"
+    mkdir -p "$WORK/stack$SOURCES/dist"
+    git archive "$REF" scripts requirements | tar -x -C "$WORK/stack$SOURCES"
+    cp "$2" "$WORK/stack$SOURCES/dist/"
+    installs stack env KEEP="${KEEP:-}" scripts/check-stack.sh "$1"
+}
+
 inside() {
     local start=$SECONDS
     MIRROR="${MIRROR:-$(mirror_of_this_machine)}"
@@ -234,6 +251,11 @@ inside() {
     apt-config dump 2>/dev/null | grep -E '^Acquire::(http|https|Check)' >"$WORK/apt.conf" || true
 
     layer base "trixie $MIRROR" make_base
+    if [[ "${1:-}" == --stack ]]; then
+        layer stack "$(<"$WORK/base.made") $(contents "$STEPS")" make_stack
+        try_stack "$2" "$3"
+        return
+    fi
     layer build "$(<"$WORK/base.made") $VARIANT $(contents "$STEPS" requirements/image.txt requirements/image-cuda.txt)" make_build
     make_image
     say "image ($VARIANT): $(megabytes "$WORK/image") MB, of which $(megabytes "$WORK/image$ENVIRONMENT") MB are $ENVIRONMENT; $((SECONDS - start)) s"
@@ -248,6 +270,6 @@ inside() {
 
 case "${1:-}" in
     --inside) shift && inside "$@" ;;
-    "" | --tests) outside "$@" ;;
-    *) die "usage: $0 [--tests [ARGUMENTS OF PYTEST]]" ;;
+    "" | --tests | --stack) outside "$@" ;;
+    *) die "usage: $0 [--tests [ARGUMENTS OF PYTEST] | --stack STACK WHEEL]" ;;
 esac
