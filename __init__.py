@@ -12,8 +12,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .version import __version__
-
 if TYPE_CHECKING:
     from .components.trainer import Trainer
     from .components.tuner import Tuner
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from .executors.training_callbacks import callbacks
     from .executors.training_run import train
     from .executors.tuner_fn import TunerFnResult
+    from .version import __version__
 
 _HOMES = {
     "AsyncCheckpoints": "executors.checkpoints",
@@ -54,6 +53,7 @@ _HOMES = {
     "TrainingProcessError": "executors.errors",
     "Tuner": "components.tuner",
     "TunerFnResult": "executors.tuner_fn",
+    "__version__": "version",
     "callbacks": "executors.training_callbacks",
     "check_saved_model": "executors.saved_model",
     "prefetch_to_device": "executors.inputs.device_prefetch",
