@@ -3,7 +3,7 @@
 The process gets an argument list, its environment before anything is imported, and two files: the
 request to read and the result to write. The result file decides, not the exit code: TensorFlow can crash
 while a finished process exits. When the process must go (time out, an interrupt, this process's own
-death), its whole process group goes with it.
+death), all that it has started goes with it, and its process group also when it has ended well.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from .. import storage_errors
 from ..errors import ProcessDiedError, TrainingProcessError
 from ..logs import LOG_FILE, kept_since, size_kept
 from ..masking import without_known
+from ..preemption import Preempted
 from ..raised_errors import rebuild
-from . import fork_server
+from . import fork_server, offspring
 
 Sink: TypeAlias = "IO[str] | io.TextIOBase"
 Process: TypeAlias = "subprocess.Popen[bytes] | fork_server.ForkedProcess"
@@ -83,16 +84,20 @@ def run(
         hidden = io.StringIO()
         shown = hidden if quiet else output
         targets = (shown, shown) if shown is not None else (sys.stdout, sys.stderr)
-        variables = {**os.environ, **(environment or {})}
+        mark = offspring.new_mark()
+        variables = {**os.environ, **(environment or {}), offspring.VARIABLE: mark}
         kept = size_kept()
         try:
             warm = fork_server.start(worker, files, variables, timeout) if forked else None
             process: Process = warm or _new_python(worker, files, variables)
             if on_start is not None:
                 on_start(process.pid)
-            status = _wait(process, timeout, targets, prefix.encode(), until)
+            status = _wait(process, timeout, targets, prefix.encode(), until, mark)
         except _Ended:
             return {}
+        except (KeyboardInterrupt, SystemExit):
+            _tell_if_saved(files[1])
+            raise
         except subprocess.TimeoutExpired:
             raise TrainingProcessError(
                 f"The {name} process did not end within timeout={timeout:g} s and was stopped. No model was published."
@@ -132,12 +137,19 @@ def _wait(
     targets: tuple[Sink, Sink],
     prefix: bytes,
     until: Callable[[], bool] | None,
+    mark: str,
 ) -> int:
+    status = None
     with _forwarded(process, targets, prefix):
         try:
-            return process.wait(timeout) if until is None else _wait_until(process, timeout, until)
+            status = process.wait(timeout) if until is None else _wait_until(process, timeout, until)
+            return status
         finally:
-            _end_group(process)
+            try:
+                _end_group(process)
+            finally:
+                if status != 0:
+                    offspring.end_all(mark)
 
 
 def _wait_until(process: Process, timeout: float | None, until: Callable[[], bool]) -> int:
@@ -152,14 +164,24 @@ def _wait_until(process: Process, timeout: float | None, until: Callable[[], boo
 
 def _end_group(process: Process) -> None:
     """Ends what is left of the process and of everything that it started, which it may need until it has ended."""
-    if process.poll() is None:
+    try:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE_SECONDS)
+    finally:  # a second Ctrl-C does not wait that long
         with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_SECONDS)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _tell_if_saved(result_file: str) -> None:
+    """Says what a worker has saved that was ended together with this process."""
+    with contextlib.suppress(OSError, ValueError, KeyError), open(result_file, encoding="utf-8") as file:
+        error = rebuild(json.load(file)["error"])
+        if isinstance(error, Preempted):
+            logging.info("The training was %s", error)
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ from typing import IO
 
 from .. import progress
 from ..logs import LOG_FILE
+from . import offspring
 
 _SWITCH = "GENERIC_TRAINER_FORK_SERVER"
 _MAIN = f"{__package__}.fork_server_main"
@@ -39,8 +40,11 @@ _MODULES = (
 )
 # Read when a worker begins to use TensorFlow, or not by it at all; pytest's changes with every test.
 _READ_LATE = frozenset(
-    {"CUDA_VISIBLE_DEVICES", "PYTEST_CURRENT_TEST", "TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", progress.VARIABLE, LOG_FILE}
-)
+    {
+        "CUDA_VISIBLE_DEVICES", "PYTEST_CURRENT_TEST", "TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL",
+        progress.VARIABLE, LOG_FILE, offspring.VARIABLE,
+    }
+)  # fmt: skip
 _AT_ONCE = 2  # one for each Keras
 
 

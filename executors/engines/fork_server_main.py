@@ -22,16 +22,26 @@ import time
 from typing import Any
 
 from ..logs import LOG_FILE, keep_logs_as_parent_does, show_logs_as_parent_does
+from . import offspring
 from .child_main import die_with_parent, work
 from .deferred_imports import deferred
 
 IDLE_SECONDS = 300.0  # without a worker, until it ends: its memory may be wanted elsewhere
 _MESSAGE_BYTES = 1 << 16
 _FILES = 3
+# Who ends all processes of a job at once, such as systemd or Slurm, must not take the server from under a worker that
+# saves: it ends with the process that it works for.
+_FOR_WORKERS = {
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+    signal.SIGINT: signal.default_int_handler,
+}
 
 
 def main(control: socket.socket) -> int:
     """Imports, then serves; returns the exit code, in the server and in each worker."""
+    for number in _FOR_WORKERS:
+        signal.signal(number, signal.SIG_IGN)
     os.environ.pop(LOG_FILE, None)  # each worker's own
     show_logs_as_parent_does()
     asked = json.loads(control.recv(_MESSAGE_BYTES))
@@ -57,6 +67,7 @@ class _Server:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._lines: dict[int, socket.socket] = {}
+        self._marks: dict[int, str] = {}
         self._wake, wake_end = socket.socketpair()
         for end in (self._wake, wake_end):
             end.setblocking(False)
@@ -109,7 +120,7 @@ class _Server:
             os.setpgid(pid, pid)
         for file in files[1:]:
             os.close(file)
-        self._lines[pid] = line
+        self._lines[pid], self._marks[pid] = line, order["environment"].get(offspring.VARIABLE, "")
         if not _say(line, {"pid": pid}):
             self._kill(pid)
         return None
@@ -120,6 +131,7 @@ class _Server:
         for pid in list(self._lines):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
+                del self._marks[pid]
                 with self._lines.pop(pid) as line:
                     _say(line, {"status": os.waitstatus_to_exitcode(status)})
 
@@ -130,6 +142,8 @@ class _Server:
     def _kill(self, pid: int) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
+        if mark := self._marks.get(pid):
+            offspring.end_all(mark)
 
 
 def _say(line: socket.socket, what: dict[str, int]) -> bool:
@@ -144,6 +158,8 @@ def _say(line: socket.socket, what: dict[str, int]) -> bool:
 def _become(order: dict[str, Any], server: int) -> None:
     """Makes the forked process what a fresh one would be: its folder, its environment, its random numbers."""
     die_with_parent(server)
+    for number, handler in _FOR_WORKERS.items():
+        signal.signal(number, handler)
     os.chdir(order["folder"])
     for name in os.environ.keys() - order["environment"].keys():
         del os.environ[name]
