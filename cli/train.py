@@ -17,6 +17,7 @@ from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPL
 from ..executors.layouts import EVAL_DIR, SERVING_DIRS, base_model_path, latest, read_hyperparameters
 from ..executors.local_cluster import parse_counts, train_on_cluster
 from ..executors.report.writing import path_in
+from ..executors.run_lock import alone_in
 from ..executors.training_run import train as train_module
 from .notify import notify_flag
 from .summary import hyperparameters_of, print_summary, workers_line
@@ -116,8 +117,11 @@ def keep_finished_run(model_run_dir: str) -> None:
     task = task_from_environment()
     if (task is not None and not task.is_chief) or run_record.status_of(model_run_dir) != run_record.SUCCEEDED:
         return
-    number = 1
-    while file_io.exists(f"{model_run_dir}.{number}"):
-        number += 1
-    file_io.move(model_run_dir, f"{model_run_dir}.{number}")
+    with alone_in(model_run_dir):  # it may still be writing its report
+        if run_record.status_of(model_run_dir) != run_record.SUCCEEDED:  # another one has moved it, and begun
+            return
+        number = 1
+        while file_io.exists(f"{model_run_dir}.{number}"):
+            number += 1
+        file_io.move(model_run_dir, f"{model_run_dir}.{number}")
     click.echo(f"The logs of the run before are in {model_run_dir}.{number}.", err=True)

@@ -18,10 +18,13 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
+from types import FrameType
+from typing import Any
 
 from .errors import TrainerError
 
 _asked = threading.Event()
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Preempted(TrainerError):
@@ -31,6 +34,21 @@ class Preempted(TrainerError):
 
     def __init__(self, where: str = "") -> None:
         super().__init__(f"ended by SIGTERM{where and ', saved at '}{where}. Run again, it goes on from there.")
+
+
+class Terminated(SystemExit):
+    """A command was told to end by a signal. It unwinds: child processes are ended, staging folders removed.
+
+    Args:
+      number: The signal's.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.name = signal.Signals(number).name
+
+    def __str__(self) -> str:
+        return f"ended by {self.name}"
 
 
 def asked() -> bool:
@@ -53,3 +71,32 @@ def heeded() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGTERM, before)
         _asked.clear()
+
+
+@contextlib.contextmanager
+def unbroken() -> Iterator[None]:
+    """Has signals that end a process wait until a block of a moment is through: a model that is moved to its place.
+
+    The second one does not wait. Only the main thread may say what a signal does: in another one nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    before: dict[int, Any] = {}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append((number, frame))
+        if len(came) > 1:
+            before[number](number, frame)
+
+    for number in _ENDING:
+        if callable(signal.getsignal(number)):  # what is ignored, or ends the process at once, stays so
+            before[number] = signal.signal(number, note)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for number, frame in came[:1]:
+        before[number](number, frame)

@@ -8,8 +8,11 @@ with staging_folder(parent) as staging:
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import glob
 import os
 import socket
+import sys
 from collections.abc import Iterator
 
 from absl import logging
@@ -18,6 +21,8 @@ from . import file_io
 from .errors import InputError
 
 STAGING = ".staging"
+_REPLACED = "replaced-"  # what was there before, while it is in the staging folder
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD of <fcntl.h>, RENAME_EXCHANGE of <linux/fs.h>
 
 
 @contextlib.contextmanager
@@ -28,10 +33,13 @@ def staging_folder(parent: str, shared_name: str = "") -> Iterator[str]:
     up; the next one on that host does.
     """
     host = socket.gethostname()
-    for name in file_io.listdir(parent):
-        if name.startswith(f"{STAGING}-{host}-") and not _is_running(name.rpartition("-")[2]):
-            logging.info("Removing %s, left by a run that was killed.", os.path.join(parent, name))
-            file_io.rmtree(os.path.join(parent, name))
+    for left in _of_killed_runs(parent, f"{STAGING}-{host}-"):
+        logging.info("Removing %s, left by a run that was killed.", left)
+        for name in file_io.listdir(left):
+            target = os.path.join(file_io.parent(left), name.removeprefix(_REPLACED))
+            if name.startswith(_REPLACED) and not file_io.exists(target):
+                file_io.move(os.path.join(left, name), target)
+        file_io.rmtree(left)
     staging = os.path.join(parent, shared_name or f"{STAGING}-{host}-{os.getpid()}")
     if not shared_name:  # else the evaluator may have begun in it
         file_io.rmtree(staging)
@@ -60,6 +68,14 @@ def require_staged(staging: str) -> None:
         )
 
 
+def _of_killed_runs(parent: str, prefix: str) -> list[str]:
+    """Returns staging folders that nobody uses any longer: in a pipeline also those of a step's other executions."""
+    found = [os.path.join(parent, name) for name in file_io.listdir(parent) if name.startswith(prefix)]
+    if os.path.basename(parent.rstrip("/")).isdigit() and not file_io.is_remote(parent):
+        found += file_io.glob(f"{glob.escape(file_io.parent(parent))}/*/{glob.escape(prefix)}*")
+    return sorted({path for path in found if not _is_running(path.rpartition("-")[2])})
+
+
 def _is_running(process: str) -> bool:
     try:
         os.kill(int(process), 0)
@@ -73,36 +89,59 @@ def _is_running(process: str) -> bool:
 def publish(staging: str, final: str) -> None:
     """Moves what was staged to where it belongs, the serving model last.
 
-    A model that is there already is replaced: it is moved into the staging folder first and deleted
-    with it, so that at every moment the folder holds a whole model or is missing. When a disk refuses,
-    what was there before is moved back.
+    A model that is there already is replaced in one step where the system can do that, so that at every moment the
+    folder holds a whole model. Elsewhere it is moved into the staging folder first, so that at every moment the folder
+    holds a whole model or is missing. What is replaced is deleted with the staging folder. When a disk refuses, what
+    was there before is moved back.
     """
     parent, serving = file_io.parent(final), os.path.basename(final.rstrip("/"))
     names = sorted(file_io.listdir(staging), key=lambda name: (name == serving, name))
-    begun = []
-    try:
+    with contextlib.ExitStack() as undo:
         for name in names:
-            begun.append(name)
-            target = os.path.join(parent, name)
-            if file_io.exists(target):
-                file_io.move(target, _replaced(staging, name))
-            file_io.move(os.path.join(staging, name), target)
-    except BaseException:
-        for name in reversed(begun):
-            _put_back(staging, name, os.path.join(parent, name))
-        raise
+            _put_in_place(staging, name, os.path.join(parent, name), undo)
+        undo.pop_all()
 
 
-def _replaced(staging: str, name: str) -> str:
-    return os.path.join(staging, f"replaced-{name}")
+def _put_in_place(staging: str, name: str, target: str, undo: contextlib.ExitStack) -> None:
+    """Moves one folder, and notes what has to be done if it, or another one, cannot be moved."""
+    staged, replaced = os.path.join(staging, name), os.path.join(staging, f"{_REPLACED}{name}")
+    if file_io.exists(target):
+        if _exchanged(staged, target):
+            undo.callback(_exchanged, staged, target)
+            return
+        undo.callback(_put_back, replaced, target)
+        file_io.move(target, replaced)
+    undo.callback(_take_back, staged, target)
+    file_io.move(staged, target)
 
 
-def _put_back(staging: str, name: str, target: str) -> None:
-    """Undoes what was done of the publishing of one folder."""
+def _exchanged(one: str, other: str) -> bool:
+    """Exchanges two folders in one step; returns False, with nothing done, where the system does not do that."""
+    if sys.platform != "linux" or file_io.is_remote(other):
+        return False
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    return rename is not None and rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
+
+
+def _take_back(staged: str, target: str) -> None:
+    """Undoes the move of a folder, also half of one."""
+    with _tried(target):
+        if not file_io.exists(staged):
+            file_io.move(target, staged)
+        else:
+            file_io.rmtree(target)
+
+
+def _put_back(replaced: str, target: str) -> None:
+    """Puts back what was there before, if it has been moved."""
+    with _tried(target):
+        if file_io.exists(replaced):
+            file_io.move(replaced, target)
+
+
+@contextlib.contextmanager
+def _tried(target: str) -> Iterator[None]:
     try:
-        if not file_io.exists(os.path.join(staging, name)):  # it is published
-            file_io.move(target, os.path.join(staging, name))
-        if file_io.exists(_replaced(staging, name)):
-            file_io.move(_replaced(staging, name), target)
+        yield
     except OSError as error:
         logging.error("What was at %s could not be put back: %s", target, error)

@@ -103,7 +103,8 @@ class RunRecord:
     def written_to(self, folder: str, name: str = FILE_NAME) -> Iterator[None]:
         """Keeps the record in a folder while a block runs; the block's exception is recorded and passed on.
 
-        A run that begins in a folder takes it over from one that is there: of two, the later one publishes.
+        A run that begins in a folder takes it over from one that is there: of two, the later one publishes. An
+        interrupt of a run that is recorded as a success already, because its model is published, leaves it that.
         """
         self.path = os.path.join(folder, name)
         self.started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
@@ -114,13 +115,18 @@ class RunRecord:
             yield
             self.status = SUCCEEDED
         except BaseException as error:
-            self.status = FAILED
-            self.error = {"type": type(error).__qualname__, "message": masked_text(str(error))}
-            if is_of_the_module(error):
-                self.traceback = masked_text(describe(error)["traceback"][-_TRACEBACK_CHARACTERS:])
+            if self.status != SUCCEEDED or isinstance(error, Exception):
+                self._fail(error)
             raise
         finally:
             self.save_if_possible()
+
+    def _fail(self, error: BaseException) -> None:
+        self.status = FAILED
+        message = str(error) or ("interrupted by Ctrl-C" if isinstance(error, KeyboardInterrupt) else "")
+        self.error = {"type": type(error).__qualname__, "message": masked_text(message)}
+        if is_of_the_module(error):
+            self.traceback = masked_text(describe(error)["traceback"][-_TRACEBACK_CHARACTERS:])
 
     def save(self) -> None:
         """Writes the record as it stands.

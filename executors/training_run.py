@@ -36,11 +36,14 @@ from .fn_args import FnArgs
 from .keras_version import KerasChoice
 from .module_source import ModuleSource, find_source
 from .options import LOCAL, RAY, TrainingOptions
+from .preemption import unbroken
 from .publishing import STAGING, publish, require_staged, staging_folder
+from .raised_errors import add_note
 from .report.writing import reported
 from .required_paths import require_inputs, require_outputs
 from .resources import Usage
-from .run_record import RunRecord
+from .run_lock import alone_in
+from .run_record import SUCCEEDED, RunRecord
 from .saved_model import check_saved_model, find_saved_model, log_report
 from .source_copy import keep_source
 from .training_worker import TrainingRequest
@@ -71,7 +74,8 @@ def train(
       The run's record, as written to `model_run_dir/run.json`; of a task other than the chief its own.
 
     Raises:
-      InputError: When an input is missing or unreadable, an output cannot be written, or TF_CONFIG is malformed.
+      InputError: When an input is missing or unreadable, an output cannot be written, another run is at work in
+        `model_run_dir`, or TF_CONFIG is malformed.
       ModuleError: When the module cannot be found or speaks no known dialect.
       ModelCheckError: When the model does not pass the check.
       Exception: What the module itself raises.
@@ -88,8 +92,11 @@ def train(
         if task and task.is_chief:
             cluster_run.forget_finished_tasks(fn_args.model_run_dir)
         over = cluster_run.is_over(task, fn_args.model_run_dir) if task and not task.is_chief else None
+        is_chief = task is None or task.is_chief
         with (
-            reported(record, fn_args.model_run_dir) if task is None or task.is_chief else contextlib.nullcontext(),
+            alone_in(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
+            _saying_what_is_there(record, fn_args.serving_model_dir),
+            reported(record, fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
             record.written_to(fn_args.model_run_dir, cluster_run.record_name(task)),
         ):
             record.arguments = masking.masked({**fn_args.to_json(), "options": dataclasses.asdict(options)})
@@ -106,7 +113,7 @@ def train(
             identity = identity_of(fn_args, source, function, options, keras)
             record.data = {name: data_of(fn_args.get(name) or ()) for name in ("train_files", "eval_files")}
             record.keras = dataclasses.asdict(keras)
-            if task is None or task.is_chief:
+            if is_chief:
                 keep_source(source, fn_args.model_run_dir)
             record.save()  # a run that is killed leaves no other word of what it was
             with _checkpoints(fn_args, identity, checkpoint_root, source, task) as checkpoints:
@@ -118,6 +125,17 @@ def train(
             if folder := record.profile.get("folder"):
                 record.profile["folder"] = folder.replace(checkpoints.model_run_dir, fn_args.model_run_dir, 1)
     return record
+
+
+@contextlib.contextmanager
+def _saying_what_is_there(record: RunRecord, model: str) -> Iterator[None]:
+    """Says on an interrupt that ends a block, for who shows it, that the model was there already."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as error:
+        if record.status == SUCCEEDED:
+            add_note(error, f"the model had been published to {model}.")
+        raise
 
 
 def _checkpoints(
@@ -180,7 +198,9 @@ class _Run:
                 self._check(theirs, final, result["op_packages"])
             with self.record.phase("publish"):
                 self.record.require_folder()
-                publish(staging, final)
+                with unbroken():
+                    publish(staging, final)
+                    self.record.status = SUCCEEDED
 
     def take_part(self, fn_args: FnArgs, over: Callable[[], bool]) -> None:
         """Does the part of a worker, a parameter server or an evaluator, which publish nothing."""

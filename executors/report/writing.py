@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from absl import logging
 
 from .. import file_io, run_record
+from ..preemption import unbroken
 from ..run_record import RunRecord
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def reported(record: RunRecord, folder: str) -> Iterator[None]:
     except BaseException:
         _write(record, folder)
         raise
-    _write(record, folder)
+    with unbroken():
+        _write(record, folder)
 
 
 def _write(record: RunRecord, folder: str) -> bool:
