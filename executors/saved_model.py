@@ -21,7 +21,7 @@ from absl import logging
 
 from . import file_io
 from .engines import child_process
-from .errors import ModelCheckError
+from .errors import ModelCheckError, ProcessDiedError
 from .inputs.data_accessor import ExamplesFormat
 from .options import CHECKS
 
@@ -126,24 +126,29 @@ def check_saved_model(
     size = sum(file_io.size_of(os.path.join(folder, name)) for name in files)
     if "parses" in skip:
         return CheckReport(dict.fromkeys(CHECKS, "skipped"), {}, size, "not asked", {})
-    found = child_process.run(
-        _WORKER,
-        {
-            "model": model,
-            "shown_as": shown,
-            "eval_files": list(eval_files),
-            "examples_format": dataclasses.asdict(examples_format or ExamplesFormat()),
-            "schema_path": schema_path,
-            "transform_graph_path": transform_graph_path,
-            "required_signatures": list(required_signatures),
-            "skip": list(skip),
-            "op_packages": list(op_packages),
-        },
-        environment={"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})},
-        timeout=timeout,
-        quiet=True,
-        forked=True,
-    )
+    request = {
+        "model": model,
+        "shown_as": shown,
+        "eval_files": list(eval_files),
+        "examples_format": dataclasses.asdict(examples_format or ExamplesFormat()),
+        "schema_path": schema_path,
+        "transform_graph_path": transform_graph_path,
+        "required_signatures": list(required_signatures),
+        "skip": list(skip),
+        "op_packages": list(op_packages),
+    }
+    variables = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})}
+
+    def asked() -> dict[str, Any]:
+        return child_process.run(
+            _WORKER, request, environment=variables, timeout=timeout, quiet=True, forked=True, what="model's check"
+        )
+
+    try:
+        found = asked()
+    except ProcessDiedError:  # the training must not be lost by the machine's having been short of memory
+        logging.warning("The process that checked the model in %s was killed. The check is made once more.", shown)
+        found = asked()
     return CheckReport(size_bytes=size, **found)
 
 
