@@ -29,13 +29,13 @@ _SCALARS = {
 }
 
 
-def scalars(path: str) -> Iterator[tuple[float, int, str, float]]:
-    """Yields (wall time, step, tag, value) of the scalars in an event file, up to where it breaks off.
+def scalars(path: str, start: int = 0) -> Iterator[tuple[float, int, str, float]]:
+    """Yields (wall time, step, tag, value) of the scalars in an event file, from a byte up to where it breaks off.
 
     They are tensors since TensorFlow 2, and were plain values before, which Estimators still write.
     """
     known: set[str] = set()  # a writer may say of a tag's first value alone what it is
-    for event in _events(path):
+    for event in _events(path, start):
         for value in event.summary.value:
             if value.HasField("simple_value"):
                 yield event.wall_time, event.step, value.tag, value.simple_value
@@ -48,11 +48,12 @@ def scalars(path: str) -> Iterator[tuple[float, int, str, float]]:
                     yield event.wall_time, event.step, value.tag, number
 
 
-def _events(path: str) -> Iterator[Any]:
+def _events(path: str, start: int) -> Iterator[Any]:
     from tensorboard.compat.proto import event_pb2
 
     size = file_io.size_of(path)
     with file_io.file_system(path).open(path, mode="rb") as file:
+        file.seek(start)
         while len(header := file.read(_LENGTH.size + _CHECKSUM_BYTES)) == _LENGTH.size + _CHECKSUM_BYTES:
             [length] = _LENGTH.unpack_from(header)
             if length > size:  # it is no event file

@@ -22,30 +22,33 @@ _SKIPPED_ENDINGS = ("_vs_iterations", "/sec", "_per_second")
 Metrics = dict[str, dict[str, float]]
 
 
-def from_event_files(folder: str, newer_than: float = 0.0) -> Metrics:
+def sizes_of_event_files(folder: str) -> dict[str, int]:
+    """Returns the sizes in bytes of the TensorBoard logs below a folder, which may not exist, by relative path."""
+    names = file_io.files_below(folder) if folder and file_io.isdir(folder) else iter(())
+    return {name: file_io.size_of(os.path.join(folder, name)) for name in names if "tfevents" in os.path.basename(name)}
+
+
+def from_event_files(folder: str, earlier: Mapping[str, int] | None = None) -> Metrics:
     """Reads the last value of every scalar in the TensorBoard logs below a folder.
 
     Args:
       folder: The model run's folder; may not exist.
-      newer_than: Values from before this moment (seconds since 1970) are left out: they are an
-        earlier run's.
+      earlier: What `sizes_of_event_files` said when the run began: what was there by then is an earlier run's. No
+        clock is asked, which somebody may set meanwhile.
 
     Returns:
       {"train": {"loss": 0.3}, "eval": {"auc": 0.93}}; a split without scalars is missing. A folder
       named eval…, validation…, val… or test… holds eval metrics. Keras' prefix `epoch_` is dropped.
     """
     values: dict[tuple[str, str], tuple[float, float]] = {}
-    names = file_io.files_below(folder) if folder and file_io.isdir(folder) else iter(())
-    for name in names:
-        if "tfevents" not in os.path.basename(name):
-            continue
+    for name in sizes_of_event_files(folder):
+        last: dict[tuple[str, str], tuple[float, float]] = {}
         split = split_of(os.path.dirname(name))
-        for moment, _, tag, value in scalars(os.path.join(folder, name)):
-            tag = tag.removeprefix("epoch_")
-            key = (split, tag.removeprefix("evaluation_"))
-            if moment < newer_than or tag.endswith(_SKIPPED_ENDINGS) or values.get(key, (0.0,))[0] > moment:
-                continue
-            values[key] = (moment, value)
+        for moment, _, tag, value in scalars(os.path.join(folder, name), (earlier or {}).get(name, 0)):
+            if not tag.endswith(_SKIPPED_ENDINGS):
+                last[split, tag.removeprefix("epoch_").removeprefix("evaluation_")] = (moment, value)
+        for key, found in last.items():
+            values[key] = max(found, values.get(key, (0.0, 0.0)), key=lambda one: one[0])
     metrics: Metrics = {}
     for (split, tag), (_, value) in sorted(values.items()):
         if math.isfinite(value):

@@ -18,7 +18,7 @@ from .fn_args import FnArgs
 from .inputs.data_accessor import CacheOptions, DataAccessor
 from .keras_version import KerasChoice
 from .masking import remember
-from .metrics import from_event_files, from_return_value
+from .metrics import from_event_files, from_return_value, sizes_of_event_files
 from .module_loader import loaded
 from .module_source import ModuleSource, with_tuples
 from .op_packages import imported_op_packages
@@ -83,6 +83,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
     request.keras.check_this_process()
     clock = time.perf_counter
     begin = clock()
+    earlier_logs = sizes_of_event_files(request.fn_args.model_run_dir)
     try:
         with loaded(request.source) as module:
             known = dialects.installed()
@@ -112,7 +113,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:
         explain(error, request)
         raise
-    metrics = from_event_files(request.fn_args.model_run_dir, newer_than=time.time() - (clock() - begin))
+    metrics = from_event_files(request.fn_args.model_run_dir, earlier_logs)
     return {
         "dialect": name,
         "evidence": evidence,
