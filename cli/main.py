@@ -1,7 +1,7 @@
 """The command `generic-trainer`: its sub-commands, and what becomes of an exception.
 
 Exit codes: 0 done, 1 the user's module (or its process) failed, 2 wrong usage or input, 3 the model did
-not pass the check.
+not pass the check, 130 Ctrl-C, 128 and a signal's number when that has ended it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from types import FrameType
 
 import click
 
-from ..executors import storage_errors
+from ..executors import standard_streams, storage_errors
 from ..executors.errors import TrainerError
 from ..executors.logs import show_logs
 from ..executors.masking import masked_text
+from ..executors.preemption import Terminated
 from ..executors.printable import printable_lines
 from ..executors.raised_errors import RemoteTraceback, traceback_of
 from ..executors.run_record import stack
@@ -68,15 +69,36 @@ def cli(verbose: bool) -> None:
     show_logs(verbose)
 
 
+_came: list[BaseException] = []  # what was raised for a signal
+
+
 def main() -> None:
     """Runs the command and ends the process with its exit code."""
-    signal.signal(signal.SIGTERM, _terminate)
+    standard_streams.make_reliable()
+    _heed_signals()
     code = _exit_code()
-    sys.stdout.flush()
+    if error := standard_streams.output_error():
+        _say(f"generic-trainer: not all could be printed: standard output: {error.strerror}.")
+        code = code or 1
     sys.stderr.flush()
     # Not sys.exit(): a process that ran Transform's analysis can crash in TensorFlow's destructors after all
     # its work is done, and its exit code would then say that the run had failed.
     os._exit(code)
+
+
+def _heed_signals() -> None:
+    """Has signals unwind the command: child processes are ended, staging folders removed."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:  # nohup, or a job of a script
+            signal.signal(number, _end)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    del frame
+    for again in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(again, lambda *_: None)  # once is enough, and another one would break off what it does now
+    _came.append(KeyboardInterrupt() if number == signal.SIGINT else Terminated(number))
+    raise _came[-1]
 
 
 def _exit_code() -> int:
@@ -84,25 +106,32 @@ def _exit_code() -> int:
         return int(cli.main(prog_name="generic-trainer", standalone_mode=False) or 0)
     except click.exceptions.Exit as done:
         return done.exit_code
-    except click.ClickException as error:
+    except BaseException as error:
+        return _code_of(_came[0] if _came else error)  # click, or Beam, makes another one of it
+
+
+def _code_of(error: BaseException) -> int:
+    """Says what has ended the command; returns its exit code."""
+    if isinstance(error, click.ClickException):
         error.show()
         return 2
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("generic-trainer: interrupted; nothing was published.", err=True)
+    if isinstance(error, (click.Abort, KeyboardInterrupt)):
+        _say(f"generic-trainer: interrupted; {_left_by(error)}")
         return 130
-    except SystemExit as error:
+    if isinstance(error, Terminated):
+        _say(f"generic-trainer: {error}; {_left_by(error)}")
+    if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
-    except TrainerError as error:
+    if isinstance(error, TrainerError):
         if isinstance(error.__cause__, RemoteTraceback) and error.exit_code == 1:
             _say(str(error.__cause__).strip())
         _say(f"generic-trainer: {error}")
         return error.exit_code
-    except Exception as error:
-        _show(error)
-        return 1
+    _show(error)
+    return 1
 
 
-def _show(error: Exception) -> None:
+def _show(error: BaseException) -> None:
     """Prints the user's traceback once, then what failed in one line."""
     remote = error.__cause__
     text = remote.text if isinstance(remote, RemoteTraceback) else traceback_of(error)
@@ -110,14 +139,14 @@ def _show(error: Exception) -> None:
     _say(f"{text.rstrip()}\ngeneric-trainer: failed: {type(error).__qualname__}: {said}")
 
 
+def _left_by(error: BaseException) -> str:
+    """Returns what a run says that an interrupt has met when its model was there already."""
+    return next(iter(getattr(error, "__notes__", ())), "nothing was published.")
+
+
 def _say(text: str) -> None:
     """Prints what went wrong, which may hold anything: names, values, the words of a library."""
     click.echo(printable_lines(masked_text(text)), err=True)
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    del frame
-    raise SystemExit(128 + number)  # unwinds: child processes are ended, staging folders removed
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from absl import logging as absl_logging
 
 from .masking import masked_text
 from .printable import printable_lines
+from .standard_streams import reliable
 
 _VARIABLE = "GENERIC_TRAINER_LOGS"  # how a child process learns what its parent was told
 _NATIVE_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
@@ -153,7 +154,8 @@ def _keep_native(path: str) -> None:
     shown = os.dup(2)
     with open(path, "ab") as file:
         os.dup2(file.fileno(), 2)
-    sys.stderr = os.fdopen(shown, "w", encoding="utf-8", errors="backslashreplace", buffering=1)
+    stream = os.fdopen(shown, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
+    sys.stderr = reliable(stream)
     faulthandler.enable(sys.stderr)
 
 

@@ -1,0 +1,63 @@
+"""Standard input, output and error that are closed, broken or full: a run does not end by them.
+
+make_reliable()          # before anything is printed
+…
+error = output_error()   # why not all of it could be printed
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import Any
+
+_NAMES = ("stdin", "stdout", "stderr")
+
+
+class _Stream(io.FileIO):
+    """A file that takes what it is given, also when the one behind it takes no more.
+
+    Attributes:
+      error: Why it took no more; None as long as it does.
+    """
+
+    error: OSError | None = None
+
+    def write(self, data: Any) -> int | None:
+        if self.error is None:
+            try:
+                return super().write(data)
+            except OSError as error:
+                self.error = error
+        return memoryview(data).nbytes
+
+
+def make_reliable() -> None:
+    """Opens what is closed, so that no other file gets its number, and has writing go on where nobody takes it."""
+    for number, name in enumerate(_NAMES):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
+    for name in _NAMES[1:]:
+        setattr(sys, name, reliable(getattr(sys, name)))
+
+
+def reliable(stream: Any) -> io.TextIOWrapper:
+    """Returns a text stream to the same file that raises no error."""
+    stream.flush()
+    file = io.BufferedWriter(_Stream(stream.fileno(), "wb", closefd=False))
+    return io.TextIOWrapper(
+        file, stream.encoding, stream.errors, line_buffering=stream.line_buffering, write_through=stream.write_through
+    )
+
+
+def output_error() -> OSError | None:
+    """Returns why standard output took no more; None where it took all, or its reader went away as `head` does."""
+    sys.stdout.flush()
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    error = raw.error if isinstance(raw, _Stream) else None
+    return None if isinstance(error, BrokenPipeError) else error
