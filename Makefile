@@ -32,7 +32,7 @@ LINKED := build/linked
 # tests, the quick ones. A process that crashes is not replaced: xdist 3.8 would wait for ever for the new one's tests.
 PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
-.PHONY: help setup demo test test-fast test-legacy test-airflow bench bench-gpu lint audit style types docs lock wheel release stacks image check-image clean
+.PHONY: help setup demo test test-fast test-legacy test-airflow faults bench bench-gpu lint audit style types docs lock wheel release stacks image check-image clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -54,6 +54,9 @@ test-legacy: ## Run the quicker tests and the Estimators' on TFX 1.15.1 and Tens
 
 test-airflow: ## Run the example DAG's tests with Airflow, in .venv-airflow
 	@$(MAKE) test LANE=airflow-py311 VENV=.venv-airflow PARALLEL= PYTEST_ARGS='tests/pipelines/test_airflow.py $(PYTEST_ARGS)'
+
+faults: setup ## Put every fault into every phase of a training and of a pipeline, and print what came of it
+	$(PYTHON) tests/faults/matrix.py $(FAULTS_ARGS)
 
 bench: setup ## Run the benchmarks, one after the other, and write benchmarks/RESULTS.md
 	$(PYTHON) benchmarks/run_all.py $(BENCH_ARGS)
