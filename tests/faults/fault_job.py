@@ -1,0 +1,243 @@
+"""A training by the command that is held in a phase, so that something can be done to it there.
+
+    job = Job(folder, shim)
+    job.start()
+    job.arm("publish")
+    process = job.await_held()       # the number of the process that is in that call now
+    os.kill(process, signal.SIGKILL)
+    job.end()                        # its exit code, and what it printed
+
+`hold_and_shift.cc` says how it is held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import mmap
+import os
+import pathlib
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+import psutil
+
+HERE = pathlib.Path(__file__).resolve().parent
+LONGEST = 120.0  # seconds for anything at all
+
+# The call in which a run is held, by phase. Those of the module are files that it writes.
+PHASES = {
+    "load": ("write", "/phase-load"),
+    "inputs": ("read", "/schema.pbtxt"),
+    "first_step": ("write", "/phase-first_step"),
+    "checkpoint": ("rename", ".index"),
+    "eval": ("write", "/phase-eval"),
+    "export": ("rename", "/saved_model.pb"),
+    "check": ("read", "/saved_model.pb"),
+    "publish": ("rename", "/model/Format-Serving"),
+    "report": ("rename", "/report.html"),
+}
+OF_THE_CHILD = ("load", "first_step", "checkpoint", "eval", "export", "check")
+_CONTROL = struct.Struct("=qIII12s224s")
+_RELEASED = struct.Struct("=I")
+
+
+def compiled(folder: pathlib.Path) -> pathlib.Path:
+    """Returns the library to preload."""
+    library = folder / "hold_and_shift.so"
+    source = HERE / "hold_and_shift.cc"
+    subprocess.run(["g++", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl", "-pthread"], check=True)
+    return library
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended:
+    """How a command has ended.
+
+    Attributes:
+      code: Its exit code; negative for a signal's number.
+      output: What it printed to standard output.
+      errors: And to standard error.
+    """
+
+    code: int
+    output: str
+    errors: str
+
+    @property
+    def last_line(self) -> str:
+        lines = self.errors.strip().splitlines()
+        return lines[-1] if lines else ""
+
+
+class Control:
+    """What the processes of a job are told by a piece of memory that all of them share."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        path = folder / "control"
+        path.write_bytes(bytes(4096))
+        with path.open("r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), 4096)
+        self._released = 0
+
+    def arm(self, call: str, ending: str) -> None:
+        shift = _CONTROL.unpack_from(self._memory)[0]
+        _CONTROL.pack_into(self._memory, 0, shift, 0, 0, self._released, call.encode(), ending.encode())
+        self._memory[8:12] = struct.pack("=I", 1)  # last
+
+    @property
+    def held(self) -> int:
+        return int(_CONTROL.unpack_from(self._memory)[2])
+
+    def release(self) -> None:
+        self._released += 1
+        _RELEASED.pack_into(self._memory, 16, self._released)
+
+    def shift_clock(self, seconds: int) -> None:
+        self._memory[:8] = struct.pack("=q", seconds)
+
+
+class Job:
+    """A training of `slow_loop.py`.
+
+    Args:
+      folder: Where all of it lies.
+      shim: The library to preload.
+    """
+
+    def __init__(self, folder: pathlib.Path, shim: pathlib.Path) -> None:
+        self.folder, self.out, self.temporary = folder, folder / "out", folder / "tmp"
+        self.temporary.mkdir(parents=True)
+        shutil.copy(HERE / "slow_loop.py", folder)
+        (folder / "schema.pbtxt").write_text("")
+        (folder / "rows").write_text("one\n")
+        self.control = Control(folder)
+        self.steps = 0
+        self.environment = {
+            **os.environ,
+            "FAULTS": str(folder),
+            "LD_PRELOAD": str(shim),
+            "TMPDIR": str(self.temporary),
+            "TF_CPP_MIN_LOG_LEVEL": "2",
+        }
+        self.running: subprocess.Popen[str] | None = None
+
+    def line(self, *arguments: str) -> list[str]:
+        return [
+            *[sys.executable, "-m", "generic_trainer.cli.main", "train", str(self.folder / "slow_loop.py")],
+            *["--train-files", str(self.folder / "rows"), "--schema", str(self.folder / "schema.pbtxt")],
+            *["--output", str(self.out), "--train-steps", str(self.steps), "--skip-check", "answers", *arguments],
+        ]
+
+    def start(self, *arguments: str, phase: str = "", **options: object) -> None:
+        """Starts the command; each time for 20 steps more, and armed for a phase."""
+        self.steps += 20
+        if phase:
+            self.control.arm(*PHASES[phase])
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
+        self.running = subprocess.Popen(self.line(*arguments), env=self.environment, **options)  # type: ignore[call-overload]
+
+    def await_held(self) -> int:
+        """Returns the number of the process that is held."""
+        assert self.running is not None
+        wait_until(lambda: bool(self.control.held) or self.running.poll() is not None)
+        assert self.control.held, self.end().errors
+        return self.control.held
+
+    def end(self) -> Ended:
+        """Waits for the command."""
+        assert self.running is not None
+        output, errors = self.running.communicate(timeout=LONGEST)
+        return Ended(self.running.returncode, output or "", errors or "")
+
+    def run(self, *arguments: str) -> Ended:
+        self.start(*arguments)
+        return self.end()
+
+    def stopped_in(self, phase: str, number: signal.Signals) -> Ended:
+        """Runs the command up to a phase, and sends it a signal there."""
+        self.start(phase=phase)
+        self.await_held()
+        self.running.send_signal(number)
+        self.control.release()
+        return self.end()
+
+    def record(self) -> dict:
+        path = self.out / "model_run" / "run.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def begin_of(self, ended: Ended) -> int:
+        """Returns the step at which a run's loop began."""
+        return int(re.search(r"The loop begins at step (\d+)\.", ended.errors)[1])
+
+    def saved(self) -> int:
+        """Returns the step of the last checkpoint that is whole; 0 without one."""
+        steps = [int(path.stem.rpartition("-")[2]) for path in self.out.glob("model_run/checkpoints/ckpt-*.index")]
+        return max(steps, default=0)
+
+    def weight(self) -> float | None:
+        """Returns the published model's weight; None when there is no model."""
+        import tensorflow as tf
+
+        folder = self.out / "model" / "Format-Serving"
+        if not folder.exists():
+            return None
+        model = tf.saved_model.load(str(folder))
+        return float(model.signatures["serving_default"](examples=tf.constant(["x"]))["weight"][0])
+
+    def beside_the_model(self) -> list[str]:
+        """Returns what lies in the model's folder besides the model."""
+        folder = self.out / "model"
+        return sorted(set(os.listdir(folder)) - {"Format-Serving"}) if folder.exists() else []
+
+    def processes(self) -> list[psutil.Process]:
+        """Returns what still runs of all that the job has started, however it was started."""
+        return [process for process in psutil.process_iter() if self._is_of_the_job(process)]
+
+    def _is_of_the_job(self, process: psutil.Process) -> bool:
+        with contextlib.suppress(psutil.Error):
+            is_ours = process.environ().get("FAULTS") == str(self.folder)
+            return is_ours and process.status() != psutil.STATUS_ZOMBIE
+        return False
+
+    def require_nothing_running(self) -> None:
+        """Makes sure that no process is left; those of a killed one take a moment to notice."""
+        wait_until(lambda: not self.processes(), seconds=20)
+
+    def stop(self) -> None:
+        """Kills whatever runs, at the end of a test."""
+        for process in self.processes():
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        if self.running is not None:
+            self.running.kill()
+            self.running.communicate()
+
+
+def wait_until(condition, seconds: float = LONGEST) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.02)
+
+
+class PipelineJob(Job):
+    """The same training as a step of a pipeline, by `generic-trainer run`."""
+
+    def __init__(self, folder: pathlib.Path, shim: pathlib.Path) -> None:
+        super().__init__(folder, shim)
+        (folder / "data").mkdir()
+        (folder / "data" / "rows.csv").write_text("x,y\n" + "".join(f"{number}.5,{number}\n" for number in range(20)))
+
+    def line(self, *arguments: str) -> list[str]:
+        return [
+            *[sys.executable, "-m", "generic_trainer.cli.main", "run", "--data", str(self.folder / "data")],
+            *["--module-file", str(self.folder / "slow_loop.py"), "--pipeline-root", str(self.out), "--no-check"],
+            *["--train-steps", "40", "--skip-check", "answers", *arguments],
+        ]
