@@ -91,7 +91,7 @@ mkdir "$WORK/tried"
 "$python" "$REPOSITORY/scripts/try_stack.py" "$WORK/tried"
 
 release() { sed -n "s/^$1 //p" <<<"$versions"; }
-seconds() { "$python" -c "import json, sys; print(*json.load(open('$WORK/tried/seconds.json')).values(), sep=' s | ')"; }
+seconds() { "$python" -c "import json; print(*list(json.load(open('$WORK/tried/seconds.json')).values())[1:], sep=' s | ')"; }
 system="$(. /etc/os-release && echo "$ID $VERSION_ID")"
 echo "== $stack works; its row:"
 echo "| \`$stack\` | $(release tfx) | $(release tensorflow) | $(release python) | $system, glibc $glibc | $installed s, $size MB | $(seconds) s |"

@@ -181,15 +181,10 @@ def test_the_installed_wheel_is_what_runs(
     assert from_wheel("generic-trainer", "--version").startswith(f"generic-trainer {version}\n")
 
 
-@pytest.mark.slow
-def test_the_installed_wheel_checks_and_trains_its_own_example(
-    from_wheel: Callable[..., str], iris, tmp_path: pathlib.Path
-) -> None:
+def test_the_installed_wheel_checks_its_own_example(from_wheel: Callable[..., str], iris) -> None:
     module = "generic_trainer.module_files.iris_keras"
     files = ["--train-files", iris.train, "--eval-files", iris.eval, "--train-steps", 50]
-    from_wheel("generic-trainer", "check", module, *files)
-    from_wheel("generic-trainer", "train", module, *files, "--output", tmp_path / "out")
-    assert (tmp_path / "out" / "model" / "Format-Serving" / "saved_model.pb").is_file()
+    assert "The run would go through" in from_wheel("generic-trainer", "check", module, *files)
 
 
 @pytest.mark.slow
@@ -210,6 +205,6 @@ def test_the_wheel_is_for_any_python_3_and_names_its_licence(released: pathlib.P
         metadata = wheel.read(f"generic_trainer-{version}.dist-info/METADATA").decode()
         names = wheel.namelist()
     assert "Requires-Python: <3.14,>=3.10" in metadata
-    assert "License-Expression: Apache-2.0" in metadata
+    assert "License: Apache-2.0" in metadata
     assert f"generic_trainer-{version}.dist-info/licenses/LICENSE" in names
     assert not [name for name in names if name.startswith(("tests", "fuzz", "scripts"))]
