@@ -56,7 +56,10 @@ def folders_by_name(runs: Sequence[Run]) -> dict[str, str]:
     for run in runs:
         if run.model_run and file_io.isdir(run.model_run) and run.model_run not in folders.values():
             module = re.sub(r"\W+", "_", os.path.basename(run.module).removesuffix(".py")) or "run"
-            folders[f"{run.started[:19].replace(':', '.')} {module} {run.id[:8]}"] = run.model_run
+            started = re.sub(
+                r"[^\w.-]+", "_", run.started[:19].replace(":", ".")
+            )  # a link's name, from others' records
+            folders[f"{started} {module} {re.sub(r'[^0-9a-zA-Z-]', '_', run.id[:8])}"] = run.model_run
     return dict(sorted(folders.items()))
 
 

@@ -47,7 +47,7 @@ def outside(tmp_path: pathlib.Path, *known: str) -> set[str]:
         "../taken.py",
         "../../taken.py",
         "a/../../taken.py",
-        "/tmp/taken-by-an-archive.py",
+        "/taken-by-an-archive.py",
         "//taken-by-an-archive.py",
         "./../files-beside/taken.py",
         "a/b/../../../taken.py",
@@ -61,18 +61,12 @@ def test_a_member_outside_of_the_archive_is_refused_and_nothing_is_written(
         find_source(f"taxi@{path}", str(tmp_path / "scratch"))
     assert outside(tmp_path) == {"code.zip"}
     assert not list((tmp_path / "scratch").rglob("*.py"))
-    assert not pathlib.Path("/tmp/taken-by-an-archive.py").exists()
+    assert not pathlib.Path("/taken-by-an-archive.py").exists()
 
 
-@pytest.mark.parametrize(
-    "member", [r"..\taken.py", r"C:\taken.py", "..", "a/..", "...", "~/taken.py", "$HOME/taken.py"]
-)
+@pytest.mark.parametrize("member", [r"..\taken.py", r"C:\taken.py", "...", "~/taken.py", "$HOME/taken.py"])
 def test_what_is_no_way_out_stays_inside(member: str, archive: Callable[..., str], tmp_path: pathlib.Path) -> None:
-    path = archive({member: "taken = True"})
-    try:
-        find_source(f"taxi@{path}", str(tmp_path / "scratch"))
-    except InputError as error:
-        assert "cannot be a file" in str(error) or "outside of itself" in str(error)
+    find_source(f"taxi@{archive({member: 'taken = True'})}", str(tmp_path / "scratch"))
     assert outside(tmp_path) == {"code.zip"}
 
 
@@ -185,7 +179,7 @@ def test_an_archive_that_is_named_by_its_content_has_that_content(tmp_path: path
     assert find_source(reference, str(tmp_path / "scratch")).name == "taxi"
     path = pathlib.Path(reference.partition("@")[2])
     path.write_bytes(CodeArchive("taxi", path.read_bytes() + b" ").content)  # a zip file all the same
-    with pytest.raises(InputError, match="was promised. It is another one, or was changed or cut off on its way"):
+    with pytest.raises(InputError, match="was promised"):
         find_source(reference, str(tmp_path / "other"))
 
 

@@ -1,4 +1,4 @@
-"""No secret of a configuration is left in what a run writes, says or shows, whatever it is called and wherever it is."""
+"""No secret of a configuration is left in what a run writes, says or shows, whatever it is called."""
 
 from __future__ import annotations
 

@@ -1,0 +1,133 @@
+"""Temporary folders are their owner's alone, and no name that can be foretold is written to."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from generic_trainer.executors import file_io, logs
+from generic_trainer.executors.engines import child_process
+from generic_trainer.pipelines.past_runs import Run
+
+PACKAGES = ("cli", "components", "executors", "pipelines")
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture
+def open_to_all(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
+    """A folder for temporary files that everybody may write to, and a umask that forbids nobody anything."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    tmp_path.chmod(0o1777)
+    before = os.umask(0)
+    yield tmp_path
+    os.umask(before)
+
+
+def test_a_request_to_a_process_is_its_owners_alone(open_to_all: pathlib.Path) -> None:
+    modes: list[int] = []
+
+    def look(process: int) -> None:
+        modes.extend(stat.S_IMODE(folder.stat().st_mode) for folder in open_to_all.iterdir())
+
+    with pytest.raises(ImportError):
+        child_process.run("no_such_worker", {"password": "hunter2"}, on_start=look, quiet=True)
+    assert modes == [0o700]
+    assert list(open_to_all.iterdir()) == []
+
+
+def test_a_process_has_no_secret_in_its_arguments_or_its_environment(open_to_all: pathlib.Path) -> None:
+    seen: list[str] = []
+
+    def look(process: int) -> None:
+        for name in ("cmdline", "environ"):
+            seen.append(pathlib.Path(f"/proc/{process}/{name}").read_bytes().decode("utf-8", "replace"))
+
+    with pytest.raises(ImportError):
+        child_process.run("no_such_worker", {"password": "hunter2"}, on_start=look, quiet=True)
+    assert len(seen) == 2
+    assert "hunter2" not in "".join(seen)
+
+
+def test_a_link_laid_beforehand_does_not_lead_a_file_elsewhere(open_to_all: pathlib.Path) -> None:
+    """Who may write to the folder knows the file's name, and this process's number."""
+    victim = open_to_all / "victim"
+    victim.write_text("mine")
+    target = str(open_to_all / "run.json")
+    for name in (target, f"{target}.part", f"{target}.part-{os.getpid()}", f"{target}.part-0"):
+        os.symlink(victim, name)
+    file_io.write_text(target, "the record")
+    assert victim.read_text() == "mine"
+    assert not os.path.islink(target)
+    assert pathlib.Path(target).read_text() == "the record"
+
+
+def test_two_part_files_have_names_of_their_own(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "predictions.csv")
+    with file_io.whole_file(path) as first, file_io.whole_file(path) as second:
+        assert first != second
+        for part in (first, second):
+            pathlib.Path(part).write_text("x")
+    assert os.listdir(tmp_path) == ["predictions.csv"]
+
+
+def test_no_temporary_file_has_a_name_that_can_be_foretold() -> None:
+    """All of them come from `tempfile`, which makes them with O_EXCL for their owner; nobody asks for a bare name."""
+    found = subprocess.run(
+        ["git", "grep", "-nE", r"mktemp\(|gettempdir\(\)|[\"']/tmp", "--", *PACKAGES],
+        capture_output=True, text=True, check=False, cwd=REPOSITORY,
+    )  # fmt: skip
+    lines = [line for line in found.stdout.splitlines() if line.split(":")[0].endswith(".py")]
+    known = ("dialects/model_fn.py", "engines/child_process.py", "preflight/")  # they name the folder in a message
+    assert [line for line in lines if not any(place in line for place in known)] == []
+
+
+def test_tensorboard_sees_links_in_a_folder_of_its_own(open_to_all: pathlib.Path) -> None:
+    from generic_trainer.cli import tensorboard
+
+    folder = open_to_all / "model_run"
+    folder.mkdir()
+    way_out = "../../x\x1b[31m,:"  # in a record that somebody else wrote
+    run = Run(id=way_out, status="succeeded", started=way_out, module=f"{way_out}.py", model_run=str(folder))
+    folders = tensorboard.folders_by_name([run])
+    assert not {"/", "\x1b", ",", ":"} & set("".join(folders))
+    with tensorboard._logs(folders) as arguments:
+        assert stat.S_IMODE(os.stat(arguments[1]).st_mode) == 0o700
+        assert os.listdir(arguments[1]) == list(folders)
+
+
+def test_no_file_of_code_is_read_by_pickle_or_evaluated() -> None:
+    """What ruff's S and bandit hold line by line: nothing of the package unpickles, or runs text."""
+    words = (
+        r"\b(pickle|cPickle|dill|shelve|marshal|joblib|torch)\b.*\bimport|^import (pickle|dill|shelve|marshal|joblib)"
+    )
+    more = r"\beval\(|\bexec\(|yaml\.(unsafe_|full_)?load\(|os\.system|shell=True|allow_pickle=True"
+    found = subprocess.run(
+        ["git", "grep", "-nE", f"{words}|{more}", "--", "*.py", ":!tests", ":!benchmarks", ":!fuzz", ":!scripts"],
+        capture_output=True, text=True, check=False, cwd=REPOSITORY,
+    )  # fmt: skip
+    assert found.stdout == ""
+
+
+def test_a_line_of_log_does_not_steer_a_terminal() -> None:
+    program = (
+        "from generic_trainer.executors.logs import show_logs; show_logs(False)\n"
+        "import generic_trainer.executors.display as ours, logging\n"
+        "logger = logging.getLogger('absl')\n"
+        "def said(path, text):\n"
+        "    logger.handle(logger.makeRecord('absl', logging.INFO, path, 1, text, (), None))\n"
+        r"said(ours.__file__, 'metric \x1b]0;taken\x07\x1b[2J [red]x[/] \u202e is')"
+        "\n"
+        r"said('/of/the/module.py', '\x1b[32mgood')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    first, second = done.stderr.splitlines()
+    assert first.endswith("metric \ufffd]0;taken\ufffd\ufffd[2J [red]x[/] \ufffd is")
+    assert second.endswith("\x1b[32mgood")  # the module's own colours stay
+    assert logs.LOG_NAME == "generic-trainer.log"

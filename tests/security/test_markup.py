@@ -1,0 +1,146 @@
+"""Whatever a user can name may be markup: in reports, notebooks and generated files it stays a name."""
+
+from __future__ import annotations
+
+import ast
+import os
+import pathlib
+import re
+import shutil
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from generic_trainer.executors.notebook_html import record_table
+from generic_trainer.executors.report.build import PipelineParts
+from generic_trainer.executors.report.comparison import comparison
+from generic_trainer.executors.report.document import Graph, Node, Section, Table
+from generic_trainer.executors.report.page import html_of
+from generic_trainer.executors.report.writing import write_report
+from generic_trainer.pipelines.evaluation_results import Evaluation, Measure
+from generic_trainer.pipelines.report_evaluation import evaluation_sections
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+HAS_ALL = CHROMIUM is not None and find_spec("playwright") is not None
+needs_browser = pytest.mark.skipif(
+    not HAS_ALL and "CI" not in os.environ, reason="Chromium or playwright is not here, and this is not CI"
+)
+# What only an injected page has: our own have neither images nor handlers, and one or two scripts without a source.
+INJECTED = """() => [...document.querySelectorAll("*")].filter((one) =>
+    ["IMG", "IFRAME", "OBJECT", "EMBED", "FORM", "BASE"].includes(one.tagName)
+    || (one.tagName === "SCRIPT" && one.textContent.length < 1000)
+    || [...one.attributes].some((it) => it.name.startsWith("on") || /^\\s*javascript:/i.test(it.value))
+).map((one) => one.outerHTML.slice(0, 200))"""
+
+
+def parts(markup: str) -> PipelineParts:
+    """What a pipeline adds: slices, features, values of a vocabulary, and nodes of a store, all by names of others."""
+    slices = {"all examples": {markup: Measure(0.9, (0.8, 1.0))}, f"{markup}={markup}": {markup: Measure(0.7)}}
+    evaluation = evaluation_sections(Evaluation(slices, [(markup, markup, markup)]), blessed=False)
+    data = [Section("data", "Data", [Table(markup, ("feature", markup), [[markup, markup]])])]
+    graph = Graph(markup, [Node(markup, [markup], "step"), Node(markup, [markup], "artifact", 1)], [(0, 1)])
+    return PipelineParts([(markup, markup)], {"eval": {markup: 0.5}}, evaluation, data, [Section("l", markup, [graph])])
+
+
+@pytest.fixture(scope="module")
+def pages(hostile: Any, hostile_failure: Any, markup: str, tmp_path_factory: Any) -> dict[str, pathlib.Path]:
+    """The report of a run, of one that failed, both side by side, and what a notebook shows of them."""
+    folder = tmp_path_factory.mktemp("pages")
+    runs = [(str(ran.model_run), ran.record) for ran in (hostile, hostile_failure)]
+    written = {
+        "with a pipeline": write_report(*runs[0], parts(markup), str(folder / "pipeline.html")),
+        "failed": str(hostile_failure.model_run / "report.html"),
+    }
+    texts = {
+        "compared": html_of(comparison(runs, higher_is_better=lambda name: False)),
+        "notebook": f"<!DOCTYPE html><meta charset=utf-8>{''.join(record_table(record) for _, record in runs)}",
+    }
+    for name, text in texts.items():
+        (folder / f"{name}.html").write_text(text)
+    return {**{name: pathlib.Path(path) for name, path in written.items()}, **{n: folder / f"{n}.html" for n in texts}}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@needs_browser
+@pytest.mark.parametrize("name", ["with a pipeline", "failed", "compared", "notebook"])
+def test_a_browser_finds_no_element_and_opens_no_dialog(
+    name: str, pages: dict[str, pathlib.Path], browser: Any, markup: str
+) -> None:
+    opened: list[str] = []
+    context = browser.new_context(offline=True, bypass_csp=True)  # escaping alone has to hold
+    page = context.new_page()
+    page.on("dialog", lambda dialog: (opened.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda request: opened.append(request.url) if request.url != pages[name].as_uri() else None)
+    page.on("pageerror", lambda error: opened.append(str(error)))
+    page.goto(pages[name].as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    for plot in page.locator(".plot").all()[:4]:
+        plot.hover()  # a tooltip shows names, too
+        page.wait_for_timeout(50)
+    assert page.evaluate(INJECTED) == []
+    assert opened == []
+    text = page.evaluate("document.body.textContent")
+    assert "<script>alert(1)</script>" in text
+    assert "{{7*7}}" in text
+    assert "49{%" not in text
+    context.close()
+
+
+def test_no_name_ends_a_script_or_a_tag_in_a_page(pages: dict[str, pathlib.Path]) -> None:
+    for path in pages.values():
+        text = path.read_text()
+        assert text.count("<script>") == text.count("</script>") <= 2
+        text = re.sub("<script>.*?</script>", "", text, flags=re.DOTALL)  # our own
+        assert "<img" not in text
+        assert "<svg onload" not in text
+
+
+# Of those that TFX's ExampleGen takes: no commas, no quotes around them.
+COLUMNS = [
+    *("'''", "x'); import os; os.abort() #", "\\", "{{7*7}}", "{% raw %}", "\u2028b", "#", "${HOME}", "%(x)s", "{x}"),
+    *("__import__('os')", "<script>", "!!python/object/apply:os.system [id]", "- a: &b", "c: d", "\x1b[31m", "[red]"),
+]
+
+
+def test_columns_with_any_name_make_a_project_that_is_only_data(tmp_path: pathlib.Path) -> None:
+    """A module that is generated from data has the data's names as strings alone."""
+    import yaml
+    from click.testing import CliRunner
+
+    from generic_trainer.cli.main import cli
+
+    rows = [
+        [f"{name}{row % 3}" if n % 2 else row / 2 for n, name in enumerate(COLUMNS)] + [row % 2] for row in range(60)
+    ]
+    text = "".join(",".join(map(str, row)) + "\n" for row in [[*COLUMNS, "label"], *rows])
+    (tmp_path / "data.csv").write_text(text, encoding="utf-8")
+    line = ["init", str(tmp_path / "project"), "--data", str(tmp_path / "data.csv"), "--label", "label"]
+    done = CliRunner().invoke(cli, line)
+    assert done.exit_code == 0, done.exception
+    assert "\x1b" not in done.output
+    for path in (tmp_path / "project").rglob("*.py"):
+        called = {node.func.id for node in ast.walk(ast.parse(path.read_text())) if is_call_of_name(node)}
+        assert not called & {"__import__", "eval", "exec", "abort"}
+        assert ("os", "abort") not in attributes(ast.parse(path.read_text()))
+    for path in (tmp_path / "project").rglob("*.yaml"):
+        assert isinstance(yaml.safe_load(path.read_text()), dict)
+
+
+def is_call_of_name(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+
+
+def attributes(tree: ast.AST) -> set[tuple[str, str]]:
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    return {(node.value.id, node.attr) for node in found if isinstance(node.value, ast.Name)}
