@@ -4,17 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
+
+from ..executors.errors import InputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+def _without_password(context: click.Context, parameter: click.Parameter, url: str) -> str:
+    """Refuses a password on the command line, which everybody on the machine can read in the list of processes."""
+    source = context.get_parameter_source(parameter.name or "")
+    if source == click.core.ParameterSource.COMMANDLINE and "://" in url and urlsplit(url).password:
+        raise InputError(
+            "--metadata: no password in a command, please: everybody on this machine can read it there. Give "
+            "mysql://user@host:port/database, and the password in GENERIC_TRAINER_METADATA_PASSWORD, or in a file that "
+            "GENERIC_TRAINER_METADATA_PASSWORD_FILE names."
+        )
+    return url
+
+
+metadata_flag = click.option(
+    "--metadata",
+    default="",
+    metavar="URL",
+    callback=_without_password,
+    help="SQLite file or mysql://user@host:port/database; its password: GENERIC_TRAINER_METADATA_PASSWORD.",
+)
+
+
 def store_flags(command: Command) -> Command:
     """Adds --pipeline-root and --metadata."""
-    command = click.option(
-        "--metadata", default="", metavar="URL", help="SQLite file or mysql://user:password@host:port/database."
-    )(command)
+    command = metadata_flag(command)
     return click.option("--pipeline-root", multiple=True, metavar="DIR", help="A pipeline's root; repeatable.")(command)
 
 

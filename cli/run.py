@@ -14,6 +14,7 @@ from ..executors.printable import printable
 from ..executors.report.writing import path_in
 from ..pipelines.pipeline_options import tunes_with
 from . import run_check
+from .history_flags import metadata_flag
 from .notify import notify_flag
 from .pipeline_flags import pipeline_flags, pipeline_options
 from .summary import hyperparameters_of, print_summary
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @click.command()
 @pipeline_flags
 @click.option("--runner", type=click.Choice(["beam", "local"]), default="beam", show_default=True, help="TFX's runner.")
-@click.option("--metadata", default="", metavar="URL", help="SQLite file or mysql://user:password@host:port/database.")
+@metadata_flag
 @click.option(
     "--check/--no-check", default=True, show_default=True, help="Try module and data in seconds first, as `check` does."
 )

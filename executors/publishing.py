@@ -120,7 +120,11 @@ def _exchanged(one: str, other: str) -> bool:
     if sys.platform != "linux" or file_io.is_remote(other):
         return False
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
-    return rename is not None and rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
+    if rename is None:
+        return False
+    number = os.stat(one).st_ino
+    done = rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
+    return done or os.stat(other).st_ino == number  # a network's file system may do it, and say that it failed
 
 
 def _take_back(staged: str, target: str) -> None:

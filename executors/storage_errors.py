@@ -40,7 +40,9 @@ SPACE = (errno.ENOSPC, errno.EDQUOT)
 _OF_CODE = {4: errno.ETIMEDOUT, 7: errno.EACCES, 10: errno.EAGAIN, 14: errno.EAGAIN, 16: errno.EACCES}
 KNOWN = PASSING | _REMEDIES.keys()
 _SPOKEN = {os.strerror(number): number for number in KNOWN}
-_IN_TEXT = re.compile(rf"(?:(\S+); )?({'|'.join(map(re.escape, sorted(_SPOKEN, key=len, reverse=True)))})")
+_IN_TEXT = re.compile(
+    rf"(?:(\S+); )?({'|'.join(map(re.escape, sorted(_SPOKEN, key=len, reverse=True)))})(?:: '([^']+)')?"
+)
 
 
 def number_of(error: BaseException) -> int | None:
@@ -99,6 +101,18 @@ def hint(error: BaseException, folder: str = "") -> str:
     named = getattr(error, "filename", None) or (found[1] if found else "")
     path = named if isinstance(named, str) and named.startswith("/") else folder
     return f"{os.strerror(number)}: {path}. {advice(number, path)}" if path else ""
+
+
+def in_text(text: str) -> StorageError | None:
+    """Returns the error of a disk that a text tells of, with its path: of an exception that has lost its type."""
+    for found in _IN_TEXT.finditer(text):
+        path = found[1] or found[3]
+        if path and path.startswith("/"):
+            number = _SPOKEN[found[2]]
+            told = StorageError(number, found[2], path)
+            told.advice = f"{path}: {found[2]}. {advice(number, path)}"
+            return told
+    return None
 
 
 def free_space(path: str) -> str:

@@ -19,18 +19,21 @@ from collections.abc import Iterator
 import apache_beam as beam
 from tfx.orchestration import pipeline
 
-from ..executors import file_io
+from ..executors import file_io, storage_errors
 from ..executors.errors import InputError
 from ..executors.module_source import find_source
 from ..executors.preflight import stamp
 from ..executors.raised_errors import last_remembered
+from ..executors.run_lock import alone_in
 from .beam_folders import removed_afterwards
 from .examples import example_gen_for
+from .half_pushes import removed_when_failed
 from .metadata_store import ROOT_MARKER, SQLITE, connection_config, shown
 from .outcome import Outcome, outcome_of
+from .patient_metadata import patient, require_store
 from .pipeline_options import PipelineOptions
 from .report_sections import report_newest
-from .steps import beam_args_of, steps_of
+from .steps import beam_args_of, pushed_to, steps_of
 
 _KEYS = "_DEFAULT_NUM_BUCKETS"
 
@@ -41,7 +44,8 @@ class LocalPipeline(PipelineOptions):
 
     Attributes:
       runner: "beam" or "local".
-      metadata: `mysql://user:password@host:port/database`, or a SQLite file (default: in the root).
+      metadata: `mysql://user@host:port/database` (its password: see `connection_config`), or a SQLite file (default: in
+        the root).
     """
 
     runner: str = "beam"
@@ -52,7 +56,7 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
     """Runs the pipeline, adds to the training's report what the pipeline knows, and returns what came of it.
 
     Raises:
-      InputError: When data, schema or root cannot be used, with nothing started.
+      InputError: When data, schema or root cannot be used, or another run is at work there, with nothing started.
       ModuleError: When there is no such module.
       TrainerError: From the Trainer step, as `executors.training_run.train` raises it.
       Exception: What the module raises in the Trainer step, with its own type and traceback.
@@ -62,16 +66,23 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
         from tfx.orchestration.beam.beam_dag_runner import BeamDagRunner as Runner
     else:
         from tfx.orchestration.local.local_dag_runner import LocalDagRunner as Runner
+    url = _metadata_url(options)
+    require_store(dag.metadata_connection_config, url)
     last_remembered()  # an earlier run's
     try:
-        with _in_order(), removed_afterwards():
-            Runner().run(dag)
-    except Exception:
+        with alone_in(os.path.abspath(options.pipeline_root)), _in_order(), removed_afterwards():
+            with patient(url), removed_when_failed(pushed_to(options)):
+                Runner().run(dag)
+    except Exception as error:
+        _claim_again(dag)
         if (real := last_remembered()) is not None:
             raise real from real.__cause__
+        if (told := storage_errors.in_text(str(error))) is not None:  # of TFX's own steps
+            raise told from error
         raise
-    name, url = dag.pipeline_info.pipeline_name, _metadata_url(options)
-    outcome = outcome_of(dag.metadata_connection_config, name, shown(url))
+    name = dag.pipeline_info.pipeline_name
+    with patient(url):
+        outcome = outcome_of(dag.metadata_connection_config, name, shown(url))
     report_newest(url, name)
     return outcome
 
@@ -112,7 +123,8 @@ def create_pipeline(options: LocalPipeline) -> pipeline.Pipeline:
         name = options.name_for(source)
         nodes = steps_of(options, source, examples)
     _claim_root(root, name)
-    file_io.makedirs(file_io.parent(connection.sqlite.filename_uri))
+    if connection.HasField("sqlite"):
+        file_io.makedirs(file_io.parent(connection.sqlite.filename_uri))
     return pipeline.Pipeline(
         pipeline_name=name,
         pipeline_root=root,
@@ -125,6 +137,16 @@ def create_pipeline(options: LocalPipeline) -> pipeline.Pipeline:
 
 def _metadata_url(options: LocalPipeline) -> str:
     return options.metadata or os.path.join(os.path.abspath(options.pipeline_root), SQLITE)
+
+
+def _claim_again(dag: pipeline.Pipeline) -> None:
+    """Marks a root again that was taken away in mid-run, and that the steps have made anew, for the next run."""
+    root, name = dag.pipeline_info.pipeline_root, dag.pipeline_info.pipeline_name
+    known = {SQLITE, f"{SQLITE}-journal", "logs", "serving", stamp.FILE, *(node.id for node in dag.components)}
+    with contextlib.suppress(OSError):  # it must not hide what went wrong before
+        marker = os.path.join(root, ROOT_MARKER)
+        if file_io.isdir(root) and not file_io.exists(marker) and not set(file_io.listdir(root)) - known:
+            file_io.write_text(marker, json.dumps({"pipeline_name": name}) + "\n")
 
 
 def _claim_root(root: str, name: str) -> None:

@@ -13,19 +13,23 @@ import ml_metadata as mlmd
 from ml_metadata import errors
 from ml_metadata.proto import metadata_store_pb2
 
-from ..executors import file_io
+from ..executors import file_io, masking
 from ..executors.errors import InputError
 
 ROOT_MARKER = "generic_trainer_pipeline.json"  # in a pipeline root, beside the file
 SQLITE = "metadata.sqlite"
+PASSWORD = "GENERIC_TRAINER_METADATA_PASSWORD"  # noqa: S105 (the variable's name; with _FILE at its end, a file's)
 _PATIENCE = 3.0  # seconds to wait for another one's lock
 
 
 def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
-    """Returns ML Metadata's connection for a SQLite file or a `mysql://user:password@host:port/database`.
+    """Returns ML Metadata's connection for a SQLite file or a `mysql://user@host:port/database`.
+
+    The password is that of the variable `GENERIC_TRAINER_METADATA_PASSWORD`, or stands in the file that
+    `GENERIC_TRAINER_METADATA_PASSWORD_FILE` names, unless the URL has one: `mysql://user:password@host:port/database`.
 
     Raises:
-      InputError: When the URL has another scheme, or no database.
+      InputError: When the URL has another scheme, or no database, or there is no such file.
     """
     if not file_io.is_remote(url):
         sqlite = metadata_store_pb2.SqliteMetadataSourceConfig(filename_uri=os.path.abspath(url))
@@ -34,13 +38,28 @@ def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
     parts = urlsplit(url)
     database = parts.path.strip("/")
     if parts.scheme != "mysql" or not parts.hostname or not database:
-        shown = url.replace(f":{parts.password}@", ":***@") if parts.password else url
-        raise InputError(f"--metadata {shown}: give a file, or mysql://user:password@host:port/database.")
-    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+        raise InputError(f"--metadata {_masked(url)}: give a file, or mysql://user@host:port/database.")
+    user, password = unquote(parts.username or ""), unquote(parts.password or "") or _password()
+    masking.remember({"password": password})  # TFX logs what it connects with
     mysql = metadata_store_pb2.MySQLDatabaseConfig(
         host=parts.hostname, port=parts.port or 3306, database=database, user=user, password=password
     )
     return metadata_store_pb2.ConnectionConfig(mysql=mysql)
+
+
+def _masked(url: str) -> str:
+    password = urlsplit(url).password
+    return url.replace(f":{password}@", ":***@") if password else url
+
+
+def _password() -> str:
+    file = os.environ.get(f"{PASSWORD}_FILE")
+    if not file or PASSWORD in os.environ:
+        return os.environ.get(PASSWORD, "")
+    try:
+        return file_io.read_text(file).rstrip("\r\n")
+    except OSError as error:
+        raise InputError(f"{PASSWORD}_FILE={file}: {error.strerror or 'it is not there'}.") from error
 
 
 def open_store(url: str) -> Any:
@@ -59,7 +78,11 @@ def open_store(url: str) -> Any:
     try:
         return mlmd.MetadataStore(config)
     except RuntimeError as error:
-        raise InputError(f"ML Metadata in {shown(url)} cannot be read: {error}") from error
+        from .patient_metadata import explained
+
+        raise explained(error, url, "read") or InputError(
+            f"ML Metadata in {shown(url)} cannot be read: {error}"
+        ) from error
 
 
 @contextlib.contextmanager

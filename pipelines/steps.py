@@ -116,13 +116,14 @@ def steps_of(
         nodes.append(evaluator)
         blessing = evaluator.outputs["blessing"]
     destination = pusher_pb2.PushDestination(
-        filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=_pushed_to(options))
+        filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=pushed_to(options))
     )
     nodes.append(Pusher(model=model, model_blessing=blessing, push_destination=destination))
     return nodes
 
 
-def _pushed_to(options: PipelineOptions) -> str:
+def pushed_to(options: PipelineOptions) -> str:
+    """Returns the folder in which each pushed model has one of its own."""
     return file_io.whole(options.push_to or os.path.join(options.pipeline_root, "serving"))
 
 
