@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 sys.path.append(str(pathlib.Path(__file__).parent))
+pytest.register_assert_rewrite("fault_job", "promises", "pipeline_promises")
 
-from fault_job import Job, PipelineJob, compiled
+from fault_job import Job, PipelineJob, compiled  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -39,11 +39,11 @@ PHASES = {
     "checkpoint": ("rename", ".index"),
     "eval": ("write", "/phase-eval"),
     "export": ("rename", "/saved_model.pb"),
-    "check": ("read", "/saved_model.pb"),
+    "check": ("read", "/variables/variables.index"),
     "publish": ("rename", "/model/Format-Serving"),
     "report": ("rename", "/report.html"),
 }
-OF_THE_CHILD = ("load", "first_step", "checkpoint", "eval", "export", "check")
+OF_THE_MODULE = ("first_step", "checkpoint", "eval", "export")
 _CONTROL = struct.Struct("=qIII12s224s")
 _RELEASED = struct.Struct("=I")
 
@@ -177,9 +177,10 @@ class Job:
         return int(re.search(r"The loop begins at step (\d+)\.", ended.errors)[1])
 
     def saved(self) -> int:
-        """Returns the step of the last checkpoint that is whole; 0 without one."""
-        steps = [int(path.stem.rpartition("-")[2]) for path in self.out.glob("model_run/checkpoints/ckpt-*.index")]
-        return max(steps, default=0)
+        """Returns the step of the last checkpoint that is whole, as TensorFlow's file says; 0 without one."""
+        state = self.out / "model_run" / "checkpoints" / "checkpoint"
+        found = re.match(r'model_checkpoint_path: "ckpt-(\d+)"', state.read_text()) if state.exists() else None
+        return int(found[1]) if found else 0
 
     def weight(self) -> float | None:
         """Returns the published model's weight; None when there is no model."""

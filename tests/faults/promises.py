@@ -11,7 +11,7 @@ import resource
 import signal
 
 import psutil
-from fault_job import Ended, Job
+from fault_job import OF_THE_MODULE, Ended, Job
 
 MEMORY = "out of memory"
 CODES = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: 130}
@@ -61,6 +61,11 @@ class Before:
 def suffer(job: Job, fault: Fault) -> str:
     """Runs a job into a fault, and makes sure of all promises but that of the next run; returns what it said."""
     before = Before.of(job)
+    # What a module leaves running on purpose may stay when it has ended well; not when it is ended.
+    others = job.folder / "starts-others"
+    others.unlink(missing_ok=True)
+    if fault.phase in OF_THE_MODULE:
+        others.touch()
     if fault.kind == MEMORY:
         ended = starved(job, fault.phase)
         require_death_by_memory(job, before, ended)
@@ -134,6 +139,7 @@ def require_death_by_memory(job: Job, before: Before, ended: Ended) -> None:
 def require_recovered(job: Job) -> None:
     """The next run goes through, from the last checkpoint if the last one did not."""
     before = Before.of(job)
+    (job.folder / "starts-others").unlink(missing_ok=True)
     ended = job.run()
     assert ended.code == 0, ended.errors
     assert job.begin_of(ended) == before.begins_at
