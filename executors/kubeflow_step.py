@@ -267,7 +267,8 @@ class Ended(SystemExit):
         self.name = signal.Signals(number).name
 
     def __str__(self) -> str:
-        return f"The step was ended by {self.name}; nothing was published."
+        there = next(iter(getattr(self, "__notes__", ())), "nothing was published.")
+        return f"The step was ended by {self.name}; {there}"
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -96,7 +96,8 @@ def unbroken() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    for number, frame in came[:1]:
-        before[number](number, frame)
+        for one, handler in before.items():
+            signal.signal(one, handler)
+    if came:
+        first, frame = came[0]
+        before[first](first, frame)

@@ -24,10 +24,10 @@ class _Stream(io.FileIO):
 
     error: OSError | None = None
 
-    def write(self, data: Any) -> int | None:
+    def write(self, data: Any, /) -> int:
         if self.error is None:
             try:
-                return super().write(data)
+                return super().write(data) or 0
             except OSError as error:
                 self.error = error
         return memoryview(data).nbytes

@@ -31,7 +31,7 @@ _MESSAGE_BYTES = 1 << 16
 _FILES = 3
 # Who ends all processes of a job at once, such as systemd or Slurm, must not take the server from under a worker that
 # saves: it ends with the process that it works for.
-_FOR_WORKERS = {
+_FOR_WORKERS: dict[signal.Signals, Any] = {
     signal.SIGTERM: signal.SIG_DFL,
     signal.SIGHUP: signal.SIG_DFL,
     signal.SIGINT: signal.default_int_handler,
