@@ -180,7 +180,7 @@ def refused(prefix: str, error: Exception) -> CheckpointError:
         with contextlib.suppress(Exception):  # it must not hide what went wrong before
             file_io.rmtree(f"{prefix}_temp")
     told = storage_errors.explained(error, DOING, prefix)
-    why = str(told) if told else f"{DOING} {prefix} failed: {error}."
+    why = str(told) if told else f"The checkpoint {prefix} could not be written: {error}."
     raised = CheckpointError(f"{why} The last checkpoint that is whole is still there; the next run goes on from it.")
     raised.__cause__ = None if told else error  # TensorFlow's frames say no more than the message
     return raised

@@ -35,22 +35,27 @@ def staging_folder(parent: str, shared_name: str = "") -> Iterator[str]:
     host = socket.gethostname()
     for left in _of_killed_runs(parent, f"{STAGING}-{host}-"):
         logging.info("Removing %s, left by a run that was killed.", left)
-        for name in file_io.listdir(left):
-            target = os.path.join(file_io.parent(left), name.removeprefix(_REPLACED))
-            if name.startswith(_REPLACED) and not file_io.exists(target):
-                file_io.move(os.path.join(left, name), target)
-        file_io.rmtree(left)
+        _remove(left)
     staging = os.path.join(parent, shared_name or f"{STAGING}-{host}-{os.getpid()}")
     if not shared_name:  # else the evaluator may have begun in it
-        file_io.rmtree(staging)
+        _remove(staging)
     file_io.makedirs(staging)
     try:
         yield staging
     finally:
         try:
-            file_io.rmtree(staging)
+            _remove(staging)
         except OSError as error:  # it must hide neither what went wrong before nor a model that is published
-            logging.warning("%s stays, and may be deleted: %s", staging, error)
+            logging.warning("%s stays; the next run sees to it. %s", staging, error)
+
+
+def _remove(staging: str) -> None:
+    """Deletes a staging folder, when a model that lies in there and is missing where it was has been put back."""
+    for name in file_io.listdir(staging) if file_io.isdir(staging) else ():
+        target = os.path.join(file_io.parent(staging), name.removeprefix(_REPLACED))
+        if name.startswith(_REPLACED) and not file_io.exists(target):
+            file_io.move(os.path.join(staging, name), target)
+    file_io.rmtree(staging)
 
 
 def require_staged(staging: str) -> None:
