@@ -1,0 +1,180 @@
+"""Disks that are full, fail or are slow, made by `failing_calls.cc`, and a process in which commands run one by one.
+
+faults = Faults(folder)                                   # compiles the library
+with Commands(faults.environment()) as commands:
+    faults.fail("write", "*/run.json.part-*", errno.ENOSPC)
+    commands.run("train", …).code
+    assert faults.met(0)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import mmap
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+from types import TracebackType
+
+_SOURCE = pathlib.Path(__file__).with_name("failing_calls.cc")
+_CALLS = {
+    name: 1 << place
+    for place, name in enumerate(
+        ("create", "open", "write", "sync", "rename", "mkdir", "remove", "stat", "list", "read", "exchange"),
+    )
+}
+_RULE = struct.Struct("8i480s")
+_RULES, _HITS = 8, 6 * 4
+FOREVER = -1
+
+
+class Faults:
+    """Rules for the calls of every process that is started in `environment()`."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self._library = folder / "failing_calls.so"
+        subprocess.run(["g++", "-shared", "-fPIC", "-O1", "-o", self._library, _SOURCE, "-ldl"], check=True)
+        self.control = folder / "rules"
+        self.control.write_bytes(bytes(_RULE.size * _RULES))
+        with self.control.open("r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), 0)
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "LD_PRELOAD": str(self._library), "FAILING_CALLS": str(self.control)}
+
+    def fail(
+        self,
+        calls: str,
+        pattern: str,
+        error: int,
+        *,
+        count: int = FOREVER,
+        skip: int = 0,
+        after: bool = False,
+        seconds: float = 0,
+        rule: int = 0,
+    ) -> None:
+        """Has calls fail whose path matches.
+
+        Args:
+          calls: Which ones: names of `_CALLS`, separated by spaces.
+          pattern: A glob pattern in which * stands for slashes, too.
+          error: Of `errno`; 0 for a call that only takes long.
+          count: How often.
+          skip: How many go well before that.
+          after: Whether the call does its work before it fails.
+          seconds: How long it takes.
+          rule: Which of the rules this is; the first that fits counts.
+        """
+        mask = sum(_CALLS[name] for name in calls.split())
+        assert mask
+        assert len(pattern) < 480
+        values = (mask, error, skip, count, round(1000 * seconds), int(after), 0, 0)
+        packed = _RULE.pack(*values, pattern.encode())
+        start = rule * _RULE.size
+        self._memory[start + 4 : start + _RULE.size] = packed[4:]
+        self._memory[start : start + 4] = packed[:4]  # last: it switches the rule on
+
+    def met(self, rule: int = 0) -> int:
+        """Returns how many calls a rule has met."""
+        start = rule * _RULE.size + _HITS
+        return int(struct.unpack("i", self._memory[start : start + 4])[0])
+
+    def clear(self) -> None:
+        self._memory[:] = bytes(len(self._memory))
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """What a command left: its exit code, and what it said on both outputs."""
+
+    code: int
+    said: str
+
+    @property
+    def last_line(self) -> str:
+        return self.said.strip().splitlines()[-1]
+
+
+class Commands:
+    """A process that runs `generic-trainer` commands one after the other: TensorFlow is imported once."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._environment = {**environment, "PYTHONUNBUFFERED": "1"}
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self, *arguments: object) -> None:
+        """Begins a command; `result` waits for its end."""
+        self._begin()
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([*map(str, arguments)]) + "\n")
+        self._process.stdin.flush()
+
+    def _begin(self) -> None:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=self._environment,
+                text=True,
+            )
+
+    def result(self) -> Done:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        return Done(**json.loads(self._process.stdout.readline()))
+
+    def run(self, *arguments: object) -> Done:
+        self.start(*arguments)
+        return self.result()
+
+    def process_id(self) -> int:
+        self._begin()
+        assert self._process is not None
+        return self._process.pid
+
+    def __enter__(self) -> Commands:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(10)
+            self._process.kill()
+            self._process.wait()
+
+
+def _serve() -> None:
+    """Runs what standard input asks for, a JSON list of arguments on each line."""
+    from generic_trainer.cli import main
+    from generic_trainer.executors.logs import LOG_FILE
+
+    answers = os.fdopen(os.dup(1), "w")
+    for line in sys.stdin:
+        sys.argv = ["generic-trainer", *json.loads(line)]
+        os.environ.pop(LOG_FILE, None)  # each command begins without
+        with tempfile.TemporaryFile() as said:
+            for number in (1, 2):  # C++ writes there, and `run` has them point to its log
+                os.dup2(said.fileno(), number)
+            sys.stdout, sys.stderr = (open(os.dup(number), "w", buffering=1) for number in (1, 2))  # noqa: SIM115
+            code = main._exit_code()
+            said.seek(0)
+            text = said.read().decode("utf-8", "replace")
+        answers.write(json.dumps({"code": code, "said": text}) + "\n")
+        answers.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,369 @@
+"""ML Metadata that is locked, full or taken away, or whose MySQL server goes down: what becomes of a pipeline."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import json
+import pathlib
+import shutil
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import mariadb
+import pytest
+from storage_faults import Commands, Done, Faults
+
+from generic_trainer import InputError
+
+MODULE = """
+    import os
+    import time
+
+    import tensorflow as tf
+
+    class Triple(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = tf.Variable(3.0)
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+        def serve(self, examples):
+            parsed = tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([1], tf.float32)})
+            return {"y": self.weight * parsed["x"]}
+
+    def run_fn(fn_args):
+        if hold := (fn_args.custom_config or {}).get("hold"):
+            with open(hold, "w"):
+                pass
+            while os.path.exists(hold):
+                time.sleep(0.05)
+        model = Triple()
+        tf.saved_model.save(model, fn_args.serving_model_dir, signatures={"serving_default": model.serve})
+"""
+HOLDER = """
+import sqlite3, sys
+store = sqlite3.connect(sys.argv[1], timeout=30, isolation_level=None)
+store.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def faults(tmp_path_factory: pytest.TempPathFactory) -> Faults:
+    return Faults(tmp_path_factory.mktemp("faults"))
+
+
+@pytest.fixture(scope="module")
+def commands(faults: Faults, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    """With a password for MySQL, in a file."""
+    password = tmp_path_factory.mktemp("secret") / "password"
+    password.write_text(f"{mariadb.PASSWORD}\n")
+    variables = {"GENERIC_TRAINER_METADATA_PASSWORD_FILE": str(password)}
+    with Commands(faults.environment() | variables) as commands:
+        yield commands
+
+
+@dataclasses.dataclass
+class Pipeline:
+    """`run` in one root; each run trains anew."""
+
+    commands: Commands
+    faults: Faults
+    folder: pathlib.Path
+    metadata: str = ""
+    runs: int = 0
+
+    @property
+    def root(self) -> pathlib.Path:
+        return self.folder / "root"
+
+    @property
+    def store(self) -> pathlib.Path:
+        return self.root / "metadata.sqlite"
+
+    def start(self, *more: str) -> None:
+        self.runs += 1
+        line = ["run", "--no-check", "--data", self.folder / "data", "--module-file", self.folder / "triple.py"]
+        line += ["--pipeline-root", self.root, "--train-steps", self.runs, *more]
+        self.commands.start(*line, *(["--metadata", self.metadata] if self.metadata else []))
+
+    def result(self) -> Done:
+        done = self.commands.result()
+        self.met = self.faults.met()
+        self.faults.clear()
+        return done
+
+    def run(self) -> Done:
+        self.start()
+        return self.result()
+
+    def run_with(self, meanwhile: Callable[[], object]) -> Done:
+        """Runs it, and does something while it trains."""
+        hold = self.folder / "hold"
+        self.start("--custom-config", json.dumps({"hold": str(hold)}))
+        end = time.monotonic() + 120
+        while not hold.exists():
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        try:
+            meanwhile()
+        finally:
+            hold.unlink()
+        return self.result()
+
+    def succeeds(self) -> None:
+        """Runs it without faults: it trains, and pushes one more model."""
+        before = self.pushed()
+        done = self.run()
+        assert done.code == 0, done.said
+        assert len(self.pushed() - before) == 1
+
+    def pushed(self) -> set[str]:
+        """Returns the names of pushed models, each of which is whole."""
+        folder = self.root / "serving"
+        names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+        for name in names:
+            files = {str(path.relative_to(folder / name)) for path in (folder / name).rglob("*")}
+            assert {"saved_model.pb", "variables/variables.index"} <= files
+        return names
+
+
+def _pipeline(commands: Commands, faults: Faults, folder: pathlib.Path, metadata: str = "") -> Pipeline:
+    (folder / "data").mkdir()
+    rows = [f"{number}.5,{number}" for number in range(60)]
+    (folder / "data" / "data.csv").write_text("\n".join(["x,z", *rows]) + "\n")
+    (folder / "triple.py").write_text(textwrap.dedent(MODULE))
+    pipeline = Pipeline(commands, faults, folder, metadata)
+    pipeline.succeeds()
+    return pipeline
+
+
+@pytest.fixture(scope="module")
+def of_module(commands: Commands, faults: Faults, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+    return _pipeline(commands, faults, tmp_path_factory.mktemp("pipeline"))
+
+
+@pytest.fixture
+def pipeline(of_module: Pipeline) -> Iterator[Pipeline]:
+    """One that has run before."""
+    yield of_module
+    of_module.faults.clear()
+
+
+@contextlib.contextmanager
+def locked(store: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
+    """Has another process keep a SQLite file locked."""
+    command = [sys.executable, "-c", HOLDER, str(store)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+        yield holder
+
+
+def let_go_after(holder: subprocess.Popen[str], seconds: float) -> None:
+    assert holder.stdin is not None
+    threading.Timer(seconds, holder.stdin.close).start()
+
+
+def is_sound(store: pathlib.Path) -> bool:
+    with contextlib.closing(sqlite3.connect(store)) as connection:
+        return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_lock_that_somebody_holds_for_a_while_is_waited_for(pipeline: Pipeline, when: str) -> None:
+    with contextlib.ExitStack() as stack:
+
+        def lock() -> None:
+            let_go_after(stack.enter_context(locked(pipeline.store)), 4.5)
+
+        if when == "before":
+            lock()
+            done = pipeline.run()
+        else:
+            done = pipeline.run_with(lock)
+    assert done.code == 0, done.said
+    assert f"ML Metadata in {pipeline.store} is locked by process " in done.said
+    assert "; waiting for up to 60 s." in done.said
+
+
+def test_a_lock_that_stays_is_given_up_and_its_holder_named(tmp_path: pathlib.Path) -> None:
+    import ml_metadata as mlmd
+
+    from generic_trainer.pipelines.metadata_store import connection_config
+    from generic_trainer.pipelines.patient_metadata import patient
+
+    store = tmp_path / "metadata.sqlite"
+    config = connection_config(str(store))
+    mlmd.MetadataStore(config)
+    with locked(store) as holder, patient(str(store), patience=0.5):
+        with pytest.raises(InputError, match=r"has been locked for \d s by process") as caught:
+            mlmd.MetadataStore(config)
+        assert f"ML Metadata in {store} has been locked" in str(caught.value)
+        assert f"by process {holder.pid} (" in str(caught.value)
+        assert "Run it again when it has been let go." in str(caught.value)
+        let_go_after(holder, 0)
+        holder.wait()
+        assert mlmd.MetadataStore(config).get_contexts() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("calls", "error", "said"),
+    [
+        (
+            "write sync",
+            errno.ENOSPC,
+            ("database or disk is full.", "are free there. Make room there, and run it again."),
+        ),
+        ("create write sync remove", errno.EROFS, ("cannot be used: ", "Have it mounted for writing")),
+    ],
+    ids=["full", "read-only"],
+)
+def test_a_store_that_cannot_be_written(pipeline: Pipeline, calls: str, error: int, said: tuple[str, ...]) -> None:
+    before = pipeline.pushed()
+    pipeline.faults.fail(calls, "*/metadata.sqlite*", error, skip=20)
+    done = pipeline.run()
+    assert pipeline.met, done.said
+    assert done.code == 2, done.said
+    assert f"ML Metadata in {pipeline.store} " in done.last_line
+    for text in said:
+        assert text in done.last_line
+    assert is_sound(pipeline.store)
+    assert pipeline.pushed() == before
+    pipeline.succeeds()
+
+
+@pytest.mark.slow
+def test_a_store_that_fails_for_a_moment_is_asked_again(pipeline: Pipeline) -> None:
+    pipeline.faults.fail("write", "*/metadata.sqlite*", errno.EIO, count=1, skip=40)
+    done = pipeline.run()
+    assert pipeline.met == 1
+    assert done.code == 0, done.said
+    assert f"ML Metadata in {pipeline.store} fails: disk I/O error. Trying again." in done.said
+    assert is_sound(pipeline.store)
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full_when_a_model_is_pushed_leaves_no_half_of_it(pipeline: Pipeline) -> None:
+    before = pipeline.pushed()
+    pipeline.faults.fail("write", "*/serving/*/variables/*", errno.ENOSPC)
+    done = pipeline.run()
+    assert pipeline.met, done.said
+    assert done.code == 2, done.said
+    assert f"generic-trainer: {pipeline.root}/serving/" in done.last_line
+    assert ": No space left on device." in done.last_line
+    assert pipeline.pushed() == before
+    pipeline.succeeds()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("pattern", "skip", "said"),
+    [
+        ("*/root/logs/*", 0, "/logs/"),
+        ("*/model_run/*/run.json.part-*", 2, "The run's record is not up to date."),
+        ("*/report.html.part-*", 0, "The report"),
+    ],
+    ids=["logs", "record", "report"],
+)
+def test_papers_that_cannot_be_written_take_no_model_away(
+    pipeline: Pipeline, pattern: str, skip: int, said: str
+) -> None:
+    before = pipeline.pushed()
+    pipeline.faults.fail("create write", pattern, errno.ENOSPC, skip=skip)
+    done = pipeline.run()
+    assert pipeline.met, done.said
+    assert done.code == 0, done.said
+    assert said in done.said
+    assert "No space left on device" in done.said
+    assert len(pipeline.pushed() - before) == 1
+
+
+@pytest.mark.slow
+def test_a_store_and_a_root_that_are_taken_away_in_mid_run(pipeline: Pipeline) -> None:
+    done = pipeline.run_with(pipeline.store.unlink)
+    assert done.code == 2, done.said
+    assert f"ML Metadata in {pipeline.store} was taken away or replaced while the pipeline ran" in done.last_line
+    pipeline.succeeds()
+
+    done = pipeline.run_with(lambda: shutil.rmtree(pipeline.root))
+    assert done.code == 2, done.said
+    pipeline.succeeds()
+
+
+def test_a_password_in_a_command_is_refused(commands: Commands) -> None:
+    done = commands.run("runs", "--metadata", "mysql://trainer:hunter2@127.0.0.1/mlmd")
+    assert done.code == 2
+    assert "no password in a command" in done.last_line
+    assert "GENERIC_TRAINER_METADATA_PASSWORD_FILE" in done.last_line
+    assert "hunter2" not in done.said
+
+
+@pytest.fixture
+def server(tmp_path: pathlib.Path) -> Iterator[mariadb.MariaDb]:
+    if reason := mariadb.missing():
+        pytest.skip(reason)
+    server = mariadb.MariaDb(tmp_path)
+    yield server
+    server.stop()
+
+
+@pytest.mark.slow
+def test_a_mysql_server_that_is_restarted_in_mid_run(
+    commands: Commands, faults: Faults, server: mariadb.MariaDb, tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "pipeline"
+    folder.mkdir()
+    pipeline = _pipeline(commands, faults, folder, server.url)
+
+    def restart() -> None:
+        server.stop()
+        threading.Timer(3, server.start).start()
+
+    done = pipeline.run_with(restart)
+    assert done.code == 0, done.said
+    assert f"ML Metadata in {shown(server)} fails: it does not answer. Trying again." in done.said
+    assert len(pipeline.pushed()) == 2
+
+    server.stop()
+    done = pipeline.run()
+    assert done.code == 2, done.said
+    assert "does not answer (Connection refused). Start the server" in done.last_line
+    server.start()
+    pipeline.succeeds()
+    _require_history(pipeline, server)
+
+    done = commands.run("runs", "--metadata", server.url.replace("trainer@", "somebody@"))
+    assert done.code == 2
+    assert "the server lets 'somebody' not in" in done.last_line
+    text = mariadb.PASSWORD.encode()
+    assert [path for path in pipeline.root.rglob("*") if path.is_file() and text in path.read_bytes()] == []
+
+
+def _require_history(pipeline: Pipeline, server: mariadb.MariaDb) -> None:
+    """The commands that look back know the three runs that trained."""
+    where = ["--metadata", server.url]
+    listed = json.loads(pipeline.commands.run("runs", *where, "--json").said)
+    assert [run["status"] for run in listed] == ["succeeded"] * 3
+    model = pathlib.Path(listed[0]["model"])
+    for command in (["show", "last"], ["lineage", "last"]):
+        done = pipeline.commands.run(*command, *where)
+        assert done.code == 0, done.said
+        assert str(model) in done.said
+    done = pipeline.commands.run("diff", listed[0]["id"], listed[1]["id"], *where)
+    assert done.code == 0, done.said
+    assert "train_steps" in done.said
+
+
+def shown(server: mariadb.MariaDb) -> str:
+    return server.url.replace("trainer@", "")
