@@ -102,15 +102,24 @@ def _require_sqlite(path: str) -> None:
     """Asks SQLite itself: ML Metadata waits for half a minute, and then speaks of missing tables."""
     if not os.path.isfile(path):
         raise InputError(f"ML Metadata in {path}: there is no such file.")
+    location = f"file:{quote(os.path.abspath(path))}?mode="
+    if os.path.exists(f"{path}-journal"):
+        # Who was killed while it wrote has left it: what was half done is undone for the first one who may write.
+        with contextlib.suppress(sqlite3.Error):
+            _has_metadata(f"{location}rw")
     try:
-        location = f"file:{quote(os.path.abspath(path))}?mode=ro"
-        with contextlib.closing(sqlite3.connect(location, timeout=_PATIENCE, uri=True)) as connection:
-            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'MLMDEnv'").fetchone() is None:
-                raise InputError(f"{path} is a SQLite file, but not one of ML Metadata.")
+        if not _has_metadata(f"{location}ro"):
+            raise InputError(f"{path} is a SQLite file, but not one of ML Metadata.")
     except sqlite3.OperationalError as error:
         raise InputError(f"ML Metadata in {path} cannot be read now: {error}. Try again when nobody writes.") from error
     except sqlite3.DatabaseError as error:
         raise InputError(f"{path} is not a SQLite file: {error}.") from error
+
+
+def _has_metadata(location: str) -> bool:
+    with contextlib.closing(sqlite3.connect(location, timeout=_PATIENCE, uri=True)) as connection:
+        found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'MLMDEnv'").fetchone()
+        return found is not None
 
 
 def shown(url: str) -> str:
