@@ -1,0 +1,51 @@
+"""A training that is ended in each of its phases: by kill -9, SIGTERM and Ctrl-C.
+
+All of these go on in one folder, so that every run is also the next one after a fault. `matrix.py` has all of them.
+"""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from fault_job import Job
+from promises import Fault, require_recovered, suffer
+
+FAULTS = (
+    Fault("inputs", signal.SIGTERM),
+    Fault("load", signal.SIGINT),
+    Fault("first_step", signal.SIGTERM),
+    Fault("checkpoint", signal.SIGKILL),
+    Fault("eval", signal.SIGHUP),
+    Fault("export", signal.SIGKILL),
+    Fault("check", signal.SIGTERM),
+    Fault("publish", signal.SIGKILL),
+    Fault("publish", signal.SIGTERM),
+    Fault("report", signal.SIGINT),
+    Fault("report", signal.SIGKILL),
+)
+
+
+@pytest.mark.slow
+def test_whatever_ends_a_run_leaves_whole_models_and_the_next_one_goes_on(job: Job) -> None:
+    require_recovered(job)  # a model that is there before
+    for fault in FAULTS:
+        try:
+            suffer(job, fault)
+        except AssertionError as error:
+            raise AssertionError(f"{fault}: {error}") from error
+    require_recovered(job)
+
+
+@pytest.mark.slow
+def test_a_training_saves_when_all_of_its_processes_are_told_to_end_at_once(job: Job) -> None:
+    job.start(phase="first_step")
+    job.await_held()
+    for process in job.processes():
+        process.terminate()
+    job.control.release()
+    ended = job.end()
+    assert ended.code == 143
+    assert "saved at" in ended.errors
+    assert job.saved() == 2
+    job.require_nothing_running()

@@ -1,0 +1,81 @@
+"""A machine that has no more memory: a limit on a process's addresses, and the kernel's own SIGKILL."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import signal
+from collections.abc import Iterator
+
+import pytest
+from fault_job import Job
+from promises import MEMORY, Fault, require_recovered, suffer
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_module_that_gets_no_more_memory_fails_by_name_and_the_next_run_goes_on(job: Job) -> None:
+    require_recovered(job)
+    suffer(job, Fault("checkpoint", signal.SIGKILL))
+    assert "MemoryError" in suffer(job, Fault("eval", MEMORY))
+    for phase in ("check", "publish"):  # may have what they need
+        suffer(job, Fault(phase, MEMORY))
+    require_recovered(job)
+
+
+def test_the_kernel_kills_what_trains_and_once_what_checks(job: Job) -> None:
+    job.start(phase="export")
+    os.kill(job.await_held(), signal.SIGKILL)
+    ended = job.end()
+    assert ended.code == 1
+    assert (
+        "process was ended by SIGKILL before it had finished. The machine may have run out of memory." in ended.errors
+    )
+    assert job.weight() is None
+    assert job.saved() == job.steps
+
+    job.start(phase="check")  # the training is not lost with it
+    os.kill(job.await_held(), signal.SIGKILL)
+    ended = job.end()
+    assert ended.code == 0, ended.errors
+    assert "was killed. The check is made once more." in ended.errors
+    assert job.weight() == job.steps
+    job.require_nothing_running()
+
+
+@pytest.fixture
+def group() -> Iterator[pathlib.Path]:
+    """A control group whose processes get 64 MB more than they have, where this user may make one."""
+    folder = new_group()
+    if folder is None:
+        pytest.skip("this user may not make a control group")
+    yield folder
+    with contextlib.suppress(OSError):  # the kernel may not be through with it
+        folder.rmdir()
+
+
+def new_group() -> pathlib.Path | None:
+    for top, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+        folder = pathlib.Path(top, f"generic-trainer-{os.getpid()}")
+        with contextlib.suppress(OSError):
+            folder.mkdir()
+            if (folder / limit).exists():
+                (folder / limit).write_text(str(64 << 20))
+                return folder
+            folder.rmdir()
+    return None
+
+
+def test_a_group_that_has_no_more_memory_has_the_kernel_kill_what_trains(job: Job, group: pathlib.Path) -> None:
+    job.start(phase="eval")
+    process = job.await_held()
+    (group / "cgroup.procs").write_text(str(process))
+    (job.folder / "needs-memory").touch()
+    job.control.release()
+    ended = job.end()
+    assert ended.code == 1
+    assert "was ended by SIGKILL before it had finished. The machine may have run out of memory." in ended.last_line
+    assert job.weight() is None
+    (job.folder / "needs-memory").unlink()
+    require_recovered(job)
