@@ -18,7 +18,8 @@ from ..executors.errors import InputError
 
 ROOT_MARKER = "generic_trainer_pipeline.json"  # in a pipeline root, beside the file
 SQLITE = "metadata.sqlite"
-PASSWORD = "GENERIC_TRAINER_METADATA_PASSWORD"  # noqa: S105 (the variable's name; with _FILE at its end, a file's)
+# The variable's name; with _FILE at its end, a file's.
+PASSWORD = "GENERIC_TRAINER_METADATA_PASSWORD"  # noqa: S105  # nosec B105
 _PATIENCE = 3.0  # seconds to wait for another one's lock
 
 

@@ -2,7 +2,7 @@
 # Looks for what should not be in this project: bandit in its code, pip-audit in its locks.
 #
 #   scripts/audit.sh                       the package, its scripts, and every lock
-#   scripts/audit.sh requirements/py311.txt    one lock alone
+#   scripts/audit.sh requirements/py311.txt    locks alone
 #   OSV_URL=https://osv.example.com/v1/query scripts/audit.sh    asks a mirror of OSV
 #
 # What pip-audit may let pass stands in requirements/accepted-vulnerabilities.txt. Where no data on vulnerabilities can
@@ -13,14 +13,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/tools.sh
 TOOLS=.venv-tools/bin
 SECONDS_TO_ANSWER=5
-LOCKS=("$@")
-((${#LOCKS[@]})) || LOCKS=(requirements/{py310,py311,py312,py313,legacy-py310,airflow-py311,image,tools}.txt)
+LOCKS=(requirements/{py310,py311,py312,py313,legacy-py310,airflow-py311,image,tools}.txt)
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 
-"$TOOLS/bandit" --quiet --recursive --configfile pyproject.toml \
-    __init__.py version.py cli components executors module_files pipelines scripts
-echo "bandit: no findings"
+if (($#)); then
+    LOCKS=("$@")
+else
+    "$TOOLS/bandit" --quiet --recursive --configfile pyproject.toml \
+        __init__.py version.py cli components executors module_files pipelines scripts
+    echo "bandit: no findings"
+fi
 
 # ask SERVICE [ARGUMENT ...]
 ask() {

@@ -1,0 +1,287 @@
+"""What TFX's own tests of its Trainer ask for, as requirements of ours.
+
+Each test of TFX 1.21's `component_test.py`, `executor_test.py` and `fn_args_utils_test.py` (in tfx/components/trainer)
+stands in `WHERE`, with the test here, or elsewhere, that asks the same, or more, of this Trainer. The rewriting
+exporter's are left out: it is no part of the Trainer.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tfx import types
+from tfx.components.trainer.executor import GenericExecutor as TfxExecutor
+from tfx.components.trainer.fn_args_utils import get_common_fn_args
+from tfx.dsl.components.base.executor_spec import ExecutorClassSpec
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.proto import trainer_pb2
+from tfx.types import standard_artifacts
+from tfx.utils import proto_utils
+
+from generic_trainer import FnArgs, GenericExecutor, ModuleError, Trainer
+from generic_trainer.executors.artifacts import common_fn_args
+from generic_trainer.executors.inputs.data_accessor import DataAccessor
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+HERE = "components/test_tfx_requirements.py"
+OURS = "components/test_trainer.py"
+WHERE = {
+    # component_test.py
+    "ComponentTest.testConstructFromModuleFile": f"{HERE}::test_a_module_file_and_a_custom_config_become_properties",
+    "ComponentTest.testConstructWithParameter": f"{HERE}::test_numbers_of_steps_may_be_parameters_of_the_pipeline",
+    "ComponentTest.testConstructFromTrainerFn": f"{HERE}::test_a_function_by_its_dotted_name_becomes_a_property",
+    "ComponentTest.testConstructFromRunFn": f"{HERE}::test_a_function_by_its_dotted_name_becomes_a_property",
+    "ComponentTest.testConstructWithoutTransformOutput": f"{HERE}::test_raw_examples_need_no_transform_graph",
+    "ComponentTest.testConstructDuplicateExamples": f"{HERE}::test_what_excludes_each_other_is_refused",
+    "ComponentTest.testConstructMissingTransformOutput": f"{HERE}::test_what_excludes_each_other_is_refused",
+    "ComponentTest.testConstructMissingUserModule": f"{HERE}::test_what_excludes_each_other_is_refused",
+    "ComponentTest.testConstructDuplicateUserModule": f"{HERE}::test_what_excludes_each_other_is_refused",
+    "ComponentTest.testConstructWithHParams": f"{HERE}::test_hyperparameters_are_an_input",
+    "ComponentTest.testConstructWithRuntimeParam": f"{OURS}::test_runtime_parameters_pass_through",
+    # executor_test.py
+    "ExecutorTest.testGenericExecutor": f"{HERE}::test_what_the_executor_is_given_reaches_the_module",
+    "ExecutorTest.testDoChief": f"{HERE}::test_what_the_executor_is_given_reaches_the_module",
+    "ExecutorTest.testDoNonChief": "cli/test_cluster.py::test_a_cluster_trains_evaluates_and_exports_once",
+    "ExecutorTest.testDoWithModuleFile": f"{HERE}::test_what_the_executor_is_given_reaches_the_module",
+    "ExecutorTest.testDoWithTrainerFn": "executors/test_estimator.py::test_a_trainer_fn_module_runs_unchanged",
+    "ExecutorTest.testDoWithNoTrainerFn": f"{HERE}::test_an_executor_without_a_module_says_so",
+    "ExecutorTest.testDoWithHyperParameters": f"{HERE}::test_what_the_executor_is_given_reaches_the_module",
+    "ExecutorTest.testMultipleArtifacts": f"{HERE}::test_what_the_executor_is_given_reaches_the_module",
+    "ExecutorTest.testDoWithCustomSplits": f"{HERE}::test_what_the_executor_is_given_reaches_the_module",
+    # fn_args_utils_test.py
+    "FnArgsUtilsTest.testGetCommonFnArgs": f"{HERE}::test_the_arguments_are_those_that_tfx_would_fill_in",
+}
+
+
+def test_every_requirement_has_a_test() -> None:
+    for place in WHERE.values():
+        file, _, name = place.partition("::")
+        assert name in {getattr(node, "name", "") for node in ast.parse((TESTS / file).read_text()).body}, place
+
+
+# The component
+
+
+def channel(kind: type) -> types.Channel:
+    return types.Channel(type=kind)
+
+
+@pytest.fixture
+def arguments(tiny_module: str) -> dict[str, Any]:
+    return {
+        "module_file": tiny_module,
+        "examples": channel(standard_artifacts.Examples),
+        "transform_graph": channel(standard_artifacts.TransformGraph),
+        "schema": channel(standard_artifacts.Schema),
+    }
+
+
+def require_outputs(trainer: Trainer) -> None:
+    assert trainer.outputs["model"].type is standard_artifacts.Model
+    assert trainer.outputs["model_run"].type is standard_artifacts.ModelRun
+
+
+def test_a_module_file_and_a_custom_config_become_properties(arguments: dict[str, Any]) -> None:
+    trainer = Trainer(**arguments, custom_config={"test": 10})
+    require_outputs(trainer)
+    assert trainer.spec.exec_properties["module_file"] == arguments["module_file"]
+    assert trainer.spec.exec_properties["custom_config"] == '{"test": 10}'
+
+
+def test_numbers_of_steps_may_be_parameters_of_the_pipeline(arguments: dict[str, Any]) -> None:
+    file, steps = RuntimeParameter(name="module-file", ptype=str), RuntimeParameter(name="n-steps", ptype=int)
+    args = {"splits": ["train"], "num_steps": steps}
+    trainer = Trainer(**{**arguments, "module_file": file}, train_args=args, eval_args=args)
+    require_outputs(trainer)
+    assert trainer.spec.exec_properties["module_file"] is file
+    assert "n-steps" in str(trainer.spec.exec_properties["train_args"])
+
+
+@pytest.mark.parametrize("name", ["my_package.my_module.run_fn", "my_package.my_module.trainer_fn"])
+def test_a_function_by_its_dotted_name_becomes_a_property(
+    name: str, arguments: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """One argument, `run_fn`, for what TFX has two for: the dialect is found by the function itself."""
+    del arguments["module_file"]
+    trainer = Trainer(**arguments, run_fn=name, custom_executor_spec=ExecutorClassSpec(GenericExecutor))
+    require_outputs(trainer)
+    assert trainer.spec.exec_properties["run_fn"] == name
+    assert trainer.spec.exec_properties.get("module_file") is None
+    assert "'custom_executor_spec' is deprecated" in caplog.text
+
+
+def test_raw_examples_need_no_transform_graph(arguments: dict[str, Any]) -> None:
+    del arguments["transform_graph"], arguments["schema"]
+    trainer = Trainer(**arguments)
+    require_outputs(trainer)
+    assert "transform_graph" not in trainer.inputs
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"transformed_examples": channel(standard_artifacts.Examples)}, "one of 'examples' or 'transformed_examples'"),
+        (
+            {"examples": None, "transformed_examples": channel(standard_artifacts.Examples), "transform_graph": None},
+            "'transform_graph' must be supplied",
+        ),
+        ({"module_file": None}, "one of 'module_file' or 'run_fn'"),
+        ({"run_fn": "path.to.my_run_fn"}, "both name a module"),
+        ({"run_fn": "path.to.my_trainer_fn"}, "both name a module"),
+    ],
+)
+def test_what_excludes_each_other_is_refused(changes: dict[str, Any], text: str, arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=text):
+        Trainer(**{**arguments, **changes})
+
+
+def test_examples_by_their_old_name_are_taken_with_a_warning(
+    arguments: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    arguments["transformed_examples"] = arguments.pop("examples")
+    trainer = Trainer(**arguments)
+    assert trainer.inputs["examples"].type is standard_artifacts.Examples
+    assert "'transformed_examples' is deprecated" in caplog.text
+
+
+def test_hyperparameters_are_an_input(arguments: dict[str, Any]) -> None:
+    trainer = Trainer(**arguments, hyperparameters=channel(standard_artifacts.HyperParameters))
+    require_outputs(trainer)
+    assert trainer.inputs["hyperparameters"].type is standard_artifacts.HyperParameters
+
+
+def test_a_secret_in_the_configuration_is_warned_of(
+    arguments: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    Trainer(**arguments, custom_config={"database": {"password": "hunter2"}, "num_tokens": 512})
+    assert "looks like a secret: database.password. ML Metadata" in caplog.text
+    assert "hunter2" not in caplog.text
+    caplog.clear()
+    Trainer(**arguments, custom_config={"num_tokens": 512, "epochs": 3})
+    assert caplog.text == ""
+
+
+# The executor
+
+
+@pytest.fixture
+def artifacts(tmp_path: pathlib.Path, iris: Any) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+    """Two artifacts of examples with splits by names of their own, and one of each other kind."""
+    inputs: dict[str, list[Any]] = {"examples": []}
+    for name in ("first", "second"):
+        examples = standard_artifacts.Examples()
+        examples.uri, examples.split_names = str(tmp_path / name), '["training", "evaluating"]'
+        for split, pattern in {"training": iris.train, "evaluating": iris.eval}.items():
+            (tmp_path / name).mkdir(exist_ok=True)
+            os.symlink(os.path.dirname(pattern), tmp_path / name / f"Split-{split}")
+        inputs["examples"].append(examples)
+    (tmp_path / "schema").mkdir()
+    (tmp_path / "schema" / "schema.pbtxt").write_text(pathlib.Path(iris.schema).read_text())
+    (tmp_path / "graph").mkdir()
+    model = tmp_path / "previous" / "Format-Serving"
+    model.mkdir(parents=True)
+    (model / "saved_model.pb").write_bytes(b"")
+    (tmp_path / "hp").mkdir()
+    (tmp_path / "hp" / "hyperparameters.txt").write_text(json.dumps({"layers": 4, "decay": 0.7}))
+    kinds = {
+        "schema": standard_artifacts.Schema,
+        "transform_graph": standard_artifacts.TransformGraph,
+        "base_model": standard_artifacts.Model,
+        "hyperparameters": standard_artifacts.HyperParameters,
+    }
+    places = {"schema": "schema", "transform_graph": "graph", "base_model": "previous", "hyperparameters": "hp"}
+    for key, kind in kinds.items():
+        inputs[key] = [kind()]
+        inputs[key][0].uri = str(tmp_path / places[key])
+    outputs = {"model": [standard_artifacts.Model()], "model_run": [standard_artifacts.ModelRun()]}
+    for key, [artifact] in outputs.items():
+        artifact.uri = str(tmp_path / key)
+    return inputs, outputs
+
+
+PROPERTIES = {
+    "train_args": proto_utils.proto_to_json(trainer_pb2.TrainArgs(splits=["training"], num_steps=1000)),
+    "eval_args": proto_utils.proto_to_json(trainer_pb2.EvalArgs(splits=["evaluating"], num_steps=500)),
+    "warm_starting": False,  # TFX's drivers have left it there
+}
+
+# Writes what it was given, a model for evaluation and one for serving: as TFX's own module for these tests.
+MODULE = """
+    import glob
+    import json
+    import os
+    import tensorflow as tf
+
+    NAMES = ("train_files", "eval_files", "train_steps", "eval_steps", "schema_path", "transform_graph_path",
+             "base_model", "hyperparameters", "custom_config")
+
+    class Tiny(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+        def serve(self, examples):
+            return {"y": tf.strings.length(examples)}
+
+    def run_fn(fn_args):
+        assert sum(len(glob.glob(pattern)) for pattern in fn_args.train_files) == 2
+        os.makedirs(fn_args.model_run_dir, exist_ok=True)
+        with open(os.path.join(fn_args.model_run_dir, "given.json"), "w") as file:
+            json.dump({name: getattr(fn_args, name) for name in NAMES}, file)
+        model = Tiny()
+        for folder in (fn_args.eval_model_dir, fn_args.serving_model_dir):
+            tf.saved_model.save(model, folder, signatures={"serving_default": model.serve})
+"""
+
+
+@pytest.mark.slow
+def test_what_the_executor_is_given_reaches_the_module(artifacts: Any, module: Callable[..., str]) -> None:
+    """TFX's executor runs the same module on the same artifacts: what it hands over, and leaves behind, is the same."""
+    inputs, outputs = artifacts
+    properties = {**PROPERTIES, "module_file": module(MODULE, "given.py"), "custom_config": '{"epochs": 3}'}
+    seen = {}
+    for executor, folder in ((GenericExecutor, "ours"), (TfxExecutor, "theirs")):
+        copied = copy.deepcopy(outputs)
+        for key, [artifact] in copied.items():
+            artifact.uri = os.path.join(outputs[key][0].uri, folder)
+        executor().Do(copy.deepcopy(inputs), copied, dict(properties))
+        [model], [model_run] = copied["model"], copied["model_run"]
+        for name in ("Format-Serving", "Format-TFMA"):
+            assert os.path.exists(os.path.join(model.uri, name, "saved_model.pb")), (folder, name)
+        seen[folder] = json.loads(pathlib.Path(model_run.uri, "given.json").read_text())
+    assert seen["ours"] == seen["theirs"]
+    assert [os.path.basename(os.path.dirname(one)) for one in seen["ours"]["train_files"]] == ["Split-training"] * 2
+    assert seen["ours"]["hyperparameters"] == {"layers": 4, "decay": 0.7}
+    assert (seen["ours"]["train_steps"], seen["ours"]["eval_steps"]) == (1000, 500)
+
+
+def test_an_executor_without_a_module_says_so(artifacts: Any) -> None:
+    with pytest.raises(ModuleError, match="no module is given"):
+        GenericExecutor().Do(*artifacts, dict(PROPERTIES))
+    assert not os.path.exists(artifacts[1]["model"][0].uri)
+
+
+# What the module is given
+
+
+def test_the_arguments_are_those_that_tfx_would_fill_in(artifacts: Any) -> None:
+    inputs, _ = artifacts
+    ours, theirs = common_fn_args(inputs, PROPERTIES), get_common_fn_args(inputs, PROPERTIES, "tempdir")
+    names = (
+        "train_files",
+        "eval_files",
+        "train_steps",
+        "eval_steps",
+        "schema_path",
+        "transform_graph_path",
+        "base_model",
+    )
+    assert {name: getattr(ours, name) for name in names} == {name: getattr(theirs, name) for name in names}
+    assert ours.train_files == [f"{one.uri}/Split-training/*" for one in inputs["examples"]]
+    assert ours.base_model == os.path.join(inputs["base_model"][0].uri, "Format-Serving")
+    assert isinstance(ours.data_accessor, DataAccessor)
+    assert FnArgs(working_dir="tempdir").working_dir == theirs.working_dir
