@@ -16,8 +16,6 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_module_that_gets_no_more_memory_fails_by_name_and_the_next_run_goes_on(job: Job) -> None:
-    require_recovered(job)
-    suffer(job, Fault("checkpoint", signal.SIGKILL))
     assert "MemoryError" in suffer(job, Fault("eval", MEMORY))
     for phase in ("check", "publish"):  # may have what they need
         suffer(job, Fault(phase, MEMORY))

@@ -1,0 +1,39 @@
+"""A pipeline that is ended in its Trainer, while metadata are written, or is started twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+from fault_job import PipelineJob
+from pipeline_promises import completed, hold_in_metadata, require_pipeline_recovered, require_whole
+
+
+@pytest.mark.slow
+def test_a_pipeline_goes_on_after_sigterm_and_after_a_kill_that_meets_its_metadata(pipeline_job: PipelineJob) -> None:
+    job = pipeline_job
+    job.start(phase="first_step")
+    job.await_held()
+    second = subprocess.run(job.line(), env=job.environment, capture_output=True, text=True, check=False)
+    assert second.returncode == 2, second.stderr
+    assert f"{job.out}: another run is at work here" in second.stderr
+    job.running.send_signal(signal.SIGTERM)
+    job.control.release()
+    ended = job.end()
+    assert ended.code == 143, ended.errors
+    assert "saved at" in ended.errors
+    assert "generic-trainer: ended by SIGTERM; nothing was published." in ended.errors
+    require_whole(job)
+    assert not list(job.out.glob("Trainer/model/*/Format-Serving"))
+
+    held = hold_in_metadata(job)
+    os.kill(held, signal.SIGKILL)
+    assert job.begin_of(job.end()) == 2
+    require_whole(job)
+    assert completed(job) == 0
+
+    require_pipeline_recovered(job)
+    assert completed(job) == 1
+    assert len(os.listdir(job.out / "serving")) == 1
