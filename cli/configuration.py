@@ -33,6 +33,7 @@ from click.core import ParameterSource
 
 from ..executors.errors import InputError, did_you_mean
 from ..executors.masking import masked, masked_text
+from ..executors.yaml_size import require_small
 from .command_names import COMMANDS
 
 CONFIG, PRINT = "config", "print_config"
@@ -132,7 +133,10 @@ class _Entry:
         if isinstance(self.node, yaml.MappingNode):
             if _metavar(self.parameter) != "JSON|@FILE":
                 raise InputError(f"{self.where}: it takes a value{' or a list' * several}, not a mapping.")
-            return json.dumps(self.loader.construct_object(self.node, deep=True), default=str)
+            try:
+                return json.dumps(self.loader.construct_object(self.node, deep=True), default=str)
+            except (yaml.YAMLError, TypeError) as error:  # an object of Python's, or a key that JSON cannot have
+                raise InputError(f"{self.where}: this is not YAML that can be JSON: {error}") from error
         nodes = self.node.value if isinstance(self.node, yaml.SequenceNode) else [self.node]
         if not all(isinstance(node, yaml.ScalarNode) for node in nodes):
             raise InputError(f"{self.where}: a list here holds plain values only.")
@@ -183,8 +187,11 @@ def _entries(path: str, context: click.Context) -> Iterator[_Entry]:
     loader = _loader(path)
     try:
         node = loader.get_single_node()
+        require_small(node, f"--config {path}")
     except yaml.YAMLError as error:
         raise InputError(f"--config {path}: this is not YAML: {error}") from error
+    except RecursionError as error:
+        raise InputError(f"--config {path}: its values are nested too deeply.") from error
     if node is None:
         return
     command = context.command_path.partition(" ")[2]

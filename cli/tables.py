@@ -56,8 +56,8 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent
     for number in used:
         column = columns[number]
         is_last = number == used[-1]
-        head, justify = Text(printable(column.name)), "right" if column.right else "left"
-        table.add_column(head, justify=justify, no_wrap=not is_last, overflow="fold")
+        head = Text(printable(column.name))
+        table.add_column(head, justify="right" if column.right else "left", no_wrap=not is_last, overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(row[number]), style=_STYLES.get(row[number], "")) for number in used))
     if _is_terminal():
