@@ -199,7 +199,8 @@ def test_a_model_that_cannot_even_be_put_back_is_put_back_by_the_next_run(traini
     done = training.run()
     assert done.code == 2, done.said
     assert f"{training.staging()} stays; the next run sees to it." in done.said
-    assert {name.partition("replaced-")[2]: data for name, data in content(training.out / "model").items()} == before
+    left = content(training.out / "model")
+    assert {name.partition("replaced-")[2]: data for name, data in left.items() if "/replaced-" in name} == before
 
     training.faults.fail("write create", "*/checkpoints/*", errno.ENOSPC)  # which trains nothing
     assert training.run().code == 1
