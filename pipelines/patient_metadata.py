@@ -192,9 +192,9 @@ def _unreachable(url: str) -> str:
 
 def _gist(error: Exception) -> str:
     """Returns what MySQL or SQLite said, without the statement."""
-    text = str(error).partition(" query: ")[0]
+    text = str(error)
     if "mysql_" in text:
-        return text.rpartition("error:")[2].strip()
+        return text.partition(" query: ")[0].rpartition("error:")[2].strip()
     return next((known for known in _REMEDIES if known in text), text)
 
 
