@@ -25,6 +25,9 @@ from ..executors.run_record import stack
 from .command_names import COMMANDS
 from .configuration import with_config
 
+_NO_THREAD = "can't start new thread"
+_NO_MEMORY = "No more memory was to be had, from the machine or within a limit (of the container, or ulimit)."
+
 
 class _Group(click.Group):
     """Imports a sub-command's module, of the same name, when it is asked for: some bring pyarrow or TFX."""
@@ -135,7 +138,9 @@ def _show(error: BaseException) -> None:
     """Prints the user's traceback once, then what failed in one line."""
     remote = error.__cause__
     text = remote.text if isinstance(remote, RemoteTraceback) else traceback_of(error)
-    said = storage_errors.hint(error) or error  # what TensorFlow says of a disk stands above
+    said = storage_errors.hint(error) or str(error)  # what TensorFlow says of a disk stands above
+    if isinstance(error, MemoryError) or _NO_THREAD in said:  # neither says it well
+        said = f"{said}. {_NO_MEMORY}".removeprefix(". ")
     _say(f"{text.rstrip()}\ngeneric-trainer: failed: {type(error).__qualname__}: {said}")
 
 

@@ -6,6 +6,7 @@ python tests/faults/matrix.py publish    # some phases
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 import signal
@@ -24,6 +25,7 @@ _PATH = re.compile(r"(/[\w.-]+)+/")
 
 def main() -> int:
     """Runs the phases that are named, or all of them; returns the exit code."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     phases = sys.argv[1:] or [*PHASES, METADATA]
     failed = 0
     with tempfile.TemporaryDirectory() as name:
