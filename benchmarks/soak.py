@@ -4,7 +4,7 @@
     python benchmarks/soak.py --quick                                           20 and 5
 
 Both are run in one process, as a service or a notebook would, one in twenty of the trainings fails. After each run is
-looked at what there is: memory that no other process shares, of this process and of the one that its trainings are
+looked at what there is: resident memory, of this process and of the one that its trainings are
 forked from; open files; threads; child processes; files and folders in the folder for temporary ones; and the seconds
 that it took, of the clock and of processors. Each row compares the last fifth of the runs with the second fifth, by
 their medians; the first fifth is when caches fill. What else the machine does is in the seconds of the clock, so these
@@ -112,7 +112,7 @@ def _processor_seconds() -> float:
 def _reading(seconds: float, processor_seconds: float) -> Reading:
     own = psutil.Process()
     children = own.children(recursive=True)
-    memory = sum(process.memory_full_info().uss for process in (own, *children))
+    memory = sum(process.memory_info().rss for process in (own, *children))
     temporary = sum(len(folders) + len(files) for _, folders, files in os.walk(tempfile.gettempdir()))
     return Reading(seconds, processor_seconds, memory / 1e6, own.num_fds(), own.num_threads(), len(children), temporary)
 
