@@ -202,7 +202,7 @@ def test_a_model_that_cannot_even_be_put_back_is_put_back_by_the_next_run(traini
     left = content(training.out / "model")
     assert {name.partition("replaced-")[2]: data for name, data in left.items() if "/replaced-" in name} == before
 
-    training.faults.fail("write create", "*/checkpoints/*", errno.ENOSPC)  # which trains nothing
+    training.faults.fail("write", "*/.staging-*/variables/*", errno.ENOSPC)  # which publishes nothing
     assert training.run().code == 1
     assert content(training.out / "model") == before
     training.run_once()
