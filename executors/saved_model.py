@@ -146,8 +146,8 @@ def check_saved_model(
 
     try:
         found = asked()
-    except ProcessDiedError:  # the training must not be lost by the machine's having been short of memory
-        logging.warning("The process that checked the model in %s was killed. The check is made once more.", shown)
+    except (ProcessDiedError, MemoryError):  # the training must not be lost by a moment's want of memory
+        logging.warning("The check of the model in %s was cut off, and is made once more.", shown)
         found = asked()
     return CheckReport(size_bytes=size, **found)
 

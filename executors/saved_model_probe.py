@@ -24,6 +24,7 @@ from .probe_examples import Example
 from .raised_errors import gist_of
 
 _INTERNAL_SIGNATURES = ("__saved_model_init_op", "__saved_model_train_op")
+_NO_MEMORY = (MemoryError, tf.errors.ResourceExhaustedError)  # for which the model cannot be blamed
 _VALUES_SHOWN, _CHARACTERS_SHOWN = 10, 200
 _TIMED_SECONDS, _TIMED_CALLS = 0.25, 200  # whichever is reached first ends the timing
 
@@ -116,6 +117,8 @@ def _require_signatures(signatures: Mapping[str, Any], required: list[str], show
 def _load(model: str, tags: list[str], shown: str) -> Any:
     try:
         return tf.saved_model.load(model, tags=tags)
+    except _NO_MEMORY:
+        raise
     except Exception as error:  # TensorFlow raises whatever the broken part of it raises
         raise _failed("loads", shown, f"a fresh process cannot load it: {type(error).__name__}: {error}") from error
 
@@ -158,6 +161,8 @@ def _ask(function: Any, name: str, request: dict[str, Any]) -> _Reply:
         try:
             call = functools.partial(_answer, function, inputs)
             return _Reply(example, call(), ask_again=call)
+        except _NO_MEMORY:
+            raise
         except Exception as error:  # a traced function raises whatever is in it
             problem = f"{type(error).__name__}: {gist_of(error)}"
             if example.is_certain:

@@ -64,7 +64,7 @@ def suffer(job: Job, fault: Fault) -> str:
     # What a module leaves running on purpose may stay when it has ended well; not when it is ended.
     others = job.folder / "starts-others"
     others.unlink(missing_ok=True)
-    if fault.phase in OF_THE_MODULE:
+    if fault.phase in OF_THE_MODULE and fault.kind != MEMORY:
         others.touch()
     if fault.kind == MEMORY:
         ended = starved(job, fault.phase)
