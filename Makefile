@@ -16,6 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON := $(VENV)/bin/python
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+FUZZ_SECONDS ?= 600
 STACK ?= tfx1.15 tfx1.16 tfx1.21-overrides tfx1.21
 
 # The Chicago taxi trips that come inside the tfx wheel.
@@ -32,7 +33,7 @@ LINKED := build/linked
 # tests, the quick ones. A process that crashes is not replaced: xdist 3.8 would wait for ever for the new one's tests.
 PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
-.PHONY: help setup demo test test-fast test-legacy test-airflow faults bench bench-gpu lint audit style types docs lock wheel release stacks image check-image clean
+.PHONY: help setup demo test test-fast test-legacy test-airflow faults bench bench-gpu fuzz lint audit style types docs lock wheel release stacks image check-image clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -60,6 +61,10 @@ faults: setup ## Put every fault into every phase of a training and of a pipelin
 
 bench: setup ## Run the benchmarks, one after the other, and write benchmarks/RESULTS.md
 	$(PYTHON) benchmarks/run_all.py $(BENCH_ARGS)
+
+fuzz: setup ## Fuzz each parser with atheris (FUZZ_SECONDS=600 each)
+	@for parser in $$(ls fuzz | sed -n 's/\.py$$//p' | grep -vx '__init__\|run\|target'); do \
+		$(PYTHON) -m fuzz.run $$parser -max_total_time=$(FUZZ_SECONDS); done
 
 bench-gpu: setup ## Measure training on this machine's GPUs against a loop by hand
 	$(PYTHON) benchmarks/gpu.py $(BENCH_ARGS)

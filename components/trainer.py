@@ -119,6 +119,7 @@ class Trainer(ModuleComponent):
         early_stop: str | None = None,
         best_model: str | None = None,
         stop_on_nan: bool = False,
+        on_bad_records: str = "error",
         profile: bool = False,
         tune_loop: str = "off",
         input_cache: str | None = None,
@@ -161,6 +162,7 @@ class Trainer(ModuleComponent):
           early_stop: End the training when a metric has not become better: "METRIC[:EVALUATIONS][:min|max]".
           best_model: Have Keras's fit end with the weights of its best epoch: "METRIC[:min|max]".
           stop_on_nan: Fail when the loss becomes NaN or infinite.
+          on_bad_records: What becomes of a record that cannot be read: "error", or "skip:N" to leave out N at most.
           profile: Profile some seconds of the training, and tell where a step's time goes.
           tune_loop: "off", "exact" (steps at a time, threads, by a trial) or "any" (also XLA and mixed precision).
           input_cache: Local folder where `fn_args.data_accessor` keeps parsed examples.
@@ -205,6 +207,7 @@ class Trainer(ModuleComponent):
             early_stop=early_stop,
             best_model=best_model,
             stop_on_nan=stop_on_nan,
+            on_bad_records=on_bad_records,
             profile=profile,
             tune_loop=tune_loop,
             input_cache=input_cache,

@@ -98,6 +98,9 @@ class TrainingOptions:
         None, "Have Keras's fit end with the weights of its best epoch: METRIC[:min|max], as val_auc."
     )
     stop_on_nan: bool = _option(False, "Fail when the loss becomes NaN or infinite, instead of training on.")
+    on_bad_records: str = _option(
+        "error", "What becomes of records that cannot be read: 'error', or skip:N to leave out N at most and list them."
+    )
     profile: bool = _option(False, "Profile some seconds of the training, and tell where a step's time goes.")
     tune_loop: str = _option(
         "off",
@@ -135,7 +138,7 @@ class TrainingOptions:
                 value = getattr(self, field.name)
                 if field.name in _ON_A_CLUSTER and value != field.default:
                     raise InputError(f"{field.name}={value!r} needs engine={RAY!r}: {LOCAL!r} is one process.")
-        _ = self.worker_range, self.stop_goal, self.best_goal
+        _ = self.worker_range, self.stop_goal, self.best_goal, self.bad_records_limit
 
     @property
     def stop_goal(self) -> Goal | None:
@@ -150,6 +153,20 @@ class TrainingOptions:
     def best_goal(self) -> Goal | None:
         """What `best_model` says; raises as above."""
         return Goal.parse(self.best_model, "best_model") if self.best_model else None
+
+    @property
+    def bad_records_limit(self) -> int | None:
+        """How many bad records may be left out; None when each is an error.
+
+        Raises:
+          InputError: When `on_bad_records` is neither "error" nor "skip:N".
+        """
+        if self.on_bad_records == "error":
+            return None
+        word, _, number = str(self.on_bad_records).partition(":")
+        if word != "skip" or not (number.isascii() and number.isdigit() and int(number)):
+            raise InputError(f"on_bad_records={self.on_bad_records!r}: give 'error', or a number as in skip:10.")
+        return int(number)
 
     @property
     def worker_range(self) -> tuple[int, int]:

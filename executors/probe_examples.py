@@ -86,10 +86,10 @@ def _first_record(path: str) -> bytes | None:
 
 
 def _first_parquet_row(path: str) -> Any:
-    import pyarrow.parquet as pq
+    from .inputs.parquet_file import opened_parquet
 
     with ArrowFile(path, "rb") as file:
-        batch = next(pq.ParquetFile(file).iter_batches(1), None)
+        batch = next(opened_parquet(path, file).iter_batches(1), None)
     if batch is None:
         return None
     features = {}

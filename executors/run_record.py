@@ -52,6 +52,8 @@ class RunRecord:
       process: Of whom the run is: host, number, and start of the process (see `ProcessIdentity`).
       code: The module: reference, path, fingerprint, files; of their texts the model run keeps a copy in `source`.
       data: What `train_files` and `eval_files` were: `data_of` each.
+      bad_records: With `on_bad_records=skip:N`: the `limit`, the `count` of records that were left out, the `readers`
+        that would leave some out, and the first hundred `records` by `file`, `place` and `problem`; else empty.
       stack: Versions by distribution, and Python's.
       dialect: The dialect and why it was chosen.
       keras: The Keras version and why it was chosen.
@@ -75,6 +77,7 @@ class RunRecord:
     process: dict[str, Any] = dataclasses.field(default_factory=dict)
     code: dict[str, Any] = dataclasses.field(default_factory=dict)
     data: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    bad_records: dict[str, Any] = dataclasses.field(default_factory=dict)
     stack: dict[str, str] = dataclasses.field(default_factory=dict)
     dialect: dict[str, str] = dataclasses.field(default_factory=dict)
     keras: dict[str, str] = dataclasses.field(default_factory=dict)

@@ -318,6 +318,7 @@ class _Run:
             self.record.dialect = {"name": result["dialect"], "reason": result["evidence"]}
             self.record.metrics = result["metrics"]
             self.record.profile = result["profile"]
+            self.record.bad_records = result["bad_records"]
             self.record.tuning = result["tuning"]
             self.record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
         return result

@@ -15,7 +15,9 @@ from . import dialects, loop_tuning, profiling, raised_errors, storage_errors
 from .errors import TrainerError, TrainingProcessError
 from .fit_progress import told_by_fits
 from .fn_args import FnArgs
+from .inputs import bad_records
 from .inputs.data_accessor import CacheOptions, DataAccessor
+from .inputs.tf_record_framing import damage_in
 from .keras_version import KerasChoice
 from .masking import remember
 from .metrics import from_event_files, from_return_value, sizes_of_event_files
@@ -101,6 +103,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
                 profiling.profiled(request.fn_args.model_run_dir, request.options.profile) as profile,
                 told_by_fits(request.source.files),
                 pursued(request.options, request.fn_args),
+                bad_records.skipping(request.options.bad_records_limit) as bad,
                 loop_tuning.tuned(request.options.tune_loop) as tuning,
             ):
                 returned = run_fn(request.fn_args)
@@ -121,6 +124,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
         "op_packages": imported_op_packages(),
         "tuning": tuning,
         "profile": profile.record,
+        "bad_records": bad.to_json() if bad else {},
         "phases": {"load": in_run_fn - begin, "run_fn": done - in_run_fn},
     }
 
@@ -133,6 +137,9 @@ def explain(error: Exception, request: TrainingRequest) -> None:
     for hint in (request.keras.hint(error), storage_errors.hint(error, request.fn_args.serving_model_dir)):
         if hint:
             raised_errors.add_note(error, hint)
+    if type(error).__name__ == "DataLossError":  # TensorFlow does not say of which file
+        for found in damage_in([*(request.fn_args.train_files or ()), *(request.fn_args.eval_files or ())]):
+            raised_errors.add_note(error, found)
 
 
 def _be_deterministic(fn_args: FnArgs) -> None:

@@ -137,7 +137,7 @@ class _Translation:
             tuple(words),
             _without_empty(templates[lead]),
             call.folder,
-            tuple(mount["mountPath"] for mount in mounts if "mountPath" in mount),
+            tuple(str(mount["mountPath"]) for mount in mounts if mount.get("mountPath")),
             suspend,
             tuple(dict.fromkeys(self._notes)),
         )

@@ -18,6 +18,8 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .bad_records import policy
+
 if TYPE_CHECKING:
     import pyarrow as pa
     import tensorflow as tf
@@ -104,7 +106,16 @@ def _tf_dataset(
     label = options.label_key
     if label is not None and label not in parser.tensor_names:
         raise ValueError(f"label_key {label!r} is not among the tensors; they are {', '.join(parser.tensor_names)}.")
-    files, reading, threads = find_files(file_pattern), ReadOptions.of(options), options.parser_num_threads
+    files, reading, threads = (
+        find_files(file_pattern, not cache),
+        ReadOptions.of(options),
+        options.parser_num_threads,
+    )
+    if (bad := policy("data_accessor")) is not None:
+        from .tf_record_scan import ParseTrial, scan
+
+        accepts = ParseTrial(parser.parse) if hasattr(parser, "parse") else None
+        files = dataclasses.replace(files, left_out=scan(files.paths, bad, accepts, repr((examples, schema))))
     dataset = parser(record_batches(files, reading), threads, not options.sloppy_ordering)
     if cache is not None:
         from .batch_cache import BatchCache, key_of
@@ -113,7 +124,8 @@ def _tf_dataset(
             reading, num_epochs=1, shuffle=False, drop_final_batch=False, sloppy_ordering=False
         )
         rows = BatchCache(cache.folder, cache.limit_gb).rows(
-            key_of(files, reading, examples, schema), lambda: parser(record_batches(files, in_order), threads)
+            key_of(files, reading, examples, schema, sorted(files.left_out)),
+            lambda: parser(record_batches(files, in_order), threads),
         )
         dataset = rows.batches(reading, dataset.element_spec) if rows else dataset
     if label is not None:
@@ -130,10 +142,16 @@ def _record_batches(examples: ExamplesFormat, file_pattern: list[str], options: 
         raise NotImplementedError(
             f"{file_pattern}: {examples.payload} is read as tf.data only, as by tfx_bsl. Use tf_dataset_factory."
         )
-    from .example_batches import arrow_batches
+    from .example_batches import arrow_batches, decoder_of
     from .record_dataset import ReadOptions, find_files
 
-    return arrow_batches(find_files(file_pattern), ReadOptions.of(options), schema)
+    files = find_files(file_pattern)
+    if (bad := policy("data_accessor")) is not None:
+        from .tf_record_scan import scan
+
+        accepts = decoder_of(schema).DecodeBatch
+        files = dataclasses.replace(files, left_out=scan(files.paths, bad, accepts, repr(("Arrow", schema))))
+    return arrow_batches(files, ReadOptions.of(options), schema)
 
 
 def _parser(examples: ExamplesFormat, file_pattern: list[str], schema: Any) -> RecordParser:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from .record_dataset import ReadOptions, RecordFiles, record_batches
+from .tf_record_framing import damage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,26 +41,30 @@ def arrow_batches(
       schema: Says which columns there are; without it, they are those that a batch's examples have.
 
     Raises:
-      tf.errors.DataLossError: When a file is damaged; it names the file.
+      InputError: When a file is damaged; it names the file, the record and its offset.
     """
-    from tfx_bsl.coders import example_coder
-
-    columns = None if schema is None else schema.SerializeToString()
     own = threading.local()
 
     def decode(batch: Any) -> pa.RecordBatch:
         if not hasattr(own, "decoder"):
-            own.decoder = example_coder.ExamplesToRecordBatchDecoder(columns)
+            own.decoder = decoder_of(schema)
         return own.decoder.DecodeBatch(batch)
 
     records = record_batches(files, options).prefetch(tf.data.AUTOTUNE).as_numpy_iterator()
     try:
         yield from _in_threads(decode, records)
     except tf.errors.DataLossError as error:
-        damage = _damage(files)
-        if damage is None:
+        found = next((found for path in files.paths if (found := damage(path)) is not None), None)
+        if found is None:
             raise
-        raise tf.errors.DataLossError(error.node_def, error.op, damage) from error
+        raise found from error
+
+
+def decoder_of(schema: schema_pb2.Schema | None) -> Any:
+    """Returns tfx_bsl's decoder for a schema; without one, for the columns that a batch's examples have."""
+    from tfx_bsl.coders import example_coder
+
+    return example_coder.ExamplesToRecordBatchDecoder(None if schema is None else schema.SerializeToString())
 
 
 def _in_threads(function: Callable[[Any], Any], items: Iterator[Any]) -> Iterator[Any]:
@@ -76,15 +81,3 @@ def _in_threads(function: Callable[[Any], Any], items: Iterator[Any]) -> Iterato
             yield ahead.popleft().result()
     finally:
         executor.shutdown(cancel_futures=True)
-
-
-def _damage(files: RecordFiles) -> str | None:
-    """Reads the files one by one up to what is wrong with them; returns what it is and where."""
-    for path in files.paths:
-        good = 0
-        try:
-            for _ in tf.data.TFRecordDataset(path, files.compression):
-                good += 1
-        except tf.errors.DataLossError as error:
-            return f"{path} is no TFRecord file, or is damaged after record {good}: {error.message}"
-    return None

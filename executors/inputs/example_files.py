@@ -23,7 +23,8 @@ from typing import Any
 
 from .. import file_io
 from ..errors import InputError
-from .record_files import is_gzipped
+from .record_files import GZIP_ERRORS, check_text, is_gzipped
+from .tf_record_framing import damage
 
 TF_RECORD, CSV, JSON_LINES = "TFRecord", "CSV", "JSON lines"
 
@@ -103,6 +104,7 @@ def batches(file: ExampleFile, size: int) -> Iterator[Batch]:
     if file.kind == TF_RECORD:
         yield from _record_batches(file, size)
         return
+    check_text(file.path)
     read = _csv_batches if file.kind == CSV else _json_batches
     with _opened(file) as binary:
         yield from read(file, _lines(binary), size)
@@ -129,7 +131,7 @@ def _opened(file: ExampleFile) -> Iterator[Any]:
     with file_io.file_system(file.path).open(file.path, mode="rb") as raw:
         try:
             yield gzip.GzipFile(fileobj=raw) if file.gzipped else raw
-        except (EOFError, gzip.BadGzipFile) as error:
+        except GZIP_ERRORS as error:
             raise InputError(f"{file.path} is gzipped, and cut off or damaged: {error}") from error
 
 
@@ -151,10 +153,8 @@ def _record_batches(file: ExampleFile, size: int) -> Iterator[Batch]:
             yield Batch(file, done + 1, len(array), records=array.tolist())
             done += len(array)
     except tf.errors.DataLossError as error:
-        raise InputError(
-            f"{file.path} is no TFRecord file, or is damaged after record {done}: {error.message}. "
-            f"(Files in other forms have names that end in {', '.join(_ENDINGS)}.)"
-        ) from error
+        what = damage(file.path) or f"{file.path} is damaged after record {done}: {error.message}."
+        raise InputError(f"{what} (Files in other forms have names that end in {', '.join(_ENDINGS)}.)") from error
 
 
 def _csv_batches(file: ExampleFile, lines: Iterator[str], size: int) -> Iterator[Batch]:

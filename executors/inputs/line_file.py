@@ -30,6 +30,7 @@ import numpy as np
 
 from .. import file_io
 from ..errors import InputError, did_you_mean
+from .record_files import check_text
 
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -55,6 +56,8 @@ class LineFile:
           InputError: When it cannot be read, or is gzipped and damaged.
         """
         self.path = path
+        if not file_io.is_remote(path) and os.path.isfile(path):
+            check_text(path)
         self._descriptor = _opened(path)
         weakref.finalize(self, os.close, self._descriptor)
         self._size = os.fstat(self._descriptor).st_size

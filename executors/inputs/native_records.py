@@ -11,9 +11,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import itertools
-import re
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,22 +20,38 @@ import tensorflow as tf
 from .. import file_io
 from ..errors import InputError
 from .reader_errors import ReaderErrors
-from .record_files import is_gzipped
+from .record_files import GZIP_ERRORS, check_text, is_gzipped
+from .tf_record_framing import damage
+from .tf_record_scan import good_blocks
 
 _RECORDS_AT_ONCE = 4096
-_PLACE = re.compile(r"\w+ record at \d+")  # of TensorFlow's messages: "corrupted record at 198", the byte
 
 
-def tf_record_dataset(paths: Sequence[str]) -> tf.data.Dataset:
-    """Returns the records of all files, in the files' order; gzipped files may be among them."""
-    parts = [  # the reader takes files of one compression at a time
-        tf.data.TFRecordDataset(list(group), "GZIP" if gzipped else "")
-        for gzipped, group in itertools.groupby(paths, key=is_gzipped)
-    ]
+def tf_record_dataset(paths: Sequence[str], left_out: Mapping[str, frozenset[int]] | None = None) -> tf.data.Dataset:
+    """Returns the records of all files, in the files' order; gzipped files may be among them.
+
+    Args:
+      paths: The files.
+      left_out: Numbers of records to leave out, by file; as of `tf_record_scan.scan`.
+    """
+    bad = left_out or {}
+    parts = []
+    # TensorFlow's reader takes files of one compression at a time.
+    for (gzipped, is_bad), group in itertools.groupby(paths, key=lambda path: (is_gzipped(path), path in bad)):
+        files = list(group)
+        parts.append(_good_records(files, bad) if is_bad else tf.data.TFRecordDataset(files, "GZIP" if gzipped else ""))
     dataset = parts[0]
     for part in parts[1:]:
         dataset = dataset.concatenate(part)
     return dataset
+
+
+def _good_records(paths: Sequence[str], left_out: Mapping[str, frozenset[int]]) -> tf.data.Dataset:
+    def blocks() -> Iterator[Any]:
+        for path in paths:
+            yield from good_blocks(path, left_out[path])
+
+    return tf.data.Dataset.from_generator(blocks, output_signature=tf.TensorSpec([None], tf.string)).unbatch()
 
 
 def first_tf_records(paths: Sequence[str], count: int) -> list[bytes]:
@@ -65,13 +79,8 @@ def check_tf_records(paths: Sequence[str]) -> None:
       InputError: When one is damaged.
     """
     for path in paths:
-        try:
-            with _session() as session:
-                session.run(tf_record_dataset([path]).reduce(0, lambda count, _: count))
-        except tf.errors.DataLossError as error:
-            found = _PLACE.search(error.message)
-            what = found[0] if found else error.message
-            raise InputError(f"{path}: the TFRecord file is damaged or cut off: {what}.") from error
+        if (error := damage(path)) is not None:
+            raise error
 
 
 @contextlib.contextmanager
@@ -86,6 +95,8 @@ def line_dataset(paths: Sequence[str], errors: ReaderErrors) -> tf.data.Dataset:
 
     Gzipped files are not left to TextLineDataset: of one that is cut off it gives what is left, and no error.
     """
+    for path in paths:
+        check_text(path)
     if any(map(is_gzipped, paths)):
         return errors.dataset(lambda: _lines(paths), tf.TensorSpec([None], tf.string))
     return tf.data.TextLineDataset(list(paths))
@@ -98,7 +109,7 @@ def _lines(paths: Sequence[str]) -> Iterator[Any]:
             try:
                 while some := [_without_end(line) for line in itertools.islice(lines, _RECORDS_AT_ONCE)]:
                     yield np.array(some, object)
-            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            except GZIP_ERRORS as error:
                 raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
 
 

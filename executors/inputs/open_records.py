@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
+from .bad_records import policy
 from .reader_errors import ReaderErrors
 from .reader_params import CSV, ODPS, PARQUET, RECORD_IO, TEXT, TF_RECORD, ReaderParams
 from .record_files import find_record_files, kind_of
@@ -127,9 +128,14 @@ def _open_recordio(origin: str, files: list[str], _: ReaderParams) -> Records:
 
 def _open_tf_records(origin: str, files: list[str], _: ReaderParams) -> Records:
     from . import native_records
+    from .tf_record_scan import scan
 
     errors = ReaderErrors(lambda: native_records.check_tf_records(files))
-    return Records(origin, TF_RECORD, Metadata(None), lambda _: native_records.tf_record_dataset(files), errors=errors)
+
+    def dataset(_: Sequence[Shard] | None) -> tf.data.Dataset:
+        return native_records.tf_record_dataset(files, scan(files, policy(TF_RECORD)))
+
+    return Records(origin, TF_RECORD, Metadata(None), dataset, errors=errors)
 
 
 def _open_text(origin: str, files: list[str], _: ReaderParams) -> Records:

@@ -14,8 +14,13 @@ import pyarrow as pa
 import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from ..errors import InputError
+from .arrow_file import ArrowFile
+from .parquet_file import opened_parquet
 from .parquet_rows import as_lists, batched_rows
 from .parquet_tensors import BatchTensors, arrow_schema
+
+_LOOKED_AT = 256  # files that are opened before anything is read
 
 
 def tf_dataset(file_pattern: list[str], options: Any, schema: schema_pb2.Schema | None) -> tf.data.Dataset:
@@ -39,6 +44,8 @@ def tf_dataset(file_pattern: list[str], options: Any, schema: schema_pb2.Schema 
     tensors = BatchTensors(schema)
     if options.label_key is not None and options.label_key not in tensors.specs:
         raise ValueError(f"label_key {options.label_key!r} is not in the schema; it has {', '.join(tensors.specs)}.")
+    for path in paths[:_LOOKED_AT]:
+        check_parquet(path, tensors.arrow_schema)
     dataset = tensors.dataset(
         lambda: batched_rows(paths, options, tensors.arrow_schema), options.batch_size, options.label_key
     )
@@ -55,6 +62,18 @@ def record_batches(file_pattern: list[str], options: Any, schema: schema_pb2.Sch
     for table in batched_rows(_matching(file_pattern), options, columns):
         for start in range(0, table.num_rows, options.batch_size):
             yield as_lists(table.slice(start, options.batch_size), columns)
+
+
+def check_parquet(path: str, schema: pa.Schema) -> None:
+    """Reads what a file says of itself, which takes no time.
+
+    Raises:
+      InputError: When it is no Parquet file, or lacks a column.
+    """
+    with ArrowFile(path, "rb") as file:
+        found = opened_parquet(path, file).schema_arrow.names
+    if missing := [name for name in schema.names if name not in found]:
+        raise InputError(f"{path} has no column {', '.join(map(repr, missing))}; it has {', '.join(found)}.")
 
 
 def _matching(file_pattern: str | list[str]) -> list[str]:

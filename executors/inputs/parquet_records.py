@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import tensorflow as tf
 
 from ..errors import InputError
 from .arrow_file import ArrowFile
 from .csv_records import check_columns
+from .parquet_file import opened_parquet, row_batches
 
 _ROWS_READ_AT_ONCE = 4096
 
@@ -33,7 +33,7 @@ def parquet_signature(path: str, columns: Sequence[str] | None) -> dict[str, Any
       InputError: When the file is no Parquet, lacks a column, or has one of a type that is no tensor's.
     """
     with ArrowFile(path, "rb") as file:
-        schema = _opened(path, file).schema_arrow
+        schema = opened_parquet(path, file).schema_arrow
     names = list(columns or schema.names)
     check_columns(path, names, schema.names)
     return {name: _spec(path, schema.field(name)) for name in names}
@@ -51,17 +51,10 @@ def parquet_blocks(paths: Sequence[str], signature: Mapping[str, Any]) -> Iterat
     """
     for path in paths:
         with ArrowFile(path, "rb") as file:
-            parquet = _opened(path, file)
+            parquet = opened_parquet(path, file)
             check_columns(path, list(signature), parquet.schema_arrow.names)
-            for batch in parquet.iter_batches(_ROWS_READ_AT_ONCE, columns=list(signature)):
+            for batch in row_batches(path, parquet, _ROWS_READ_AT_ONCE, list(signature)):
                 yield {name: _tensor(path, name, batch.column(name), spec) for name, spec in signature.items()}
-
-
-def _opened(path: str, file: ArrowFile) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(file)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path}: it is no Parquet file, or is damaged: {error}") from error
 
 
 def _spec(path: str, field: pa.Field) -> Any:

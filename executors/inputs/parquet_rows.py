@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from .arrow_file import ArrowFile
+from .parquet_file import opened_parquet, row_batches
 from .whole_batches import whole_batches
 
 _UNIT = 4096  # rows; a shuffle buffer is filled by as many at a time, and a seed's order depends on it
@@ -92,13 +92,13 @@ def _take_all(buffer: list[pa.Table], random: np.random.Generator) -> pa.Table:
 def _tables(path: str, schema: pa.Schema | None) -> Iterator[pa.Table]:
     """Yields the rows of one file, a multiple of `_UNIT` at a time but for the last ones."""
     with ArrowFile(path, "rb") as file:
-        parquet = pq.ParquetFile(file)
+        parquet = opened_parquet(path, file)
         found = parquet.schema_arrow.names
         names = found if schema is None else schema.names
         if missing := [name for name in names if name not in found]:
             raise ValueError(f"{path} has no column {', '.join(map(repr, missing))}; it has {', '.join(found)}.")
         units = _UNITS_AT_ONCE if file.size() <= _NARROW * parquet.metadata.num_rows else 1
-        for batch in parquet.iter_batches(units * _UNIT, columns=names):
+        for batch in row_batches(path, parquet, units * _UNIT, names):
             columns = [_plain(path, name, batch.column(name), schema) for name in names]
             yield pa.table(columns, names)
 

@@ -31,6 +31,7 @@ import tensorflow as tf
 
 from ..errors import InputError
 from ..raised_errors import add_note
+from .bad_records import TooManyBadRecordsError
 from .reader_errors import ReaderErrors
 from .reader_state import reads_in_parallel
 from .shard_ledger import Ledger, Shard, ShardError
@@ -195,7 +196,7 @@ class _Reading:
                 self._start(self._most_threads)
             try:
                 block = future.result()
-            except RowsError:
+            except (RowsError, TooManyBadRecordsError):
                 raise
             except Exception as error:
                 if not self._again(error):

@@ -40,7 +40,7 @@ def parse_reader_params(text: str | Mapping[str, Any] | None) -> dict[str, Any]:
         if not part.strip():
             continue
         name, equals, value = part.partition("=")
-        if not equals:
+        if not equals or not name.strip():
             raise InputError(
                 f"--data_reader_params: {part.strip()!r} is not of the form name=value; all of it: {text!r}."
             )
@@ -84,7 +84,8 @@ class ReaderParams:
         if self.reader_type is not None and self.reader_type not in READER_TYPES:
             hint = did_you_mean(str(self.reader_type), READER_TYPES)
             raise InputError(f"reader_type {self.reader_type!r} is none of {', '.join(READER_TYPES)}.{hint}")
-        if self.columns is not None and not (self.columns and all(isinstance(name, str) for name in self.columns)):
+        is_list = isinstance(self.columns, (list, tuple)) and bool(self.columns)
+        if self.columns is not None and not (is_list and all(isinstance(name, str) for name in self.columns)):
             raise InputError(f"columns is {self.columns!r}; write a list of names, as in columns=['age', 'label'].")
         if self.sep is not None and (not isinstance(self.sep, str) or len(self.sep) != 1 or self.sep in '"\r\n'):
             raise InputError(f"sep is {self.sep!r}; it must be one character, as in sep=',' or sep='\\t'.")

@@ -21,8 +21,24 @@ from .reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
 from .recordio import MAGIC as RECORD_IO_MAGIC
 from .snappy_framing import masked_crc32c
 
+# What reading a gzipped file raises where it is cut off or damaged.
+GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
+
 _GZIP_MAGIC = b"\x1f\x8b\x08"  # two bytes alone may be a TFRecord's length
 _PARQUET_MAGIC = b"PAR1"
+_LOOKED_AT = 1024  # bytes
+_NO_TEXT = {
+    **{b"x" + level: "compressed by zlib" for level in (b"\x01", b"\x5e", b"\x9c", b"\xda")},
+    b"\xff\x06\x00\x00sNaPpY": "compressed by snappy",
+    b"BZh91AY": "compressed by bzip2",
+    b"\xfd7zXZ": "compressed by xz",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd",
+    b"PK\x03\x04": "a zip file",
+    b"\x89PNG": "a PNG image",
+    b"\x08\x01\x12": "a SavedModel",
+    _PARQUET_MAGIC: "Parquet",
+    RECORD_IO_MAGIC: "RecordIO",
+}
 _TF_RECORD_HEADER = struct.Struct("<QI")  # a record's length, and its checksum
 
 
@@ -71,7 +87,25 @@ def kind_of(files: Iterable[str], columns_wanted: bool, otherwise: str | None = 
 
 def is_gzipped(path: str) -> bool:
     """Returns whether the bytes of a file are gzipped, whatever its name says."""
-    return _head(path, len(_GZIP_MAGIC)) == _GZIP_MAGIC
+    return head_of(path, len(_GZIP_MAGIC)) == _GZIP_MAGIC
+
+
+def check_text(path: str) -> None:
+    """Looks at a file's first bytes, gzipped or not.
+
+    Raises:
+      InputError: When no text begins so.
+    """
+    head = unzipped_head(path, _LOOKED_AT) if is_gzipped(path) else head_of(path, _LOOKED_AT)
+    form = next((form for magic, form in _NO_TEXT.items() if head.startswith(magic)), "")
+    if _begins_tf_record(head[: _TF_RECORD_HEADER.size]):
+        form = "TFRecords"
+    if not form and b"\0" in head:
+        form = f"binary, or text in UTF-16: there is a zero at byte {head.index(0)}"
+    if form:
+        raise InputError(
+            f"{path} is no text: it is {form}, and begins with {head[:12].hex(' ')}. Give it as UTF-8, gzipped or not."
+        )
 
 
 def _files_of(origin: str) -> list[str]:
@@ -92,7 +126,7 @@ def _nothing_there(origin: str) -> str:
 
 def _is_empty(path: str) -> bool:
     """Returns whether there is nothing in a file; that of a shard without records may be gzipped nothing."""
-    return not file_io.size_of(path) or (is_gzipped(path) and not _unzipped_head(path))
+    return not file_io.size_of(path) or (is_gzipped(path) and not unzipped_head(path))
 
 
 def _kind_of_file(path: str, columns_wanted: bool, otherwise: str | None) -> str:
@@ -101,13 +135,15 @@ def _kind_of_file(path: str, columns_wanted: bool, otherwise: str | None) -> str
         return CSV if columns_wanted else TEXT
     if name.endswith(".txt"):
         return TEXT
-    head = _head(path, _TF_RECORD_HEADER.size)
+    head = head_of(path, _TF_RECORD_HEADER.size)
     if name.endswith(".parquet") or head.startswith(_PARQUET_MAGIC):
         return PARQUET
-    if head.startswith(RECORD_IO_MAGIC):
+    if head.startswith(RECORD_IO_MAGIC) or name.endswith(".recordio"):
         return RECORD_IO
-    if _begins_tf_record(_unzipped_head(path) if head.startswith(_GZIP_MAGIC) else head):
+    if _begins_tf_record(unzipped_head(path) if head.startswith(_GZIP_MAGIC) else head):
         return TF_RECORD
+    if name.endswith((".tfrecord", ".tfrecords")):
+        return TF_RECORD  # and damaged, as its reader will say
     if otherwise is not None:
         return otherwise
     raise InputError(
@@ -116,16 +152,22 @@ def _kind_of_file(path: str, columns_wanted: bool, otherwise: str | None) -> str
     )
 
 
-def _head(path: str, size: int) -> bytes:
+def head_of(path: str, size: int) -> bytes:
+    """Returns the first bytes of a file, as they are."""
     with file_io.file_system(path).open(path, mode="rb") as file:
         head: bytes = file.read(size)
         return head
 
 
-def _unzipped_head(path: str) -> bytes:
+def unzipped_head(path: str, size: int = _TF_RECORD_HEADER.size) -> bytes:
+    """Returns the first bytes of what is in a gzipped file.
+
+    Raises:
+      InputError: When it is damaged, or cut off before them.
+    """
     with file_io.file_system(path).open(path, mode="rb") as file:
         try:
-            return gzip.GzipFile(fileobj=file).read(_TF_RECORD_HEADER.size)
+            return gzip.GzipFile(fileobj=file).read(size)
         except (EOFError, OSError, zlib.error) as error:
             raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
 

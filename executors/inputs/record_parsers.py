@@ -58,6 +58,10 @@ class ExampleParser:
         _validate(self._features, schema)
         self.tensor_names = list(self._names.values())
 
+    def parse(self, serialized: tf.Tensor) -> Any:
+        """Returns the features of a vector of tf.Examples, by the parser's keys."""
+        return tf.io.parse_example(serialized, self._features)
+
     def __call__(self, records: tf.data.Dataset, threads: int, deterministic: bool = True) -> tf.data.Dataset:
         """Returns a dataset of dicts of tensors; see `RecordParser`."""
         parse = tf.data.experimental.parse_example_dataset(self._features, threads, deterministic)

@@ -26,6 +26,8 @@ from typing import Any
 from .. import file_io
 from ..errors import InputError
 from . import snappy_framing
+from .bad_records import policy
+from .reader_params import RECORD_IO
 
 NO_COMPRESSION, SNAPPY, GZIP = 0, 1, 2
 MAGIC = b"\x04\x03\x02\x01"
@@ -34,6 +36,16 @@ CHUNK_BYTES = 32 << 20  # what the Go writer fills before it begins another chun
 _HEADER = struct.Struct("<4sIIII")
 _LENGTH = struct.Struct("<I")
 _MAX_RECORD_BYTES = (1 << 31) - 1  # the largest protobuf message, and lengths stay clear of their 32 bits
+
+
+class BrokenChunkError(InputError):
+    """A chunk cannot be read.
+
+    Attributes:
+      problem: What is wrong with it.
+    """
+
+    problem = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,14 +88,24 @@ def read_chunks(path: str, start: int = 0, end: int | None = None) -> Iterator[l
       end: Number of the record to stop before; None for the file's end. Ranges beyond it are cut there.
 
     Raises:
-      InputError: When a chunk is cut off or damaged; it names the file and the chunk's byte offset.
+      InputError: When a chunk is cut off or damaged; it names the file and the chunk's byte offset. Where bad records
+        are left out, so are all records of a chunk that does not decode; one that is cut off is an error yet, as then
+        nobody knows where the next one would have begun.
     """
+    bad = policy(RECORD_IO)
     with _opened(path) as file:
         for chunk in list(_headers(path, file)):
             inside = slice(max(start - chunk.first, 0), None if end is None else max(end - chunk.first, 0))
             if range(chunk.records)[inside]:
                 file.seek(chunk.offset + _HEADER.size)
-                yield _decoded(path, chunk, file.read(chunk.size))[inside]
+                try:
+                    records = _decoded(path, chunk, file.read(chunk.size))
+                except BrokenChunkError as error:
+                    if bad is None:
+                        raise
+                    bad.skip(path, f"byte {chunk.offset}, {chunk.records} records", error.problem, chunk.records)
+                    continue
+                yield records[inside]
 
 
 class RecordWriter:
@@ -198,8 +220,10 @@ def _framed(record: bytes) -> tuple[bytes, bytes]:
     return _LENGTH.pack(len(record)), record
 
 
-def _broken(path: str, offset: int, what: str) -> InputError:
-    return InputError(f"{path}: the RecordIO chunk at byte {offset} is broken: {what}. Write the file again.")
+def _broken(path: str, offset: int, what: str) -> BrokenChunkError:
+    error = BrokenChunkError(f"{path}: the RecordIO chunk at byte {offset} is broken: {what}. Write the file again.")
+    error.problem = what
+    return error
 
 
 def _as_it_is(data: bytes) -> bytes:

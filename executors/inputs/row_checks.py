@@ -70,6 +70,13 @@ def check_rows(
             raise InputError(f"{where(number)}: {what}. The row is {_shown(some[index])}.{header}")
 
 
+def what_is_wrong(row: bytes, fields: Sequence[Field], delim: str, value_delim: str) -> str:
+    """Returns what is wrong with a row, and the row; "" when nothing is. The arguments are those of `check_rows`."""
+    with _Trial() as trial:
+        found = _first_bad([row], fields, delim, value_delim, trial)
+    return f"{found[1]}: {_shown(row)}" if found else ""
+
+
 def looks_like_data(
     row: bytes | str, fields: Sequence[Field], delim: str = FIELD_DELIM, value_delim: str = VALUE_DELIM
 ) -> bool:

@@ -15,20 +15,20 @@ from __future__ import annotations
 import array
 import gzip
 import itertools
-import struct
 import threading
-import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import file_io
 from ..errors import InputError
 from .record_files import is_gzipped
 from .snappy_framing import masked_crc32c
+from .tf_record_framing import FOOT, HEAD, Frame, damaged, lost, read_of
 
-_HEAD = struct.Struct("<QI")  # a record's length, and the checksum of that
-_FOOT = struct.Struct("<I")  # the checksum of the record
 _STRIDE = 64  # records between two that are found at once
+
+OnDamage = Callable[[str, int, str], None]
+DAMAGED = object()  # stands for a record that is left out
 
 
 class TfRecordRanges:
@@ -39,9 +39,17 @@ class TfRecordRanges:
       thread_safe: Whether several threads may read: of gzipped files only in the records' order.
     """
 
-    def __init__(self, files: Sequence[str]) -> None:
+    def __init__(self, files: Sequence[str], on_damage: OnDamage | None = None) -> None:
+        """Takes the files; reads nothing yet.
+
+        Args:
+          files: The files; gzipped ones may be among them.
+          on_damage: Called with a file, a byte offset and a problem for each record that is damaged, which is DAMAGED
+            among the records then; and for one that is cut off, which is none. None to raise an InputError.
+        """
         self.path = ",".join(files)
-        self._files = [_GzippedFile(path) if is_gzipped(path) else _PlainFile(path) for path in files]
+        said = on_damage or _raised
+        self._files = [_GzippedFile(path, said) if is_gzipped(path) else _PlainFile(path, said) for path in files]
         self.thread_safe = not any(isinstance(file, _GzippedFile) for file in self._files)
         self._ends: list[int] = []
         self._data_nums = 0
@@ -55,7 +63,7 @@ class TfRecordRanges:
         self._ends = list(itertools.accumulate(file.count() for file in self._files))
         self._data_nums = self._ends[-1]
 
-    def read_range(self, start: int, end: int) -> list[bytes]:
+    def read_range(self, start: int, end: int) -> list[Any]:
         """Returns the records [start, end).
 
         Raises:
@@ -63,7 +71,7 @@ class TfRecordRanges:
         """
         if not self._ends:
             self.count_data()
-        found: list[bytes] = []
+        found: list[Any] = []
         for file, begin, stop in zip(self._files, [0, *self._ends], self._ends, strict=False):
             first, last = max(start, begin), min(end, stop)
             if first < last:
@@ -72,35 +80,40 @@ class TfRecordRanges:
 
 
 class _PlainFile:
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, on_damage: OnDamage) -> None:
         self._path = path
+        self._on_damage = on_damage
         self._places = array.array("Q")  # of every _STRIDE-th record
 
     def count(self) -> int:
         """Returns the number of records, and finds out where they are."""
         place, number, places = 0, 0, array.array("Q")
+        size = file_io.size_of(self._path)
         with _opened(self._path) as file:
-            while (length := _length(file, self._path)) is not None:
+            while (length := _length(file, self._path, self._on_damage)) is not None:
+                end = place + HEAD.size + length + FOOT.size
+                if end > size:
+                    self._on_damage(self._path, place, "it is cut off")
+                    break
                 if number % _STRIDE == 0:
                     places.append(place)
-                place += _HEAD.size + length + _FOOT.size
+                place = end
                 file.seek(place)
                 number += 1
-        if place > file_io.size_of(self._path):
-            raise _damaged(self._path, place)
         self._places = places
         return number
 
-    def read(self, first: int, last: int) -> list[bytes]:
+    def read(self, first: int, last: int) -> list[Any]:
         """Returns the records [first, last)."""
         with _opened(self._path) as file:
             file.seek(self._places[first // _STRIDE])
-            return _records(file, self._path, last - first // _STRIDE * _STRIDE)[first % _STRIDE :]
+            return _records(file, self._path, last - first // _STRIDE * _STRIDE, self._on_damage)[first % _STRIDE :]
 
 
 class _GzippedFile:
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, on_damage: OnDamage) -> None:
         self._path = path
+        self._on_damage = on_damage
         self._lock = threading.Lock()
         self._file: Any = None
         self._next = 0
@@ -109,56 +122,62 @@ class _GzippedFile:
         """Returns the number of records."""
         number = 0
         with _opened(self._path) as raw, gzip.GzipFile(fileobj=raw) as file:
-            while _record(file, self._path) is not None:
+            while _record(file, self._path, self._on_damage) is not None:
                 number += 1
         return number
 
-    def read(self, first: int, last: int) -> list[bytes]:
+    def read(self, first: int, last: int) -> list[Any]:
         """Returns the records [first, last)."""
         with self._lock:
             if self._file is None or first < self._next:
                 self._file, self._next = gzip.GzipFile(fileobj=_opened(self._path)), 0
             while self._next < first:
                 skipped = min(first - self._next, _STRIDE)
-                self._next += len(_records(self._file, self._path, skipped))
+                self._next += len(_records(self._file, self._path, skipped, self._on_damage))
             self._next = last
-            return _records(self._file, self._path, last - first)
+            return _records(self._file, self._path, last - first, self._on_damage)
 
 
 def _opened(path: str) -> Any:
     return file_io.file_system(path).open(path, mode="rb")
 
 
-def _length(file: Any, path: str) -> int | None:
+def _length(file: Any, path: str, on_damage: OnDamage) -> int | None:
     """Returns the length of the record that begins here; None at the file's end."""
-    head = file.read(_HEAD.size)
-    if not head:
+    head, is_cut = read_of(file, HEAD.size, path)
+    if not head and not is_cut:
         return None
-    if len(head) < _HEAD.size or masked_crc32c(head[:8]) != _HEAD.unpack(head)[1]:
-        raise _damaged(path, file.tell() - len(head))
-    return int(_HEAD.unpack(head)[0])
+    place = file.tell() - len(head)
+    if len(head) < HEAD.size:
+        on_damage(path, place, "it is cut off")
+        return None
+    if masked_crc32c(head[:8]) != HEAD.unpack(head)[1]:
+        raise lost(path, None if place else 0, place, head)
+    return int(HEAD.unpack(head)[0])
 
 
-def _record(file: Any, path: str) -> bytes | None:
-    """Returns the record that begins here; None at the file's end."""
-    try:
-        place, length = file.tell(), _length(file, path)
-        if length is None:
-            return None
-        record, foot = file.read(length), file.read(_FOOT.size)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
-    if len(record) < length or len(foot) < _FOOT.size or masked_crc32c(record) != _FOOT.unpack(foot)[0]:
-        raise _damaged(path, place)
-    return bytes(record)
+def _record(file: Any, path: str, on_damage: OnDamage) -> Any:
+    """Returns the record that begins here, or DAMAGED; None at the file's end."""
+    place = file.tell()
+    length = _length(file, path, on_damage)
+    if length is None:
+        return None
+    record, foot = read_of(file, length, path)[0], read_of(file, FOOT.size, path)[0]
+    if len(record) < length or len(foot) < FOOT.size:
+        on_damage(path, place, "it is cut off")
+        return None
+    if masked_crc32c(record) != FOOT.unpack(foot)[0]:
+        on_damage(path, place, "its checksum is wrong")
+        return DAMAGED
+    return record
 
 
-def _records(file: Any, path: str, count: int) -> list[bytes]:
-    found = [_record(file, path) for _ in range(count)]
+def _records(file: Any, path: str, count: int, on_damage: OnDamage) -> list[Any]:
+    found = [_record(file, path, on_damage) for _ in range(count)]
     if found and found[-1] is None:
         raise InputError(f"{path} has fewer records than when they were counted; was it changed meanwhile?")
-    return found  # type: ignore[return-value]
+    return found
 
 
-def _damaged(path: str, place: int) -> InputError:
-    return InputError(f"{path}: the TFRecord file is damaged or cut off: corrupted record at {place}.")
+def _raised(path: str, place: int, problem: str) -> None:
+    raise damaged(path, Frame(None, place, None, problem))

@@ -20,8 +20,9 @@ from typing import Any
 
 from .. import file_io
 from ..errors import InputError
+from ..inputs import recordio
 from ..inputs.reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
-from ..inputs.record_files import is_gzipped, kind_of
+from ..inputs.record_files import GZIP_ERRORS, check_text, is_gzipped, kind_of
 
 _WHOLE_BYTES = 4 << 20  # data that are no larger are taken whole
 _RECORDS = 512  # of each file, of larger data
@@ -156,6 +157,7 @@ def _tf_records(path: str, compression: str) -> Iterator[bytes]:
 
 
 def _copy_lines(path: str, target: str, most: int | None) -> _Taken:
+    check_text(path)
     zipped = is_gzipped(path)
     count = size = quotes = 0
     with file_io.file_system(path).open(path, mode="rb") as raw, open(target, "wb") as out:
@@ -167,7 +169,7 @@ def _copy_lines(path: str, target: str, most: int | None) -> _Taken:
                 # An odd number of quotes: the row goes on in the next line.
                 if most is not None and (count >= most or size >= _BYTES) and quotes % 2 == 0:
                     break
-        except (EOFError, OSError) as error:
+        except GZIP_ERRORS as error:
             raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
         if zipped:
             copy.close()
@@ -185,7 +187,7 @@ def _copy_parquet(path: str, target: str, most: int | None) -> _Taken:
             parquet = pq.ParquetFile(file)
             batches = list(itertools.islice(parquet.iter_batches(_RECORDS), None if most is None else 1))
             pq.write_table(pa.Table.from_batches(batches, parquet.schema_arrow), target)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{path}: the Parquet file is damaged or cut off: {error}") from error
     first = batches[0].to_pylist() if batches else []
     return _Taken(sum(batch.num_rows for batch in batches), first)
@@ -195,7 +197,9 @@ def _copy_whole(path: str, target: str, most: int | None) -> _Taken:
     del most
     with file_io.file_system(path).open(path, mode="rb") as source, open(target, "wb") as copy:
         shutil.copyfileobj(source, copy)
-    return _Taken(1)
+    if file_io.size_of(path) <= _WHOLE_BYTES:
+        return _Taken(sum(map(len, recordio.read_chunks(path))))
+    return _Taken(sum(chunk.records for chunk in recordio.read_index(path)))
 
 
 _COPIES = {

@@ -9,7 +9,7 @@ import dataclasses
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -206,7 +206,7 @@ def _data_set(name: str, values: Mapping[str, Any], where: str) -> DataSet:
     if not isinstance(given, Mapping):
         raise InputError(f"{where}: {name} must be a dict with columns and a reader or path, not {given!r}.")
     columns = given.get("columns")
-    if not columns or isinstance(columns, (str, Mapping)):
+    if not columns or isinstance(columns, (str, bytes, Mapping)) or not isinstance(columns, Iterable):
         raise InputError(f"{where}: {name} has no columns. Give a tuple of Column.create(name=…, dtype=…, is_label=…).")
     # An evaluation is one pass over its data, unless the conf says so for that very set.
     epochs = values.get("epoch") or _EPOCHS if name == "train_set" else 1

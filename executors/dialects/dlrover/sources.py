@@ -13,11 +13,13 @@ Each is a `Source`. None shuffles: DLRover did not.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 from absl import logging
 
@@ -25,14 +27,17 @@ from ...dlrover.file_reader import FileReader
 from ...dlrover.joined_reader import JoinedReader
 from ...dlrover.path_util import reader_for
 from ...errors import InputError
+from ...inputs.bad_records import policy
 from ...inputs.native_records import check_tf_records, tf_record_dataset
 from ...inputs.range_reader import THREADS, batches, count_rows, iterate_rows, read_range, read_ranges
 from ...inputs.reader_errors import ReaderErrors
 from ...inputs.reader_params import CSV, TEXT, TF_RECORD
 from ...inputs.record_files import find_record_files, kind_of
-from ...inputs.row_checks import check_rows, looks_like_data, split_row
+from ...inputs.row_checks import check_rows, looks_like_data, split_row, what_is_wrong
 from ...inputs.shard_ledger import Ledger, Shard, ShardLedger
-from ...inputs.tf_record_ranges import TfRecordRanges
+from ...inputs.skipping_ledger import SkippingLedger, place_after
+from ...inputs.tf_record_ranges import DAMAGED, TfRecordRanges
+from ...inputs.tf_record_scan import ParseTrial, refused
 from .columns import Columns
 from .conf import DataSet
 from .examples import kinds_in
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
     from ...estimator.shared_ledger import Part
     from ...inputs.delimited_blocks import BlockDecoder
 
+_READER = "DLRover"
 _BATCHES_IN_SHARD = 10  # DLRover's documented default
 _ROWS_EXAMINED = 1_000_000
 _THREADS_OF_MANY = 2  # of each worker, so that the last ranges are not all in the hands of one
@@ -127,7 +133,7 @@ def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where:
     kind, files = kind_of(find_record_files(patterns), columns_wanted=True, otherwise=TEXT)
     if kind == TF_RECORD:
         columns = dataclasses.replace(columns, kinds=kinds_in(files, columns.fields, where))
-        source = ExampleRangeSource if is_shared else ExampleSource
+        source = ExampleRangeSource if is_shared or policy(_READER) else ExampleSource
         return source(data, columns, files, where)
     if kind not in (CSV, TEXT):
         raise InputError(
@@ -159,6 +165,7 @@ class RangeSource:
         self._where = where
         self._name = str(getattr(reader, "path", None) or getattr(reader, "_path", None) or type(reader).__qualname__)
         reader._batch_size, reader._num_epochs = data.batch_size, data.epoch  # as DLRover's trainer sets them
+        self._bad: set[int] = set()  # numbers of rows that are left out
         self._size = count_rows(reader)
         self._warn_of_lost_row()
         self._threads = THREADS
@@ -170,6 +177,9 @@ class RangeSource:
     def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
         """See Source."""
         decoder = self._decoder
+        if policy(_READER) is not None:
+            good = functools.partial(read_ranges, threads=self._threads, read=self._read_good)
+            return batches(lambda: _some(good(self._reader, self._ledger)), errors, size), {}
         if decoder is None:
             return batches(lambda: read_ranges(self._reader, self._ledger, threads=self._threads), errors, size), {}
 
@@ -195,21 +205,22 @@ class RangeSource:
     def restart(self, position: str | None) -> None:
         """See Source."""
         if position is not None:
-            ledger = ShardLedger.from_json(position) if "of" not in json.loads(position) else None
+            ledger = self._restored(position)
             if ledger is not None and ledger.matches(self._name, self._size):
-                self._ledger = self._own = ledger.with_epochs(self._data.epoch)
+                self._own = ledger.with_epochs(self._data.epoch)
+                self._ledger = self._keeping_places(self._own)
                 logging.info("%s: %d rows are trained already; going on behind them.", self._where, ledger.done)
                 if self._own.is_finished:
                     logging.warning("%s: all rows are trained already, %d times.", self._where, self._data.epoch)
                 return
             _warn_of_other_data(self._where)
-        shard = self._data.batch_size * int(getattr(self._reader, "num_minibatches_per_shard", _BATCHES_IN_SHARD) or 1)
-        self._ledger = self._own = ShardLedger(self._size, shard, self._data.epoch, self._name)
+        self._own = ShardLedger(self._size, self._shard_size(), self._data.epoch, self._name)
+        self._ledger = self._keeping_places(self._own)
 
     def share(self, part: Part) -> None:
         """See Source."""
         self._threads = _THREADS_OF_MANY
-        self._ledger = part.join(self._own)
+        self._ledger = self._keeping_places(part.join(self._own))
 
     def trained(self, count: int) -> None:
         """See Source."""
@@ -219,13 +230,38 @@ class RangeSource:
         """See Source; of rows that are shared it is the chief who knows."""
         return self._own.to_json()
 
+    def _shard_size(self) -> int:
+        return self._data.batch_size * int(getattr(self._reader, "num_minibatches_per_shard", _BATCHES_IN_SHARD) or 1)
+
+    def _keeping_places(self, ledger: Ledger) -> Ledger:
+        return SkippingLedger(ledger, self._bad) if policy(_READER) else ledger
+
+    def _restored(self, position: str) -> ShardLedger | None:
+        return ShardLedger.from_json(position) if "of" not in json.loads(position) else None
+
+    def _read_good(self, reader: Any, start: int, end: int, is_stopped: Any) -> Any:
+        """Returns the rows of a range without the bad ones, whose numbers are kept."""
+        rows = read_range(reader, start, end, is_stopped)
+        return self._good(rows, lambda index: (self._name, self._row(start + index)), start)
+
+    def _good(self, rows: Any, place: Callable[[int], tuple[str, str]], start: int) -> Any:
+        return _without_bad(rows, self.columns, self._trial, place, self._bad, start)
+
+    @functools.cached_property
+    def _trial(self) -> Any:
+        return ParseTrial(self.columns.parse if self.takes_examples else self.columns.decode)
+
     def _examine(self, shard: Shard) -> None:
         columns, rows = self.columns, list(read_range(self._reader, shard.start, shard.end))
         check_rows(rows, columns.row_fields, columns.field_delim, columns.value_delim, shard.start, self._place)
 
     def _block_decoder(self) -> BlockDecoder | None:
         """Returns what decodes whole ranges; None where rows come one by one, or ranges are too small to gain by it."""
-        if min(self._own.shard_size, self._size) < _ROWS_IN_BLOCK or not hasattr(self._reader, "read_text"):
+        if (
+            policy(_READER)
+            or min(self._own.shard_size, self._size) < _ROWS_IN_BLOCK
+            or not hasattr(self._reader, "read_text")
+        ):
             return None
         from ...inputs.delimited_blocks import BlockDecoder  # it needs Arrow
 
@@ -233,7 +269,10 @@ class RangeSource:
         return BlockDecoder(columns.row_fields, columns.field_delim, columns.value_delim)
 
     def _place(self, row: int) -> str:
-        return f"{self._name}, row {row + 1}" + (" after the header" if _skips_header(self._reader) else "")
+        return f"{self._name}, {self._row(row)}"
+
+    def _row(self, row: int) -> str:
+        return f"row {row + 1}" + (" after the header" if _skips_header(self._reader) else "")
 
     def _warn_of_lost_row(self) -> None:
         """Says so when a header is skipped that does not look like one: DLRover lost the first row of such files."""
@@ -254,7 +293,33 @@ class ExampleRangeSource(RangeSource):
     takes_examples = True
 
     def __init__(self, data: DataSet, columns: Columns, files: Sequence[str], where: str) -> None:
-        super().__init__(data, columns, TfRecordRanges(files), where)
+        bad = policy(_READER)
+        skip = None if bad is None else lambda path, place, problem: bad.skip(path, f"byte {place}", problem)
+        super().__init__(data, columns, TfRecordRanges(files, skip), where)
+
+    def _restored(self, position: str) -> ShardLedger | None:
+        """Takes the position of an `ExampleSource`, too, which read the same records in the same order."""
+        saved = json.loads(position)
+        if saved.get("of") != self._name:
+            return super()._restored(position)
+        ledger, left = ShardLedger(self._size, self._size, self._data.epoch, self._name), saved["rows"]
+        while left and (shard := ledger.take()):
+            ledger.trained(min(left, shard.count))
+            left -= min(left, shard.count)
+        return ledger.with_epochs(self._data.epoch, self._shard_size())
+
+    def _read_good(self, reader: Any, start: int, end: int, is_stopped: Any) -> Any:
+        del is_stopped
+        rows = reader.read_range(start, end)
+        here = [index for index, row in enumerate(rows) if row is not DAMAGED]
+        self._bad |= {*range(start, end)} - {start + index for index in here}
+        records = np.array([rows[index] for index in here], object)
+        trial = refused(records, self._trial)
+        for index, problem in trial:
+            number = start + here[index]
+            _skip(self._name, f"record {number + 1}", problem)
+            self._bad.add(number)
+        return np.delete(records, [index for index, _ in trial])
 
     def decode(self, *rows: Any) -> tuple[dict[str, Any], Any]:
         """See Source."""
@@ -275,6 +340,7 @@ class _CountedSource:
         self._name = name
         self._where = where
         self._trained = 0
+        self._bad: set[int] = set()  # numbers of rows that are left out, from the first one of the first epoch
 
     def restart(self, position: str | None) -> None:
         """See Source."""
@@ -291,7 +357,7 @@ class _CountedSource:
 
     def trained(self, count: int) -> None:
         """See Source."""
-        self._trained += count
+        self._trained = place_after(self._trained, count, self._bad)
 
     def position(self) -> str:
         """See Source."""
@@ -308,7 +374,7 @@ class StreamSource(_CountedSource):
 
     def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
         """See Source."""
-        return batches(self._blocks, errors, size), {}
+        return batches(self._good_blocks if policy(_READER) else self._blocks, errors, size), {}
 
     def decode(self, *rows: Any) -> tuple[dict[str, Any], Any]:
         """See Source."""
@@ -317,6 +383,21 @@ class StreamSource(_CountedSource):
     def examine(self) -> None:
         """See Source."""
         _examine(self._blocks(), self.columns, self._trained, lambda row: f"{self._where}: the reader's row {row + 1}")
+
+    def _good_blocks(self) -> Iterator[Any]:
+        trial, first = ParseTrial(self.columns.decode), self._trained
+        for block in self._blocks():
+            good = _without_bad(
+                block,
+                self.columns,
+                trial,
+                lambda index, first=first: (self._where, f"row {first + index + 1}"),
+                self._bad,
+                first,
+            )
+            first += len(block)
+            if len(good):
+                yield good
 
     def _blocks(self) -> Iterator[Any]:
         skip, read = self._trained, 0
@@ -355,6 +436,27 @@ class ExampleSource(_CountedSource):
     def examine(self) -> None:
         """See Source."""
         check_tf_records(self._files)
+
+
+def _without_bad(
+    rows: Any, columns: Columns, trial: Any, place: Callable[[int], tuple[str, str]], bad: set[int], start: int
+) -> Any:
+    """Returns the rows that can be decoded; notes the numbers of the others, and leaves these out."""
+    found = refused(rows, trial)
+    for index, problem in found:
+        wrong = what_is_wrong(rows[index], columns.row_fields, columns.field_delim, columns.value_delim)
+        _skip(*place(index), wrong or problem)
+        bad.add(start + index)
+    return np.delete(rows, [index for index, _ in found])
+
+
+def _skip(file: str, place: str, problem: str) -> None:
+    if (bad := policy(_READER)) is not None:
+        bad.skip(file, place, problem)
+
+
+def _some(blocks: Iterator[Any]) -> Iterator[Any]:
+    return (block for block in blocks if len(block))
 
 
 def _names(header: str, delim: str) -> list[str]:

@@ -1,0 +1,1 @@
+"""Harnesses that fuzz the parsers, one file a parser; see `run.py`."""

@@ -1,0 +1,34 @@
+"""CSV by columns: the rows that Python's csv module has, or an error with the file's name."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+
+from generic_trainer.executors.inputs.csv_records import column_names, csv_blocks
+
+from .target import answer, file_of
+
+SEEDS = [
+    b'a,b\n1,2\n"x,1","y""z"\n',
+    b"\xef\xbb\xbfa,b,c\r\n1,2,3\r\n\r\n4,,6",
+    b'a,b\n"1\n2",3\n',
+    b"a,b\n1\n1,2,3\n",
+    gzip.compress(b"a,b\n1,2\n", mtime=0),
+]
+
+
+def check(data: bytes) -> None:
+    """Reads all columns of a file."""
+    path = file_of(data, "rows.csv")
+    names = answer(lambda: column_names(path, ","), path)
+    if names is None:
+        return
+    blocks = answer(lambda: list(csv_blocks([path], names, ",")), path)
+    if blocks is None or data.startswith(b"\x1f\x8b\x08"):
+        return
+    rows = [[value.decode("utf-8", "surrogateescape") for value in row] for block in blocks for row in block]
+    text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    expected = [row for row in csv.reader(io.StringIO(text, newline="")) if row][1:]
+    assert rows == expected, (rows, expected)
