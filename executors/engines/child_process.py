@@ -36,6 +36,10 @@ Process: TypeAlias = "subprocess.Popen[bytes] | fork_server.ForkedProcess"
 
 _GRACE_SECONDS = 10.0  # from SIGTERM to SIGKILL: enough to write a checkpoint, short for who waits
 _LOOK_SECONDS = 1.0  # how often `until` is asked
+_HINTS: dict[int, str] = {
+    signal.SIGKILL: " The machine may have run out of memory.",
+    signal.SIGABRT: " Its last log lines say why; TensorFlow aborts where it gets no more memory.",
+}
 
 
 def run(
@@ -240,5 +244,5 @@ def _ended_without_answer(name: str, status: int) -> str:
         cause = signal.Signals(number).name
     except ValueError:
         cause = f"signal {number}"
-    hint = " The machine may have run out of memory." if number == signal.SIGKILL else ""
+    hint = _HINTS.get(number, "")
     return f"The {name} process was ended by {cause} before it had finished.{hint} No model was published."
