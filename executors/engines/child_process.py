@@ -36,9 +36,11 @@ Process: TypeAlias = "subprocess.Popen[bytes] | fork_server.ForkedProcess"
 
 _GRACE_SECONDS = 10.0  # from SIGTERM to SIGKILL: enough to write a checkpoint, short for who waits
 _LOOK_SECONDS = 1.0  # how often `until` is asked
+_NATIVE_HINT = " Its last log lines may say why; TensorFlow ends so where it gets no more memory."
 _HINTS: dict[int, str] = {
     signal.SIGKILL: " The machine may have run out of memory.",
-    signal.SIGABRT: " Its last log lines say why; TensorFlow aborts where it gets no more memory.",
+    signal.SIGABRT: _NATIVE_HINT,
+    signal.SIGSEGV: _NATIVE_HINT,
 }
 
 
