@@ -229,7 +229,10 @@ def test_damaged_files_are_named(ask: Ask, tmp_path: pathlib.Path) -> None:
         "short.csv": (b"x,n\n1,2\n3\n", r"short.csv, row 2: it has 1 values, and the header names 2 columns"),
         "twice.csv": (b"x,x\n1,2\n", r"twice.csv: its first line must name the columns, each once"),
         "quote.csv": (b'x,n\n1,"2\n', r"quote.csv, line 2: this is not CSV: unexpected end of data"),
-        "text.tfrecord": (b"x,n\n1,2\n3,4\n5,6\n", r"text.tfrecord is no TFRecord file, or is damaged from its first byte on"),
+        "text.tfrecord": (
+            b"x,n\n1,2\n3,4\n5,6\n",
+            r"text.tfrecord is no TFRecord file, or is damaged from its first byte on",
+        ),
         "cut.csv": (gzip.compress(b"x\n" + os.urandom(999).hex().encode())[:-99], "cut.csv is gzipped, and cut off"),
         "broken.jsonl": (b'{"x": 1}\n{"x": \n', r"broken.jsonl, line 2: each line must be a JSON object"),
     }

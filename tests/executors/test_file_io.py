@@ -191,9 +191,7 @@ def test_a_move_to_another_disk_copies(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["", "export/best/17/"])
-def test_a_move_that_breaks_off_leaves_nothing_behind(
-    tmp_path: pathlib.Path, bucket: str, folder: str
-) -> None:
+def test_a_move_that_breaks_off_leaves_nothing_behind(tmp_path: pathlib.Path, bucket: str, folder: str) -> None:
     fill(f"{tmp_path}/staging", *(f"{folder}{name}" for name in ("saved_model.pb", "assets/a", "variables/data")))
     (tmp_path / "staging" / "z_unreadable").symlink_to("nowhere")
 

@@ -391,13 +391,16 @@ class StreamSource(_CountedSource):
                 block,
                 self.columns,
                 trial,
-                lambda index, first=first: (self._where, f"row {first + index + 1}"),
+                self._place_from(first),
                 self._bad,
                 first,
             )
             first += len(block)
             if len(good):
                 yield good
+
+    def _place_from(self, first: int) -> Callable[[int], tuple[str, str]]:
+        return lambda index: (self._where, f"row {first + index + 1}")
 
     def _blocks(self) -> Iterator[Any]:
         skip, read = self._trained, 0
