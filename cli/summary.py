@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..executors import run_record
-from ..executors.printable import printable
+from ..executors.printable import printable, printable_lines
 from ..executors.tuner_fn import KERAS_TUNERS_OWN
 
 _LABEL_WIDTH = 14
@@ -63,7 +63,7 @@ def print_summary(
     """
     for label, path in places.items():
         if path:
-            click.echo(f"{label + ':':<{_LABEL_WIDTH}}{printable(path)}")
+            click.echo(f"{label + ':':<{_LABEL_WIDTH}}{printable_lines(path)}")
     if hyperparameters:
         click.echo("Hyperparameters:")
         _print_values(hyperparameters)

@@ -101,11 +101,15 @@ class Done:
         return self.said.strip().splitlines()[-1]
 
 
+_SAID = "SAID_BY_COMMANDS"  # names the file with what the command that runs has printed
+
+
 class Commands:
     """A process that runs `generic-trainer` commands one after the other: TensorFlow is imported once."""
 
     def __init__(self, environment: dict[str, str]) -> None:
-        self._environment = {**environment, "PYTHONUNBUFFERED": "1"}
+        self._said = tempfile.NamedTemporaryFile()  # noqa: SIM115 (it goes with this object)
+        self._environment = {**environment, "PYTHONUNBUFFERED": "1", _SAID: self._said.name}
         self._process: subprocess.Popen[str] | None = None
 
     def start(self, *arguments: object) -> None:
@@ -129,7 +133,12 @@ class Commands:
     def result(self) -> Done:
         assert self._process is not None
         assert self._process.stdout is not None
-        return Done(**json.loads(self._process.stdout.readline()))
+        done = Done(**json.loads(self._process.stdout.readline()))
+        os.truncate(self._said.name, 0)
+        return done
+
+    def said_so_far(self) -> str:
+        return pathlib.Path(self._said.name).read_text(encoding="utf-8", errors="replace")
 
     def run(self, *arguments: object) -> Done:
         self.start(*arguments)
@@ -164,7 +173,7 @@ def _serve() -> None:
     for line in sys.stdin:
         sys.argv = ["generic-trainer", *json.loads(line)]
         os.environ.pop(LOG_FILE, None)  # each command begins without
-        with tempfile.TemporaryFile() as said:
+        with open(os.environ[_SAID], "w+b") as said:
             for number in (1, 2):  # C++ writes there, and `run` has them point to its log
                 os.dup2(said.fileno(), number)
             sys.stdout, sys.stderr = (open(os.dup(number), "w", buffering=1) for number in (1, 2))  # noqa: SIM115

@@ -173,6 +173,14 @@ def let_go_after(holder: subprocess.Popen[str], seconds: float) -> None:
     threading.Timer(seconds, holder.stdin.close).start()
 
 
+def let_go_when_told(holder: subprocess.Popen[str], commands: Commands) -> None:
+    """Ends the lock when the command has said that it waits for it; or else before it gives up."""
+    end = time.monotonic() + 50
+    while "is locked by process" not in commands.said_so_far() and time.monotonic() < end:
+        time.sleep(0.05)
+    let_go_after(holder, 0)
+
+
 def is_sound(store: pathlib.Path) -> bool:
     with contextlib.closing(sqlite3.connect(store)) as connection:
         return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -184,7 +192,8 @@ def test_a_lock_that_somebody_holds_for_a_while_is_waited_for(pipeline: Pipeline
     with contextlib.ExitStack() as stack:
 
         def lock() -> None:
-            let_go_after(stack.enter_context(locked(pipeline.store)), 4.5)
+            holder = stack.enter_context(locked(pipeline.store))
+            threading.Thread(target=let_go_when_told, args=(holder, pipeline.commands)).start()
 
         if when == "before":
             lock()
