@@ -14,9 +14,11 @@ import tensorflow.compat.v1 as tf
 from google.protobuf.message import DecodeError
 
 from ...errors import InputError
+from ...inputs.bad_records import policy
 from ...inputs.delimited import Field, split_values
 from ...inputs.native_records import first_tf_records
 
+READER = "DLRover"  # to `bad_records.policy`
 _RECORDS = 10_000  # a feature that is in none of so many is taken for what the conf says
 _KINDS = {"int64_list": tf.int64, "float_list": tf.float32, "bytes_list": tf.string}
 _DIGITS = 9  # behind the point: more than a float32 has
@@ -124,6 +126,8 @@ def _features(record: bytes, file: str) -> Mapping[str, Any]:
     try:
         features: Mapping[str, Any] = tf.train.Example.FromString(record).features.feature
     except DecodeError as error:
+        if policy(READER) is not None:
+            return {}  # it is left out when it is read
         raise InputError(f"{file} is a TFRecord file, but not of tf.Examples: {error}.") from error
     return features
 

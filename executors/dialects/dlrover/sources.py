@@ -40,13 +40,12 @@ from ...inputs.tf_record_ranges import DAMAGED, TfRecordRanges
 from ...inputs.tf_record_scan import ParseTrial, refused
 from .columns import Columns
 from .conf import DataSet
-from .examples import kinds_in
+from .examples import READER, kinds_in
 
 if TYPE_CHECKING:
     from ...estimator.shared_ledger import Part
     from ...inputs.delimited_blocks import BlockDecoder
 
-_READER = "DLRover"
 _BATCHES_IN_SHARD = 10  # DLRover's documented default
 _ROWS_EXAMINED = 1_000_000
 _THREADS_OF_MANY = 2  # of each worker, so that the last ranges are not all in the hands of one
@@ -133,7 +132,7 @@ def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where:
     kind, files = kind_of(find_record_files(patterns), columns_wanted=True, otherwise=TEXT)
     if kind == TF_RECORD:
         columns = dataclasses.replace(columns, kinds=kinds_in(files, columns.fields, where))
-        source = ExampleRangeSource if is_shared or policy(_READER) else ExampleSource
+        source = ExampleRangeSource if is_shared or policy(READER) else ExampleSource
         return source(data, columns, files, where)
     if kind not in (CSV, TEXT):
         raise InputError(
@@ -177,7 +176,7 @@ class RangeSource:
     def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
         """See Source."""
         decoder = self._decoder
-        if policy(_READER) is not None:
+        if policy(READER) is not None:
             good = functools.partial(read_ranges, threads=self._threads, read=self._read_good)
             return batches(lambda: _some(good(self._reader, self._ledger)), errors, size), {}
         if decoder is None:
@@ -234,7 +233,7 @@ class RangeSource:
         return self._data.batch_size * int(getattr(self._reader, "num_minibatches_per_shard", _BATCHES_IN_SHARD) or 1)
 
     def _keeping_places(self, ledger: Ledger) -> Ledger:
-        return SkippingLedger(ledger, self._bad) if policy(_READER) else ledger
+        return SkippingLedger(ledger, self._bad) if policy(READER) else ledger
 
     def _restored(self, position: str) -> ShardLedger | None:
         return ShardLedger.from_json(position) if "of" not in json.loads(position) else None
@@ -258,7 +257,7 @@ class RangeSource:
     def _block_decoder(self) -> BlockDecoder | None:
         """Returns what decodes whole ranges; None where rows come one by one, or ranges are too small to gain by it."""
         if (
-            policy(_READER)
+            policy(READER)
             or min(self._own.shard_size, self._size) < _ROWS_IN_BLOCK
             or not hasattr(self._reader, "read_text")
         ):
@@ -293,7 +292,7 @@ class ExampleRangeSource(RangeSource):
     takes_examples = True
 
     def __init__(self, data: DataSet, columns: Columns, files: Sequence[str], where: str) -> None:
-        bad = policy(_READER)
+        bad = policy(READER)
         skip = None if bad is None else lambda path, place, problem: bad.skip(path, f"byte {place}", problem)
         super().__init__(data, columns, TfRecordRanges(files, skip), where)
 
@@ -374,7 +373,7 @@ class StreamSource(_CountedSource):
 
     def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
         """See Source."""
-        return batches(self._good_blocks if policy(_READER) else self._blocks, errors, size), {}
+        return batches(self._good_blocks if policy(READER) else self._blocks, errors, size), {}
 
     def decode(self, *rows: Any) -> tuple[dict[str, Any], Any]:
         """See Source."""
@@ -385,31 +384,29 @@ class StreamSource(_CountedSource):
         _examine(self._blocks(), self.columns, self._trained, lambda row: f"{self._where}: the reader's row {row + 1}")
 
     def _good_blocks(self) -> Iterator[Any]:
-        trial, first = ParseTrial(self.columns.decode), self._trained
-        for block in self._blocks():
-            good = _without_bad(
-                block,
-                self.columns,
-                trial,
-                self._place_from(first),
-                self._bad,
-                first,
-            )
-            first += len(block)
+        trial = ParseTrial(self.columns.decode)
+        for number, row, block in self._numbered_blocks():
+            good = _without_bad(block, self.columns, trial, self._place_from(row), self._bad, number)
             if len(good):
                 yield good
 
     def _place_from(self, first: int) -> Callable[[int], tuple[str, str]]:
-        return lambda index: (self._where, f"row {first + index + 1}")
+        return lambda index: (self._where, f"the reader's row {first + index + 1}")
 
     def _blocks(self) -> Iterator[Any]:
+        return (block for _, _, block in self._numbered_blocks())
+
+    def _numbered_blocks(self) -> Iterator[tuple[int, int, Any]]:
+        """Yields blocks with the numbers of their first rows: over all epochs, and in the epoch."""
         skip, read = self._trained, 0
         for _ in range(self._epochs):
             before = read
             for block in iterate_rows(self._reader):
+                first = max(skip, read)
+                rest = block[first - read :]
                 read += len(block)
-                if read > skip:
-                    yield block[max(skip - read + len(block), 0) :]
+                if len(rest):
+                    yield first, first - before, rest
             if read == before:
                 break  # it can be iterated only once
         if not read:
@@ -454,7 +451,7 @@ def _without_bad(
 
 
 def _skip(file: str, place: str, problem: str) -> None:
-    if (bad := policy(_READER)) is not None:
+    if (bad := policy(READER)) is not None:
         bad.skip(file, place, problem)
 
 
