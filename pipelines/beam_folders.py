@@ -1,4 +1,4 @@
-"""Where Beam's temporary folders go while a pipeline runs here: each of its jobs leaves three of them behind."""
+"""Where temporary files of Beam and TensorFlow Transform go while a pipeline runs here; both leave some behind."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ import tempfile
 from collections.abc import Callable, Iterator
 
 from ..executors.fit_hooks import replaced
+from ..executors.generated_code import remove_byte_code
 
 
 @contextlib.contextmanager
 def removed_afterwards() -> Iterator[None]:
-    """Makes the folders that Beam asks `tempfile` for in one of this block's, which is removed at its end."""
+    """Makes the folders that Beam asks `tempfile` for, three for each job, in one that goes at the block's end."""
     with tempfile.TemporaryDirectory(prefix="generic-trainer-beam-", ignore_cleanup_errors=True) as folder:
 
         def mkdtemp(original: Callable[..., str], suffix: str = "", prefix: str = "tmp", dir: str | None = None) -> str:
             caller = sys._getframe(2).f_globals.get("__name__", "")
             return original(suffix, prefix, folder if dir is None and caller.startswith("apache_beam.") else dir)
 
-        with replaced(tempfile, "mkdtemp", mkdtemp):
-            yield
+        try:
+            with replaced(tempfile, "mkdtemp", mkdtemp):
+                yield
+        finally:
+            remove_byte_code()

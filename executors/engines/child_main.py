@@ -5,7 +5,6 @@ python -m generic_trainer.executors.engines.child_main WORKER REQUEST.json RESUL
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import gc
 import importlib
@@ -14,6 +13,7 @@ import os
 import signal
 import sys
 
+from ..generated_code import remove_byte_code
 from ..logs import show_logs_as_parent_does
 from ..raised_errors import describe
 
@@ -45,17 +45,9 @@ def work(worker: str, request_file: str, result_file: str) -> int:
     except OSError as error:
         print(f"{result_file}: {error}", file=sys.stderr)  # noqa: T201
         return os.EX_IOERR
-    _remove_generated_byte_code()
+    remove_byte_code()
     gc.freeze()  # or the interpreter looks through all of TensorFlow for garbage before it ends, half a second long
     return int("error" in answer)
-
-
-def _remove_generated_byte_code() -> None:
-    """Removes the byte code of what AutoGraph generated; at its end, it removes the sources only."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("__autograph_generated_file") and (cached := getattr(module, "__cached__", None)):
-            with contextlib.suppress(OSError):
-                os.remove(cached)
 
 
 def die_with_parent(parent: int) -> None:

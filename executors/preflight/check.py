@@ -104,7 +104,9 @@ class _Check:
     def make(self) -> None:
         """Makes all checks."""
         source, keras = self._find_module()
-        environment = {**(keras.environment() if keras else {}), VARIABLE: "{}", CHECKING: "1"}
+        temporary = os.path.join(self._folder, "temporary")  # what is tried is ended as it is, and cannot tidy up
+        os.mkdir(temporary)
+        environment = {**(keras.environment() if keras else {}), VARIABLE: "{}", CHECKING: "1", "TMPDIR": temporary}
         fork_server.prepare(environment)  # imports TensorFlow meanwhile
         for verdict in file_verdicts(self._request):
             self._add(verdict)
