@@ -44,8 +44,9 @@ class Predictions(Protocol):
 def opened(path: str) -> Iterator[Predictions]:
     """Opens a file of predictions that is there, whole, when the block ends well; see `whole_file`."""
     if path == STDOUT:
-        yield JsonLines(sys.stdout.buffer)
         sys.stdout.flush()
+        with open(sys.stdout.fileno(), "wb", closefd=False) as stream:  # one that says when nobody reads it any more
+            yield JsonLines(stream)
         return
     with whole_file(path) as part:
         if path.endswith((".tfrecord", ".tfrecord.gz")):
