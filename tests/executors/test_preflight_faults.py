@@ -188,7 +188,7 @@ FAULTS = [
     Fault("nothing exported", "export", ("wrote no model",), exit_code=3, old=SAVE, new="", at="def run_fn("),
     Fault(
         "exported to another folder", "export", ("saved to fn_args.model_run_dir/model",), exit_code=3,
-        old=SAVE, new='    export(model, fn_args.model_run_dir + "/model")', at="archive.write_out(",
+        old=SAVE, new='    export(model, fn_args.model_run_dir + "/model")', at="tf.saved_model.save(",
     ),
     Fault(
         "export without signatures", "SavedModel", ("no signatures",), exit_code=3, at="tf.saved_model.save(",
@@ -198,7 +198,7 @@ FAULTS = [
         "signature that fails on a real example", "SavedModel",
         ("'serving_default' fails", "Data types don't match"), exit_code=3,
         old="tf.io.FixedLenFeature([1], tf.float32)", new="tf.io.FixedLenFeature([1], tf.int64)",
-        at="archive.write_out(",
+        at="tf.saved_model.save(",
     ),
     # Other dialects
     Fault(
