@@ -62,7 +62,7 @@ def test_the_demo_then_the_cache_then_an_edit_of_a_helper(
     helper.write_text("from model import preprocessing_fn, run_fn\n")
     arguments = ["run", "--data", taxi_csv, "--module-file", user_module, "--label", "big_tip", "--check"]
     arguments += ["--pipeline-root", tmp_path / "root", "--train-steps", 500, "--eval-steps", 20, "--seed", 1]
-    temporary = tmp_path / "temporary"
+    temporary = tmp_path.with_name(f"{tmp_path.name}-temporary")  # the module's folder is not around it
     temporary.mkdir()
     first = command(*arguments, env={**os.environ, "TMPDIR": str(temporary)})
     assert first.returncode == 0, first.stderr[-3000:]
