@@ -14,7 +14,7 @@ from types import FrameType
 
 import click
 
-from ..executors import standard_streams, storage_errors
+from ..executors import generated_code, standard_streams, storage_errors
 from ..executors.errors import TrainerError
 from ..executors.logs import show_logs
 from ..executors.masking import masked_text
@@ -84,6 +84,7 @@ def main() -> None:
         _say(f"generic-trainer: not all could be printed: standard output: {error.strerror}.")
         code = code or 1
     sys.stderr.flush()
+    generated_code.remove_all()
     # Not sys.exit(): a process that ran Transform's analysis can crash in TensorFlow's destructors after all
     # its work is done, and its exit code would then say that the run had failed.
     os._exit(code)
