@@ -28,9 +28,10 @@ DEMO := run --data $(DEMO_DATA) --module-file module_files/taxi_keras.py --label
 # mypy and import-linter need a real package folder, which an editable install in strict mode makes out of links. They
 # get it here, apart from .venv, because a strict install does not see files that are added after it.
 LINKED := build/linked
-# Three at a time on two cores: most tests wait now and then, for a process that imports TensorFlow or for a cluster. A file's tests share their fixtures;
-# the files come in the order that tests/conftest.py gives them, not in that of xdist, which begins with those of most
-# tests, the quick ones. A process that crashes is not replaced: xdist 3.8 would wait for ever for the new one's tests.
+# Three at a time on two cores: most tests wait now and then, for a process that imports TensorFlow or for a cluster. A
+# file's tests share their fixtures; the files come in the order that tests/conftest.py gives them, not in that of xdist,
+# which begins with those of most tests, the quick ones. A process that crashes is not replaced: xdist 3.8 would wait for
+# ever for the new one's tests.
 PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
 .PHONY: help setup demo test test-fast test-legacy test-airflow faults bench bench-gpu fuzz lint audit style types docs lock wheel release stacks image check-image clean
