@@ -7,9 +7,11 @@ error = output_error()   # why not all of it could be printed
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 _NAMES = ("stdin", "stdout", "stderr")
@@ -53,6 +55,18 @@ def reliable(stream: Any) -> io.TextIOWrapper:
     return io.TextIOWrapper(
         file, stream.encoding, stream.errors, line_buffering=stream.line_buffering, write_through=stream.write_through
     )
+
+
+@contextlib.contextmanager
+def output() -> Iterator[Any]:
+    """Gives standard output for bytes, as a stream that raises when it takes no more: who only prints can end then."""
+    sys.stdout.flush()
+    if isinstance(getattr(sys.stdout.buffer, "raw", None), _Stream):
+        with open(sys.stdout.fileno(), "wb", closefd=False) as stream:
+            yield stream
+    else:
+        yield sys.stdout.buffer
+        sys.stdout.flush()
 
 
 def output_error() -> OSError | None:

@@ -17,7 +17,6 @@ import contextlib
 import csv
 import io
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
@@ -26,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import tensorflow as tf
 
-from .. import file_io
+from .. import file_io, standard_streams
 from ..errors import InputError
 from ..file_io import whole_file
 from ..inputs.columns import BYTES, FLOAT, INT, to_tf_examples
@@ -44,8 +43,7 @@ class Predictions(Protocol):
 def opened(path: str) -> Iterator[Predictions]:
     """Opens a file of predictions that is there, whole, when the block ends well; see `whole_file`."""
     if path == STDOUT:
-        sys.stdout.flush()
-        with open(sys.stdout.fileno(), "wb", closefd=False) as stream:  # one that says when nobody reads it any more
+        with standard_streams.output() as stream:
             yield JsonLines(stream)
         return
     with whole_file(path) as part:
