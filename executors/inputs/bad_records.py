@@ -62,11 +62,13 @@ class BadRecords:
     Attributes:
       limit: How many may be.
       readers: The readers that would leave some out.
+      scanned: {file, its state and reader: numbers of its bad records}, of files that need not be scanned again.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.readers: set[str] = set()
+        self.scanned: dict[Any, frozenset[int]] = {}
         self._found: dict[tuple[str, str], BadRecord] = {}
         self._lock = threading.Lock()
 

@@ -30,8 +30,6 @@ REFUSALS = (tf.errors.InvalidArgumentError, tf.errors.DataLossError, RuntimeErro
 _AT_ONCE = 1024  # records
 _SHOWN = 300  # characters of an error
 
-_scanned: dict[Any, frozenset[int]] = {}
-
 
 def scan(
     paths: Iterable[str], bad: BadRecords | None, accepts: Accepts | None = None, key: Any = None
@@ -51,13 +49,15 @@ def scan(
       TooManyBadRecordsError: When there are more than may be left out.
       InputError: When a file is damaged so that an unknown number of records would be lost.
     """
+    if bad is None:
+        return {}
     found = {}
-    for path in paths if bad is not None else ():
-        place = (id(bad), path, key, _state(path))
-        if place not in _scanned:
-            _scanned[place] = frozenset(_bad_numbers(path, bad, accepts))
-        if _scanned[place]:
-            found[path] = _scanned[place]
+    for path in paths:
+        place = (path, key, _state(path))
+        if place not in bad.scanned:
+            bad.scanned[place] = frozenset(_bad_numbers(path, bad, accepts))
+        if bad.scanned[place]:
+            found[path] = bad.scanned[place]
     return found
 
 
@@ -87,8 +87,7 @@ def without_left_out(records: tf.data.Dataset, path: tf.Tensor, left_out: Mappin
     return records(tf.boolean_mask([path], [~is_bad])).concatenate(ours.unbatch())
 
 
-def _bad_numbers(path: str, bad: BadRecords | None, accepts: Accepts | None) -> Iterator[int]:
-    assert bad is not None
+def _bad_numbers(path: str, bad: BadRecords, accepts: Accepts | None) -> Iterator[int]:
     try:
         for block in _blocks(frames(path)):
             for frame, problem in _problems(block, accepts):
