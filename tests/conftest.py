@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
@@ -99,8 +102,6 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Examples:
 @pytest.fixture(scope="session")
 def taxi_csv() -> pathlib.Path:
     """The folder with the Chicago taxi CSV that comes with TFX: 15,002 trips."""
-    from importlib.util import find_spec
-
     origin = find_spec("tfx").origin
     return pathlib.Path(origin).parent / "examples" / "chicago_taxi_pipeline" / "data" / "simple"
 
@@ -170,6 +171,20 @@ def signalled() -> Callable[[list[str], str, signal.Signals], tuple[str, int]]:
         return said, running.returncode
 
     return run
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, without a window; where it or playwright is not here, and this is not CI, the test is left out."""
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if (chromium is None or find_spec("playwright") is None) and "CI" not in os.environ:
+        pytest.skip("Chromium or playwright is not here, and this is not CI")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 def _of_the_users() -> list[str]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
-import shutil
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -18,7 +15,6 @@ from generic_trainer.executors.report.document import Chart, Code, Graph, Histog
 from generic_trainer.executors.report.page import html_of
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NASTY = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 # The charts that are declared, and those that are drawn: each line or point is a path.
 DRAWN = """() => {
@@ -27,20 +23,7 @@ DRAWN = """() => {
     return [charts.length, charts.filter((chart) => lines(chart).length >= 3).length];
 }"""
 
-HAS_ALL = CHROMIUM is not None and find_spec("playwright") is not None
-pytestmark = pytest.mark.skipif(
-    not HAS_ALL and "CI" not in os.environ, reason="Chromium or playwright is not here, and this is not CI"
-)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+pytestmark = pytest.mark.usefixtures("browser")
 
 
 @pytest.fixture(scope="module")

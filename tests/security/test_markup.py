@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import ast
-import os
 import pathlib
 import re
-import shutil
-from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -22,11 +18,6 @@ from generic_trainer.executors.report.writing import write_report
 from generic_trainer.pipelines.evaluation_results import Evaluation, Measure
 from generic_trainer.pipelines.report_evaluation import evaluation_sections
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-HAS_ALL = CHROMIUM is not None and find_spec("playwright") is not None
-needs_browser = pytest.mark.skipif(
-    not HAS_ALL and "CI" not in os.environ, reason="Chromium or playwright is not here, and this is not CI"
-)
 # What only an injected page has: our own have neither images nor handlers, and one or two scripts without a source.
 INJECTED = """() => [...document.querySelectorAll("*")].filter((one) =>
     ["IMG", "IFRAME", "OBJECT", "EMBED", "FORM", "BASE"].includes(one.tagName)
@@ -62,17 +53,6 @@ def pages(hostile: Any, hostile_failure: Any, markup: str, tmp_path_factory: Any
     return {**{name: pathlib.Path(path) for name, path in written.items()}, **{n: folder / f"{n}.html" for n in texts}}
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@needs_browser
 @pytest.mark.parametrize("name", ["with a pipeline", "failed", "compared", "notebook"])
 def test_a_browser_finds_no_element_and_opens_no_dialog(
     name: str, pages: dict[str, pathlib.Path], browser: Any, markup: str
