@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         InputError,
         ModelCheckError,
         ModuleError,
+        StorageError,
         TrainerError,
         TrainingProcessError,
     )
@@ -47,6 +48,7 @@ _HOMES = {
     "ModelCheckError": "executors.errors",
     "ModuleError": "executors.errors",
     "Preempted": "executors.preemption",
+    "StorageError": "executors.errors",
     "Trainer": "components.trainer",
     "TrainerError": "executors.errors",
     "TrainingOptions": "executors.options",
@@ -72,6 +74,7 @@ __all__ = [
     "ModelCheckError",
     "ModuleError",
     "Preempted",
+    "StorageError",
     "Trainer",
     "TrainerError",
     "TrainingOptions",

@@ -15,7 +15,8 @@ The data are the Chicago taxi trips that come with TFX, drawn anew to 240,000 ro
   row takes Arrow 450 nanoseconds, the search for what decode_csv would read otherwise 100 or less, NumPy's arrays 90,
   and the way of the blocks through tf.data into batches 350; pyarrow is through with it in 650. Tried besides: the
   columns of a type in one tensor, 1, 3 and 8 threads. A model file takes records, vectors of 18 strings which a user's
-  function makes numbers, and gets 0.3: to take such records out of blocks and to batch them is 600 of 2,200.
+  function makes numbers, and gets 0.2 to 0.3: to take such records out of blocks and to batch them is 600 of 2,200, and
+  since Arrow before 20 crashes at rows that are too wide, its rows are counted first (`csv_rows.py`).
 - Parquet by `data_accessor.tf_dataset_factory`, against pyarrow's `iter_batches` of the same columns of the same file
   in the same batches, each column `to_numpy`. Nothing is shuffled on pyarrow's side, and a sparse tensor has indices
   and a shape besides the values. Both sides read with pyarrow's own threads.

@@ -18,7 +18,7 @@ from ..executors.options import LOCAL, TrainingOptions
 from ..executors.training_run import train as train_module
 from .gone_flags import gone_flags, without_gone
 from .notify import notify_flag
-from .summary import print_summary, workers_line
+from .summary import print_summary, told_of
 from .terminal import keep_logs_in, live_display
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
 from .worker_counts import with_counts
@@ -103,7 +103,7 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
         record = train_module(conf, fn_args, options)
     if task is None or task.is_chief:
         places = {"Model": fn_args.serving_model_dir, "Record": model_run}
-        print_summary({**places, "Workers": workers_line(record.cluster)}, record.metrics)
+        print_summary({**places, **told_of(vars(record))}, record.metrics)
     else:
         click.echo(f"The {task} has done its part.")
     return {"model": fn_args.serving_model_dir, "model_run": model_run, "metrics": record.metrics}

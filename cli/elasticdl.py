@@ -15,7 +15,7 @@ from ..executors.training_run import train as train_module
 from .elasticdl_flags import elasticdl_flags, model_file, settle
 from .elasticdl_prepare import prepare
 from .notify import notify_flag
-from .summary import print_summary, workers_line
+from .summary import print_summary, told_of
 from .terminal import keep_logs_in, live_display
 from .train import keep_finished_run
 from .training_flags import options_from, training_flags
@@ -62,7 +62,7 @@ def train(**flags: Any) -> dict[str, Any]:
     with live_display():
         record = train_module(module, fn_args, options, function=model_name)
     places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
-    places |= {"TensorBoard": fn_args.model_run_dir, "Workers": workers_line(record.cluster)}
+    places |= {"TensorBoard": fn_args.model_run_dir, **told_of(vars(record))}
     print_summary(places, record.metrics)
     return {"model": fn_args.serving_model_dir, "model_run": fn_args.model_run_dir, "metrics": record.metrics}
 

@@ -20,7 +20,7 @@ from ..executors.logs import show_logs
 from ..executors.masking import masked_text
 from ..executors.preemption import Terminated
 from ..executors.printable import printable_lines
-from ..executors.raised_errors import RemoteTraceback, traceback_of
+from ..executors.raised_errors import RemoteTraceback, gist_of, traceback_of
 from ..executors.run_record import stack
 from .command_names import COMMANDS
 from .configuration import with_config
@@ -139,10 +139,18 @@ def _show(error: BaseException) -> None:
     """Prints the user's traceback once, then what failed in one line."""
     remote = error.__cause__
     text = remote.text if isinstance(remote, RemoteTraceback) else traceback_of(error)
-    said = storage_errors.hint(error) or str(error)  # what TensorFlow says of a disk stands above
+    said = storage_errors.hint(error) or _in_short(error)  # what TensorFlow says of a disk stands above
     if isinstance(error, MemoryError) or _NO_THREAD in said:  # neither says it well
         said = f"{said}. {_NO_MEMORY}".removeprefix(". ")
     _say(f"{text.rstrip()}\ngeneric-trainer: failed: {type(error).__qualname__}: {said}")
+
+
+def _in_short(error: BaseException) -> str:
+    """Returns what an error says; of TensorFlow's in a line, and of bad data rather where it is."""
+    notes: list[str] = getattr(error, "__notes__", [])
+    if type(error).__name__ in ("DataLossError", "InvalidArgumentError", "UnicodeDecodeError") and len(notes) > 1:
+        return notes[-1]
+    return gist_of(error) if type(error).__module__.startswith("tensorflow.") else str(error)
 
 
 def _left_by(error: BaseException) -> str:

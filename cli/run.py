@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..executors import display, keras_version
+from ..executors import display, keras_version, run_record
 from ..executors.module_source import find_source
 from ..executors.printable import printable
 from ..executors.report.writing import path_in
@@ -17,7 +17,7 @@ from . import run_check
 from .history_flags import metadata_flag
 from .notify import notify_flag
 from .pipeline_flags import pipeline_flags, pipeline_options
-from .summary import hyperparameters_of, print_summary
+from .summary import hyperparameters_of, print_summary, told_of
 from .terminal import live_display, logs_of_pipeline
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def _show(outcome: Outcome) -> None:
         "TensorBoard": outcome.model_run,
         "Metadata": outcome.metadata,
     }
-    print_summary(places, outcome.metrics, hyperparameters_of(outcome.model_run))
+    record = run_record.read(outcome.model_run) if outcome.model_run else {}
+    print_summary({**places, **told_of(record)}, outcome.metrics, hyperparameters_of(record))
     for name, metrics in outcome.slices.items():
         own = (f"{metric} {value:.4g}" for metric, value in metrics.items() if not metric.endswith("_diff"))
         click.echo(printable(f"{name}: {', '.join(own)}"))

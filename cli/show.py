@@ -13,7 +13,7 @@ from ..executors.printable import printable
 from ..executors.report.writing import path_in
 from ..pipelines.history import Run, find_run
 from .history_flags import place_flags, where
-from .summary import workers_line
+from .summary import told_of
 from .tables import Column, duration, moment, number, print_json, print_pairs, print_table
 
 
@@ -64,7 +64,7 @@ def _about(run: Run) -> dict[str, str | None]:
         "Arguments": _arguments(record.get("arguments", {})),
         "Data": _data(record),
         "Versions": ", ".join(f"{name} {version}" for name, version in record.get("stack", {}).items()),
-        "Workers": workers_line(record.get("cluster", {})),
+        **told_of(record),
         "Model": run.model,
         "Signatures": ", ".join(check.get("signatures", {})),
         "Checks": ", ".join(f"{name} {outcome}" for name, outcome in check.get("checks", {}).items()),

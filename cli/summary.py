@@ -8,10 +8,43 @@ from typing import Any
 import click
 
 from ..executors import run_record
-from ..executors.printable import printable, printable_lines
+from ..executors.printable import printable
 from ..executors.tuner_fn import KERAS_TUNERS_OWN
+from .tables import print_pairs
 
-_LABEL_WIDTH = 14
+_BAD_RECORDS = 3  # that are shown
+
+
+def told_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """Returns what a summary tells of a run besides its places, by label: who trained, and what was left out.
+
+    Args:
+      record: The fields of a `RunRecord`.
+    """
+    return {
+        "Workers": workers_line(record.get("cluster") or {}),
+        "Left out": left_out_line(record.get("bad_records") or {}),
+    }
+
+
+def left_out_line(bad_records: Mapping[str, Any]) -> str:
+    """Returns how many records could not be read, and the first of them; "" where all could.
+
+        2 records that could not be read (10 may be)
+        train/part-0, byte 1125, record 26: its checksum is wrong
+        train/part-1, byte 40, record 2: it is cut off
+
+    Args:
+      bad_records: `RunRecord.bad_records`.
+    """
+    count = bad_records.get("count", 0)
+    if not count:
+        return ""
+    lines = [f"{count:,} record{'s' * (count != 1)} that could not be read ({bad_records['limit']:,} may be)"]
+    listed = bad_records["records"]
+    lines += ["{file}, {place}: {problem}".format_map(record) for record in listed[:_BAD_RECORDS]]
+    lines += [f"and more; all are in {run_record.FILE_NAME}"] if len(listed) > _BAD_RECORDS else []
+    return "\n".join(lines)
 
 
 def workers_line(cluster: Mapping[str, Any]) -> str:
@@ -32,7 +65,7 @@ def workers_line(cluster: Mapping[str, Any]) -> str:
         lines.append(", ".join([*(again if restarts else []), f"goodput {cluster['goodput']:.2f}"]))
     if speeds := cluster.get("speeds"):
         lines.append(", ".join(f"{worker} {_speed(speed)}" for worker, speed in speeds.items()))
-    return f"\n{'':{_LABEL_WIDTH}}".join(lines)
+    return "\n".join(lines)
 
 
 def _speed(speed: Mapping[str, float]) -> str:
@@ -41,10 +74,9 @@ def _speed(speed: Mapping[str, float]) -> str:
     return f"{speed['steps_per_second']:,.3g} steps/s"
 
 
-def hyperparameters_of(model_run: str | None) -> dict[str, Any]:
+def hyperparameters_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the hyper-parameters that a run was given, by name; {} where there were none."""
-    arguments = run_record.read(model_run).get("arguments", {}) if model_run else {}
-    values = (arguments.get("hyperparameters") or {}).get("values") or {}
+    values = (record.get("arguments", {}).get("hyperparameters") or {}).get("values") or {}
     return {name: value for name, value in values.items() if not name.startswith(KERAS_TUNERS_OWN)}
 
 
@@ -61,9 +93,7 @@ def print_summary(
         are no others.
       hyperparameters: {name: value}.
     """
-    for label, path in places.items():
-        if path:
-            click.echo(f"{label + ':':<{_LABEL_WIDTH}}{printable_lines(path)}")
+    print_pairs(places)
     if hyperparameters:
         click.echo("Hyperparameters:")
         _print_values(hyperparameters)

@@ -20,7 +20,7 @@ from ..executors.report.writing import path_in
 from ..executors.run_lock import alone_in
 from ..executors.training_run import train as train_module
 from .notify import notify_flag
-from .summary import hyperparameters_of, print_summary, workers_line
+from .summary import hyperparameters_of, print_summary, told_of
 from .terminal import keep_logs_in, live_display
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
 
@@ -91,9 +91,9 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
         report = path_in(fn_args.model_run_dir)
         places = {"Model": fn_args.serving_model_dir, "Report": report, "TensorBoard": fn_args.model_run_dir}
         print_summary(
-            {**places, "Workers": workers_line(record["cluster"])},
+            {**places, **told_of(record)},
             record["metrics"],
-            hyperparameters_of(fn_args.model_run_dir),
+            hyperparameters_of(record),
         )
     else:
         click.echo(f"The {task} has done its part.")

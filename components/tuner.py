@@ -33,7 +33,7 @@ from ..executors.raised_errors import remembered
 from ..executors.tuner_step import tune_from_artifacts
 from .module_component import ModuleComponent, fingerprint, serialized
 
-_OPTIONS = ("isolate", "keras", "timeout", "seed", "input_cache", "input_cache_gb")
+_OPTIONS = ("isolate", "keras", "timeout", "seed", "on_bad_records", "input_cache", "input_cache_gb")
 
 
 class TunerExecutor(base_executor.BaseExecutor):
@@ -108,6 +108,7 @@ class Tuner(ModuleComponent):
         keras: str = "auto",
         timeout: float | None = None,
         seed: int | None = None,
+        on_bad_records: str = "error",
         input_cache: str | None = None,
         input_cache_gb: float = 10.0,
     ) -> None:
@@ -130,6 +131,7 @@ class Tuner(ModuleComponent):
           keras: "auto", "2" or "3".
           timeout: Seconds after which the search fails.
           seed: Seed of Python, NumPy and TensorFlow at the start and before each trial; `fn_args.seed`.
+          on_bad_records: What becomes of a record that cannot be read: "error", or "skip:N" to leave out N at most.
           input_cache: Local folder where `fn_args.data_accessor` keeps parsed examples, from one trial to the next.
           input_cache_gb: How much may lie there, in 10^9 bytes.
 
@@ -150,6 +152,7 @@ class Tuner(ModuleComponent):
             keras=keras,
             timeout=timeout,
             seed=seed,
+            on_bad_records=on_bad_records,
             input_cache=input_cache,
             input_cache_gb=input_cache_gb,
         )

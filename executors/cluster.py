@@ -27,6 +27,9 @@ from .errors import InputError
 
 VARIABLE = "TF_CONFIG"
 CHIEF, MASTER, WORKER, PS, EVALUATOR = "chief", "master", "worker", "ps", "evaluator"
+# TensorFlow puts a cluster's latest warnings into each of its errors. Where one of them quotes bytes that are no text,
+# Python raises a UnicodeDecodeError in place of the error, also of the one that says that the data has ended.
+LOGS_IN_ERRORS = "TF_WORKER_NUM_FORWARDED_LOG_MESSAGES"
 ROLES = (CHIEF, WORKER, PS, EVALUATOR, MASTER)  # `master` is a chief of TensorFlow 1 that evaluates as well
 _EXAMPLE = '{"cluster": {"chief": ["host:port"], "worker": ["host:port"]}, "task": {"type": "chief", "index": 0}}'
 
@@ -79,6 +82,10 @@ class ClusterTask:
         """Returns the value of TF_CONFIG for this task."""
         cluster = {job: list(addresses) for job, addresses in self.jobs.items()}
         return json.dumps({"cluster": cluster, "task": {"type": self.type, "index": self.index}})
+
+    def environment(self) -> dict[str, str]:
+        """Returns the variables of the task's process."""
+        return {VARIABLE: self.to_tf_config(), LOGS_IN_ERRORS: "0"}
 
     def require_free_port(self) -> None:
         """Makes sure that TensorFlow's server can listen on this task's own port.

@@ -6,7 +6,10 @@ The user's own exceptions are not in here: they keep their type and traceback (s
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable
+
+_COMPARED = 1000  # names, and characters of a name
 
 
 class TrainerError(Exception):
@@ -65,5 +68,8 @@ class ModelCheckError(TrainerError):
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns " Did you mean 'run_fn'?" for the nearest known name, or "" when nothing is near."""
-    nearest = difflib.get_close_matches(name, list(known), n=1)
+    if len(name) > _COMPARED:
+        return ""
+    near = (other for other in itertools.islice(known, _COMPARED) if len(other) <= _COMPARED)  # it takes its time
+    nearest = difflib.get_close_matches(name, near, n=1)
     return f" Did you mean {nearest[0]!r}?" if nearest else ""

@@ -22,6 +22,7 @@ from .errors import ModuleError, TrainingProcessError, did_you_mean
 from .fit_hooks import fits_by
 from .fit_progress import told_by_fits
 from .fn_args import FnArgs
+from .inputs import bad_records
 from .inputs.data_accessor import CacheOptions, DataAccessor
 from .keras_version import KerasChoice
 from .module_loader import loaded
@@ -41,7 +42,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
       `best`: KerasTuner's configuration of the best hyper-parameters; `trials`: [{"trial_id": …, "score": …, and the
-      values}], the best first; `objective`: the score's name.
+      values}], the best first; `objective`: the score's name; `bad_records`: as in `RunRecord`.
 
     Raises:
       ModuleError: When there is no `tuner_fn`, or it returns something else than a tuner.
@@ -79,11 +80,15 @@ def _searched(module: Any, request: TrainingRequest) -> dict[str, Any]:
         fn_args.data_accessor = DataAccessor.for_format(fn_args.examples_format, cache)
     if fn_args.seed is not None:
         seed_all(fn_args.seed)
-    tuner, fit_kwargs = _result_of(module, request.function, fn_args)
-    _tell_trials(tuner, fn_args.seed)
-    with told_by_fits(request.source.files), fits_by(_fit_without_lines):
+    with (
+        bad_records.skipping(options.bad_records_limit) as bad,
+        told_by_fits(request.source.files),
+        fits_by(_fit_without_lines),
+    ):
+        tuner, fit_kwargs = _result_of(module, request.function, fn_args)
+        _tell_trials(tuner, fn_args.seed)
         tuner.search(**fit_kwargs)
-    return _found(tuner)
+    return _found(tuner) | {"bad_records": bad.to_json() if bad else {}}
 
 
 def _result_of(module: Any, function: str | None, fn_args: FnArgs) -> tuple[Any, Mapping[str, Any]]:

@@ -13,6 +13,7 @@ import builtins
 import contextlib
 import importlib
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ _MACHINERY = (contextlib.__file__, importlib.__file__, "<frozen importlib")
 
 # Lines of TensorFlow's errors that tell where in TensorFlow it happened.
 _NOISE = ("Graph execution error", "Detected at node", "Node:", "<stack traces", "[[{{", "File ", "(most recent call")
+_NODE = re.compile(rb"\{\{(?:function_)?node ")
+_OPERATION = re.compile(r"\{\{function_node \S+\}\} ?| \[Op:\w+\].*")
 
 
 class RemoteTraceback(Exception):
@@ -175,5 +178,13 @@ def add_note(error: BaseException, note: str) -> None:
 
 def gist_of(error: BaseException) -> str:
     """Returns what an error says in one line, without where in TensorFlow it happened."""
-    lines = [line.strip() for line in str(getattr(error, "message", error)).splitlines()]
+    text = _OPERATION.sub("", tensorflows_text(error) or str(getattr(error, "message", error)))
+    lines = [line.strip() for line in text.splitlines()]
     return " ".join(line for line in lines if line and not line.startswith(_NOISE)) or str(error)
+
+
+def tensorflows_text(error: BaseException) -> str:
+    """Returns what TensorFlow said where it quotes bytes that are no text, at which Python raises its own; else ""."""
+    if isinstance(error, UnicodeDecodeError) and _NODE.search(error.object):
+        return error.object.decode("utf-8", "backslashreplace")
+    return ""

@@ -53,7 +53,8 @@ class RunRecord:
       code: The module: reference, path, fingerprint, files; of their texts the model run keeps a copy in `source`.
       data: What `train_files` and `eval_files` were: `data_of` each.
       bad_records: With `on_bad_records=skip:N`: the `limit`, the `count` of records that were left out, the `readers`
-        that would leave some out, and the first hundred `records` by `file`, `place` and `problem`; else empty.
+        that would leave some out, and the first hundred `records` by `file`, `place` and `problem`, of all workers;
+        else empty.
       stack: Versions by distribution, and Python's.
       dialect: The dialect and why it was chosen.
       keras: The Keras version and why it was chosen.

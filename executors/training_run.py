@@ -33,6 +33,7 @@ from .engines import child_process, fork_server, in_process, ray
 from .errors import InputError
 from .estimator_use import estimator_use
 from .fn_args import FnArgs
+from .inputs import bad_records
 from .keras_version import KerasChoice
 from .module_source import ModuleSource, find_source
 from .options import LOCAL, RAY, TrainingOptions
@@ -184,6 +185,7 @@ class _Run:
     def produce_model(self, fn_args: FnArgs) -> None:
         """Trains, checks and publishes: the whole job on one machine, the chief's in a cluster."""
         final = fn_args.serving_model_dir
+        bad_records.forget(self.checkpoints.model_run_dir)
         with staging_folder(file_io.parent(final), self._shared_name()) as staging:
             theirs = self._staged(fn_args, staging)
             with self.record.phase("training"):
@@ -251,9 +253,23 @@ class _Run:
         keras = self.keras
         logging.info("Keras %s: %s.", keras.version, keras.reason)
         request = TrainingRequest(self.source, self.function, theirs, self.options, keras).to_json()
-        environment = keras.environment() | ({VARIABLE: self.task.to_tf_config()} if self.task else {})
-        with self._watched() as watching:
+        environment = keras.environment() | (self.task.environment() if self.task else {})
+        with self._watched() as watching, self._listing_bad_records(theirs.model_run_dir):
             return self._taken_note_of(self._executed(request, theirs, environment | watching, over))
+
+    @contextlib.contextmanager
+    def _listing_bad_records(self, model_run_dir: str) -> Iterator[None]:
+        """Has the record list what was left out, of all the cluster as far as it is known, however a block ends."""
+        limit = self.options.bad_records_limit
+        if limit is None:
+            yield
+            return
+        try:
+            yield
+        finally:
+            found = bad_records.together(model_run_dir, limit)
+            self.record.bad_records = found.to_json()
+        found.require_bound()  # each process goes by it alone
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[dict[str, str]]:
@@ -318,7 +334,6 @@ class _Run:
             self.record.dialect = {"name": result["dialect"], "reason": result["evidence"]}
             self.record.metrics = result["metrics"]
             self.record.profile = result["profile"]
-            self.record.bad_records = result["bad_records"]
             self.record.tuning = result["tuning"]
             self.record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
         return result

@@ -28,6 +28,8 @@ from .options import TrainingOptions
 from .random_seeds import seed_all
 from .training_goals import pursued
 
+_SHOWN = 1000  # characters of an error that quotes data
+
 
 @dataclasses.dataclass(frozen=True)
 class TrainingRequest:
@@ -103,7 +105,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
                 profiling.profiled(request.fn_args.model_run_dir, request.options.profile) as profile,
                 told_by_fits(request.source.files),
                 pursued(request.options, request.fn_args),
-                bad_records.skipping(request.options.bad_records_limit) as bad,
+                bad_records.skipping(request.options.bad_records_limit, request.fn_args.model_run_dir),
                 loop_tuning.tuned(request.options.tune_loop) as tuning,
             ):
                 returned = run_fn(request.fn_args)
@@ -124,7 +126,6 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
         "op_packages": imported_op_packages(),
         "tuning": tuning,
         "profile": profile.record,
-        "bad_records": bad.to_json() if bad else {},
         "phases": {"load": in_run_fn - begin, "run_fn": done - in_run_fn},
     }
 
@@ -137,6 +138,13 @@ def explain(error: Exception, request: TrainingRequest) -> None:
     for hint in (request.keras.hint(error), storage_errors.hint(error, request.fn_args.serving_model_dir)):
         if hint:
             raised_errors.add_note(error, hint)
+    if text := raised_errors.tensorflows_text(error):
+        raised_errors.add_note(error, f"It is TensorFlow's, and quotes bytes that are no text: {text[:_SHOWN]}")
+    if text or type(error).__name__ == "InvalidArgumentError":
+        from .inputs.refused_records import refusals  # with TensorFlow, which raised it
+
+        for found in refusals(error):
+            raised_errors.add_note(error, found)
     if type(error).__name__ == "DataLossError":  # TensorFlow does not say of which file
         for found in damage_in([*(request.fn_args.train_files or ()), *(request.fn_args.eval_files or ())]):
             raised_errors.add_note(error, found)

@@ -39,8 +39,8 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
     Args:
       inputs: examples (required); transform_graph, schema and base_model where wired.
       outputs: best_hyperparameters and tuner_results.
-      properties: As TFX's Tuner has them, and keras, seed, isolate, timeout, input_cache and input_cache_gb of
-        `TrainingOptions`.
+      properties: As TFX's Tuner has them, and keras, seed, isolate, timeout, on_bad_records, input_cache and
+        input_cache_gb of `TrainingOptions`.
 
     Raises:
       TrainerError: When the input or the module is not usable, or no trial was completed.
@@ -66,6 +66,8 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
     values = found["best"].get("values", {})
     best.set_string_custom_property("values", json.dumps(values))
     results.set_int_custom_property("trials", len(found["trials"]))
+    if found["bad_records"]:
+        results.set_int_custom_property("bad_records", found["bad_records"]["count"])
     if found["trials"]:
         best.set_float_custom_property(found["objective"], float(found["trials"][0]["score"]))
     logging.info("The best hyper-parameters of %s trials: %s", len(found["trials"]), shown(values))

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 
+from generic_trainer.executors.inputs import csv_rows
 from generic_trainer.executors.inputs.csv_records import column_names, csv_blocks
 
 from .target import answer, file_of
@@ -18,6 +19,8 @@ SEEDS = [
     gzip.compress(b"a,b\n1,2\n", mtime=0),
 ]
 
+csv_rows.BLOCK_BYTES = 16  # so that rows go over several
+
 
 def check(data: bytes) -> None:
     """Reads all columns of a file."""
@@ -28,7 +31,11 @@ def check(data: bytes) -> None:
     blocks = answer(lambda: list(csv_blocks([path], names, ",")), path)
     if blocks is None or data.startswith(b"\x1f\x8b\x08"):
         return
-    rows = [[value.decode("utf-8", "surrogateescape") for value in row] for block in blocks for row in block]
+    rows = [row.tolist() for block in blocks for row in block]
     text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
-    expected = [row for row in csv.reader(io.StringIO(text, newline="")) if row][1:]
+    expected = [[_bytes(value) for value in row] for row in csv.reader(io.StringIO(text, newline="")) if row][1:]
     assert rows == expected, (rows, expected)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

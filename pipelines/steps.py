@@ -165,6 +165,7 @@ def _hyperparameters(
         keras=training.keras,
         seed=training.seed,
         isolate=training.isolate,
+        on_bad_records=training.on_bad_records,
         input_cache=training.input_cache,
         input_cache_gb=training.input_cache_gb,
         **{name: inputs[name] for name in ("examples", "schema", "transform_graph", "base_model") if inputs.get(name)},

@@ -1,4 +1,6 @@
-r"""Makes docs/images again: the report in light, dark and on a phone, and a comparison; in Chromium, without a network.
+r"""Makes docs/images again: the report in light, dark and on a phone, a comparison, and what a long-lived process had.
+
+In Chromium, without a network.
 
     generic-trainer run --data TAXI --module-file module_files/taxi_keras.py --label big_tip \
         --slice-by trip_start_hour --pipeline-root build/images
@@ -6,7 +8,8 @@ r"""Makes docs/images again: the report in light, dark and on a phone, and a com
     generic-trainer train module_files/iris_keras.py … --custom-config '{"learning_rate": 0.003}' --output build/b
     generic-trainer report build/images --output build/report.html
     generic-trainer report build/a --compare build/b --output build/comparison.html
-    python scripts/report_images.py build/report.html build/comparison.html
+    python benchmarks/soak.py --page build/soak.html
+    python scripts/report_images.py build/report.html build/comparison.html build/soak.html
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ _IMAGES = pathlib.Path(__file__).resolve().parent.parent / "docs" / "images"
 _SIZES = {"wide": {"width": 1280, "height": 1500}, "phone": {"width": 390, "height": 844}}
 
 
-def main(report: str, comparison: str) -> None:
-    """Opens both pages and writes the images."""
+def main(report: str, comparison: str, soak: str) -> None:
+    """Opens the pages and writes the images."""
     _IMAGES.mkdir(parents=True, exist_ok=True)
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
@@ -32,11 +35,12 @@ def main(report: str, comparison: str) -> None:
             ("report-dark", report, "dark", "wide"),
             ("report-phone", report, "light", "phone"),
             ("compare-light", comparison, "light", "wide"),
+            ("soak-light", soak, "light", "wide"),
         ):
             context = browser.new_context(color_scheme=scheme, offline=True, viewport=_SIZES[size])
             shown = context.new_page()
             shown.goto(pathlib.Path(page).absolute().as_uri())
-            shown.screenshot(path=_IMAGES / f"{name}.png")
+            shown.screenshot(path=_IMAGES / f"{name}.png", full_page=page == soak)
             context.close()
         browser.close()
 

@@ -20,6 +20,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # child processes would compile TensorFlow anew every time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job, and its children, would ignore it
 
+sys.path.append(str(pathlib.Path(__file__).parent))
+from warm_command import WarmCommands  # noqa: E402
+
+sys.path.pop()
+
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 IRIS_FEATURES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
 
@@ -147,14 +152,26 @@ def tiny_module(module: Callable[..., str]) -> str:
 
 
 @pytest.fixture(scope="session")
-def command() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs `generic-trainer` with arguments, in a process of its own; returns code, output and error output."""
+def command() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """Runs `generic-trainer` with arguments, in a process of its own; returns code, output and error output.
 
-    def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-        line = [sys.executable, "-m", "generic_trainer.cli.main", *map(str, arguments)]
-        return subprocess.run(line, capture_output=True, text=True, check=False, timeout=600, **options)
+    That process is forked from one in which TensorFlow is imported, unless `new_python` is asked for.
+    """
+    commands = WarmCommands()
 
-    return run
+    def run(
+        *arguments: object, new_python: bool = False, env: dict[str, str] | None = None, **options: Any
+    ) -> subprocess.CompletedProcess[str]:
+        words, env = [*map(str, arguments)], {**os.environ} if env is None else env
+        if not new_python and not options.keys() - {"cwd"} and sys.platform == "linux":
+            done = commands.run(words, env, str(options.get("cwd", os.getcwd())))
+            if done is not None:
+                return done
+        line = [sys.executable, "-m", "generic_trainer.cli.main", *words]
+        return subprocess.run(line, capture_output=True, text=True, check=False, timeout=600, env=env, **options)
+
+    yield run
+    commands.close()
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO
 
 from .. import progress
+from ..cluster import LOGS_IN_ERRORS
 from ..logs import LOG_FILE
 from . import offspring
 
@@ -42,7 +43,7 @@ _MODULES = (
 _READ_LATE = frozenset(
     {
         "CUDA_VISIBLE_DEVICES", "PYTEST_CURRENT_TEST", "TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL",
-        progress.VARIABLE, LOG_FILE, offspring.VARIABLE,
+        progress.VARIABLE, LOG_FILE, offspring.VARIABLE, LOGS_IN_ERRORS,
     }
 )  # fmt: skip
 _AT_ONCE = 2  # one for each Keras

@@ -13,7 +13,7 @@ import tempfile
 from typing import Any
 
 from .. import progress
-from ..cluster import VARIABLE, ClusterTask, task_from_environment
+from ..cluster import ClusterTask, task_from_environment
 from ..errors import ProcessDiedError, TrainingProcessError
 from ..module_parcel import unpack
 from ..preemption import Preempted
@@ -176,7 +176,7 @@ def work(order: dict[str, Any]) -> None:
             result = child_process.run(
                 order["worker"],
                 request_for(task, order["request"], order["parcel"], scratch),
-                environment={**order["environment"], VARIABLE: task.to_tf_config(), progress.VARIABLE: told},
+                environment={**order["environment"], **task.environment(), progress.VARIABLE: told},
                 prefix=f"[{task}] ",
                 until=is_over,
                 what=str(task),

@@ -3,11 +3,15 @@
 Readers of ours ask `policy()` where they meet a bad record. It is one for the process, as they read in threads. A bad
 record is told by its file and place, so that one that is met in every epoch counts once.
 
+Of a run in several processes each keeps its own list, in a file of the model run, also when it fails:
+
+    model_run/bad_records/3f0c….json                     {"limit": 10, "count": 1, "readers": […], "records": […]}
+
 Usage:
 
-    with skipping(options.bad_records_limit) as bad:     # None: every bad record is an error
+    with skipping(options.bad_records_limit, fn_args.model_run_dir):     # None: every bad record is an error
         ...
-    bad.to_json()                                        # {"limit": 10, "count": 1, "readers": […], "records": […]}
+    together(fn_args.model_run_dir, options.bad_records_limit).to_json()
 
 In a reader:
 
@@ -20,16 +24,21 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
+import os
 import threading
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
 from absl import logging
 
+from .. import file_io
 from ..errors import InputError
 
 LISTED = 100
 _IN_A_MESSAGE = 20
+_FOLDER = "bad_records"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,15 +93,29 @@ class BadRecords:
           TooManyBadRecordsError: When there are more than may be; it lists them.
         """
         with self._lock:
-            if (file, place) not in self._found:
-                record = self._found[file, place] = BadRecord(file, place, problem, count)
+            if (key := (file_io.whole(file), place)) not in self._found:
+                record = self._found[key] = BadRecord(file, place, problem, count)
                 logging.warning("Left out: %s", record)
-            if self.count > self.limit:
-                raise TooManyBadRecordsError(self._too_many())
+            self.require_bound()
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns what there is to tell of them; the first hundred by file and place."""
-        records = [dataclasses.asdict(record) for record in list(self._found.values())[:LISTED]]
+    def add(self, others: dict[str, Any]) -> None:
+        """Adds what another process left out, of which `to_json` told."""
+        self.readers |= set(others["readers"])
+        for record in others["records"]:
+            self._found.setdefault((file_io.whole(record["file"]), record["place"]), BadRecord(**record))
+
+    def require_bound(self) -> None:
+        """Makes sure that there are no more than may be.
+
+        Raises:
+          TooManyBadRecordsError: When there are; it lists them.
+        """
+        if self.count > self.limit:
+            raise TooManyBadRecordsError(self._too_many())
+
+    def to_json(self, listed: int | None = LISTED) -> dict[str, Any]:
+        """Returns what there is to tell of them; the first so many by file and place, None for all."""
+        records = [dataclasses.asdict(record) for record in list(self._found.values())[:listed]]
         return {"limit": self.limit, "count": self.count, "readers": sorted(self.readers), "records": records}
 
     def _too_many(self) -> str:
@@ -116,13 +139,14 @@ def policy(reader: str) -> BadRecords | None:
 
 
 @contextlib.contextmanager
-def skipping(limit: int | None) -> Iterator[BadRecords | None]:
+def skipping(limit: int | None, model_run_dir: str | None = None) -> Iterator[BadRecords | None]:
     """Has readers leave out up to so many bad records while a block runs; with None nothing is left out.
 
-    Says so at the end when there was no reader of ours that could.
+    Says so at the end when there was no reader of ours that could. What was left out is listed in the model run.
     """
     global _policy
-    before, _policy = _policy, None if limit is None else BadRecords(limit)
+    bad = None if limit is None else BadRecords(limit)
+    before, _policy = _policy, bad
     try:
         yield _policy
         if _policy is not None and not _policy.readers:
@@ -133,3 +157,34 @@ def skipping(limit: int | None) -> Iterator[BadRecords | None]:
             )
     finally:
         _policy = before
+        if bad is not None and bad.readers and model_run_dir:
+            _write(bad, model_run_dir)
+
+
+def forget(model_run_dir: str) -> None:
+    """Removes the lists that an earlier run left; called by the one that begins."""
+    file_io.rmtree(os.path.join(model_run_dir, _FOLDER))
+
+
+def together(model_run_dir: str, limit: int) -> BadRecords:
+    """Returns what all processes of a run left out; one that was killed has not told."""
+    bad, folder = BadRecords(limit), os.path.join(model_run_dir, _FOLDER)
+    with _unless_the_disk_refuses():
+        for name in file_io.listdir(folder) if file_io.isdir(folder) else ():
+            bad.add(json.loads(file_io.read_text(os.path.join(folder, name))))
+    return bad
+
+
+def _write(bad: BadRecords, model_run_dir: str) -> None:
+    path = os.path.join(model_run_dir, _FOLDER, f"{uuid.uuid4().hex}.json")
+    with _unless_the_disk_refuses():
+        file_io.write_text(path, json.dumps(bad.to_json(listed=None)))
+
+
+@contextlib.contextmanager
+def _unless_the_disk_refuses() -> Iterator[None]:
+    """Warns, since a list must neither hide what went wrong before nor take away what was trained."""
+    try:
+        yield
+    except OSError as error:
+        logging.warning("The list of the records that were left out is not complete. %s", error)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ..errors import InputError
 from .example_files import CSV, Batch, ExampleFile, batches
+from .shown import cut, shown
 
 INT, FLOAT, DOUBLE, BYTES = pa.int64(), pa.float32(), pa.float64(), pa.binary()
 
@@ -76,7 +77,7 @@ def from_tf_examples(batch: Batch) -> dict[str, Any]:
     except RuntimeError as error:
         last = batch.first + batch.size - 1
         raise InputError(
-            f"{batch.where(0)} to {last}: these records are not tf.Examples of one kind: {error}"
+            f"{batch.where(0)} to {last}: these records are not tf.Examples of one kind: {cut(str(error))}"
         ) from error
     return dict(zip(decoded.schema.names, decoded.columns, strict=True))
 
@@ -96,7 +97,8 @@ def _typed(batch: Batch, name: str, values: list[Any], kind: Any) -> Any:
                 column([value])
             except (ValueError, TypeError, OverflowError) as error:
                 raise InputError(
-                    f"{batch.where(index)}: feature {name!r} is {value!r}; the model takes {_NAMES[kind]}. ({error})"
+                    f"{batch.where(index)}: feature {name!r} is {shown(value)}; the model takes {_NAMES[kind]}. "
+                    f"({cut(str(error))})"
                 ) from error
         raise
 

@@ -2,7 +2,8 @@
 
 Arrow's reader follows the rules of Python's csv module, which ElasticDL used: quotes only count at a value's begin,
 quoted values may hold separators and line ends, and two quotes in them stand for one. It gives a hundred times the rows
-a second; tf.data's CsvDataset gives a third of Arrow's (200,000 rows of iris on two cores).
+a second; tf.data's CsvDataset gives a third of Arrow's (200,000 rows of iris on two cores). `csv_rows.py` gives it
+whole rows with the right number of values only.
 
 Usage:
 
@@ -13,6 +14,7 @@ Usage:
 
 from __future__ import annotations
 
+import collections
 import csv
 import gzip
 from collections.abc import Iterator, Sequence
@@ -24,20 +26,21 @@ import pyarrow.csv
 
 from .. import file_io
 from ..errors import InputError, did_you_mean
-from .arrow_file import ArrowFile
 from .bad_records import policy
+from .csv_rows import BYTE_ORDER_MARK, RowError, whole_rows
 from .reader_params import CSV
 from .record_files import GZIP_ERRORS, is_gzipped
+from .shown import listed, shown
 
-_BLOCK_BYTES = 4 << 20  # no row may be larger
-_ROWS_AT_ONCE = 16384  # a string in Python takes ten times the bytes that a short one has in the file
+_VALUES_AT_ONCE = 1 << 18  # a short string in Python takes ten times the bytes that it has in the file
+_MOST_COLUMNS = 1 << 20  # Arrow counts the values of 512 rows in 32 bits
 
 
 def column_names(path: str, sep: str) -> list[str]:
     """Returns the names in a file's first line.
 
     Raises:
-      InputError: When it has none.
+      InputError: When it has none, or more than 2^20.
     """
     with file_io.file_system(path).open(path, mode="rb") as file:
         binary = gzip.GzipFile(fileobj=file) if is_gzipped(path) else file
@@ -45,9 +48,12 @@ def column_names(path: str, sep: str) -> list[str]:
         try:
             names = next(csv.reader(text, delimiter=sep), [])
         except (csv.Error, UnicodeDecodeError, *GZIP_ERRORS) as error:
-            raise InputError(f"{path}: its first line cannot be read as CSV: {error}") from error
+            what = error.reason if isinstance(error, UnicodeDecodeError) else error
+            raise InputError(f"{path}: its first line cannot be read as CSV: {what}") from error
     if not any(names):
-        raise InputError(f"{path}: its first line must name the columns; it is {names}.")
+        raise InputError(f"{path}: its first line must name the columns; it is {shown(names)}.")
+    if len(names) > _MOST_COLUMNS:
+        raise InputError(f"{path}: its first line names {len(names):,} columns; {_MOST_COLUMNS:,} can be read.")
     return names
 
 
@@ -63,20 +69,18 @@ def csv_blocks(paths: Sequence[str], columns: Sequence[str], sep: str) -> Iterat
       InputError: When a header lacks a column, or a row does not have as many values as the header.
     """
     for path in paths:
-        check_columns(path, columns, column_names(path, sep))
-        with ArrowFile(path, "rb") as file:
-            source = pa.CompressedInputStream(file, "gzip") if is_gzipped(path) else file
-            wrong = _WrongRows(path)
+        names = column_names(path, sep)
+        check_columns(path, columns, names)
+        places = dict(zip(names, map(str, range(len(names))), strict=True))
+        with file_io.file_system(path).open(path, mode="rb") as raw:
+            file = gzip.GzipFile(fileobj=raw) if is_gzipped(path) else raw
             try:
-                for batch in _batches(source, columns, sep, wrong):
-                    yield np.stack([batch.column(name).to_numpy(zero_copy_only=False) for name in columns], axis=1)
-                    wrong.require_none()
-                wrong.require_none()
-            except (pa.ArrowInvalid, OSError) as error:
-                wrong.require_none()
-                raise InputError(
-                    f"{path}: it is not CSV with a header, or a row is larger than {_BLOCK_BYTES >> 20} MiB: {error}"
-                ) from error
+                for text in whole_rows(file, sep.encode(), len(names), _WrongRows(path, len(names))):
+                    yield from _blocks(text, [places[name] for name in columns], len(names), sep)
+            except RowError as error:
+                raise InputError(f"{path}: row {error.number}, the header counted: {error}.") from error
+            except (pa.ArrowInvalid, *GZIP_ERRORS) as error:
+                raise InputError(f"{path}: it is not CSV with a header, or is damaged: {error}") from error
 
 
 def check_columns(origin: str, columns: Sequence[str], there: Sequence[str]) -> None:
@@ -85,73 +89,63 @@ def check_columns(origin: str, columns: Sequence[str], there: Sequence[str]) -> 
     Raises:
       InputError: When one is not.
     """
+    counts = collections.Counter(there)
     for name in columns:
-        if name not in there:
+        if not counts[name]:
             raise InputError(
-                f"{origin}: there is no column {name!r}.{did_you_mean(name, there)} It has {', '.join(there)}."
+                f"{origin}: there is no column {name!r}.{did_you_mean(name, there)} It has {listed(there)}."
             )
-        if there.count(name) > 1:
+        if counts[name] > 1:
             raise InputError(
-                f"{origin}: there are {there.count(name)} columns {name!r}; the header must tell them apart."
+                f"{origin}: there are {counts[name]} columns {shown(name)}; the header must tell them apart."
             )
 
 
 class _WrongRows:
-    """Rows that do not have as many values as the header; called by Arrow, in the order of the file.
+    """Called for rows that do not have as many values as the header, in the order of the file.
 
     Args:
       path: The file.
+      columns: How many columns the header names.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, columns: int) -> None:
         self._path = path
+        self._columns = columns
         self._bad = policy(CSV)
-        self._error: InputError | None = None  # what is raised here comes to nobody
-        self._after = 0
 
-    def __call__(self, row: Any) -> str:
-        self._after += 1
-        place = (
-            f"row {row.number}, the header counted"
-            if row.number is not None
-            else f"wrong row {self._after}: {row.text[:80]!r}"
-        )
-        values = "1 value" if row.actual_columns == 1 else f"{row.actual_columns} values"
-        problem = f"it has {values}, and the header names {row.expected_columns} columns"
-        shown = f"{row.text[:200]!r}{'…' if len(row.text) > 200 else ''}"
+    def __call__(self, number: int, row: bytes, count: int) -> None:
+        place = f"row {number}, the header counted"
+        values = "1 value" if count == 1 else f"{count} values"
+        problem = f"it has {values}, and the header names {self._columns} columns"
         if self._bad is None:
             hint = " Write the row again; or have --on-bad-records=skip:N leave out up to N such rows."
-            self._error = InputError(f"{self._path}: {place}: {problem}. The row is {shown}.{hint}")
-        elif "\n" in row.text.strip("\n"):
-            self._error = InputError(
+            raise InputError(f"{self._path}: {place}: {problem}. The row is {shown(row)}.{hint}")
+        if b"\n" in row:
+            raise InputError(
                 f"{self._path}: {place}: {problem}, and it goes over several lines: a quote may not be closed. "
                 f"on_bad_records=skip:{self._bad.limit} does not leave it out, for nobody knows how many rows it has "
-                f"swallowed. The row is {shown}."
+                f"swallowed. The row is {shown(row)}."
             )
-        else:
-            try:
-                self._bad.skip(self._path, place, f"{problem}: {shown}")
-            except InputError as error:
-                self._error = error
-        return "skip" if self._error is None else "error"
-
-    def require_none(self) -> None:
-        """Raises what is wrong."""
-        if self._error is not None:
-            raise self._error from None
+        self._bad.skip(self._path, place, f"{problem}: {shown(row)}")
 
 
-def _batches(source: Any, columns: Sequence[str], sep: str, wrong: _WrongRows) -> Iterator[pa.RecordBatch]:
-    wanted = list(dict.fromkeys(columns))
-    reader = pyarrow.csv.open_csv(
-        source,
-        # In one thread, Arrow knows the numbers of rows.
-        read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
-        parse_options=pyarrow.csv.ParseOptions(delimiter=sep, newlines_in_values=True, invalid_row_handler=wrong),
-        convert_options=pyarrow.csv.ConvertOptions(
+def _blocks(text: bytes, places: Sequence[str], columns: int, sep: str) -> Iterator[Any]:
+    """Yields the values of whole rows; columns are named by their places."""
+    wanted = list(dict.fromkeys(places))
+    names = list(map(str, range(columns)))
+    if text.startswith(BYTE_ORDER_MARK):  # it is the first value's; Arrow takes away what it begins with
+        text = BYTE_ORDER_MARK + text
+    table = pyarrow.csv.read_csv(
+        pa.BufferReader(text),
+        pyarrow.csv.ReadOptions(column_names=names, block_size=len(text) + 1, use_threads=False),
+        pyarrow.csv.ParseOptions(delimiter=sep, newlines_in_values=True),
+        pyarrow.csv.ConvertOptions(
             include_columns=wanted, column_types=dict.fromkeys(wanted, pa.binary()), strings_can_be_null=False
         ),
     )
-    for batch in reader:
-        for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
-            yield batch.slice(start, _ROWS_AT_ONCE)
+    rows = max(1, _VALUES_AT_ONCE // len(wanted))
+    for start in range(0, table.num_rows, rows):
+        some = table.slice(start, rows).combine_chunks()
+        by_name = {name: some.column(name).to_numpy() for name in wanted}
+        yield np.stack([by_name[place] for place in places], axis=1)

@@ -101,11 +101,13 @@ def _tf_dataset(
 
         return parquet.tf_dataset(file_pattern, options, schema)
     from .record_dataset import ReadOptions, find_files, record_batches
+    from .refused_records import note_use
+    from .shown import listed
 
     parser = _parser(examples, file_pattern, schema)
     label = options.label_key
     if label is not None and label not in parser.tensor_names:
-        raise ValueError(f"label_key {label!r} is not among the tensors; they are {', '.join(parser.tensor_names)}.")
+        raise ValueError(f"label_key {label!r} is not among the tensors; they are {listed(list(parser.tensor_names))}.")
     files, reading, threads = (
         find_files(file_pattern, not cache),
         ReadOptions.of(options),
@@ -116,6 +118,8 @@ def _tf_dataset(
 
         accepts = ParseTrial(parser.parse) if hasattr(parser, "parse") else None
         files = dataclasses.replace(files, left_out=scan(files.paths, bad, accepts, repr((examples, schema))))
+    if hasattr(parser, "parse"):
+        note_use(files.paths, parser.parse)
     dataset = parser(record_batches(files, reading), threads, not options.sloppy_ordering)
     if cache is not None:
         from .batch_cache import BatchCache, key_of
@@ -149,7 +153,9 @@ def _record_batches(examples: ExamplesFormat, file_pattern: list[str], options: 
     if (bad := policy("data_accessor")) is not None:
         from .tf_record_scan import scan
 
-        accepts = decoder_of(schema).DecodeBatch
+        def accepts(records: Any) -> object:
+            return decoder_of(schema).DecodeBatch(records)  # one that has refused a record is no good afterwards
+
         files = dataclasses.replace(files, left_out=scan(files.paths, bad, accepts, repr(("Arrow", schema))))
     return arrow_batches(files, ReadOptions.of(options), schema)
 

@@ -18,7 +18,9 @@ import numpy as np
 import tensorflow as tf
 
 from ..errors import InputError, did_you_mean
+from .shown import listed, shown
 
+MOST_COLUMNS = 1 << 16
 FIELD_DELIM = ","
 VALUE_DELIM = "\x01"
 
@@ -55,6 +57,7 @@ class Field:
       dtype: Of its values: a tf.DType, or a name such as "float32", or what NumPy has for one; a tf.DType afterwards.
         "float" and "double" are float64, "int" is int64, as in NumPy.
       is_sparse: Whether a field holds any number of values.
+      is_required: Whether an empty field is an error, as of a label, and not 0 or "".
 
     Raises:
       InputError: When the type cannot be decoded.
@@ -63,6 +66,7 @@ class Field:
     name: str
     dtype: Any
     is_sparse: bool = False
+    is_required: bool = False
 
     def __post_init__(self) -> None:
         name = _name_of(self.dtype)
@@ -81,8 +85,8 @@ def decode(
     """Returns the columns of delimited rows.
 
     A field that is empty is 0, "" or False, and no value in a sparse column. Other values that are not of their
-    column's type, and rows with another number of fields, are one of DECODE_ERRORS when the tensors are computed;
-    `row_checks` tells which row it is.
+    column's type, an empty field of a required column, and rows with another number of fields, are one of DECODE_ERRORS
+    when the tensors are computed; `row_checks` tells which row it is.
 
     Args:
       rows: String vector, [batch].
@@ -135,9 +139,14 @@ def split_values(text: Any, field: Field, value_delim: str = VALUE_DELIM) -> tf.
 
 def check_format(fields: Sequence[Field], delim: str, value_delim: str) -> None:
     """Raises an InputError when two columns have the same name, or a delimiter cannot be one."""
+    if len(fields) > MOST_COLUMNS:
+        raise InputError(
+            f"there are {len(fields):,} columns, from {shown(fields[0].name)} on. Each becomes a tensor of its own, "
+            f"and TensorFlow takes minutes for more than {MOST_COLUMNS:,}: leave out what no model reads."
+        )
     names = [field.name for field in fields]
     if not names or len(set(names)) != len(names):
-        raise InputError(f"the columns are {names}; there must be at least one, and each name only once.")
+        raise InputError(f"the columns are {listed(names)}; there must be at least one, and each name only once.")
     if len(delim.encode()) != 1 or delim in '"\r\n':
         raise InputError(f"{delim!r} cannot separate fields; that takes one ASCII character, no quote and no line end.")
     if any(field.is_sparse for field in fields) and value_delim in ("", delim):
@@ -165,8 +174,10 @@ def _raw_type(field: Field) -> tf.DType:
 
 
 def default_value(field: Field) -> Any:
-    """Returns what stands for an empty field, [1], of the type as which decode_csv reads the column."""
+    """Returns what stands for an empty field, [1], of the type as which decode_csv reads the column, or [0]."""
     raw = _raw_type(field)
+    if field.is_required:
+        return np.array([], raw.as_numpy_dtype)
     nothing = "" if field.is_sparse or field.dtype == tf.string else "0" if raw == tf.string else 0
     return np.array([nothing], raw.as_numpy_dtype)
 

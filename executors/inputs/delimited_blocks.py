@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.csv
 import tensorflow as tf
 
+from .csv_rows import places_of
 from .delimited import FIELD_DELIM, VALUE_DELIM, Field, check_format, default_value, raw_columns, typed
 from .range_reader import read_range
 from .reader_errors import ReaderErrors
@@ -32,7 +33,6 @@ _MOST_REFUSED = 4  # after so many, the rest will be alike; with pyarrow 10, a r
 _LONGEST_FLOAT = None if tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 21) else 31
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # Arrow leaves one out at a block's beginning
 _QUOTE, _LINE_END, _ZERO = b'"\n0'
-_PART_BYTES = 1 << 15
 
 
 class BlockDecoder:
@@ -119,6 +119,10 @@ class BlockDecoder:
             return None
         if table.num_rows != count:
             return None
+        if any(
+            not len(value) and _has_gap(column) for column, value in zip(table.columns, self._defaults, strict=True)
+        ):
+            return None
         columns = [_filled(column, value) for column, value in zip(table.itercolumns(), self._defaults, strict=True)]
         return columns if all(map(_is_ordinary, columns)) else None
 
@@ -153,7 +157,7 @@ class BlockDecoder:
             return False
         data: Any = np.frombuffer(text, np.uint8)
         exes = [mark for mark in b"xX" if mark in text]
-        if self._has_integers and exes and (data[_places(data, *exes) - 1] == _ZERO).any():  # Arrow takes 0x10 for 16
+        if self._has_integers and exes and (data[places_of(data, *exes) - 1] == _ZERO).any():  # Arrow takes 0x10 for 16
             return False
         if self._has_floats and _LONGEST_FLOAT and _longest_field(data, ord(self._delim)) > _LONGEST_FLOAT:
             return False
@@ -162,42 +166,33 @@ class BlockDecoder:
 
 def _longest_field(data: Any, delim: int) -> int:
     """Returns the length of the longest field, if none has a separator in it."""
-    return int(np.diff(_places(data, delim, _LINE_END), prepend=-1).max()) - 1
+    return int(np.diff(places_of(data, delim, _LINE_END), prepend=-1).max()) - 1
 
 
 def _has_plain_quotes(data: Any, delim: int) -> bool:
     """Returns whether quotes are at the begin and the end of fields only, so that none is doubled."""
-    quotes = _places(data, _QUOTE)
+    quotes = places_of(data, _QUOTE)
     before, after = data[quotes[::2] - 1], data[quotes[1::2] + 1]  # before the first byte is the last, a line end
     return len(before) == len(after) and all(
         bool(((around == delim) | (around == _LINE_END)).all()) for around in (before, after)
     )
 
 
-def _places(data: Any, *marks: int) -> Any:
-    """Returns where one of the marks is.
-
-    It looks at a part at a time: arrays of the whole block's length, which the cache does not hold, take four times as
-    long when several threads make them.
-    """
-    found: list[Any] = []
-    for start in range(0, len(data), _PART_BYTES):
-        part = data[start : start + _PART_BYTES]
-        is_mark = part == marks[0]
-        for mark in marks[1:]:
-            is_mark |= part == mark
-        found.append(np.flatnonzero(is_mark) + start)
-    return np.concatenate(found)
-
-
 def _filled(column: Any, default: Any) -> Any:
     """Returns a column as NumPy's, with the default where a field is empty."""
     (values,) = column.chunks
     if default.dtype != object:
-        return values.fill_null(default[0]).to_numpy()
+        return (values.fill_null(default[0]) if len(default) else values).to_numpy()
     texts = values.dictionary.to_numpy(zero_copy_only=False)
-    texts[texts == b""] = default[0].encode()
+    if len(default):
+        texts[texts == b""] = default[0].encode()
     return values.indices.to_numpy(), texts
+
+
+def _has_gap(column: Any) -> bool:
+    """Returns whether a field is empty."""
+    (values,) = column.chunks
+    return bool(values.null_count) or (pa.types.is_dictionary(values.type) and b"" in values.dictionary.to_pylist())
 
 
 def _nothing(spec: Any) -> Any:

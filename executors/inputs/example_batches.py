@@ -20,7 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from ..errors import InputError
 from .record_dataset import ReadOptions, RecordFiles, record_batches
+from .refused_records import first_refused
+from .shown import listed
 from .tf_record_framing import damage
 
 if TYPE_CHECKING:
@@ -41,7 +44,7 @@ def arrow_batches(
       schema: Says which columns there are; without it, they are those that a batch's examples have.
 
     Raises:
-      InputError: When a file is damaged; it names the file, the record and its offset.
+      InputError: When a file is damaged, or a record is none of the schema; it names file, record and offset.
     """
     own = threading.local()
 
@@ -58,6 +61,9 @@ def arrow_batches(
         if found is None:
             raise
         raise found from error
+    except RuntimeError as error:  # of tfx_bsl
+        found = first_refused(files.paths, lambda records: decoder_of(schema).DecodeBatch(records))
+        raise found or InputError(f"{listed(files.patterns)}: the records are not of one kind: {error}") from error
 
 
 def decoder_of(schema: schema_pb2.Schema | None) -> Any:

@@ -14,11 +14,11 @@ import pyarrow as pa
 import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from ..errors import InputError
 from .arrow_file import ArrowFile
-from .parquet_file import opened_parquet
-from .parquet_rows import as_lists, batched_rows
+from .parquet_file import opened_parquet, require_columns
+from .parquet_rows import as_lists, batched_rows, first_misfit
 from .parquet_tensors import BatchTensors, arrow_schema
+from .shown import listed
 
 _LOOKED_AT = 256  # files that are opened before anything is read
 
@@ -43,11 +43,14 @@ def tf_dataset(file_pattern: list[str], options: Any, schema: schema_pb2.Schema 
     paths = _matching(file_pattern)  # now, since an error inside the dataset loses its type
     tensors = BatchTensors(schema)
     if options.label_key is not None and options.label_key not in tensors.specs:
-        raise ValueError(f"label_key {options.label_key!r} is not in the schema; it has {', '.join(tensors.specs)}.")
+        raise ValueError(f"label_key {options.label_key!r} is not in the schema; it has {listed(tensors.specs)}.")
     for path in paths[:_LOOKED_AT]:
         check_parquet(path, tensors.arrow_schema)
     dataset = tensors.dataset(
-        lambda: batched_rows(paths, options, tensors.arrow_schema), options.batch_size, options.label_key
+        lambda: batched_rows(paths, options, tensors.arrow_schema),
+        options.batch_size,
+        options.label_key,
+        lambda: first_misfit(paths, tensors.arrow_schema, tensors.sizes),
     )
     return dataset.prefetch(options.prefetch_buffer_size)
 
@@ -72,8 +75,7 @@ def check_parquet(path: str, schema: pa.Schema) -> None:
     """
     with ArrowFile(path, "rb") as file:
         found = opened_parquet(path, file).schema_arrow.names
-    if missing := [name for name in schema.names if name not in found]:
-        raise InputError(f"{path} has no column {', '.join(map(repr, missing))}; it has {', '.join(found)}.")
+    require_columns(path, schema.names, found)
 
 
 def _matching(file_pattern: str | list[str]) -> list[str]:

@@ -12,6 +12,7 @@ Usage:
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ import pyarrow.parquet as pq
 from ..errors import InputError
 from .bad_records import policy
 from .reader_params import PARQUET
+from .shown import cut, listed, shown
 
 _CHECKED = {"page_checksum_verification": True} if int(pa.__version__.split(".")[0]) >= 13 else {}
 
@@ -41,6 +43,19 @@ def opened_parquet(path: str, file: Any) -> pq.ParquetFile:
         raise InputError(
             f"{path}: it is no Parquet file, or is damaged: {str(error).strip()} Write the file again."
         ) from error
+
+
+def require_columns(path: str, names: Sequence[str], there: Sequence[str], kind: type[Exception] = InputError) -> None:
+    """Checks that a file has columns, each once.
+
+    Raises:
+      Exception: Of the kind, when it has not.
+    """
+    counts = collections.Counter(there)
+    if missing := [name for name in names if not counts[name]]:
+        raise kind(f"{path} has no column {listed(list(map(shown, missing)))}; it has {listed(there)}.")
+    if several := [name for name in names if counts[name] > 1]:
+        raise kind(f"{path} has {counts[several[0]]} columns {shown(several[0])}; nobody can tell which one is meant.")
 
 
 def row_batches(path: str, parquet: pq.ParquetFile, rows: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -66,7 +81,7 @@ def row_batches(path: str, parquet: pq.ParquetFile, rows: int, columns: Sequence
                 yield batch
                 read += batch.num_rows
         except (pa.ArrowException, OSError, ValueError) as error:
-            what = str(error).strip().splitlines()[0]
+            what = cut(str(error).strip().splitlines()[0])
             if bad is None:
                 raise InputError(
                     f"{path}: the Parquet file is damaged: behind row {read} a row group does not decode: {what} Write "

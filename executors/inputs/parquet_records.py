@@ -21,7 +21,9 @@ import tensorflow as tf
 from ..errors import InputError
 from .arrow_file import ArrowFile
 from .csv_records import check_columns
+from .delimited import MOST_COLUMNS
 from .parquet_file import opened_parquet, row_batches
+from .shown import cut
 
 _ROWS_READ_AT_ONCE = 4096
 
@@ -30,12 +32,17 @@ def parquet_signature(path: str, columns: Sequence[str] | None) -> dict[str, Any
     """Returns the type specs of a block of rows, by column.
 
     Raises:
-      InputError: When the file is no Parquet, lacks a column, or has one of a type that is no tensor's.
+      InputError: When the file is no Parquet, lacks a column, or has one of a type that is no tensor's, or too many.
     """
     with ArrowFile(path, "rb") as file:
         schema = opened_parquet(path, file).schema_arrow
     names = list(columns or schema.names)
     check_columns(path, names, schema.names)
+    if len(names) > MOST_COLUMNS:
+        raise InputError(
+            f"{path}: it has {len(names):,} columns. Each becomes a tensor of its own, and TensorFlow takes minutes "
+            f"for more than {MOST_COLUMNS:,}: name those that the model reads with columns=[…]."
+        )
     return {name: _spec(path, schema.field(name)) for name in names}
 
 
@@ -92,7 +99,8 @@ def _values(path: str, name: str, column: pa.Array, kind: tf.DType) -> Any:
     try:
         column = column.cast(pa.large_binary() if kind == tf.string else pa.from_numpy_dtype(kind.as_numpy_dtype))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InputError(f"{path}: column {name!r} is {column.type}, in the first file {kind.name}: {error}") from error
+        what = f"column {name!r} is {column.type}, in the first file {kind.name}: {cut(str(error))}"
+        raise InputError(f"{path}: {what}") from None  # Arrow quotes all of a value
     if column.null_count and not kind.is_floating:
         if kind != tf.string:
             raise _missing(path, name)

@@ -12,14 +12,15 @@ Usage:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from .arrow_file import ArrowFile
-from .parquet_file import opened_parquet, row_batches
+from .parquet_file import opened_parquet, require_columns, row_batches
+from .shown import cut
 from .whole_batches import whole_batches
 
 _UNIT = 4096  # rows; a shuffle buffer is filled by as many at a time, and a seed's order depends on it
@@ -41,6 +42,33 @@ def batched_rows(paths: Sequence[str], options: Any, schema: pa.Schema | None) -
     """
     random = np.random.default_rng(options.shuffle_seed)
     return whole_batches(lambda: _one_epoch(paths, options, schema, random), options, _joined)
+
+
+def first_misfit(paths: Sequence[str], schema: pa.Schema, sizes: Mapping[str, int]) -> str:
+    """Returns where the first row is that has another number of values than it must have, and what is wrong; or "".
+
+    Args:
+      paths: The files.
+      schema: As of `batched_rows`.
+      sizes: {column: how many values each row must have of it}.
+    """
+    for path in paths:
+        before = 0
+        for table in _tables(path, schema):
+            for name, size in sizes.items():
+                lengths = _lengths(table.column(name).combine_chunks())
+                if (odd := np.flatnonzero(lengths != size)).size:
+                    row, count = before + int(odd[0]) + 1, int(lengths[odd[0]])
+                    has = {0: "no value", 1: "1 value"}.get(count, f"{count} values")
+                    return f"{path}, row {row}: column {name!r} has {has}, and the schema wants {size} in each row."
+            before += table.num_rows
+    return ""
+
+
+def _lengths(column: pa.Array) -> Any:
+    if not _is_list(column.type):
+        return np.asarray(column.is_valid()).astype(np.int64)
+    return np.asarray(column.value_lengths().fill_null(0))
 
 
 def as_lists(table: pa.Table, schema: pa.Schema | None) -> pa.RecordBatch:
@@ -95,8 +123,7 @@ def _tables(path: str, schema: pa.Schema | None) -> Iterator[pa.Table]:
         parquet = opened_parquet(path, file)
         found = parquet.schema_arrow.names
         names = found if schema is None else schema.names
-        if missing := [name for name in names if name not in found]:
-            raise ValueError(f"{path} has no column {', '.join(map(repr, missing))}; it has {', '.join(found)}.")
+        require_columns(path, names, found, ValueError)
         units = _UNITS_AT_ONCE if file.size() <= _NARROW * parquet.metadata.num_rows else 1
         for batch in row_batches(path, parquet, units * _UNIT, names):
             columns = [_plain(path, name, batch.column(name), schema) for name in names]
@@ -113,11 +140,13 @@ def _plain(path: str, name: str, column: pa.Array, schema: pa.Schema | None) -> 
     try:
         if pa.types.is_fixed_size_list(column.type):
             column = _lists(column)
-        return column.cast(wanted if _is_list(column.type) else wanted.value_type)
+        column = column.cast(wanted if _is_list(column.type) else wanted.value_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise ValueError(
-            f"{path}: column {name!r} is {column.type}, which cannot become the schema's {wanted.value_type}: {error}"
-        ) from error
+        what = f"which cannot become the schema's {wanted.value_type}: {cut(str(error))}"
+        raise ValueError(f"{path}: column {name!r} is {column.type}, {what}") from None  # Arrow quotes all of a value
+    if _is_list(column.type) and not pa.types.is_floating(wanted.value_type) and column.flatten().null_count:
+        raise ValueError(f"{path}: column {name!r} has lists in which a value is missing, and only floats can be NaN.")
+    return column
 
 
 def _lists(column: pa.Array) -> pa.Array:

@@ -34,6 +34,7 @@ class BatchTensors:
     Attributes:
       arrow_schema: The columns as lists, one a feature.
       specs: {tensor: its type spec}.
+      sizes: {column: how many values each row must have}, of dense tensors.
     """
 
     def __init__(self, schema: schema_pb2.Schema) -> None:
@@ -46,6 +47,7 @@ class BatchTensors:
         representations = tensor_representation_util.InferTensorRepresentationsFromMixedSchema(schema)
         self._adapter = _adapter(self.arrow_schema, representations)
         self.specs: dict[str, Any] = self._adapter.TypeSpecs()
+        self.sizes = dict(found for found in map(_size, representations.values()) if found)
         self._is_cut = all(map(_can_be_cut, representations.values()))
         if self._is_cut:
             self._tensors = TensorBlocks(self.specs)
@@ -60,7 +62,11 @@ class BatchTensors:
             self._adapter = _adapter(self._columns, others)
 
     def dataset(
-        self, make_tables: Callable[[], Iterator[pa.Table]], batch_size: int, label_key: str | None
+        self,
+        make_tables: Callable[[], Iterator[pa.Table]],
+        batch_size: int,
+        label_key: str | None,
+        find_misfit: Callable[[], str] = str,
     ) -> tf.data.Dataset:
         """Returns the batches of the tables of `batched_rows`.
 
@@ -68,11 +74,12 @@ class BatchTensors:
           make_tables: Called at each run through the dataset.
           batch_size: Rows in a batch.
           label_key: The tensor that becomes the label; None for features alone.
+          find_misfit: Called when a batch cannot become tensors; returns which row is to blame, or "".
         """
         if self._is_cut:
-            return self._tensors.dataset(lambda: self._blocks(make_tables(), batch_size), label_key)
+            return self._tensors.dataset(lambda: _told(self._blocks(make_tables(), batch_size), find_misfit), label_key)
         batches = tf.data.Dataset.from_generator(
-            lambda: self._batches(make_tables(), batch_size), output_signature=self.specs
+            lambda: _told(self._batches(make_tables(), batch_size), find_misfit), output_signature=self.specs
         )
         return batches.map(as_it_is(lambda tensors: in_order(tensors, self.specs, label_key)))
 
@@ -125,6 +132,24 @@ def _can_be_cut(representation: schema_pb2.TensorRepresentation) -> bool:
     if representation.WhichOneof("kind") == "ragged_tensor":
         return not representation.ragged_tensor.partition
     return representation.WhichOneof("kind") in ("dense_tensor", "varlen_sparse_tensor")
+
+
+def _told(batches: Iterator[Any], find_misfit: Callable[[], str]) -> Iterator[Any]:
+    """Yields batches; their error says which row it is about, which tfx_bsl and NumPy do not know."""
+    try:
+        yield from batches
+    except ValueError as error:
+        if (misfit := find_misfit()) and misfit != str(error):
+            raise ValueError(misfit) from error
+        raise
+
+
+def _size(representation: schema_pb2.TensorRepresentation) -> tuple[str, int] | None:
+    """Returns the column of a dense tensor that has no value for rows without any, and how many values it takes."""
+    dense = representation.dense_tensor
+    if representation.WhichOneof("kind") != "dense_tensor" or dense.HasField("default_value"):
+        return None
+    return dense.column_name, int(np.prod([dimension.size for dimension in dense.shape.dim], dtype=np.int64))
 
 
 def _columns_of(representation: schema_pb2.TensorRepresentation) -> list[str]:

@@ -12,6 +12,7 @@ Usage:
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -23,10 +24,10 @@ import tensorflow as tf
 
 from ..errors import InputError
 from .delimited import DECODE_ERRORS, FIELD_DELIM, VALUE_DELIM, Field, check_format, parsed_values
+from .shown import listed, shown
 
 _USUAL_DELIMS = (",", "\t", ";", "|")
 _ROWS_AT_ONCE = 1024
-_SHOWN = 200
 _WHOLE = re.compile(rb"\s*[+-]?\d+\s*")
 _DIGITS = 40  # more than any whole number has
 _NAME = re.compile(r"[^\W\d][\w .:/#()%-]*")
@@ -67,14 +68,14 @@ def check_rows(
                 if number == 0 and _is_header(some[0], delim)
                 else ""
             )
-            raise InputError(f"{where(number)}: {what}. The row is {_shown(some[index])}.{header}")
+            raise InputError(f"{where(number)}: {what}. The row is {shown(some[index])}.{header}")
 
 
 def what_is_wrong(row: bytes, fields: Sequence[Field], delim: str, value_delim: str) -> str:
     """Returns what is wrong with a row, and the row; "" when nothing is. The arguments are those of `check_rows`."""
     with _Trial() as trial:
         found = _first_bad([row], fields, delim, value_delim, trial)
-    return f"{found[1]}: {_shown(row)}" if found else ""
+    return f"{found[1]}: {shown(row)}" if found else ""
 
 
 def looks_like_data(
@@ -88,8 +89,9 @@ def looks_like_data(
         return False
     if not any(text for field, text in zip(fields, texts, strict=False) if field.dtype != tf.string):
         return False
+    optional = [dataclasses.replace(field, is_required=False) for field in fields]
     with _Trial() as trial:
-        return _first_bad([row], fields, delim, value_delim, trial) is None
+        return _first_bad([row], optional, delim, value_delim, trial) is None
 
 
 def split_row(row: bytes, delim: str = FIELD_DELIM) -> list[bytes]:
@@ -129,18 +131,18 @@ def _unquoted(row: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
 
 def _quoted(row: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
     """Returns a field and where the next one begins."""
-    field, position = b"", start + 1
+    parts, position = [], start + 1
     while True:
         end = row.find(b'"', position)
         if end < 0:
             raise ValueError("begins with a quote and does not end with one")
-        field += row[position:end]
+        parts.append(row[position:end])
         after = row[end + 1 : end + 2]
         if after in (b"", separator):
-            return field, end + 2
+            return b'"'.join(parts), end + 2
         if after != b'"':
             raise ValueError("goes on after its closing quote; quotes inside of quotes must be doubled")
-        field, position = field + b'"', end + 2
+        position = end + 2
 
 
 class _Trial:
@@ -195,6 +197,12 @@ def _first_bad(
             bad = len(split), str(error)
             break
     for place, field in enumerate(fields):
+        if (
+            field.is_required
+            and (empty := next((index for index, row in enumerate(split) if not row[place]), None)) is not None
+        ):
+            bad = empty, f"the field {field.name!r} is empty, and it must have a value"
+            del split[empty:]
         if field.dtype == tf.string:
             continue
         values = list(_values([row[place] for row in split], field, value_delim))
@@ -218,7 +226,7 @@ def _split_exactly(row: bytes, fields: Sequence[Field], delim: str) -> list[byte
     found = split_row(row, delim)
     if len(found) == len(fields):
         return found
-    names = f"there are {len(fields)} columns ({', '.join(field.name for field in fields)})"
+    names = f"there are {len(fields)} columns ({listed([field.name for field in fields])})"
     if not found:
         raise ValueError(f"it is empty, and {names}")
     others = [other for other in _USUAL_DELIMS if other != delim and _separates(row, other, len(fields))]
@@ -235,7 +243,7 @@ def _separates(row: bytes, delim: str, count: int) -> bool:
 
 def _wrong_value(field: Field, text: bytes) -> str:
     dtype = field.dtype
-    what = f"{'a value in ' if field.is_sparse else ''}the field {field.name!r} is {_shown(text)}, which is"
+    what = f"{'a value in ' if field.is_sparse else ''}the field {field.name!r} is {shown(text)}, which is"
     if dtype == tf.bool:
         return f"{what} none of 0, 1, true and false"
     if dtype == tf.float16 and _is_finite(text):
@@ -263,8 +271,3 @@ def _is_header(row: bytes, delim: str) -> bool:
     except ValueError:
         return False
     return bool(names) and len(set(names)) == len(names) and all(map(_NAME.fullmatch, names))
-
-
-def _shown(text: bytes) -> str:
-    decoded = text[: 4 * _SHOWN].decode("utf-8", "backslashreplace")
-    return repr(decoded[:_SHOWN]) + ("…" if len(decoded) > _SHOWN else "")

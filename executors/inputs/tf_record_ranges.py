@@ -13,6 +13,7 @@ Usage:
 from __future__ import annotations
 
 import array
+import bisect
 import gzip
 import itertools
 import threading
@@ -48,6 +49,7 @@ class TfRecordRanges:
             among the records then; and for one that is cut off, which is none. None to raise an InputError.
         """
         self.path = ",".join(files)
+        self._paths = files
         said = on_damage or _raised
         self._files = [_GzippedFile(path, said) if is_gzipped(path) else _PlainFile(path, said) for path in files]
         self.thread_safe = not any(isinstance(file, _GzippedFile) for file in self._files)
@@ -77,6 +79,11 @@ class TfRecordRanges:
             if first < last:
                 found += file.read(first - begin, last - begin)
         return found
+
+    def place_of(self, number: int) -> tuple[str, str]:
+        """Returns the file of a record, and which of its records it is: ("b.gz", "record 3")."""
+        index = bisect.bisect_right(self._ends, number)
+        return self._paths[index], f"record {number + 1 - [0, *self._ends][index]}"
 
 
 class _PlainFile:

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from ..errors import InputError, did_you_mean
 from ..inputs.columns import from_tf_examples, inferred_types, to_tf_examples, typed_columns
 from ..inputs.example_files import TF_RECORD, Batch, ExampleFile, batches
+from ..inputs.shown import listed
 from .arrays import UnfitRowError, arrow_type, input_array
 from .signature import ServingSignature
 
@@ -65,7 +66,7 @@ def _named(signature: ServingSignature, batch: Batch) -> dict[str, Any]:
         if name not in columns:
             raise InputError(
                 f"{batch.where(0)}: there is no feature {name!r}, which the signature {signature.name!r} takes; "
-                f"there are {', '.join(sorted(there)) or 'none'}.{did_you_mean(name, there)}"
+                f"there are {listed(sorted(there)) or 'none'}.{did_you_mean(name, there)}"
             )
     return {name: _array(batch, name, columns[name], spec) for name, spec in signature.inputs.items()}
 

@@ -11,6 +11,8 @@ Usage:
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -24,6 +26,8 @@ from . import files
 from .feed import Feed, feed_for
 from .request import PredictionRequest
 from .signature import ServingSignature, load_signature
+
+_LONGEST = (1 << 31) - 1  # characters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,13 +51,23 @@ def predict(request: PredictionRequest) -> PredictionSummary:
         output file then, or the one of before.
     """
     signature = load_signature(request.model, request.signature, request.op_packages)
-    feed = feed_for(signature, request.files)
     count = 0
-    with files.opened(request.output) as predictions:
+    with _long_values(), files.opened(request.output) as predictions:
+        feed = feed_for(signature, request.files)
         for batch in _batches(request, signature.batch_size or request.batch_size):
             predictions.write(_answers(signature, feed, batch))
             count += batch.size
     return PredictionSummary(count, signature.name)
+
+
+@contextlib.contextmanager
+def _long_values() -> Iterator[None]:
+    """Lets Python's csv module read values of more than 131,072 characters, such as an image's bytes as text."""
+    before = csv.field_size_limit(_LONGEST)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _batches(request: PredictionRequest, size: int) -> Iterator[Batch]:

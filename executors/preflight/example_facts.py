@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..errors import did_you_mean
+from ..inputs.shown import cut, listed, shown
 
 _KINDS = {"bytes_list": "BYTES", "float_list": "FLOAT", "int64_list": "INT"}
+_TYPES = {str: "BYTES", bytes: "BYTES", float: "FLOAT", int: "INT", bool: "INT"}  # of Parquet
 _SHOWN = 8  # features, in one line
+_CHARACTERS = 100  # of a value
+_LISTED = 20  # problems
+_OFTEN = 10  # times that a value is there on average, from which on the values are taken for a vocabulary
+MOST_VALUES = 1000  # of a feature that are kept
 
 
 @dataclasses.dataclass
@@ -20,7 +27,8 @@ class FeatureFacts:
       kind: "BYTES", "FLOAT" or "INT", as in a schema; "mixed" when examples differ.
       examples: How many have it.
       least, most: How many values they have of it.
-      lowest, highest: Of numbers, the bounds; None for words.
+      lowest, highest: Of numbers, the bounds of those that are finite; None for words.
+      not_finite: How many values are NaN or infinite.
       values: Some of the words, or of the integers.
     """
 
@@ -31,6 +39,20 @@ class FeatureFacts:
     lowest: float | None = None
     highest: float | None = None
     values: set[Any] = dataclasses.field(default_factory=set)
+    not_finite: int = 0
+
+    def take(self, kind: str, values: list[Any]) -> None:
+        """Takes note of an example's values."""
+        self.kind = self.kind if self.kind == kind else "mixed"
+        self.examples += bool(values)
+        self.least, self.most = min(self.least, len(values)), max(self.most, len(values))
+        if kind != "BYTES" and (finite := [value for value in values if math.isfinite(value)]):
+            self.lowest = min(finite) if self.lowest is None else min(self.lowest, *finite)
+            self.highest = max(finite) if self.highest is None else max(self.highest, *finite)
+        if kind == "FLOAT":
+            self.not_finite += sum(not math.isfinite(value) for value in values)
+        elif len(self.values) < MOST_VALUES:
+            self.values.update(values)
 
 
 def facts_of(records: Iterable[bytes]) -> dict[str, FeatureFacts]:
@@ -47,17 +69,90 @@ def facts_of(records: Iterable[bytes]) -> dict[str, FeatureFacts]:
             kind = feature.WhichOneof("kind")
             if kind is None:
                 continue
-            values = list(getattr(feature, kind).value)
-            fact = facts.setdefault(name, FeatureFacts(_KINDS[kind]))
-            fact.kind = fact.kind if fact.kind == _KINDS[kind] else "mixed"
-            fact.examples += bool(values)
-            fact.least, fact.most = min(fact.least, len(values)), max(fact.most, len(values))
-            if values and kind != "bytes_list":
-                fact.lowest = min(values) if fact.lowest is None else min(fact.lowest, *values)
-                fact.highest = max(values) if fact.highest is None else max(fact.highest, *values)
-            if kind != "float_list" and len(fact.values) < 1000:
-                fact.values.update(values)
+            facts.setdefault(name, FeatureFacts(_KINDS[kind])).take(_KINDS[kind], list(getattr(feature, kind).value))
     return facts
+
+
+def facts_of_rows(rows: Iterable[dict[str, Any]]) -> dict[str, FeatureFacts]:
+    """Looks through rows of Parquet; columns of other types than a tf.Example's are left out."""
+    facts: dict[str, FeatureFacts] = {}
+    for row in rows:
+        for name, value in row.items():
+            values = [one for one in (value if isinstance(value, list) else [value]) if one is not None]
+            kinds = {_TYPES.get(type(one), "") for one in values}
+            if len(kinds) == 1 and (kind := kinds.pop()):
+                facts.setdefault(name, FeatureFacts(kind)).take(kind, values)
+    return facts
+
+
+def differences(
+    train: dict[str, FeatureFacts], evaluation: dict[str, FeatureFacts], is_whole: bool
+) -> tuple[list[str], list[str]]:
+    """Compares the examples to train on with those to evaluate on.
+
+    Args:
+      train: What the former hold.
+      evaluation: What the latter hold.
+      is_whole: Whether these are all examples, so that a word that is not there is nowhere.
+
+    Returns:
+      What cannot be read in the same way, and what is odd.
+    """
+    wrong, odd = [], []
+    for name in sorted({*train, *evaluation}):
+        one, other, called = train.get(name), evaluation.get(name), shown(name)
+        if one is None or other is None:
+            odd.append(f"feature {called} is in {'train' if one else 'eval'} and not in {'eval' if one else 'train'}")
+        elif one.kind != other.kind:
+            wrong.append(f"feature {called} is {one.kind} in train and {other.kind} in eval")
+        elif one.least == one.most and other.least == other.most and one.most != other.most:
+            odd.append(f"feature {called} has {_count(one.most)} in train and {_count(other.most)} in eval")
+        elif is_whole and (strange := _strange(one, other)):
+            odd.append(f"feature {called} has {shown(strange[0])} in eval, which no example of train has")
+    return first_of(wrong), first_of(odd)
+
+
+def odd_values(facts: dict[str, FeatureFacts], label: str, split: str, count: int) -> list[str]:
+    """Returns what is odd about values: of a feature that is not finite, and of a label that some examples lack.
+
+    Args:
+      facts: What the examples of the split hold.
+      label: The label's name, or "".
+      split: Its name.
+      count: How many examples were looked at.
+    """
+    odd = [
+        f"feature {shown(name)} has {_count(fact.not_finite)} in {split} that {_are(fact.not_finite)} NaN or infinite"
+        for name, fact in sorted(facts.items())
+        if fact.not_finite
+    ]
+    if label in facts and facts[label].examples < count:
+        odd.insert(0, f"{count - facts[label].examples:,} of {count:,} examples of {split} have no label {label!r}")
+    return first_of(odd)
+
+
+def first_of(problems: list[str]) -> list[str]:
+    """Returns the first problems, and how many more there are."""
+    more = len(problems) - _LISTED
+    return problems if more <= 0 else [*problems[:_LISTED], f"and {more:,} more like these"]
+
+
+def _strange(train: FeatureFacts, evaluation: FeatureFacts) -> list[Any]:
+    """Returns words and numbers of eval that train does not have, where a feature has a few that come many times."""
+    is_vocabulary = 0 < _OFTEN * len(train.values) <= train.examples and len(evaluation.values) < MOST_VALUES
+    return sorted(evaluation.values - train.values, key=_in_order) if is_vocabulary else []
+
+
+def _in_order(value: Any) -> tuple[bool, Any]:
+    return isinstance(value, bytes), value  # a feature may have both, words and numbers
+
+
+def _count(number: int) -> str:
+    return "1 value" if number == 1 else f"{number:,} values"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def contradictions(facts: dict[str, FeatureFacts], schema: Any) -> tuple[list[str], list[str]]:
@@ -86,15 +181,14 @@ def contradictions(facts: dict[str, FeatureFacts], schema: Any) -> tuple[list[st
             got = fact.least if fact.least == fact.most else f"{fact.least} to {fact.most}"
             wrong.append(f"feature {feature.name!r} has {got} values in the examples and {size} in the schema")
         odd += _out_of_domain(feature, fact, domains)
-    return wrong, odd
+    return first_of(wrong), first_of(odd)
 
 
 def label_problem(label: str, names: Sequence[str]) -> str:
     """Returns what is wrong with a label that no example has; "" when they have it."""
     if label in names:
         return ""
-    there = ", ".join(sorted(names)[:30])
-    return f"no example has the label {label!r}; they have {there}.{did_you_mean(label, names)}"
+    return f"no example has the label {label!r}; they have {listed(sorted(names))}.{did_you_mean(label, names)}"
 
 
 def facts_shown(facts: dict[str, FeatureFacts], label: str = "") -> str:
@@ -106,7 +200,7 @@ def facts_shown(facts: dict[str, FeatureFacts], label: str = "") -> str:
     parts = []
     for kind, names in groups.items():
         more = ", …" if len(names) > _SHOWN else ""
-        parts.append(f"{len(names)} {kind} ({', '.join(names[:_SHOWN])}{more})")
+        parts.append(f"{len(names)} {kind} ({', '.join(cut(name) for name in names[:_SHOWN])}{more})")
     text = ", ".join(parts)
     return f"{text}; label {label}: {_values_of(facts[label])}" if label in facts else text
 
@@ -114,7 +208,8 @@ def facts_shown(facts: dict[str, FeatureFacts], label: str = "") -> str:
 def _values_of(fact: FeatureFacts) -> str:
     if fact.values and len(fact.values) <= _SHOWN:
         return ", ".join(
-            one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in sorted(fact.values)
+            one[:_CHARACTERS].decode("utf-8", "replace") if isinstance(one, bytes) else str(one)
+            for one in sorted(fact.values, key=_in_order)
         )
     return f"{len(fact.values)} values" if fact.lowest is None else f"{fact.lowest:.4g} to {fact.highest:.4g}"
 
@@ -130,9 +225,5 @@ def _out_of_domain(feature: Any, fact: FeatureFacts, domains: dict[str, Any]) ->
         value for value in fact.values if isinstance(value, bytes) and value.decode("utf-8", "replace") not in known
     ]
     if known and strange:
-        return [f"feature {feature.name!r} has {strange[0]!r}, which is not in its domain"]
+        return [f"feature {feature.name!r} has {cut(repr(strange[0]))}, which is not in its domain"]
     return []
-
-
-def _text(word: bytes) -> str:
-    return word.decode("utf-8", "replace")

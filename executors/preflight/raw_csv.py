@@ -7,17 +7,19 @@ without a gap, or without a value. So many rows are looked at, and those are tak
 from __future__ import annotations
 
 import csv
-import io
 import random
 from collections.abc import Iterator, Sequence
 
 from .. import file_io
 from ..errors import InputError
+from ..inputs.record_files import check_text
+from ..inputs.shown import listed
 
 _SCANNED = 100_000  # rows
 _FIRST, _OTHERS = 400, 200  # rows that are taken: the first, and some of all the others
 _OF_EACH = 3  # rows at least with a value of a column, and as many without one, if there are such
 _KINDS = (int, float, str)
+_INT_BITS = 63  # and a sign
 
 
 def csv_examples(paths: Sequence[str]) -> tuple[list[bytes], int]:
@@ -36,9 +38,7 @@ def csv_examples(paths: Sequence[str]) -> tuple[list[bytes], int]:
             if table is None:
                 table = _Table(header)
             if header != table.header:
-                raise InputError(
-                    f"{path} has the columns {', '.join(header)}; {paths[0]} has {', '.join(table.header)}."
-                )
+                raise InputError(f"{path} has the columns {listed(header)}; {paths[0]} has {listed(table.header)}.")
             table.take(row)
             read += length
             if table.count >= _SCANNED:
@@ -66,9 +66,8 @@ class _Table:
         self.count += 1
         is_telling = False
         for column, value in enumerate(row):
-            if value:
-                while not _fits(_KINDS[self._kinds[column]], value):
-                    self._kinds[column] += 1
+            if value and self._kinds[column] < len(_KINDS) - 1:
+                self._kinds[column] = max(self._kinds[column], _kind(value))
             is_telling |= self._seen[column][bool(value)] < _OF_EACH
         if len(self._first) < _FIRST:
             self._keep(self._first, row)
@@ -94,8 +93,9 @@ class _Table:
 
 def _rows(path: str) -> Iterator[tuple[list[str], list[str], int]]:
     """Yields (header, row, bytes) of a CSV file."""
+    check_text(path)
     with file_io.file_system(path).open(path, mode="rb") as raw:
-        reader = csv.reader(io.TextIOWrapper(raw, encoding="utf-8", newline=""))
+        reader = csv.reader(line.decode("utf-8") for line in raw)
         try:
             header = next(reader, [])
             for row in reader:
@@ -107,12 +107,17 @@ def _rows(path: str) -> Iterator[tuple[list[str], list[str], int]]:
             raise InputError(f"{path}, line {reader.line_num + 1} cannot be read as CSV: {error}") from error
 
 
-def _fits(kind: type, value: str) -> bool:
+def _kind(value: str) -> int:
+    """Returns the index of a cell's kind, as CsvExampleGen infers it: whole numbers beyond int64 are words to it."""
     try:
-        kind(value)
+        return 0 if int(value).bit_length() <= _INT_BITS else 2
     except ValueError:
-        return False
-    return True
+        pass
+    try:
+        float(value)
+    except ValueError:
+        return 2
+    return 1
 
 
 def _example(header: Sequence[str], kinds: Sequence[type], row: Sequence[str]) -> bytes:

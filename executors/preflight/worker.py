@@ -21,6 +21,7 @@ from ..fn_args import FnArgs
 from ..hyperparameter_search import defaults_of_search, import_keras_tuner, shown
 from ..inputs.data_accessor import TF_EXAMPLE
 from ..inputs.reader_params import PARQUET, TF_RECORD
+from ..inputs.shown import listed
 from ..keras_version import KerasChoice
 from ..module_loader import loaded
 from ..module_source import ModuleSource
@@ -214,18 +215,22 @@ class _Examination:
         kinds = {sample.kind for sample in samples.values()}
         if self._fn_args.examples_format.payload not in (TF_EXAMPLE,) or kinds != {TF_RECORD}:
             names = sorted(records[0]) if kinds == {PARQUET} and records else []
-            what = f": {', '.join(names)}" if names else ""
-            return self._examples_verdict(problems, [], f"{counts}, {', '.join(sorted(kinds))}{what}", None)
+            what = f": {listed(names)}" if names else ""
+            wrong, odd = self._of_splits(samples, example_facts.facts_of_rows) if names else ([], [])
+            return self._examples_verdict(problems, [*wrong, *odd], f"{counts}, {', '.join(sorted(kinds))}{what}", None)
         try:
             facts = example_facts.facts_of(records)
+            apart, strange = self._of_splits(samples, example_facts.facts_of)
         except DecodeError as error:
             raise InputError(
                 f"the records are no tf.Examples ({error}). Say what they are with --payload-format."
             ) from error
         wrong, odd = self._by_schema(facts)
+        wrong += apart
+        odd += strange
         if not self._mentions(*_SCHEMA_WORDS):  # it reads by a schema of its own, and may go through
-            wrong, odd = [], [*wrong, *odd]
             self._hints += wrong
+            wrong, odd = [], [*wrong, *odd]
         label, place = self._label(facts)
         if label and (problem := example_facts.label_problem(label, list(facts))):
             if place is None:
@@ -237,6 +242,21 @@ class _Examination:
         shown = example_facts.facts_shown(facts, label)
         text = shown if self._state["raw"] else f"{counts}: {shown}"
         return self._examples_verdict([*problems, *wrong], odd, text, facts)
+
+    def _of_splits(self, samples: dict[str, Sample], facts_of: Callable[[Any], Any]) -> tuple[list[str], list[str]]:
+        """Returns in what train and eval differ so that one way of reading cannot serve both, and what is odd."""
+        facts = {split: facts_of(sample.records) for split, sample in samples.items()}
+        odd = [
+            said
+            for split, sample in samples.items()
+            for said in example_facts.odd_values(facts[split], self._label(facts[split])[0], split, len(sample.records))
+        ]
+        if len(facts) < 2:
+            return [], odd
+        is_whole = all(sample.whole for sample in samples.values())
+        wrong, different = example_facts.differences(facts["train"], facts["eval"], is_whole)
+        self._hints += different
+        return wrong, [*different, *odd]
 
     def _examples_verdict(self, wrong: Sequence[str], odd: Sequence[str], text: str, facts: Any) -> Verdict:
         details = {"features": {name: fact.kind for name, fact in facts.items()}} if facts else {}

@@ -47,6 +47,7 @@ def report_of(folder: str, record: Mapping[str, Any], pipeline: PipelineParts | 
         outcome_sections.outcome(record, pipeline.metrics or metrics, pipeline.facts),
         *pipeline.evaluation,
         outcome_sections.metrics_section(metrics),
+        outcome_sections.left_out_section(record),
         training_sections.curves(logged, metrics),
         training_sections.time_section(record, logged),
         training_sections.resources_section(record),

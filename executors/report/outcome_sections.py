@@ -11,6 +11,7 @@ from .quantities import seconds, size
 from .values import Record, code, present
 
 _TILES = 4
+_ROWS = 30  # more are for who opens the table
 # What a reader looks for first, in this order; other metrics follow in their own.
 _HEADLINES = (
     *("auc", "accuracy", "f1", "precision", "recall", "r2"),
@@ -40,7 +41,9 @@ def outcome(record: Record, metrics: Metrics, facts: Sequence[tuple[str, Value]]
         tiles.append(("model size", size(check["size_bytes"])))
     if check.get("latency"):
         tiles.append(("one prediction (median)", median_of(check)))
-    return Section("outcome", "Outcome", (*_failure(record), Facts(tiles, tiles=True), Facts(present(rows))))
+    return Section(
+        "outcome", "Outcome", (*_failure(record), *_left_out(record), Facts(tiles, tiles=True), Facts(present(rows)))
+    )
 
 
 def median_of(check: Record) -> Cell | None:
@@ -59,6 +62,20 @@ def _failure(record: Record) -> Iterator[Block]:
     if place := place_of(traceback, (record.get("code") or {}).get("files") or ()):
         yield Facts([("Where", code(place))])
     yield Code("Traceback", traceback, folded=False)
+
+
+def _left_out(record: Record) -> Iterator[Block]:
+    bad = record.get("bad_records") or {}
+    if count := bad.get("count"):
+        yield Note(f"{count:,} of the records could not be read; {bad['limit']:,} may be left out.", WARN)
+
+
+def left_out_section(record: Record) -> Section:
+    """Returns which records could not be read, of those that were left out."""
+    found = (record.get("bad_records") or {}).get("records") or []
+    rows = [(code(one["file"]), one["place"], one["problem"], one["count"]) for one in found]
+    table = Table("Bad records", ("file", "place", "problem", "records"), rows, folded=len(rows) > _ROWS)
+    return Section("left-out", "Left out", (table,))
 
 
 def headlines(metrics: Mapping[str, float]) -> list[str]:

@@ -15,6 +15,7 @@ from ...executors import file_io
 from ...executors.errors import InputError
 from ...executors.inputs.columns import BYTES, FLOAT, INT, from_tf_examples
 from ...executors.inputs.example_files import CSV, TF_RECORD, Batch, ExampleFile, batches, find_example_files
+from ...executors.inputs.shown import listed, shown
 
 ROWS = 100_000  # more are not read: TFX goes over all of them later on
 _BATCH = 4096
@@ -126,6 +127,7 @@ def _csv_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, Any], int,
     for batch in read:
         _require_same_columns(batch, names, files[0].path)
         _require_single_lines(batch)
+        _require_utf8(batch)
     merged = {name: [value for batch in read for value in batch.columns[name]] for name in names}
     columns = {name: _column(values) for name, values in merged.items()}
     return columns, sum(batch.size for batch in read), is_whole
@@ -175,7 +177,7 @@ def _require_plain_header(file: ExampleFile) -> None:
 def _require_same_columns(batch: Batch, names: list[str], first: str) -> None:
     if list(batch.columns) != names:
         raise InputError(
-            f"{batch.file.path} has other columns than {first}: {', '.join(batch.columns)}. ExampleGen wants the same "
+            f"{batch.file.path} has other columns than {first}: {listed(batch.columns)}. ExampleGen wants the same "
             "ones, in one order, in all files."
         )
 
@@ -189,6 +191,27 @@ def _require_single_lines(batch: Batch) -> None:
                     f"{batch.where(index)}: {name!r} has a line break in it, and ExampleGen takes each line for a row. "
                     "Replace line breaks by spaces, or write the data as TFRecords."
                 )
+
+
+def _require_utf8(batch: Batch) -> None:
+    """Refuses bytes that are no UTF-8, which CsvExampleGen does not read."""
+    for name, values in batch.columns.items():
+        try:
+            "".join(value or "" for value in values).encode()
+        except UnicodeEncodeError:
+            index = next(index for index, value in enumerate(values) if value and not _is_text(value))
+            raise InputError(
+                f"{batch.where(index)}: {name!r} has bytes that are no UTF-8, and ExampleGen reads nothing else: "
+                f"{shown((values[index] or '').encode('utf-8', 'surrogateescape'))}. Save the data as UTF-8."
+            ) from None
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _column(values: list[str | None]) -> Any:

@@ -81,6 +81,76 @@ TINY = """
 """
 
 
+READS_ALL = """
+    import helpers
+    from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
+    from google.protobuf import text_format
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+    def run_fn(fn_args):
+        schema = text_format.Parse(
+            'feature { name: "sepal_length" type: FLOAT shape { dim { size: 1 } } presence { min_fraction: 1 } }',
+            schema_pb2.Schema())
+        options = TensorFlowDatasetOptions(batch_size=8, num_epochs=1)
+        dataset = fn_args.data_accessor.tf_dataset_factory(fn_args.train_files, options, schema)
+        assert sum(len(batch["sepal_length"]) for batch in dataset) == 3
+        if fn_args.custom_config:
+            raise ValueError("after that")
+        helpers.save(fn_args)
+"""
+
+
+@pytest.fixture
+def damaged(tmp_path: pathlib.Path) -> str:
+    """Returns examples of which five are none."""
+    import tensorflow as tf
+
+    path = str(tmp_path / "damaged")
+    with tf.io.TFRecordWriter(path) as writer:
+        for number in range(8):
+            example = tf.train.Example()
+            example.features.feature["sepal_length"].float_list.value.append(number)
+            writer.write(example.SerializeToString() if number in (1, 4, 7) else b"\xff\xff")
+    return path
+
+
+def test_what_was_left_out_is_told_wherever_a_run_is(
+    command: Command, module: Callable[..., str], damaged: str, tmp_path: pathlib.Path
+) -> None:
+    path = module(READS_ALL, helpers=TINY)
+    arguments = ["train", path, "--train-files", damaged, "--output", tmp_path / "out", "--on-bad-records"]
+
+    done = command(*arguments, "skip:6")
+
+    assert done.returncode == 0, done.stderr
+    *_, a, b, c, more, metrics = done.stdout.partition("Left out:     ")[2].splitlines()
+    place = f"{'':14}{damaged}, byte"
+    assert [line.startswith(place) for line in (a, b, c)] == [True] * 3
+    assert (more.strip(), metrics.partition(":")[0]) == ("and more; all are in run.json", "Metrics")
+    assert "Left out:     5 records that could not be read (6 may be)" in done.stdout
+    report = (tmp_path / "out" / "model_run" / "report.html").read_text()
+    assert "5 of the records could not be read; 6 may be left out." in report
+    assert "byte 0, record 1" in report
+    shown = command("show", tmp_path / "out").stdout.partition("Left out:     ")[2].splitlines()
+    assert shown[1:4] == [a, b, c]
+
+    failed = command(*arguments, "skip:2")
+    assert failed.returncode == 2
+    assert "3 records cannot be read, and on_bad_records=skip:2 leaves out 2 at most" in failed.stderr
+    bad = json.loads((tmp_path / "out" / "model_run" / "run.json").read_text())["bad_records"]
+    assert (bad["limit"], bad["count"], len(bad["records"])) == (2, 3, 3)
+
+    raised = command(*arguments, "skip:9", "--custom-config", '{"raise": true}')
+    assert raised.returncode == 1
+    bad = json.loads((tmp_path / "out" / "model_run" / "run.json").read_text())["bad_records"]
+    assert (bad["limit"], bad["count"]) == (9, 5)  # and not what the run before it met
+
+    without = command(*arguments[:-1])
+    assert without.returncode == 1
+    said = f"Error: {damaged}: the record at byte 0, record 1, cannot be parsed: "
+    assert said in without.stderr.splitlines()[-1]
+
+
 def test_the_modules_exception_ends_with_1_and_its_traceback_once(train: Command, module: Callable[..., str]) -> None:
     path = module("def run_fn(fn_args):\n    raise ValueError('no such column: fare')\n")
     done = train(path)

@@ -71,6 +71,7 @@ def search(iris: Any, tmp_path: pathlib.Path) -> Callable[..., tuple[dict[str, A
         [best], [results] = (list(pathlib.Path(one.uri).iterdir()) for one in outputs.values())
         assert (best.name, results.name) == ("best_hyperparameters.txt", "tuner_results.json")
         assert json.loads(outputs["best_hyperparameters"].get_string_custom_property("values"))
+        run.bad_records = outputs["tuner_results"].get_int_custom_property("bad_records")  # type: ignore[attr-defined]
         return json.loads(best.read_text()), json.loads(results.read_text())
 
     return run
@@ -172,6 +173,30 @@ def test_when_all_trials_fail_the_first_reason_is_told_and_another_try_begins_an
         with pytest.raises(TrainingProcessError, match=r"None of the 2 trials was completed(?s:.*)out of luck"):
             search(path)
     assert not tried.exists()
+
+
+def test_bad_records_are_left_out_and_counted(
+    search: Any, module: Callable[..., str], tried: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    import tensorflow as tf
+
+    with tf.io.TFRecordWriter(str(tmp_path / "damaged")) as writer:
+        for record in (tf.train.Example().SerializeToString(), b"\xff\xff", b"\xff"):
+            writer.write(record)
+    reading = f"""
+    from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions
+
+    def tuner_fn(fn_args):
+        read = fn_args.data_accessor.record_batch_factory
+        batches = read(["{tmp_path}/damaged"], RecordBatchesOptions(8, num_epochs=1))
+        assert sum(batch.num_rows for batch in batches) == 1
+        return search(fn_args)
+"""
+    path = module(SQUARES.replace("def tuner_fn", "def search") + reading, helper="def look(trial, x):\n    pass\n")
+    with pytest.raises(InputError, match="skip:1 leaves out 1 at most"):
+        search(path, on_bad_records="skip:1")
+    search(path, on_bad_records="skip:2")
+    assert search.bad_records == 2
 
 
 def test_a_search_that_was_killed_goes_on(search: Any, module: Callable[..., str], tried: pathlib.Path) -> None:

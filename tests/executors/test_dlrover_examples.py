@@ -70,9 +70,9 @@ def write_records(path: pathlib.Path, *examples: dict[str, list[Any]]) -> pathli
 
 
 def test_values_become_what_the_columns_say(tmp_path: pathlib.Path) -> None:
-    """ExampleGen reads whole numbers as int64, whatever they are to the conf; the middle row lacks everything."""
+    """ExampleGen reads whole numbers as int64, whatever they are to the conf; the middle row has a label alone."""
     row = {"count": [7], "zip": [8001], "size": [0.5], "share": [0.25], "id": [3], "y": [1], "word": [b"a"]}
-    empty: dict[str, list[Any]] = {"count": [], "zip": []}
+    empty: dict[str, list[Any]] = {"count": [], "zip": [], "y": [0]}
     types = {"count": "float32", "zip": "string", "size": "float64", "share": "string", "id": "int32", "word": "string"}
     records = write_records(tmp_path / "a", row, empty, {**row, "zip": [9], "other": [1]})
     source = opened([records], **types, y="int64")
@@ -153,9 +153,19 @@ def test_a_header_gives_the_columns_their_places(tmp_path: pathlib.Path) -> None
 
 
 @pytest.mark.parametrize("header", ["", "left,right\n"])
-def test_without_the_columns_names_they_stand_in_their_order(header: str, tmp_path: pathlib.Path) -> None:
+def test_without_the_columns_names_they_stand_in_their_order(
+    header: str, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "rows.data").write_text(f"{header}1,2\n3,4\n")  # no ending that tells what it is
     assert first_batch(opened([tmp_path / "rows.data"], x="float32", y="int64")) == {"x": [1.0, 3.0], "label": [2, 4]}
+    said = f"the first row of {tmp_path}/rows.data is no data by the columns, and is skipped as a header: 'left,right'."
+    assert (said in caplog.text) == bool(header)
+
+
+def test_a_header_with_one_column_missing_is_an_error(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.csv").write_text("x,z\n1,2\n")
+    with pytest.raises(InputError, match=rf"train_set: {tmp_path}/a.csv: the header lacks the column 'y'; it has x, z"):
+        opened([tmp_path / "a.csv"], x="float32", y="int64")
 
 
 def test_files_under_one_header_have_the_same(tmp_path: pathlib.Path) -> None:

@@ -1,4 +1,7 @@
-"""A DLRover conf on several workers of a Ray cluster: every row counts as often as there are epochs, whoever dies."""
+"""A DLRover conf on several workers of a Ray cluster: every row that can be read counts as often as there are epochs.
+
+Whoever dies; and what cannot be read is told once, whoever met it.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ import tensorflow as tf
 pytest.importorskip("ray")
 Command = Callable[..., subprocess.CompletedProcess[str]]
 ROWS, EPOCHS = 2000, 2
+BAD = (40, 41, 999)  # no examples
 
 # What counts rows is in the checkpoint. The worker that is not the chief dies at its 20th step, in the first try only.
 CONF = f"""
@@ -69,7 +73,7 @@ def examples(tmp_path: pathlib.Path) -> str:
                 example = tf.train.Example()
                 example.features.feature["id"].int64_list.value.append(number)
                 example.features.feature["y"].float_list.value.append(2.0 * number)
-                writer.write(example.SerializeToString())
+                writer.write(b"\xff\xff" if number in BAD else example.SerializeToString())
     return str(tmp_path / "ids-*")
 
 
@@ -85,7 +89,7 @@ def test_two_workers_one_of_which_dies(
 
     done = command(
         *["train", module(CONF), "--train-files", examples, "--eval-files", examples, "--output", tmp_path / "out"],
-        *["--engine", "ray", "--workers", 2, "--ps", 1, "--cpus-per-worker", 0.5],
+        *["--engine", "ray", "--workers", 2, "--ps", 1, "--cpus-per-worker", 0.5, "--on-bad-records", "skip:3"],
     )
 
     assert done.returncode == 0, done.stderr[-5000:]
@@ -98,4 +102,11 @@ def test_two_workers_one_of_which_dies(
     assert record["check"]["checks"]["answers"] == "passed"
     checkpoint = tf.train.load_checkpoint(str(tmp_path / "out" / "model_run" / "Format-Serving"))
     counts = checkpoint.get_tensor("counts/.ATTRIBUTES/VARIABLE_VALUE").tolist()
-    assert collections.Counter(counts) == {EPOCHS: ROWS}
+    assert collections.Counter(counts) == {EPOCHS: ROWS - len(BAD), 0: len(BAD)}
+    assert [number for number, count in enumerate(counts) if not count] == list(BAD)
+    bad = record["bad_records"]
+    assert (bad["limit"], bad["count"], "DLRover" in bad["readers"]) == (3, 3, True)
+    assert sorted((pathlib.Path(one["file"]).name, one["place"]) for one in bad["records"]) == [
+        *(("ids-0", "record 21"), ("ids-1.gz", "record 21"), ("ids-1.gz", "record 500"))
+    ]
+    assert "Left out:     3 records that could not be read (3 may be)" in done.stdout

@@ -157,7 +157,8 @@ def test_a_conf_and_a_run_fn_made_of_it_train_on_a_csv_with_a_header(
         if out.name == "before":
             assert command("convert", path, "--write").returncode == 0
     assert [record["dialect"]["name"] for record in records] == ["dlrover", "run_fn"]
-    assert records[0]["metrics"]["eval"] == records[1]["metrics"]["eval"]
+    # The same weights; threads add up the losses of an evaluation's batches in any order.
+    assert records[0]["metrics"]["eval"] == pytest.approx(records[1]["metrics"]["eval"], rel=1e-6)
     assert records[0]["metrics"]["eval"]["auc"] > 0.85
     predicted = command("predict", "--model", tmp_path / "after", "--examples", visits / "*.csv", "--output", "-")
     assert predicted.returncode == 0, predicted.stderr[-3000:]

@@ -64,7 +64,7 @@ def test_the_demo_then_the_cache_then_an_edit_of_a_helper(
     arguments += ["--pipeline-root", tmp_path / "root", "--train-steps", 500, "--eval-steps", 20, "--seed", 1]
     temporary = tmp_path.with_name(f"{tmp_path.name}-temporary")  # the module's folder is not around it
     temporary.mkdir()
-    first = command(*arguments, env={**os.environ, "TMPDIR": str(temporary)})
+    first = command(*arguments, new_python=True, env={**os.environ, "TMPDIR": str(temporary)})
     assert first.returncode == 0, first.stderr[-3000:]
     # What Beam names itself, and the folder for the byte code of what AutoGraph generated.
     assert {file.name for file in temporary.rglob("*")} <= {"beam-requirements-cache", "__pycache__"}

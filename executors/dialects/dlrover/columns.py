@@ -6,12 +6,14 @@ Columns are DLRover's or ours (`executors/dlrover/`): all that counts is that th
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import InputError
 from ...inputs.delimited import Field, decode
+from ...inputs.shown import listed, shown
 from .conf import DataSet
 from .examples import parse_examples
 
@@ -61,8 +63,10 @@ class Columns:
             raise InputError(f"{where} needs one column with is_label=True; {found} is.")
         if labels[0].is_sparse:
             raise InputError(f"{where}: the label {labels[0].name!r} cannot be sparse.")
-        try:
-            fields = tuple(Field(c.name, c.dtype, bool(c.is_sparse) and not dense) for c in data.columns)
+        try:  # an empty label would be trained as 0
+            fields = tuple(
+                Field(c.name, c.dtype, bool(c.is_sparse) and not dense, c.is_label is True) for c in data.columns
+            )
         except InputError as error:
             raise InputError(f"{where}: {error}") from error
         return cls(fields, labels[0].name, data.field_delim, data.value_delim)
@@ -90,10 +94,18 @@ class Columns:
         return self._split(parse_examples(examples, self.fields, self.kinds, self.value_delim))
 
     def under(self, header: Sequence[str]) -> Columns:
-        """Returns the columns for rows with their fields in a header's order; itself if that lacks the name of one."""
+        """Returns the columns for rows with their fields in a header's order; itself if that is another kind of row.
+
+        Raises:
+          InputError: When it names half of the columns or more, and not all of them, or one twice.
+        """
         known = {field.name: field for field in self.fields}
-        if any(header.count(name) != 1 for name in known):
-            return self
+        counts = collections.Counter(header)
+        if odd := [name for name in known if counts[name] != 1]:
+            if 2 * len(odd) > len(known):
+                return self
+            what = "names the column {} twice" if counts[odd[0]] else "lacks the column {}"
+            raise InputError(f"the header {what.format(shown(odd[0]))}; it has {listed(header)}.")
         row = tuple(known.get(name) or Field(f"{name} ({place})", "string") for place, name in enumerate(header))
         return dataclasses.replace(self, row=row)
 

@@ -9,7 +9,10 @@ import tensorflow.compat.v1 as tf
 
 from ...estimator.shared_ledger import Part
 from ...inputs.reader_errors import ReaderErrors
+from ...inputs.refused_records import first_refused
+from ...inputs.tf_record_scan import ParseTrial
 from .conf import DataSet
+from .examples import Kinds
 from .sources import Source
 
 _SCOPE = "conf_input"
@@ -72,6 +75,10 @@ class Batches:
         """Raises what the reader has raised, or what is wrong with the next rows, if that can be found out."""
         self._errors.reraise()
         self._source.examine()
+        files = self.columns.kinds.files if isinstance(self.columns.kinds, Kinds) else ()
+        error = first_refused(files, ParseTrial(self.columns.parse)) if files else None
+        if error is not None:
+            raise error
 
     def _decoded(self, *rows: Any) -> tuple[Any, Any, Any]:
         return (*self._source.decode(*rows), tf.shape(rows[0])[0])

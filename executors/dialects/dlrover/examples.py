@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
+from absl import logging
 from google.protobuf.message import DecodeError
 
-from ...errors import InputError
+from ...errors import InputError, did_you_mean
 from ...inputs.bad_records import policy
 from ...inputs.delimited import Field, split_values
 from ...inputs.native_records import first_tf_records
+from ...inputs.shown import listed
 
 READER = "DLRover"  # to `bad_records.policy`
 _RECORDS = 10_000  # a feature that is in none of so many is taken for what the conf says
@@ -24,7 +26,19 @@ _KINDS = {"int64_list": tf.int64, "float_list": tf.float32, "bytes_list": tf.str
 _DIGITS = 9  # behind the point: more than a float32 has
 
 
-def kinds_in(files: Sequence[str], fields: Sequence[Field], where: str) -> dict[str, Any]:
+class Kinds(dict[str, Any]):
+    """What tf.Examples hold of some columns.
+
+    Attributes:
+      files: In which they were looked up.
+    """
+
+    def __init__(self, files: Sequence[str], kinds: Mapping[str, Any]) -> None:
+        super().__init__(kinds)
+        self.files = files
+
+
+def kinds_in(files: Sequence[str], fields: Sequence[Field], where: str) -> Kinds:
     """Looks up what the tf.Examples in TFRecord files hold.
 
     Args:
@@ -36,7 +50,8 @@ def kinds_in(files: Sequence[str], fields: Sequence[Field], where: str) -> dict[
       {column: tf.int64, tf.float32 or tf.string}, without those that are not in the first examples.
 
     Raises:
-      InputError: When a column cannot be made of what the examples hold; or when they have none of the columns.
+      InputError: When a column cannot be made of what the examples hold; or when they have none of the columns, or no
+        label.
     """
     kinds: dict[str, Any] = {}
     for record in first_tf_records(files, _RECORDS):
@@ -47,23 +62,30 @@ def kinds_in(files: Sequence[str], fields: Sequence[Field], where: str) -> dict[
             break
     if not any(field.name in kinds for field in fields):
         raise InputError(
-            f"{where}: the examples in {files[0]} have none of the columns {', '.join(f.name for f in fields)}; they "
-            f"have {', '.join(sorted(kinds)) or 'no features'}."
+            f"{where}: the examples in {files[0]} have none of the columns {listed([f.name for f in fields])}; they "
+            f"have {listed(sorted(kinds)) or 'no features'}."
         )
     for field in fields:
+        if field.is_required and field.name not in kinds:
+            raise InputError(
+                f"{where}: the first {_RECORDS:,} examples in {files[0]} have no value of {field.name!r}, the label; "
+                f"they have {listed(sorted(kinds))}.{did_you_mean(field.name, kinds)}"
+            )
+        if field.name not in kinds:
+            logging.warning('%s: none of the first examples in %s has %r: it is 0 or "".', where, files[0], field.name)
         kind = kinds.get(field.name, _natural(field.dtype))
         if not _can_become(kind, field):
             raise InputError(
                 f"{where}: the column {field.name!r} is {field.dtype.name}, and the examples in {files[0]} hold "
                 f"{kind.name} there. Give it the dtype {'float32' if kind.is_floating else kind.name!r}."
             )
-    return {field.name: kinds[field.name] for field in fields if field.name in kinds}
+    return Kinds(files, {field.name: kinds[field.name] for field in fields if field.name in kinds})
 
 
 def parse_examples(
     examples: Any, fields: Sequence[Field], kinds: Mapping[str, Any], value_delim: str
 ) -> dict[str, Any]:
-    """Returns columns out of serialized tf.Examples; a value that is missing is 0 or "", as an empty field is.
+    """Returns columns out of serialized tf.Examples; a value that is missing is 0 or "" or an error, as an empty field.
 
     Args:
       examples: String vector, [batch].
@@ -77,7 +99,9 @@ def parse_examples(
     spec: dict[str, Any] = {}
     for field in fields:
         kind = kinds.get(field.name, _natural(field.dtype))
-        if field.is_sparse or (field.dtype == tf.string and kind != tf.string):
+        if field.is_required:
+            spec[field.name] = tf.io.FixedLenFeature([], kind)
+        elif field.is_sparse or (field.dtype == tf.string and kind != tf.string):
             spec[field.name] = tf.io.VarLenFeature(kind)
         else:  # a FixedLenFeature does without a feature, but not without a value in one, as CsvExampleGen writes it
             spec[field.name] = tf.io.FixedLenSequenceFeature([], kind, allow_missing=True)
@@ -104,7 +128,7 @@ def _as_column(parsed: Any, field: Field, value_delim: str) -> Any:
     if isinstance(parsed, tf.SparseTensor):  # numbers that are to be text, of which there is none where one is missing
         text = _cast(parsed.values, tf.string)
         return joined(tf.SparseTensor(parsed.indices, text, parsed.dense_shape), value_delim)
-    return _cast(_only_value(parsed, field.name), field.dtype)
+    return _cast(parsed if field.is_required else _only_value(parsed, field.name), field.dtype)
 
 
 def _only_value(padded: Any, name: str) -> Any:

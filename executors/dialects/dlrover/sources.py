@@ -35,6 +35,7 @@ from ...inputs.reader_params import CSV, TEXT, TF_RECORD
 from ...inputs.record_files import find_record_files, kind_of
 from ...inputs.row_checks import check_rows, looks_like_data, split_row, what_is_wrong
 from ...inputs.shard_ledger import Ledger, Shard, ShardLedger
+from ...inputs.shown import shown
 from ...inputs.skipping_ledger import SkippingLedger, place_after
 from ...inputs.tf_record_ranges import DAMAGED, TfRecordRanges
 from ...inputs.tf_record_scan import ParseTrial, refused
@@ -142,8 +143,14 @@ def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where:
     readers = [FileReader(file) for file in files]
     headers = [reader.header() or "" for reader in readers]
     # Nobody said whether these are headers. Names of all columns are one, and words where numbers are wanted.
-    named = columns.under(_names(headers[0], columns.field_delim))
+    try:
+        named = columns.under(_names(headers[0], columns.field_delim))
+    except InputError as error:
+        raise InputError(f"{where}: {files[0]}: {error}") from error
     has_header = named is not columns or not looks_like_data(headers[0], columns.fields, columns.field_delim)
+    if has_header and named is columns:
+        said = "%s: the first row of %s is no data by the columns, and is skipped as a header: %s."
+        logging.warning(said, where, files[0], shown(headers[0]))
     for file, header in zip(files, headers, strict=True):
         if has_header and header != headers[0]:
             raise InputError(f"{where}: {files[0]} begins with the header {headers[0]!r}, and {file} with {header!r}.")
@@ -316,7 +323,8 @@ class ExampleRangeSource(RangeSource):
         trial = refused(records, self._trial)
         for index, problem in trial:
             number = start + here[index]
-            _skip(self._name, f"record {number + 1}", problem)
+            file, place = reader.place_of(number)
+            _skip(file, place, problem)
             self._bad.add(number)
         return np.delete(records, [index for index, _ in trial])
 

@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.inputs import csv_records, recordio
+from generic_trainer.executors.inputs import csv_rows, recordio
 from generic_trainer.executors.inputs.open_records import open_records
 from generic_trainer.executors.inputs.reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
 from generic_trainer.executors.inputs.records import Records, Shard
@@ -113,7 +113,7 @@ def test_csv_is_read_as_the_csv_module_reads_it(tmp_path: pathlib.Path, sep: str
 
 
 def test_csv_is_read_over_the_borders_of_blocks(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_records, "_BLOCK_BYTES", 64)
+    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 64)
     rows = [[str(i), f'"two\n""lines"" of {i}"'] for i in range(200)]
     path = write(tmp_path / "a.csv", "n,text\n" + "".join(",".join(row) + "\n" for row in rows))
 

@@ -1,0 +1,160 @@
+r"""CSV text cut at the ends of rows, without the rows that have another number of values than the header.
+
+Arrow up to 19 writes beyond its buffer where a row has more values than it expects (apache/arrow#45497), and breaks off
+at a row that does not fit into a block. So it is given whole rows that are as it expects them, and nothing else.
+
+The rules are those of Python's csv module and of Arrow: quotes count at a value's begin only, two of them in quotes are
+one, line ends in quotes are none, empty lines are no rows.
+
+Usage:
+
+    for text in whole_rows(file, b",", 3, wrong=lambda number, row, count: print(number, count)):
+        text     # b"1,2,3\n4,5,6\n"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BLOCK_BYTES = 4 << 20
+MOST_BYTES = 1 << 30  # of a row: Arrow counts the bytes of a block in 32 bits
+_QUOTE, _LINE_END, _CARRIAGE_RETURN = b'"\n\r'
+_PART_BYTES = 1 << 15
+
+
+class RowError(ValueError):
+    """The text does not go on as CSV does; `number` is that of the row, the header being 1."""
+
+    def __init__(self, number: int, what: str) -> None:
+        super().__init__(what)
+        self.number = number
+
+
+def whole_rows(file: Any, sep: bytes, columns: int, wrong: Callable[[int, bytes, int], None]) -> Iterator[bytes]:
+    """Yields the rows below the header, many at a time; the last one may have no line end.
+
+    Args:
+      file: What the text is read from, binary.
+      sep: What separates values, one byte.
+      columns: How many values a row must have.
+      wrong: Called for each row that has others, with its number (the header is 1), its text, and how many it has.
+
+    Raises:
+      RowError: When a quote is not closed, or a row is too large.
+    """
+    rest, number = b"", 0
+    while True:
+        # A large row is read in parts that grow as it does, so that none of it is looked at many times.
+        block = file.read(max(BLOCK_BYTES, len(rest)))
+        text = (rest + block).removeprefix(BYTE_ORDER_MARK) if number == 0 else rest + block
+        starts, ends, counts = _rows(text, sep, not block)
+        rest = text[ends[-1] + 1 :] if len(ends) else text
+        if len(rest) > MOST_BYTES:
+            raise RowError(number + np.count_nonzero(ends > starts) + 1, f"it is larger than {MOST_BYTES >> 30} GiB")
+        some = ends > starts
+        yield from _right(text, starts[some], ends[some], counts[some], columns, number, wrong)
+        number += int(np.count_nonzero(some))
+        if not block:
+            if rest:
+                raise RowError(number + 1, "the file ends in it; a quote may not be closed")
+            return
+
+
+def _right(
+    text: bytes,
+    starts: Any,
+    ends: Any,
+    counts: Any,
+    columns: int,
+    before: int,
+    wrong: Callable[[int, bytes, int], None],
+) -> Iterator[bytes]:
+    """Yields what lies between the rows that are wrong; the very first row of a file is the header."""
+    begin = int(before == 0)
+    for index in np.flatnonzero(counts != columns):
+        wrong(before + int(index) + 1, text[starts[index] : ends[index]], int(counts[index]))
+        if begin < index:
+            yield text[starts[begin] : ends[index - 1] + 1]
+        begin = int(index) + 1
+    if begin < len(starts):
+        yield text[starts[begin] : ends[-1] + 1]
+
+
+def _rows(text: bytes, sep: bytes, is_last: bool) -> tuple[Any, Any, Any]:
+    """Returns where lines begin and end, and how many values each has; of the last text also one without an end."""
+    data: Any = np.frombuffer(text, np.uint8)
+    quotes = places_of(data, _QUOTE) if b'"' in text else np.zeros(0, np.int64)
+    if not _are_plain(data, quotes, sep[0]):
+        return _rows_one_by_one(text, sep, is_last)
+    marks = places_of(data, sep[0], _LINE_END, *([_CARRIAGE_RETURN] if b"\r" in text else []))
+    if len(quotes):  # behind an odd number of quotes is what stands in quotes
+        marks = marks[np.searchsorted(quotes, marks) % 2 == 0]
+    places: Any = np.flatnonzero(data[marks] != sep[0])  # of line ends among the marks
+    ends, counts = marks[places], np.diff(places, prepend=-1)
+    if is_last and len(quotes) % 2 == 0 and text and (not len(ends) or ends[-1] < len(text) - 1):
+        ends = np.append(ends, len(text))
+        counts = np.append(counts, len(marks) - (places[-1] + 1 if len(places) else 0) + 1)
+    return np.append(0, ends[:-1] + 1)[: len(ends)], ends, counts
+
+
+def places_of(data: Any, *marks: int) -> Any:
+    """Returns where one of some byte values is in an array of bytes.
+
+    It looks at a part at a time: arrays of the whole block's length, which the cache does not hold, take four times as
+    long when several threads make them.
+    """
+    found: list[Any] = []
+    for start in range(0, len(data), _PART_BYTES):
+        part = data[start : start + _PART_BYTES]
+        is_mark = part == marks[0]
+        for mark in marks[1:]:
+            is_mark |= part == mark
+        found.append(np.flatnonzero(is_mark) + start)
+    return np.concatenate([np.zeros(0, np.int64), *found])
+
+
+def _are_plain(data: Any, quotes: Any, sep: int) -> bool:
+    """Returns whether quotes stand around values, or are doubled inside of them; the last one may not be closed yet."""
+    around = np.isin(np.arange(256), (sep, _LINE_END, _CARRIAGE_RETURN))
+    opening, closing = quotes[::2], quotes[1::2]
+    is_begin = (opening == 0) | around[data[opening - 1]]
+    is_begin[1:] |= opening[1:] - 1 == closing[: len(opening) - 1]  # the second one of two
+    is_end = closing == len(data) - 1
+    is_end |= around[data[np.minimum(closing + 1, len(data) - 1)]]
+    is_end[: len(opening) - 1] |= closing[: len(opening) - 1] + 1 == opening[1:]
+    return bool(is_begin.all() and is_end.all())
+
+
+def _rows_one_by_one(text: bytes, sep: bytes, is_last: bool) -> tuple[Any, Any, Any]:
+    """As `_rows`, where quotes stand somewhere inside of values."""
+    boundary = re.compile(b"[%s\r\n]" % re.escape(sep))
+    rows: list[tuple[int, int, int]] = []
+    start = place = 0
+    count = 1
+    while place < len(text) or (is_last and start < len(text)):
+        if text.startswith(b'"', place):
+            place = _behind_quotes(text, place)
+            if place < 0:
+                break
+        found = boundary.search(text, place)
+        if found is None and not is_last:
+            break
+        place = found.end() if found else len(text) + 1
+        if found and found.group() == sep:
+            count += 1
+        else:
+            rows.append((start, place - 1, count))
+            start, count = place, 1
+    return tuple(np.array(rows, np.int64).reshape(-1, 3).T)
+
+
+def _behind_quotes(text: bytes, place: int) -> int:
+    """Returns where a value in quotes goes on behind them; -1 where they are not closed."""
+    while (place := text.find(b'"', place + 1)) >= 0 and text.startswith(b'"', place + 1):
+        place += 1
+    return place + 1 if place >= 0 else -1

@@ -1,0 +1,99 @@
+"""Which record it is that cannot be parsed: TensorFlow and tfx_bsl say what is wrong with it, and not where it is.
+
+Usage:
+
+    if (error := first_refused(["a.tfrecord"], ParseTrial(parser.parse))) is not None:
+        raise error       # InputError: a.tfrecord: the record at byte 120, record 7, cannot be parsed: …
+
+A training's datasets raise their errors in the module's own code. Whoever catches those asks for the place:
+
+    note_use(files.paths, parser.parse)                # where a dataset is made
+    for said in refusals(error): add_note(error, said)   # where the module's exception arrives
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from .. import file_io
+from ..errors import InputError
+from ..raised_errors import gist_of, tensorflows_text
+from .shown import cut
+from .tf_record_framing import Frame, frames, place_of
+from .tf_record_scan import REFUSALS, Accepts, ParseTrial
+
+_AT_ONCE = 1024  # records
+# What TensorFlow says of a record that cannot be parsed.
+_WORDS = ("could not be found", "Number of", "Data types don't match", "Could not parse example", "parse serialized")
+
+_in_use: dict[tuple[str, ...], Callable[[Any], Any]] = {}
+
+
+def note_use(paths: Sequence[str], parse: Callable[[Any], Any]) -> None:
+    """Keeps in mind how some files are parsed, for `refusals`."""
+    _in_use[tuple(paths)] = parse
+
+
+def refusals(error: BaseException) -> Iterator[str]:
+    """Yields which records TensorFlow's error may be about: the first of each set of files that cannot be parsed.
+
+    Args:
+      error: Of the training.
+    """
+    text = tensorflows_text(error) or (str(error) if type(error).__name__ == "InvalidArgumentError" else "")
+    if not any(word in text for word in _WORDS):
+        return
+    for paths, parse in list(_in_use.items()):
+        there = [path for path in paths if file_io.exists(path)]
+        if (found := first_refused(there, ParseTrial(parse))) is not None:
+            yield str(found)
+
+
+def first_refused(paths: Iterable[str], accepts: Accepts) -> InputError | None:
+    """Returns the error of the first record that is not accepted; None when all are, each file by itself.
+
+    Args:
+      paths: TFRecord files.
+      accepts: Parses some records; raises one of REFUSALS where it cannot.
+
+    Raises:
+      InputError: When a file is damaged so that its next record cannot be found.
+    """
+    for path in paths:
+        for block in _blocks(frame for frame in frames(path) if frame.record is not None):
+            found = _first_of(block, accepts)
+            if found is not None:
+                frame, problem = found
+                return InputError(
+                    f"{path}: the record at byte {place_of(frame.number, frame.offset)}, cannot be parsed: {problem} "
+                    "Write it again; or have --on-bad-records=skip:N leave out up to N such records."
+                )
+    return None
+
+
+def _blocks(items: Iterator[Frame]) -> Iterator[list[Frame]]:
+    while block := list(itertools.islice(items, _AT_ONCE)):
+        yield block
+
+
+def _first_of(block: Sequence[Frame], accepts: Accepts) -> tuple[Frame, str] | None:
+    """Returns the first record with which the block is no good any more, and why."""
+    problem = _problem(block, accepts)
+    if not problem:
+        return None
+    good, bad = 0, len(block)  # so many are accepted, and so many are not
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        found = _problem(block[:middle], accepts)
+        good, bad, problem = (good, middle, found) if found else (middle, bad, problem)
+    return block[bad - 1], problem
+
+
+def _problem(block: Sequence[Frame], accepts: Accepts) -> str:
+    try:
+        accepts([record for frame in block if (record := frame.record) is not None])
+    except REFUSALS as error:
+        return cut(gist_of(error))
+    return ""
