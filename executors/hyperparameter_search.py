@@ -24,6 +24,7 @@ from .fit_progress import told_by_fits
 from .fn_args import FnArgs
 from .inputs import bad_records
 from .inputs.data_accessor import CacheOptions, DataAccessor
+from .inputs.parse_uses import noted_uses
 from .keras_version import KerasChoice
 from .module_loader import loaded
 from .random_seeds import seed_all
@@ -34,6 +35,7 @@ TUNER_FN = "tuner_fn"
 _COMPLETED = "COMPLETED"  # keras_tuner.engine.trial.TrialStatus
 
 
+@noted_uses()
 def execute(state: dict[str, Any]) -> dict[str, Any]:
     """Carries out a search.
 

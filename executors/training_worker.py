@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from absl import logging
@@ -17,6 +19,7 @@ from .fit_progress import told_by_fits
 from .fn_args import FnArgs
 from .inputs import bad_records
 from .inputs.data_accessor import CacheOptions, DataAccessor
+from .inputs.parse_uses import noted_uses, refusals
 from .inputs.tf_record_framing import damage_in
 from .keras_version import KerasChoice
 from .masking import remember
@@ -72,6 +75,7 @@ class TrainingRequest:
         )
 
 
+@noted_uses()
 def execute(state: dict[str, Any]) -> dict[str, Any]:
     """Carries out a `TrainingRequest`.
 
@@ -140,14 +144,16 @@ def explain(error: Exception, request: TrainingRequest) -> None:
             raised_errors.add_note(error, hint)
     if text := raised_errors.tensorflows_text(error):
         raised_errors.add_note(error, f"It is TensorFlow's, and quotes bytes that are no text: {text[:_SHOWN]}")
-    if text or type(error).__name__ == "InvalidArgumentError":
-        from .inputs.refused_records import refusals  # with TensorFlow, which raised it
+    with contextlib.suppress(OSError):  # the files may be away: the module's exception says why
+        for found in _bad_data(error, request.fn_args):
+            raised_errors.add_note(error, found)
 
-        for found in refusals(error):
-            raised_errors.add_note(error, found)
-    if type(error).__name__ == "DataLossError":  # TensorFlow does not say of which file
-        for found in damage_in([*(request.fn_args.train_files or ()), *(request.fn_args.eval_files or ())]):
-            raised_errors.add_note(error, found)
+
+def _bad_data(error: Exception, fn_args: FnArgs) -> Iterator[str]:
+    """Yields in which file and record the data is bad, of which TensorFlow says neither."""
+    yield from refusals(error)
+    if type(error).__name__ == "DataLossError":
+        yield from damage_in([*(fn_args.train_files or ()), *(fn_args.eval_files or ())])
 
 
 def _be_deterministic(fn_args: FnArgs) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .bad_records import policy
+from .parse_uses import note_use
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,7 +102,6 @@ def _tf_dataset(
 
         return parquet.tf_dataset(file_pattern, options, schema)
     from .record_dataset import ReadOptions, find_files, record_batches
-    from .refused_records import note_use
     from .shown import listed
 
     parser = _parser(examples, file_pattern, schema)

@@ -4,51 +4,20 @@ Usage:
 
     if (error := first_refused(["a.tfrecord"], ParseTrial(parser.parse))) is not None:
         raise error       # InputError: a.tfrecord: the record at byte 120, record 7, cannot be parsed: …
-
-A training's datasets raise their errors in the module's own code. Whoever catches those asks for the place:
-
-    note_use(files.paths, parser.parse)                # where a dataset is made
-    for said in refusals(error): add_note(error, said)   # where the module's exception arrives
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
-from .. import file_io
 from ..errors import InputError
-from ..raised_errors import gist_of, tensorflows_text
+from ..raised_errors import gist_of
 from .shown import cut
 from .tf_record_framing import Frame, frames, place_of
-from .tf_record_scan import REFUSALS, Accepts, ParseTrial
+from .tf_record_scan import REFUSALS, Accepts
 
 _AT_ONCE = 1024  # records
-# What TensorFlow says of a record that cannot be parsed.
-_WORDS = ("could not be found", "Number of", "Data types don't match", "Could not parse example", "parse serialized")
-
-_in_use: dict[tuple[str, ...], Callable[[Any], Any]] = {}
-
-
-def note_use(paths: Sequence[str], parse: Callable[[Any], Any]) -> None:
-    """Keeps in mind how some files are parsed, for `refusals`."""
-    _in_use[tuple(paths)] = parse
-
-
-def refusals(error: BaseException) -> Iterator[str]:
-    """Yields which records TensorFlow's error may be about: the first of each set of files that cannot be parsed.
-
-    Args:
-      error: Of the training.
-    """
-    text = tensorflows_text(error) or (str(error) if type(error).__name__ == "InvalidArgumentError" else "")
-    if not any(word in text for word in _WORDS):
-        return
-    for paths, parse in list(_in_use.items()):
-        there = [path for path in paths if file_io.exists(path)]
-        if (found := first_refused(there, ParseTrial(parse))) is not None:
-            yield str(found)
 
 
 def first_refused(paths: Iterable[str], accepts: Accepts) -> InputError | None:

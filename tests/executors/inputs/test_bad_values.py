@@ -30,7 +30,7 @@ from generic_trainer.executors.inputs.data_accessor import PARQUET, TF_EXAMPLE, 
 from generic_trainer.executors.inputs.delimited import MOST_COLUMNS, Field, check_format
 from generic_trainer.executors.inputs.example_files import batches, find_example_files
 from generic_trainer.executors.inputs.open_records import open_records
-from generic_trainer.executors.inputs.refused_records import refusals
+from generic_trainer.executors.inputs.parse_uses import noted_uses, refusals
 from generic_trainer.executors.inputs.row_checks import split_row
 from generic_trainer.executors.inputs.shown import listed, shown
 from generic_trainer.executors.prediction.predict import _long_values
@@ -116,14 +116,16 @@ def text(path: pathlib.Path, column: str, value: bytes, _: Any) -> None:
 def tensors(payload: str) -> Read:
     def read(path: str) -> list[Row]:
         accessor = DataAccessor.for_format(ExamplesFormat(payload))
-        data = accessor.tf_dataset_factory([path], TensorFlowDatasetOptions(1, num_epochs=1, shuffle=False), SCHEMA)
-        try:
-            return [{name: value.numpy()[0, 0] for name, value in batch.items()} for batch in data]
-        except tf.errors.InvalidArgumentError as error:
-            found = list(refusals(error))  # as the trainer does
-            if path in str(error) or found:
-                raise InputError("".join(found) or str(error)) from None
-            raise
+        options = TensorFlowDatasetOptions(1, num_epochs=1, shuffle=False)
+        with noted_uses():  # as the trainer does
+            data = accessor.tf_dataset_factory([path], options, SCHEMA)
+            try:
+                return [{name: value.numpy()[0, 0] for name, value in batch.items()} for batch in data]
+            except tf.errors.InvalidArgumentError as error:
+                found = list(refusals(error))
+                if path in str(error) or found:
+                    raise InputError("".join(found) or str(error)) from None
+                raise
 
     return read
 

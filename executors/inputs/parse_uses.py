@@ -1,0 +1,65 @@
+"""How a run's TFRecord files are parsed, kept in mind to say afterwards which record it was that could not be.
+
+TensorFlow raises its errors in the module's own code, and says what is wrong with a record, not where it is.
+
+Usage:
+
+    with noted_uses():
+        note_use(files.paths, parser.parse)          # where a dataset is made
+        ...
+        for said in refusals(error): add_note(error, said)     # where the module's exception arrives
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .. import file_io
+from ..errors import InputError
+from ..raised_errors import tensorflows_text
+
+# What TensorFlow says of a record that cannot be parsed.
+_WORDS = ("could not be found", "Number of", "Data types don't match", "Could not parse example", "parse serialized")
+
+_in_use: dict[tuple[str, ...], Callable[[Any], Any]] | None = None
+
+
+@contextlib.contextmanager
+def noted_uses() -> Iterator[None]:
+    """Keeps the uses of a run in mind, and no longer."""
+    global _in_use
+    before, _in_use = _in_use, {}
+    try:
+        yield
+    finally:
+        _in_use = before
+
+
+def note_use(paths: Sequence[str], parse: Callable[[Any], Any]) -> None:
+    """Keeps in mind how some files are parsed, for `refusals`; outside of `noted_uses` there is nobody to ask."""
+    if _in_use is not None:
+        _in_use[tuple(paths)] = parse
+
+
+def refusals(error: BaseException) -> Iterator[str]:
+    """Yields which records TensorFlow's error may be about: the first of each set of files that cannot be parsed.
+
+    Args:
+      error: Of the training.
+    """
+    text = tensorflows_text(error) or (str(error) if type(error).__name__ == "InvalidArgumentError" else "")
+    if not any(word in text for word in _WORDS):
+        return
+    from .refused_records import first_refused  # with TensorFlow, which raised the error
+    from .tf_record_scan import ParseTrial
+
+    for paths, parse in list((_in_use or {}).items()):
+        there = [path for path in paths if file_io.exists(path)]
+        try:
+            found = first_refused(there, ParseTrial(parse))
+        except InputError as damaged:
+            found = damaged
+        if found is not None:
+            yield str(found)

@@ -1,0 +1,65 @@
+"""What a run's errors say of its own files, and of no other run's."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
+
+from generic_trainer.executors.inputs.data_accessor import DataAccessor, ExamplesFormat
+from generic_trainer.executors.inputs.parse_uses import noted_uses, refusals
+
+SCHEMA = text_format.Parse(
+    'feature { name: "x" type: FLOAT presence { min_fraction: 1 } shape { dim { size: 1 } } }', schema_pb2.Schema()
+)
+
+
+def written(path: pathlib.Path, *values: float | None) -> str:
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for value in values:
+            feature = tf.train.Feature(float_list=tf.train.FloatList(value=[] if value is None else [value]))
+            example = tf.train.Example(features=tf.train.Features(feature={"x": feature}))
+            writer.write(example.SerializeToString())
+    return str(path)
+
+
+def read(path: str) -> list[float]:
+    options = TensorFlowDatasetOptions(1, num_epochs=1, shuffle=False)
+    data = DataAccessor.for_format(ExamplesFormat()).tf_dataset_factory([path], options, SCHEMA)
+    return [float(batch["x"].numpy()[0, 0]) for batch in data]
+
+
+def refused(path: str) -> tf.errors.InvalidArgumentError:
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        read(path)
+    return error.value
+
+
+def test_a_runs_error_names_no_other_runs_files(tmp_path: pathlib.Path) -> None:
+    first, second = written(tmp_path / "first", 1.0, None), written(tmp_path / "second", 1.0, 2.0, None)
+    with noted_uses():
+        refused(first)
+    with noted_uses():
+        (found,) = refusals(refused(second))
+    assert found.startswith(f"{second}: the record at byte ")
+    assert "record 3, cannot be parsed" in found
+
+
+def test_outside_of_a_run_nothing_is_kept(tmp_path: pathlib.Path) -> None:
+    path = written(tmp_path / "a", None)
+    assert list(refusals(refused(path))) == []
+
+
+def test_a_file_that_is_damaged_since_is_told_of_as_well(tmp_path: pathlib.Path) -> None:
+    """What looks for the place must not raise in place of the module's exception."""
+    good, bad = written(tmp_path / "good", 1.0), written(tmp_path / "bad", None)
+    with noted_uses():
+        assert read(good) == [1.0]
+        error = refused(bad)
+        pathlib.Path(good).write_bytes(b"x" * 100)
+        found = list(refusals(error))
+    assert [line.partition(" ")[0].rstrip(":") for line in found] == [good, bad]
