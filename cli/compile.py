@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
 
+from ..executors.logs import keep_logs
 from ..pipelines.pipeline_options import DATA_FORMATS
 from .pipeline_flags import pipeline_flags, pipeline_options
 
@@ -45,6 +47,7 @@ def compile(output: str, resources: tuple[str, ...], volumes: tuple[str, ...], *
           --label big_tip --pipeline-root gs://bucket/pipelines --resources Trainer:cpus=4,memory_gb=16
     """  # noqa: D301 (click's mark of lines to keep)
     options = pipeline_options(flags)
+    keep_logs(os.devnull, native=True)
     from ..pipelines.kubeflow import KubeflowPipeline, StepResources, compile_pipeline  # imports TensorFlow and TFX
     from ..pipelines.kuberay import Volume
 

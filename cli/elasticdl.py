@@ -10,6 +10,7 @@ import click
 
 from ..executors import elasticdl_worker, file_io
 from ..executors.fn_args import FnArgs
+from ..executors.logs import LOG_NAME, keep_logs
 from ..executors.options import LOCAL
 from ..executors.training_run import train as train_module
 from .elasticdl_flags import elasticdl_flags, model_file, settle
@@ -99,6 +100,7 @@ def predict(**flags: Any) -> None:
 def _ask(action: str, given: dict[str, Any]) -> dict[str, float]:
     module, model_name, fn_args = _job(given)
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+        keep_logs(os.path.join(scratch, LOG_NAME))
         return elasticdl_worker.run(action, module, model_name, fn_args, scratch)
 
 

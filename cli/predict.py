@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import click
 
+from ..executors.logs import keep_logs
 from ..executors.prediction.request import OUTPUT_ENDINGS, STDOUT, PredictionRequest
 
 
@@ -34,6 +35,7 @@ def predict(model: str, examples: tuple[str, ...], output: str, **flags: object)
     strings, and bytes that are not UTF-8 are {"b64": …}.
     """  # noqa: D301 (click's mark of lines to keep)
     request = PredictionRequest.of(model, examples, output, **flags)
+    keep_logs(os.devnull, native=True)
 
     from ..executors.prediction.predict import predict as predict_all  # imports TensorFlow: seconds
 
@@ -42,7 +44,10 @@ def predict(model: str, examples: tuple[str, ...], output: str, **flags: object)
     except BrokenPipeError:
         _end_like_a_filter()
     place = "standard output" if output == STDOUT else output
-    click.echo(f"{summary.count} predictions of the signature {summary.signature!r}: {place}", err=True)
+    click.echo(
+        f"{summary.count} prediction{'s' * (summary.count != 1)} of the signature {summary.signature!r}: {place}",
+        err=True,
+    )
 
 
 def _end_like_a_filter() -> NoReturn:

@@ -86,6 +86,7 @@ def check_saved_model(
     required_signatures: Sequence[str] = (),
     skip: Sequence[str] = (),
     op_packages: Sequence[str] = (),
+    example: Mapping[str, Any] | None = None,
     shown_as: str = "",
     environment: Mapping[str, str] | None = None,
     timeout: float | None = None,
@@ -102,6 +103,8 @@ def check_saved_model(
       required_signatures: Signatures that must be there; any one will do when empty.
       skip: Names of checks to leave out, of `options.CHECKS`.
       op_packages: Packages to import first because they register TensorFlow ops.
+      example: What to ask when the eval files hold no records that can be read here: `source`, where it is from, and
+        `features`, {name of the model's input: its values, in one list; bytes as {"b64": …}}.
       shown_as: The folder's name in messages, when the check is made on a copy of it.
       environment: Variables for the fresh process, such as which Keras `tf.keras` is: TensorFlow imports one of them.
       timeout: Seconds that the fresh process may take.
@@ -136,6 +139,7 @@ def check_saved_model(
         "required_signatures": list(required_signatures),
         "skip": list(skip),
         "op_packages": list(op_packages),
+        "example": dict(example or {}),
     }
     variables = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})}
 

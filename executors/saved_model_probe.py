@@ -19,6 +19,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from . import probe_examples
 from .errors import ModelCheckError
+from .offered_example import features_of
 from .options import CHECKS
 from .probe_examples import Example
 from .raised_errors import gist_of
@@ -197,6 +198,8 @@ def _examples(request: dict[str, Any]) -> Iterator[Example]:
     if real is not None:
         # With a transform graph a record may be a transformed one, which a raw signature rightly refuses.
         yield Example(real.source, real.serialized, real.features, is_certain=not transformed)
+    if offered := request["example"]:
+        yield Example(offered["source"], b"", features_of(offered), is_certain=False)
     made_up = probe_examples.from_schema(request["schema_path"], transformed)
     if made_up is not None:
         yield made_up
@@ -207,10 +210,11 @@ def _inputs(specs: Mapping[str, Any], example: Example) -> dict[str, Any] | str:
     """Returns the tensors for a signature, or why the example does not provide them."""
     [first, *others] = specs.values() if specs else [None]
     if first is not None and not others and first.dtype == tf.string and (first.shape.rank or 0) <= 1:
-        if not example.serialized:
-            return "the signature takes serialized examples, and there is none"
         name = next(iter(specs))
-        return {name: tf.constant(example.serialized if first.shape.rank == 0 else [example.serialized])}
+        if example.serialized:
+            return {name: tf.constant(example.serialized if first.shape.rank == 0 else [example.serialized])}
+        if name not in example.features:
+            return "the signature takes serialized examples, and there is none"
     inputs = {}
     for name, spec in specs.items():
         if example.features and name not in example.features:

@@ -19,7 +19,7 @@ import dataclasses
 import os
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from absl import logging
@@ -197,7 +197,7 @@ class _Run:
                 with self.record.phase("evaluator"):
                     self._evaluate(theirs)
             with self.record.phase("check"):
-                self._check(theirs, final, result["op_packages"])
+                self._check(theirs, final, result)
             with self.record.phase("publish"):
                 self.record.require_folder()
                 with unbroken():
@@ -338,7 +338,7 @@ class _Run:
             self.record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
         return result
 
-    def _check(self, theirs: FnArgs, final: str, op_packages: Sequence[str]) -> None:
+    def _check(self, theirs: FnArgs, final: str, result: dict[str, Any]) -> None:
         report = check_saved_model(
             theirs.serving_model_dir,
             theirs.eval_files or (),
@@ -347,7 +347,8 @@ class _Run:
             transform_graph_path=theirs.transform_graph_path,
             required_signatures=self.options.required_signatures,
             skip=self.options.skip_checks,
-            op_packages=op_packages,
+            op_packages=result["op_packages"],
+            example=result["example"],
             shown_as=final,
             environment=self.keras.environment(),
             timeout=self.options.timeout,

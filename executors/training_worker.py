@@ -26,6 +26,7 @@ from .masking import remember
 from .metrics import from_event_files, from_return_value, sizes_of_event_files
 from .module_loader import loaded
 from .module_source import ModuleSource, with_tuples
+from .offered_example import example_wanted
 from .op_packages import imported_op_packages
 from .options import TrainingOptions
 from .random_seeds import seed_all
@@ -80,8 +81,8 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
     """Carries out a `TrainingRequest`.
 
     Returns:
-      `dialect`, `evidence`, `metrics` (see `metrics.py`), `op_packages`, `tuning`, `profile` and `phases`
-      (seconds by name).
+      `dialect`, `evidence`, `metrics` (see `metrics.py`), `op_packages`, `example` (see `offered_example.py`),
+      `tuning`, `profile` and `phases` (seconds by name).
 
     Raises:
       ModuleError: When the module speaks no known dialect.
@@ -111,6 +112,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
                 pursued(request.options, request.fn_args),
                 bad_records.skipping(request.options.bad_records_limit, request.fn_args.model_run_dir),
                 loop_tuning.tuned(request.options.tune_loop) as tuning,
+                example_wanted() as example,
             ):
                 returned = run_fn(request.fn_args)
             done = clock()
@@ -128,6 +130,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
         "evidence": evidence,
         "metrics": from_return_value(returned) or metrics,
         "op_packages": imported_op_packages(),
+        "example": example,
         "tuning": tuning,
         "profile": profile.record,
         "phases": {"load": in_run_fn - begin, "run_fn": done - in_run_fn},

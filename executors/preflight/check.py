@@ -265,6 +265,7 @@ class _Check:
                 required_signatures=options.required_signatures,
                 skip=options.skip_checks,
                 op_packages=found["op_packages"],
+                example=found["example"],
                 shown_as="fn_args.serving_model_dir",
                 environment=environment,
                 timeout=self._request.limit,

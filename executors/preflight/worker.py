@@ -25,6 +25,7 @@ from ..inputs.shown import listed
 from ..keras_version import KerasChoice
 from ..module_loader import loaded
 from ..module_source import ModuleSource
+from ..offered_example import example_wanted
 from ..op_packages import imported_op_packages
 from ..schema_file import read_schema
 from . import example_facts, made_up, module_checks, trial
@@ -81,9 +82,10 @@ class _Examination:
             dialect, run_fn, asked = found
             assert self._source is not None
             self._say.stage("trial")
-            verdicts, watch = trial.try_training(
-                run_fn, dialect, self._source, self._fn_args, asked, self._records, self._say.seen
-            )
+            with example_wanted() as example:
+                verdicts, watch = trial.try_training(
+                    run_fn, dialect, self._source, self._fn_args, asked, self._records, self._say.seen
+                )
         estimated = None
         for verdict in verdicts:
             if verdict.item == "estimate":
@@ -94,6 +96,7 @@ class _Examination:
         return {
             "estimate": estimated,
             "op_packages": imported_op_packages(),
+            "example": example,
             "eval_files": self._fn_args.eval_files,
             "schema_path": self._fn_args.schema_path,
             "transform_graph_path": self._fn_args.transform_graph_path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -62,6 +63,8 @@ def test_the_seeds_command_then_evaluate_then_predict(
     assert "--image_name means nothing here" in done.stderr
     record = json.loads((tmp_path / "iris_dnn_model_run" / "run.json").read_text())
     assert record["metrics"]["eval"]["accuracy"] > 0.9
+    assert record["check"]["checks"]["answers"] == "passed"
+    assert record["check"]["example"] == f"the first record of {iris_csv}"
     assert record["keras"]["version"] == "2"
     assert record["arguments"]["seed"] == 3
     assert record["tuning"]["asked"] == "exact"
@@ -73,6 +76,7 @@ def test_the_seeds_command_then_evaluate_then_predict(
     done = command("elasticdl", "evaluate", *shared, f"--validation_data={iris_csv}", init)
     assert done.returncode == 0, done.stderr[-3000:]
     assert f"accuracy  {record['metrics']['eval']['accuracy']:.5g}" in done.stdout
+    assert not re.search(r"^[IWE]\d{4} ", done.stderr, re.MULTILINE), done.stderr  # of TensorFlow's C++
 
     done = command("elasticdl", "predict", *shared, f"--prediction_data={iris_csv}", init, f"--output={tmp_path}/p")
     assert done.returncode == 0, done.stderr[-3000:]

@@ -129,7 +129,8 @@ def ask(model: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., list[dict]
             return tmp_path / output
         rows = [json.loads(row, parse_constant=pytest.fail) for row in (tmp_path / output).read_text().splitlines()]
         signature = flags.get("signature", "serving_default")
-        assert done.output == f"{len(rows)} predictions of the signature {signature!r}: {tmp_path}/out.jsonl\n"
+        count = "1 prediction" if len(rows) == 1 else f"{len(rows)} predictions"
+        assert done.output == f"{count} of the signature {signature!r}: {tmp_path}/out.jsonl\n"
         return rows
 
     return run

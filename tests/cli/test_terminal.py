@@ -122,3 +122,25 @@ def test_an_output_elsewhere_has_its_log_here(
     found = re.search(r"^Logs: +(\S+)$", done.stderr, re.MULTILINE)
     assert bool(found) != bool(verbose)
     assert not found or "Dialect run_fn" in pathlib.Path(found[1]).read_text()
+
+
+def test_what_tensorflow_says_of_itself_does_not_surround_an_answer(
+    command: Any, module: Any, iris: Any, tmp_path: pathlib.Path
+) -> None:
+    path = module(LOOP)
+    assert command("train", path, "--train-files", iris.train, "--output", tmp_path / "out").returncode == 0
+    (tmp_path / "data.jsonl").write_text('{"x": 2.0}\n')
+    asked = ["--model", tmp_path / "out", "--examples", tmp_path / "data.jsonl", "--output", "-"]
+    done = command("predict", *asked, new_python=True)
+    assert (done.returncode, done.stdout) == (0, '{"y": 2.0}\n'), done.stderr
+    assert done.stderr == "1 prediction of the signature 'serving_default': standard output\n"
+
+    (tmp_path / "data.csv").write_text("x,y\n1,0\n2,1\n")
+    place = ["--data", tmp_path / "data.csv", "--pipeline-root", tmp_path / "root", "--output", tmp_path / "p.yaml"]
+    done = command(
+        *["compile", "--to", "kubeflow", "--image", "registry/image:1", "--module-file", path, "--label", "y"],
+        *[*place, "--volume", f"claim:{tmp_path}"],
+        new_python=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not NATIVE.search(done.stderr), done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import tensorflow as tf
 
 from generic_trainer import ModelCheckError, check_saved_model
 from generic_trainer.executors.inputs.data_accessor import ExamplesFormat
+from generic_trainer.executors.offered_example import example_wanted, offer_example
 from generic_trainer.executors.saved_model import find_saved_model
 
 SPEC = {"sepal_length": tf.io.FixedLenFeature([1], tf.float32), "variety": tf.io.FixedLenFeature([1], tf.int64)}
@@ -113,6 +115,30 @@ def test_nothing_to_ask_is_not_held_against_the_model(save: Callable[..., str], 
     report = check_saved_model(folder, [str(tmp_path / "not_records")])
     assert report.checks["answers"].startswith("could not be made: ")
     assert report.checks["loads"] == "passed"
+
+
+def offered(features: dict[str, Any]) -> dict[str, Any]:
+    with example_wanted() as example:
+        offer_example("a row of mine", features)
+    return json.loads(json.dumps(example))  # type: ignore[no-any-return]
+
+
+def test_what_the_training_offers_is_asked(save: Callable[..., str], iris: Any) -> None:
+    folder = save(signatures={"serving_default": "from_features", "records": "from_examples"})
+    record = next(iter(tf.data.TFRecordDataset(tf.io.gfile.glob(iris.eval), "GZIP"))).numpy()
+    row = tf.train.Example.FromString(record).features.feature
+    expected = row["sepal_length"].float_list.value[0] * 2.0
+    report = check(folder, example=offered({"sepal_length": [1.5], "variety": [2]}))
+    assert (report.example, report.answer) == ("a row of mine", {"y": [5.0]})
+    assert report.checks["answers"] == "passed"
+    assert "the first eval example" in check(folder, iris, example=offered({"sepal_length": [1.5]})).example
+
+    only = save(signatures={"serving_default": "from_examples"})
+    report = check(only, example=offered({"examples": [record]}))  # bytes that are no text
+    assert report.answer == {"y": [pytest.approx(expected)]}
+    assert report.checks["answers"] == "passed"
+    report = check(only, example=offered({"examples": [b"\0no example"]}))
+    assert report.checks["answers"].startswith("could not be made: ")  # the model may want another one
 
 
 def test_a_signature_that_no_example_fits_is_asked_with_zeros(save: Callable[..., str], iris: Any) -> None:

@@ -12,14 +12,16 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from ...inputs.records import Records
+from ...raised_errors import gist_of
 from .job import call_model
 from .parts import PREDICTION, Parts
 
 TENSORS = "tensors"
 
 
-def export(model: Any, parts: Parts, records: Any, metadata: Any, folder: str) -> None:
-    """Writes the SavedModel.
+def export(model: Any, parts: Parts, records: Any, metadata: Any, folder: str) -> bool:
+    """Writes the SavedModel; returns whether it takes records, and not only the tensors that feed makes of them.
 
     Args:
       model: The trained model.
@@ -42,6 +44,23 @@ def export(model: Any, parts: Parts, records: Any, metadata: Any, folder: str) -
         logging.warning("The model takes tensors only, for its feed cannot be exported: %s", str(error).split("\n")[0])
         signatures["serving_default"] = signatures[TENSORS]
         tf.saved_model.save(model, folder, signatures=signatures)
+    return signatures["serving_default"] is not signatures[TENSORS]
+
+
+def first_inputs(parts: Parts, records: Records, takes_records: bool) -> dict[str, list[Any]]:
+    """Returns what `serving_default` takes for the first record: {input: its values}; {} where it cannot be told."""
+    data = records.dataset().take(1)
+    try:
+        given = data if takes_records else parts.feed(data, PREDICTION, records.metadata)
+        first = next(iter(given), None)
+    except Exception as error:  # feed is the user's
+        logging.warning("feed makes no features of the first record in %s: %s", PREDICTION, gist_of(error))
+        return {}
+    features = {"records": first} if takes_records else features_of(first)
+    by_name = features if isinstance(features, Mapping) else {"inputs": features}
+    if not all(isinstance(value, tf.Tensor) for value in by_name.values()):
+        return {}
+    return {name: tf.reshape(value, [-1]).numpy().tolist() for name, value in by_name.items()}
 
 
 def features_of(element: Any) -> Any:

@@ -17,9 +17,10 @@ from ...fn_args import FnArgs
 from ...inputs.open_records import open_records
 from ...inputs.reader_params import parse_reader_params
 from ...inputs.records import Records
+from ...offered_example import offer_example
 from ...raised_errors import add_note
 from ...strategies import strategy
-from .export import export, features_of
+from .export import export, features_of, first_inputs
 from .job import Job, build
 from .loop import Checkpoints, Evaluation, Schedule, fit, load_weights
 from .metrics import EvalMetrics
@@ -101,7 +102,10 @@ def _train(
         model = parts.model()
         build(model, features_of(_first(_batches(parts, records, TRAINING))))
         tf.train.Checkpoint(model=model).restore(checkpoints.latest).expect_partial()
-    export(model, parts, records.dataset(), records.metadata, fn_args.serving_model_dir)
+    takes_records = export(model, parts, records.dataset(), records.metadata, fn_args.serving_model_dir)
+    asked = validation or records
+    if inputs := first_inputs(parts, asked, takes_records):
+        offer_example(f"the first record of {asked.origin}", inputs)
     if evaluation.best:
         tf.train.Checkpoint(model=model).restore(evaluation.best)
         export(model, parts, records.dataset(), records.metadata, os.path.join(folder, BEST_DIR))
