@@ -149,11 +149,19 @@ def size_kept() -> int:
     return os.path.getsize(path) if path and os.path.exists(path) else 0
 
 
+_native: os.stat_result | None = None  # of the file to which this process has sent what is written past Python
+
+
 def _keep_native(path: str) -> None:
+    global _native
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    shown = os.dup(2)
+    is_ours = _native is not None and os.path.samestat(os.fstat(2), _native)
+    shown = None if is_ours else os.dup(2)  # an earlier call has found out where people look
     with open(path, "ab") as file:
         os.dup2(file.fileno(), 2)
+        _native = os.fstat(2)
+    if shown is None:
+        return
     stream = os.fdopen(shown, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
     sys.stderr = reliable(stream)
     faulthandler.enable(sys.stderr)
