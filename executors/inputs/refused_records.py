@@ -8,16 +8,13 @@ Usage:
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from ..errors import InputError
 from ..raised_errors import gist_of
 from .shown import cut
 from .tf_record_framing import Frame, frames, place_of
-from .tf_record_scan import REFUSALS, Accepts
-
-_AT_ONCE = 1024  # records
+from .tf_record_scan import REFUSALS, Accepts, blocks
 
 
 def first_refused(paths: Iterable[str], accepts: Accepts) -> InputError | None:
@@ -31,7 +28,7 @@ def first_refused(paths: Iterable[str], accepts: Accepts) -> InputError | None:
       InputError: When a file is damaged so that its next record cannot be found.
     """
     for path in paths:
-        for block in _blocks(frame for frame in frames(path) if frame.record is not None):
+        for block in blocks(frame for frame in frames(path) if frame.record is not None):
             found = _first_of(block, accepts)
             if found is not None:
                 frame, problem = found
@@ -40,11 +37,6 @@ def first_refused(paths: Iterable[str], accepts: Accepts) -> InputError | None:
                     "Write it again; or have --on-bad-records=skip:N leave out up to N such records."
                 )
     return None
-
-
-def _blocks(items: Iterator[Frame]) -> Iterator[list[Frame]]:
-    while block := list(itertools.islice(items, _AT_ONCE)):
-        yield block
 
 
 def _first_of(block: Sequence[Frame], accepts: Accepts) -> tuple[Frame, str] | None:

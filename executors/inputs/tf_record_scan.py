@@ -13,9 +13,10 @@ Usage:
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -25,6 +26,7 @@ from ..raised_errors import gist_of
 from .bad_records import BadRecords
 from .tf_record_framing import Frame, frames, place_of
 
+Item = TypeVar("Item")
 Accepts = Callable[[Sequence[bytes]], object]  # raises one of REFUSALS where it does not take a record
 REFUSALS = (tf.errors.InvalidArgumentError, tf.errors.DataLossError, RuntimeError, ValueError)
 _AT_ONCE = 1024  # records
@@ -64,7 +66,7 @@ def scan(
 def good_blocks(path: str, left_out: frozenset[int]) -> Iterator[Any]:
     """Yields the good records of a file as vectors of bytes."""
     records = (frame.record for frame in frames(path) if frame.number not in left_out)
-    for block in _blocks(records):
+    for block in blocks(records):
         yield np.array(block, object)
 
 
@@ -78,18 +80,18 @@ def without_left_out(records: tf.data.Dataset, path: tf.Tensor, left_out: Mappin
     """
     is_bad = tf.reduce_any(tf.equal(path, tf.constant(sorted(left_out), tf.string)))
 
-    def blocks(names: Any) -> Iterator[Any]:
+    def good(names: Any) -> Iterator[Any]:
         for name in names:
             yield from good_blocks(name.decode(), left_out[name.decode()])
 
     names = tf.boolean_mask([path], [is_bad])
-    ours = tf.data.Dataset.from_generator(blocks, output_signature=tf.TensorSpec([None], tf.string), args=(names,))
+    ours = tf.data.Dataset.from_generator(good, output_signature=tf.TensorSpec([None], tf.string), args=(names,))
     return records(tf.boolean_mask([path], [~is_bad])).concatenate(ours.unbatch())
 
 
 def _bad_numbers(path: str, bad: BadRecords, accepts: Accepts | None) -> Iterator[int]:
     try:
-        for block in _blocks(frames(path)):
+        for block in blocks(frames(path)):
             for frame, problem in _problems(block, accepts):
                 bad.skip(path, f"byte {place_of(frame.number, frame.offset)}", problem)
                 yield frame.number or 0
@@ -123,14 +125,10 @@ def refused(records: Sequence[Any], accepts: Accepts, first: int = 0) -> list[tu
     return []
 
 
-def _blocks(items: Iterable[Any]) -> Iterator[list[Any]]:
-    block: list[Any] = []
-    for item in items:
-        block.append(item)
-        if len(block) == _AT_ONCE:
-            yield block
-            block = []
-    if block:
+def blocks(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """Yields items as many at a time as a parser is asked for."""
+    rest = iter(items)
+    while block := list(itertools.islice(rest, _AT_ONCE)):
         yield block
 
 
