@@ -12,14 +12,18 @@ from typing import Any
 import click
 
 from ..executors.errors import InputError, TrainerError
+from ..executors.evaluation.overrides import set_beside_label
 from ..executors.fn_args import FnArgs
 from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
-from ..executors.module_source import find_source
+from ..executors.pipeline_modules import find_modules
 from ..executors.preflight import stamp
 from ..executors.preflight.check import check as check_run
 from ..executors.preflight.request import LIMIT, CheckRequest
 from ..executors.preflight.verdicts import Verdict
 from ..pipelines.pipeline_options import tunes_with
+from .evaluation_flags import evaluation_flags
+from .input_flags import input_flags
+from .pipeline_flags import module_flags
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
 from .verdict_lines import summary_of, verdict_lines
 
@@ -29,7 +33,6 @@ from .verdict_lines import summary_of, verdict_lines
 @click.option("--train-files", multiple=True, metavar="GLOB", help="Training examples; may be repeated.")
 @click.option("--eval-files", multiple=True, metavar="GLOB", help="Evaluation examples; may be repeated.")
 @click.option("--data", default="", metavar="PLACE", help="Raw data, as for `run`, in place of the two.")
-@click.option("--label", default="", help="The label's feature name, raw or transformed.")
 @click.option("--output", metavar="DIR", help="As in `train`; nothing is written there.")
 @click.option("--train-steps", type=click.IntRange(0), help="For how many steps to estimate time and memory.")
 @click.option("--eval-steps", type=click.IntRange(0), help="fn_args.eval_steps (default: the module decides).")
@@ -40,6 +43,7 @@ from .verdict_lines import summary_of, verdict_lines
 @click.option("--payload-format", type=click.Choice(PAYLOAD_FORMATS), help="How the examples are encoded.")
 @click.option("--data-view", metavar="DIR", help="The DataView that decodes FORMAT_PROTO examples.")
 @click.option("--function", help="The function to run, if it is not called run_fn.")
+@module_flags
 @click.option(
     "--pipeline-root",
     default="",
@@ -48,6 +52,8 @@ from .verdict_lines import summary_of, verdict_lines
 )
 @click.option("--limit", default=LIMIT, show_default=True, type=float, help="Seconds after which a training is ended.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
+@input_flags
+@evaluation_flags
 @custom_config_flag
 @training_flags
 def check(module: str, as_json: bool, **flags: Any) -> None:
@@ -73,7 +79,7 @@ def check(module: str, as_json: bool, **flags: Any) -> None:
     else:
         click.echo(summary_of(report))
     if root and report.passed:
-        stamp.note(root, stamp.fingerprint(request))
+        stamp.note(root, stamp.fingerprint(request), report.findings)
     if not report.passed:
         raise click.exceptions.Exit(report.exit_code)
 
@@ -107,18 +113,24 @@ def request_of(module: str, flags: dict[str, Any]) -> CheckRequest:
         function=flags["function"],
         data=flags["data"],
         label=flags["label"],
+        evaluation=set_beside_label(flags),
         hyperparameters=flags["hyperparameters"],
-        tunes=bool(flags["data"]) and _tunes(module, flags["hyperparameters"]),
+        transform_module=flags["transform_module"],
+        tuner_module=flags["tuner_module"],
+        tunes=bool(flags["data"]) and _tunes(module, flags),
         base_model=flags["base_model"],
+        train_examples=flags["train_examples"],
+        schema_shapes=flags["schema_shapes"],
         problems=problems,
         limit=flags["limit"],
     )
 
 
-def _tunes(module: str, hyperparameters: str) -> bool:
+def _tunes(module: str, flags: dict[str, Any]) -> bool:
     """Returns whether a pipeline would search for hyper-parameters first."""
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch, contextlib.suppress(TrainerError):
-        return tunes_with(find_source(module, scratch), None, 0, hyperparameters)
+        modules = find_modules(module, scratch, flags["transform_module"], flags["tuner_module"])
+        return tunes_with(modules, None, 0, flags["hyperparameters"])
     return False
 
 

@@ -38,8 +38,8 @@ from .pipeline_flags import pipeline_flags, pipeline_options
 def compile(output: str, resources: tuple[str, ...], volumes: tuple[str, ...], **flags: Any) -> None:
     """Compiles the pipeline of `run` for Kubeflow Pipelines or Vertex AI.
 
-    The data, the numbers of steps and custom_config become parameters of the pipeline. The module is put, as an archive
-    named by its content, where the steps read it.
+    The data, the numbers of steps and custom_config become parameters of the pipeline. Each module is put, as an
+    archive named by its content, where the steps read it.
 
     \b
     Example:
@@ -61,6 +61,6 @@ def compile(output: str, resources: tuple[str, ...], volumes: tuple[str, ...], *
     for note in compiled.notes:
         click.echo(f"Note: {note}", err=True)
     compiled.write(output)
-    if compiled.archive:
-        click.echo(f"Code: {compiled.archive.path(compiled.code_root)}", err=True)
+    for archive in compiled.archives:
+        click.echo(f"Code: {archive.path(compiled.code_root)}", err=True)
     click.echo(f"Wrote {output}", err=True)

@@ -31,15 +31,24 @@ import click
 import yaml
 from click.core import ParameterSource
 
-from ..executors.errors import InputError, did_you_mean
+from ..executors import file_io
+from ..executors.errors import InputError, StorageError, did_you_mean
 from ..executors.masking import masked, masked_text
 from ..executors.yaml_size import require_small
 from .command_names import COMMANDS
+from .places import Place
 
 CONFIG, PRINT = "config", "print_config"
 _COMPLETED = ("DIR", "FILE", "GLOB", "PLACE")
 _PATHS = ("DIR", "FILE", "GLOB", "PLACE", "URL", "JSON|@FILE")
-_MODULES = ("module", "module_file", "conf")  # a file, or the dotted name of a module
+_FOR_OTHER_MACHINES = ("compile", "submit")  # whose file systems may be others
+_MODULES = (
+    "module",
+    "module_file",
+    "transform_module",
+    "tuner_module",
+    "conf",
+)  # a file, or the dotted name of a module
 _SAME = {"module": "module_file", "module_file": "module"}
 _SOURCES = {
     ParameterSource.COMMANDLINE: "command line",
@@ -58,7 +67,7 @@ def with_config(command: click.Command) -> click.Command:
         return command
     for parameter in command.params:
         if _metavar(parameter) in _COMPLETED and isinstance(parameter.type, click.types.StringParamType):
-            parameter.type = click.Path(file_okay=_metavar(parameter) != "DIR")
+            parameter.type = Place(_metavar(parameter), is_local=command.name not in _FOR_OTHER_MACHINES)
     command.params += [
         click.Option(
             ["--config"], type=click.Path(), metavar="FILE", is_eager=True, expose_value=False, callback=_use,
@@ -213,8 +222,9 @@ def _entries(path: str, context: click.Context) -> Iterator[_Entry]:
 
 def _loader(path: str) -> Any:
     try:
-        with open(path, encoding="utf-8") as file:
-            return _Loader(file.read())
+        return _Loader(file_io.read_text(path))
+    except StorageError as error:
+        raise InputError(f"--config {path}: {error}") from error
     except OSError as error:
         raise InputError(f"--config {path}: cannot read the file ({error.strerror}).") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:

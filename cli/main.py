@@ -1,7 +1,7 @@
 """The command `generic-trainer`: its sub-commands, and what becomes of an exception.
 
 Exit codes: 0 done, 1 the user's module (or its process) failed, 2 wrong usage or input, 3 the model did
-not pass the check, 130 Ctrl-C, 128 and a signal's number when that has ended it.
+not pass the check, 4 a pipeline did not push its model, 130 Ctrl-C, 128 and a signal's number when that has ended it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from types import FrameType
 
 import click
 
-from ..executors import generated_code, standard_streams, storage_errors
+from ..executors import generated_code, scratch, standard_streams, storage_errors
 from ..executors.errors import TrainerError
 from ..executors.logs import show_logs
 from ..executors.masking import masked_text
 from ..executors.preemption import Terminated
 from ..executors.printable import printable_lines
-from ..executors.raised_errors import RemoteTraceback, gist_of, traceback_of
+from ..executors.raised_errors import RemoteTraceback, gist_of, has_frame_of_user, message_of, traceback_of
 from ..executors.run_record import stack
 from .command_names import COMMANDS
 from .configuration import with_config
+from .variables import check_variables
 
 _NO_THREAD = "can't start new thread"
 _NO_MEMORY = "No more memory was to be had, from the machine or within a limit (of the container, or ulimit)."
@@ -55,7 +56,7 @@ def _show_stack(context: click.Context, parameter: click.Parameter, wanted: bool
     cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "GENERIC_TRAINER"}
 )
 @click.option(
-    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_stack,
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_stack, allow_from_autoenv=False,
     help="Show the version, and those of what it stands on.",
 )  # fmt: skip
 @click.option("-v", "--verbose", is_flag=True, help="Show everything that TensorFlow, TFX and Beam log.")
@@ -70,6 +71,7 @@ def cli(verbose: bool) -> None:
     GENERIC_TRAINER_RUN_LABEL=big_tip is `run --label big_tip`.
     """  # noqa: D301 (click's mark of lines to keep)
     show_logs(verbose)
+    check_variables(os.environ, str(click.get_current_context().invoked_subcommand))
 
 
 _came: list[BaseException] = []  # what was raised for a signal
@@ -91,7 +93,7 @@ def main() -> None:
 
 
 def _heed_signals() -> None:
-    """Has signals unwind the command: child processes are ended, staging folders removed."""
+    """Has signals unwind the command: child processes are ended, staging directories removed."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:  # nohup, or a job of a script
             signal.signal(number, _end)
@@ -107,7 +109,9 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 def _exit_code() -> int:
     try:
-        return int(cli.main(prog_name="generic-trainer", standalone_mode=False) or 0)
+        arguments = sys.argv[1:]
+        del sys.argv[1:]  # a module that parses its arguments must not find the command's
+        return int(cli.main(arguments, prog_name="generic-trainer", standalone_mode=False, obj=arguments) or 0)
     except click.exceptions.Exit as done:
         return done.exit_code
     except BaseException as error:
@@ -126,13 +130,28 @@ def _code_of(error: BaseException) -> int:
         _say(f"generic-trainer: {error}; {_left_by(error)}")
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
+    error = scratch.explained(error) or error
     if isinstance(error, TrainerError):
         if isinstance(error.__cause__, RemoteTraceback) and error.exit_code == 1:
             _say(str(error.__cause__).strip())
         _say(f"generic-trainer: {error}")
         return error.exit_code
+    if problem := _problem_with_input(error):
+        _say(f"generic-trainer: {problem}")
+        return 2
     _show(error)
     return 1
+
+
+def _problem_with_input(error: BaseException) -> str:
+    """Returns what is wrong with a path that the user gave; "" for errors of the user's code and for our own faults."""
+    if isinstance(error.__cause__, RemoteTraceback) or has_frame_of_user(error):
+        return ""
+    if isinstance(error, OSError) and isinstance(error.filename, (str, bytes)) and error.strerror:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}."
+    if type(error).__module__.startswith("tensorflow.") or type(error).__name__ == "NotFoundError":
+        return gist_of(error)
+    return ""
 
 
 def _show(error: BaseException) -> None:
@@ -142,7 +161,8 @@ def _show(error: BaseException) -> None:
     said = storage_errors.hint(error) or _in_short(error)  # what TensorFlow says of a disk stands above
     if isinstance(error, MemoryError) or _NO_THREAD in said:  # neither says it well
         said = f"{said}. {_NO_MEMORY}".removeprefix(". ")
-    _say(f"{text.rstrip()}\ngeneric-trainer: failed: {type(error).__qualname__}: {said}")
+    notes = [note for note in getattr(error, "__notes__", ()) if note not in text]  # added since it was raised
+    _say("\n".join([text.rstrip(), *notes, f"generic-trainer: failed: {type(error).__qualname__}: {said}"]))
 
 
 def _in_short(error: BaseException) -> str:
@@ -150,7 +170,7 @@ def _in_short(error: BaseException) -> str:
     notes: list[str] = getattr(error, "__notes__", [])
     if type(error).__name__ in ("DataLossError", "InvalidArgumentError", "UnicodeDecodeError") and len(notes) > 1:
         return notes[-1]
-    return gist_of(error) if type(error).__module__.startswith("tensorflow.") else str(error)
+    return gist_of(error) if type(error).__module__.startswith("tensorflow.") else message_of(error)
 
 
 def _left_by(error: BaseException) -> str:

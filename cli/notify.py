@@ -28,7 +28,8 @@ from ..executors.cluster import task_from_environment
 from ..executors.display import duration
 from ..executors.errors import InputError
 from ..executors.masking import masked_text
-from ..executors.run_record import FAILED, SUCCEEDED
+from ..executors.raised_errors import message_of
+from ..executors.run_record import FAILED, INTERRUPTED, SUCCEEDED, status_after
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _SECONDS = 30.0
@@ -51,10 +52,11 @@ def notify_flag(command: Command) -> Command:
             outcome |= command(**flags) or {}
             outcome["status"] = SUCCEEDED
         except (KeyboardInterrupt, SystemExit):
-            outcome["status"] = "interrupted"
+            outcome["status"] = INTERRUPTED
             raise
         except BaseException as error:
-            outcome["error"] = masked_text(f"{type(error).__name__}: {error}")
+            outcome["status"] = status_after(error)
+            outcome["error"] = masked_text(f"{type(error).__name__}: {message_of(error)}")
             raise
         finally:
             task = task_from_environment()

@@ -9,25 +9,34 @@ from typing import Any, TypeVar
 
 import click
 
+from .evaluation_flags import evaluation_flags
+from .input_flags import input_flags
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+# Also of `check`.
+_MODULES = (
+    click.option(
+        "--transform-module",
+        default="",
+        metavar="FILE",
+        help="The module with preprocessing_fn, if it is not the training module (default: found near it).",
+    ),
+    click.option(
+        "--tuner-module", default="", metavar="FILE", help="The module with tuner_fn, if it is not the training module."
+    ),
+)
 _FLAGS = (
     click.option("--data", required=True, metavar="PLACE", help="CSV files, or TFRecord files of tf.Examples."),
     click.option("--module-file", required=True, metavar="FILE", help="The training module."),
+    *_MODULES,
     click.option("--pipeline-root", default="pipeline", show_default=True, metavar="DIR", help="Where all outputs go."),
     click.option("--pipeline-name", "name", default="", help="Default: the module's name."),
     click.option("--train-steps", type=click.IntRange(0), default=0, help="Default: the module decides."),
     click.option("--eval-steps", type=click.IntRange(0), default=0, help="Default: the module decides."),
-    click.option("--label", default="", help="The label's feature name, raw or transformed; needed to evaluate."),
-    click.option(
-        "--task",
-        type=click.Choice(["auto", "binary", "multiclass", "regression"]),
-        default="auto",
-        show_default=True,
-        help="Which metrics to evaluate; auto reads it off the module's loss.",
-    ),
+)
+_MORE = (
     click.option(
         "--slice-by",
         multiple=True,
@@ -38,6 +47,9 @@ _FLAGS = (
     click.option("--schema", default="", metavar="FILE", help="A Schema to use instead of an inferred one."),
     click.option(
         "--push-to", default="", metavar="DIR", help="Where the model is pushed (default: serving/ in the root)."
+    ),
+    click.option(
+        "--push/--no-push", default=True, show_default=True, help="Push the model if it is blessed; else only train it."
     ),
     click.option(
         "--warm-start", is_flag=True, help="Give the model that is compared with to the module as fn_args.base_model."
@@ -51,7 +63,7 @@ _FLAGS = (
     click.option(
         "--tune/--no-tune",
         default=None,
-        help="Search for hyper-parameters first, with the module's tuner_fn (default: if it has one).",
+        help="Search for hyper-parameters first, with tuner_fn (default: if the tuner module has one).",
     ),
     click.option(
         "--tune-steps", type=click.IntRange(0), default=0, help="Steps of each trial's training (default: train-steps)."
@@ -71,7 +83,21 @@ _FLAGS = (
 
 def pipeline_flags(command: Command) -> Command:
     """Adds the flags."""
-    for flag in (training_flags, custom_config_flag, *reversed(_FLAGS)):
+    for flag in (
+        training_flags,
+        custom_config_flag,
+        *reversed(_MORE),
+        input_flags,
+        evaluation_flags,
+        *reversed(_FLAGS),
+    ):
+        command = flag(command)
+    return command
+
+
+def module_flags(command: Command) -> Command:
+    """Adds the flags that name the modules of Transform and the Tuner."""
+    for flag in reversed(_MODULES):
         command = flag(command)
     return command
 

@@ -13,7 +13,12 @@ from ..executors.prediction.request import OUTPUT_ENDINGS, STDOUT, PredictionReq
 
 
 @click.command()
-@click.option("--model", required=True, metavar="DIR", help="A SavedModel, a Model artifact, or what `train` wrote.")
+@click.option(
+    "--model",
+    required=True,
+    metavar="DIR",
+    help="A SavedModel, a Model artifact, what `train` wrote, or a serving folder.",
+)
 @click.option("--examples", multiple=True, required=True, metavar="GLOB", help="Files of examples; may be repeated.")
 @click.option(
     "--output", required=True, metavar="FILE", help=f"Ends in {', '.join(OUTPUT_ENDINGS)}; - prints JSON lines."

@@ -56,8 +56,8 @@ def _folder_of(run: Run, name: str) -> str:
     """Returns the model run."""
     if not run.model_run or not run.record:
         raise InputError(
-            f"{name}: the run {run.id[:12]} ({run.status}) has left no run.json to report on. TFX removes what a step "
-            "wrote when it fails."
+            f"{name}: the run {run.id[:12]} ({run.status}) has no run.json to report on. TFX deletes the outputs of a "
+            "failed step; of the last ten failed runs the record is kept in `model_run/.failed` of the pipeline's root."
         )
     return run.model_run
 

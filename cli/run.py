@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..executors import display, keras_version, run_record
-from ..executors.module_source import find_source
+from ..executors import display, file_io, run_record
+from ..executors.errors import NotPushedError
+from ..executors.pipeline_modules import find_modules
 from ..executors.printable import printable
+from ..executors.raw_data_files import raw_data_files
 from ..executors.report.writing import path_in
 from ..pipelines.pipeline_options import tunes_with
 from . import run_check
@@ -40,38 +42,42 @@ def run(check: bool, **flags: Any) -> dict[str, Any]:
       generic-trainer run --data taxi/ --module-file taxi_keras.py --label big_tip
     """  # noqa: D301 (click's mark of lines to keep)
     options = pipeline_options(flags)
+    if not file_io.is_remote(options["data"]):
+        raw_data_files(options["data"])  # a mistake there shows before TFX is imported
     with logs_of_pipeline(options["pipeline_root"]), live_display():
         outcome = _outcome(options, check)
     _show(outcome)
+    if options["push"] and outcome.pushed_model is None:
+        raise NotPushedError(_not_pushed(outcome))
     return {"model": outcome.model, "model_run": outcome.model_run, "metrics": outcome.metrics}
 
 
 def _outcome(options: dict[str, Any], check: bool) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-        source = find_source(options["module_file"], scratch)
-        # Transform loads the module in this process: its tf.keras has to be the module's from the start.
-        os.environ.update(keras_version.choose(options["training"].keras, source.files).environment())
-        tunes = tunes_with(source, options["tune"], options["tune_steps"], options["hyperparameters"])
+        modules = find_modules(options["module_file"], scratch, options["transform_module"], options["tuner_module"])
+        # Transform loads its module in this process: tf.keras has to be that module's from the start.
+        keras = modules.keras(modules.transform or modules.trainer, options["training"].keras)
+        os.environ.update(keras.environment())
+        tunes = tunes_with(modules, options["tune"], options["tune_steps"], options["hyperparameters"])
 
     checking = run_check.begin(options, tunes) if check else None
     with display.current().phase("Checking module and data" if checking else "Starting"):
         from ..pipelines.local import LocalPipeline, run_pipeline  # imports TensorFlow and TFX: seconds
 
-        if checking:
-            checking.require_passed()
-    if checking is None:
-        return run_pipeline(LocalPipeline(**options))
+        findings = checking.require_passed() if checking else run_check.noted(options, tunes)
     try:
-        return run_pipeline(LocalPipeline(**options))
+        return run_pipeline(LocalPipeline(**{**options, **findings}))
     finally:
-        checking.note()
+        if checking:
+            checking.note()
 
 
 def _show(outcome: Outcome) -> None:
     if outcome.cached:
         click.echo(f"From the cache: {', '.join(outcome.cached)}")
     places = {
-        "Pushed model": outcome.pushed_model,
+        "Evaluated": outcome.plan or None,
+        "Already pushed" if outcome.already_pushed else "Pushed model": outcome.pushed_model,
         "Model": outcome.model,
         "Report": path_in(outcome.model_run),
         "TensorBoard": outcome.model_run,
@@ -82,5 +88,10 @@ def _show(outcome: Outcome) -> None:
     for name, metrics in outcome.slices.items():
         own = (f"{metric} {value:.4g}" for metric, value in metrics.items() if not metric.endswith("_diff"))
         click.echo(printable(f"{name}: {', '.join(own)}"))
-    if outcome.blessed is False:
-        click.echo("The model was not blessed: it missed the Evaluator's threshold, so it was not pushed.", err=True)
+    if outcome.blessed and outcome.reason:
+        click.echo(printable(outcome.reason))
+
+
+def _not_pushed(outcome: Outcome) -> str:
+    reason = outcome.reason or "it is not good enough by the Evaluator's configuration"
+    return f"The model was not pushed: {reason.rstrip('.')}. It is kept in {outcome.model}."

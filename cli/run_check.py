@@ -2,14 +2,13 @@
 
 check = begin(options)            # pipeline options
 from ..pipelines.local import …   # seconds
-check.require_passed()
+findings = check.require_passed()   # {"train_examples": "raw"}: what the pipeline's options take over
 …
 check.note()                      # the same will not be checked again in this pipeline's root
 """
 
 from __future__ import annotations
 
-import io
 import os
 import threading
 from typing import Any
@@ -19,7 +18,10 @@ from absl import logging
 
 from ..executors import file_io
 from ..executors.engines import child_process
+from ..executors.engines.forwarding import LastText
 from ..executors.errors import InputError, ModelCheckError, TrainingProcessError
+from ..executors.evaluation.overrides import set_beside_label
+from ..executors.evaluation.plan import EvaluationPlan
 from ..executors.fn_args import FnArgs
 from ..executors.preflight import stamp
 from ..executors.preflight.request import CheckRequest
@@ -41,11 +43,17 @@ def begin(options: dict[str, Any], tunes: bool = False) -> BackgroundCheck:
     return BackgroundCheck(_request(options, tunes), os.path.abspath(options["pipeline_root"]))
 
 
+def noted(options: dict[str, Any], tunes: bool = False) -> dict[str, Any]:
+    """Returns the findings of an earlier check of the same options in the same root, or {}; checks nothing."""
+    digest = stamp.fingerprint(_request(options, tunes))
+    return stamp.findings(os.path.abspath(options["pipeline_root"]), digest) or {}
+
+
 class BackgroundCheck:
-    """A check that is under way.
+    """A check that runs in the background.
 
     Attributes:
-      is_known: Whether the same has passed before in this root, and is not checked again.
+      is_known: Whether the same has passed before in this root and is not checked again.
     """
 
     def __init__(self, request: CheckRequest, root: str) -> None:
@@ -54,20 +62,24 @@ class BackgroundCheck:
         self._state = request.to_json()
         self._report: Report | None = None
         self._error: Exception | None = None
-        self.is_known = stamp.has_passed(root, self._digest)
+        self._known = stamp.findings(root, self._digest)
         self._thread = threading.Thread(target=self._run, daemon=True)
+        self.is_known = self._known is not None
         if not self.is_known:
             self._thread.start()
 
-    def require_passed(self) -> None:
-        """Waits for the end, and says what was found.
+    def require_passed(self) -> dict[str, Any]:
+        """Waits for the end, and logs what was found.
+
+        Returns:
+          The check's findings, by the names of `PipelineOptions`; see `Report.findings`.
 
         Raises:
           TrainerError: When something failed that concerns files, options or the model.
           Exception: What the module raised.
         """
-        if self.is_known:
-            return
+        if self._known is not None:
+            return self._known
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -84,17 +96,20 @@ class BackgroundCheck:
         estimate = self._report.get("estimate")
         more = f": {estimate.text}" if estimate and estimate.status == PASSED else ""
         logging.info("Checked in %.0f s that the run would go through%s", self._report.seconds, more)
+        if plan := self._report.findings.get("evaluation_plan"):
+            logging.info("Evaluation: %s", EvaluationPlan.from_json(plan).line())
+        return self._report.findings
 
     def note(self) -> None:
-        """Notes in the pipeline's root that this has passed."""
+        """Notes in the pipeline's root that this has passed, with its findings."""
         from ..pipelines.metadata_store import ROOT_MARKER
 
         if self._report is not None and self._report.passed and file_io.exists(os.path.join(self._root, ROOT_MARKER)):
-            stamp.note(self._root, self._digest)
+            stamp.note(self._root, self._digest, self._report.findings)
 
     def _run(self) -> None:
         try:
-            found = child_process.run(_WORKER, self._state, what="checking", output=io.StringIO())
+            found = child_process.run(_WORKER, self._state, what="checking", output=LastText())
             self._report = Report.from_json(found)
         except Exception as error:
             self._error = error
@@ -117,9 +132,14 @@ def _request(options: dict[str, Any], tunes: bool) -> CheckRequest:
         training,
         data=options["data"],
         label="" if options["eval_config"] else options["label"],
+        evaluation=set_beside_label(options),
         base_model=options["baseline_model"] if options["warm_start"] else "",
         hyperparameters=options["hyperparameters"],
+        transform_module=options["transform_module"],
+        tuner_module=options["tuner_module"],
         tunes=tunes,
+        train_examples=options["train_examples"],
+        schema_shapes=options["schema_shapes"],
     )
 
 

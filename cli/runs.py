@@ -67,7 +67,7 @@ def _row(run: Run, name: str, metrics: list[str]) -> list[str]:
         moment(run.started),
         run.status,
         duration(run.seconds),
-        os.path.basename(run.module),
+        os.path.basename(run.module.partition("@")[0]),  # of "name@archive.zip" the name
         *("" if value is None else number(value) for value in values),
         blessed,
         "yes" if run.pushed_model else "",

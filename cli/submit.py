@@ -77,12 +77,12 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
     line = _read(request, [*(elastic.command if elastic else ()), *command])
     folders = request.folders(elastic)
     require_reachable(line, folders, request.in_image, request.hint)
-    archive = packed(line, request.code_root, folders, request.in_image)
-    job = _job(request, line, archive, elastic)
+    archives = packed(line, request.code_root, folders, request.in_image)
+    job = _job(request, line, archives, elastic)
     manifest, notes = _manifest(request, job, elastic)
     if line.command == "dlrover":
         notes.append("The conf's model_dir and data have to be URIs or on a volume; checkpoints and exports go there.")
-    if archive:
+    for archive in archives.values():
         archive.upload(request.code_root)
     _write(request, manifest, notes)
     if request.sends:
@@ -115,7 +115,7 @@ def _read(request: SubmitRequest, words: Sequence[str]) -> CommandLine:
 
 
 def _job(
-    request: SubmitRequest, line: CommandLine, archive: CodeArchive | None, elastic: ElasticJob | None
+    request: SubmitRequest, line: CommandLine, archives: Mapping[str, CodeArchive], elastic: ElasticJob | None
 ) -> SubmittedJob:
     image = request.image or (elastic.image if elastic else "")
     if not image:
@@ -127,7 +127,7 @@ def _job(
     return SubmittedJob(
         name=request.name or derived_name(elastic.name if elastic else _subject(line), kuberay.LONGEST_NAME),
         image=image,
-        command=line.words(_changes(request, line, archive)),
+        command=line.words(_changes(request, line, archives)),
         options=options,
         evaluators=evaluators,
         service_account=request.service_account,
@@ -136,12 +136,12 @@ def _job(
     )
 
 
-def _changes(request: SubmitRequest, line: CommandLine, archive: CodeArchive | None) -> dict[str, str | None]:
+def _changes(request: SubmitRequest, line: CommandLine, archives: Mapping[str, CodeArchive]) -> dict[str, str | None]:
     """Returns what the command line has to say differently there, by parameter."""
     changes: dict[str, str | None] = {}
-    if archive:
+    for name, archive in archives.items():
         reference = archive.path if line.command == "elasticdl train" else archive.reference
-        changes[MODULES[line.command]] = reference(request.code_root)
+        changes[name] = reference(request.code_root)
     if str(line.values.get("custom_config") or "").startswith("@"):  # a file of this machine
         changes["custom_config"] = json.dumps(parse_custom_config(line.values["custom_config"]))
     if request.platform == VERTEX:

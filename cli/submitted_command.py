@@ -58,7 +58,7 @@ class CommandLine:
         """Returns the words of the command line, the command's name first.
 
         Args:
-          changes: New values by parameter; None leaves the parameter out.
+          changes: New values by parameter; None leaves the parameter out. One that was not given is added.
         """
         arguments: list[str] = []
         options: list[str] = []
@@ -73,7 +73,9 @@ class CommandLine:
                 options.append((parameter.opts if value else parameter.secondary_opts)[0])
             else:
                 options.append(shown(parameter) if value is None else f"{shown(parameter)}={value}")
-        return (*self.command.split(), *arguments, *options)
+        given = {parameter.name for parameter, _ in self.given}
+        added = [f"{self.flag(name)}={value}" for name, value in changes.items() if value and name not in given]
+        return (*self.command.split(), *arguments, *options, *added)
 
 
 def shown(parameter: click.Parameter) -> str:

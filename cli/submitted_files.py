@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from ..executors import file_io, module_archive
 from ..executors.errors import InputError
 from ..executors.module_source import find_source
+from ..executors.pipeline_modules import find_modules
 from ..pipelines.code_archive import CodeArchive, pack, place_of
 from ..pipelines.submission import is_reachable
 from .elasticdl_flags import model_file
@@ -59,8 +60,10 @@ def _is_table(value: str) -> bool:
     return "/" not in value and not os.path.exists(value)
 
 
-def packed(line: CommandLine, code_root: str, folders: Sequence[str], in_image: Sequence[str]) -> CodeArchive | None:
-    """Returns the command line's module as an archive, or None when it is where the job runs already.
+def packed(
+    line: CommandLine, code_root: str, folders: Sequence[str], in_image: Sequence[str]
+) -> dict[str, CodeArchive]:
+    """Returns the command line's modules as archives, by parameter, without those that are where the job runs already.
 
     Args:
       line: The command line.
@@ -74,19 +77,38 @@ def packed(line: CommandLine, code_root: str, folders: Sequence[str], in_image: 
     """
     if code_root and not is_reachable(code_root, folders):
         raise InputError(f"--code-root {code_root}: the job cannot read there. Give a URI, or a folder of a volume.")
+    found = {}
+    for name, reference in _references(line).items():
+        place = place_of(reference) or (reference if line.command == "elasticdl train" else None)
+        if place and is_reachable(place, (*folders, *in_image)):
+            continue
+        if code_root:
+            found[name] = _packed(line, name, reference)
+        elif place:
+            dotted = "" if line.command == "elasticdl train" else ", or give package.module for one that the image has"
+            raise InputError(
+                f"{line.flag(name)} {reference} is a file of this machine, and a manifest cannot hold it. Give "
+                f"--code-root URI, where an archive of it is put for the job{dotted}. For a folder of the image: "
+                "--in-image FOLDER."
+            )
+    return found
+
+
+def _references(line: CommandLine) -> dict[str, str]:
+    """Returns the command line's modules by parameter; with `run` also a file near it that Transform uses."""
     name = MODULES[line.command]
-    reference: str = line.values[name]
-    place = place_of(reference) or (reference if line.command == "elasticdl train" else None)
-    if place and is_reachable(place, (*folders, *in_image)):
-        return None
-    if not code_root:
-        if not place:
-            return None
-        dotted = "" if line.command == "elasticdl train" else ", or give package.module for one that the image has"
-        raise InputError(
-            f"{line.flag(name)} {reference} is a file of this machine, and a manifest cannot hold it. Give --code-root "
-            f"URI, where an archive of it is put for the job{dotted}. For a folder of the image: --in-image FOLDER."
-        )
+    given = {one: line.values[one] for one in (name, "transform_module", "tuner_module") if line.values.get(one)}
+    place = place_of(given[name])
+    if line.command != "run" or "transform_module" in given or place is None or not file_io.exists(place):
+        return given
+    with _import_path(), tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+        modules = find_modules(given[name], scratch)
+    if modules.transform is not None and modules.transform != modules.trainer:
+        given["transform_module"] = modules.transform.reference
+    return given
+
+
+def _packed(line: CommandLine, name: str, reference: str) -> CodeArchive:
     if archive := module_archive.archive_in(reference):
         if not file_io.exists(archive.place):
             raise InputError(f"{line.flag(name)}: the archive {archive.place} does not exist.")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ..executors import run_record
+from ..executors.metrics_origin import origin_line
 from ..executors.printable import printable
 from ..executors.tuner_fn import KERAS_TUNERS_OWN
 from .tables import print_pairs
@@ -16,7 +17,9 @@ _BAD_RECORDS = 3  # that are shown
 
 
 def told_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """Returns what a summary tells of a run besides its places, by label: who trained, and what was left out.
+    """Returns what a summary tells of a run besides its places, by label.
+
+    That is who trained, what was left out, and which weights the metrics are of.
 
     Args:
       record: The fields of a `RunRecord`.
@@ -24,6 +27,7 @@ def told_of(record: Mapping[str, Any]) -> dict[str, str]:
     return {
         "Workers": workers_line(record.get("cluster") or {}),
         "Left out": left_out_line(record.get("bad_records") or {}),
+        "Metrics of": origin_line(record),
     }
 
 
@@ -100,7 +104,7 @@ def print_summary(
     split = "eval" if metrics.get("eval") else "train"
     values = metrics.get(split)
     if not values:
-        click.echo("Metrics:      none (run_fn logged no scalars for TensorBoard and returned none)")
+        click.echo("Metrics:      none (run_fn evaluated, logged, reported and returned none)")
         return
     click.echo(f"{split.capitalize()} metrics:")
     _print_values(values)

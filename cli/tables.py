@@ -75,7 +75,7 @@ def print_pairs(pairs: Mapping[str, str | None]) -> None:
     for label, text in pairs.items():
         if text:
             first, *later = text.splitlines()
-            click.echo(f"{label + ':':<{_LABEL_WIDTH}}{printable(first)}")
+            click.echo(f"{label + ': ':<{_LABEL_WIDTH}}{printable(first)}")
             for line in later:
                 click.echo(f"{'':{_LABEL_WIDTH}}{printable(line)}")
 

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator
 import click
 
 from ..executors import file_io, logs
+from ..executors.errors import InputError, TrainerError
 
 
 def keep_logs_in(folder: str, paths: Iterable[str] = ()) -> None:
@@ -46,15 +47,22 @@ def logs_of_pipeline(root: str) -> Iterator[None]:
         return
     path = os.path.join(_place(), logs.LOG_NAME)
     logs.keep_logs(path, native=True)
+    is_refused = False
     try:
         yield
+    except TrainerError as error:
+        is_refused = error.exit_code == InputError.exit_code
+        raise
     finally:
         from ..pipelines.metadata_store import ROOT_MARKER
 
         folder = os.path.join(root, "logs")
         if os.path.exists(os.path.join(root, ROOT_MARKER)):
             path = _moved(path, os.path.join(folder, f"{time.strftime('%Y%m%d-%H%M%S')}.log"))
-        click.echo(f"Logs:         {path}", err=True)
+        if is_refused and not path.startswith(folder):  # nothing has begun that a log could explain
+            shutil.rmtree(os.path.dirname(path), ignore_errors=True)
+        else:
+            click.echo(f"Logs:         {path}", err=True)
 
 
 def _moved(path: str, target: str) -> str:

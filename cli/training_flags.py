@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
-from ..executors.errors import InputError
+from ..executors import file_io
+from ..executors.errors import InputError, StorageError
+from ..executors.json_text import parsed_json
 from ..executors.options import STORED_AS, TrainingOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -53,19 +54,18 @@ def parse_custom_config(value: str | None) -> dict[str, Any] | None:
     """
     if not value:
         return None
-    text = value
+    text: str | bytes = value
     if value.startswith("@"):
         try:
-            with open(value[1:], encoding="utf-8") as file:
-                text = file.read()
+            text = file_io.read_bytes(value[1:])
+        except StorageError as error:
+            raise InputError(f"--custom-config {value}: {error}") from error
         except OSError as error:
             raise InputError(f"--custom-config {value}: cannot read the file ({error.strerror}).") from error
     try:
-        config = json.loads(text)
-    except ValueError as error:
-        raise InputError(
-            f"--custom-config {value!r} is not JSON: {error}. Write it as '{{\"epochs\": 3}}', or @file.json."
-        ) from error
+        config = parsed_json(text, f"--custom-config {value!r}")
+    except InputError as error:
+        raise InputError(f"{error}. Write it as '{{\"epochs\": 3}}', or @file.json.") from error
     if not isinstance(config, dict):
         raise InputError(f"--custom-config {value!r} must be a JSON object, not a {type(config).__name__}.")
     return config

@@ -11,7 +11,6 @@ import functools
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -40,7 +39,7 @@ def vscode_flag(command: Command) -> Command:
             return command(**flags)
         context = click.get_current_context()
         name = f"{context.command_path} {flags.get('model_def', '')}".rstrip()
-        add_configuration(vscode, configuration(name, without_flag(sys.argv[1:], vscode), vscode))
+        add_configuration(vscode, configuration(name, without_flag(context.find_object(list) or [], vscode), vscode))
         click.echo(f"The debug configuration {name!r} is in {vscode}.")
         return None
 

@@ -14,6 +14,7 @@ from tfx.utils import json_utils
 from ..executors.errors import InputError
 from ..executors.masking import masked_text, secret_names
 from ..executors.module_source import find_source
+from ..executors.scratch import require_temporary_folder
 
 FINGERPRINT = "module_fingerprint"
 
@@ -68,5 +69,6 @@ def fingerprint(module: str | RuntimeParameter | None) -> str | None:
     """
     if not isinstance(module, str):
         return None
+    require_temporary_folder()
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         return find_source(module, scratch).fingerprint

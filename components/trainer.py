@@ -34,6 +34,7 @@ from ..executors.generic_executor import GenericExecutor
 from ..executors.options import STORED_AS, TrainingOptions
 from . import notebook_display
 from .module_component import ModuleComponent, fingerprint, serialized
+from .trainer_driver import TrainerDriver
 
 notebook_display.register()
 
@@ -81,6 +82,7 @@ class Trainer(ModuleComponent):
 
     SPEC_CLASS = TrainerSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(GenericExecutor)
+    DRIVER_CLASS = TrainerDriver
 
     def __init__(
         self,

@@ -34,13 +34,16 @@ from .layouts import EVAL_DIR, SERVING_DIRS
 from .process_identity import start_of
 
 ROOT = ".checkpoints"
+FINISHED_FITS = "fits"  # in UNPUBLISHED
+UNPUBLISHED = "unpublished"  # in fn_args.checkpoint_dir: what holds until a run publishes
 FITS = "keras_fits"  # in fn_args.checkpoint_dir; what `callbacks(fn_args)` saves, a folder for each fit
+EVALUATED = "evaluated.jsonl"  # in fn_args.checkpoint_dir; see `evaluated_weights.py`
 KEPT_DAYS = 14.0
 BEAT = 20.0  # seconds
 _SILENT_BEATS = 3  # after which a run on another machine counts as ended
 _MARK = "in_use.json"
 _WORK = "model_run"
-_OWN_FILES = (_MARK, checkpoint_identity.FILE_NAME)
+_OWN_FILES = (_MARK, checkpoint_identity.FILE_NAME, EVALUATED)
 # Kubeflow puts a run's number in the middle: <root>/<run>/<task>/model_run, and Vertex its time.
 _RUN = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|.+-\d{14}")
 _TASK_NUMBER = re.compile(r"_-?\d+$")
@@ -58,6 +61,17 @@ class CheckpointFolder:
 
     path: str
     model_run_dir: str
+
+    def forget_finished(self) -> None:
+        """Deletes what a run that published nothing would resume from behind its training; the next one trains anew.
+
+        A disk that refuses is a warning: the model is published.
+        """
+        for name in (FITS, UNPUBLISHED):
+            try:
+                file_io.rmtree(os.path.join(self.path, name))
+            except OSError as error:
+                logging.warning("%s stays; delete it to train anew. %s", os.path.join(self.path, name), error)
 
 
 def root_beside(model_run_uri: str) -> str:
@@ -96,6 +110,7 @@ def kept_beside_outputs(
     _clear_old(root)
     with _claimed(os.path.join(root, identity.key)) as path:
         identity.write(path)
+        _take_fits_beside(root, identity, path)
         if [name for name in file_io.listdir(path) if name not in _OWN_FILES]:
             logging.info("An earlier try of this training has left its checkpoints in %s.", path)
         work = os.path.join(path, _WORK) if is_estimator else model_run_dir
@@ -124,19 +139,52 @@ def kept_in_model_run(identity: Identity, model_run_dir: str, is_chief: bool = T
             if differences and _has_content(folder):
                 logging.warning(
                     "The checkpoints in %s are of another training: %s. They are now in %s, and this training begins "
-                    "anew.", folder, "; ".join(differences), _move_aside(folder),
+                    "anew.", folder, "; ".join(differences), aside := _move_aside(folder),
                 )  # fmt: skip
+                if checkpoint_identity.is_code(differences):
+                    _take_fits(aside, folder)
         identity.write(path)
     yield CheckpointFolder(path, model_run_dir)
-    if is_chief:
-        file_io.rmtree(os.path.join(path, FITS))  # fits that are through; the next training begins anew
 
 
 @contextlib.contextmanager
 def kept_by_caller(path: str, model_run_dir: str) -> Iterator[CheckpointFolder]:
     """Gives the folder that whoever has set `fn_args.checkpoint_dir` looks after."""
     yield CheckpointFolder(path, model_run_dir)
-    file_io.rmtree(os.path.join(path, FITS))
+
+
+def _take_fits(earlier: str, folder: str) -> bool:
+    """Takes the fits that ended in a try with other code; each is restored if what ran before its end is the same."""
+    source = os.path.join(earlier, UNPUBLISHED, FINISHED_FITS)
+    if not file_io.isdir(source):
+        return False
+    file_io.move(source, os.path.join(folder, UNPUBLISHED, FINISHED_FITS))
+    if file_io.exists(evaluated := os.path.join(earlier, EVALUATED)):
+        file_io.move(evaluated, os.path.join(folder, EVALUATED))
+    logging.info("Its fits that had ended are kept in %s: those that no change of the code precedes resume.", folder)
+    return True
+
+
+def _take_fits_beside(root: str, identity: Identity, folder: str) -> None:
+    """Takes the fits of a try of the same step that had other code, the last one, unless it is at work."""
+    if file_io.isdir(os.path.join(folder, UNPUBLISHED, FINISHED_FITS)):
+        return
+    marks = {}
+    for name in file_io.listdir(root):
+        earlier = os.path.join(root, name)
+        mark, made_by = _Mark.read(earlier), checkpoint_identity.read(earlier)
+        if earlier == folder or mark is None or made_by is None:
+            continue
+        is_at_work = mark.is_alive_here(earlier) or _may_run_elsewhere(mark)
+        if not is_at_work and checkpoint_identity.is_code(identity.differences(made_by)):
+            marks[earlier] = mark.time
+    for earlier in sorted(marks, key=lambda path: -marks[path]):
+        if _take_fits(earlier, folder):
+            return
+
+
+def _may_run_elsewhere(mark: _Mark) -> bool:
+    return not mark.ended and mark.host != socket.gethostname()
 
 
 def _has_content(folder: str) -> bool:

@@ -37,6 +37,7 @@ _OF_ONE_TRY = (
     *("schema_file", "transform_output"),  # copies of others
 )
 _PATHS = ("train_files", "eval_files", "schema_path", "transform_graph_path", "base_model")
+_CODE = "code of "
 _DATA = ("train_files", "eval_files")
 # How long is trained, how often something is done, and what a command tells a dialect of the try before. Who trains by
 # hand may change them and go on, in fn_args and in custom_config alike.
@@ -80,6 +81,11 @@ class Identity:
         file_io.write_text(os.path.join(folder, FILE_NAME), json.dumps(content, indent=2, default=str) + "\n")
 
 
+def is_code(differences: Iterable[str]) -> bool:
+    """Whether code is all that differs."""
+    return all(name.startswith(_CODE) for name in differences)
+
+
 def read(folder: str) -> Identity | None:
     """Returns what the checkpoints of a folder were made by, or None when nothing tells."""
     path = os.path.join(folder, FILE_NAME)
@@ -110,7 +116,7 @@ def identity_of(
     parts: dict[str, Any] = {"function": function, "keras": keras.version}
     for file in source.files:
         name = os.path.relpath(file, source.roots[-1])
-        parts[f"code of {name}"] = hashlib.sha256(file_io.read_bytes(file)).hexdigest()[:16]
+        parts[f"{_CODE}{name}"] = hashlib.sha256(file_io.read_bytes(file)).hexdigest()[:16]
     parts |= {f"options.{name}": getattr(options, name) for name in OPTIONS}
     arguments = {name: value for name, value in fn_args.to_json().items() if name not in _OF_ONE_TRY}
     for name in _PATHS:

@@ -45,10 +45,10 @@ def restore(state: Any, path: str) -> Any:
 def _misfit(state: Any, path: str) -> str:
     """Returns what does not fit in words: variables of other shapes, else those that the checkpoint lacks."""
     saved = tf.train.load_checkpoint(path).get_variable_to_shape_map()
-    here = _variables(state)
+    here = variables_of(state)
     differ = [
         f"{variable} has the shape {saved[key]} there and {shape} in this training"
-        for key, (variable, shape) in here.items()
+        for key, (variable, shape, _) in here.items()
         if key in saved and saved[key] != shape
     ]
     lacking = [f"it has no {here[key][0]}, which has the shape {here[key][1]} here" for key in here.keys() - saved]
@@ -56,8 +56,8 @@ def _misfit(state: Any, path: str) -> str:
     return found[0] + (f" (and {len(found) - 1} more like this)" if len(found) > 1 else "") if found else ""
 
 
-def _variables(state: Any) -> dict[str, tuple[str, list[int]]]:
-    """Returns the name and shape of every variable by its key in checkpoints."""
+def variables_of(state: Any) -> dict[str, tuple[str, list[int], Any]]:
+    """Returns the name, shape and object of every variable by its key in checkpoints."""
     serialized, *_ = state._saver._gather_serialized_tensors()
     variables = {}
     for owner, tensors in serialized.items():
@@ -66,7 +66,7 @@ def _variables(state: Any) -> dict[str, tuple[str, list[int]]]:
             for slice_spec, one in (found if isinstance(found, dict) else {"": found}).items():
                 tensor = one.tensor if hasattr(one, "slice_spec") else one
                 if tensor is not None and not slice_spec.strip():
-                    variables[key] = (_readable(key, name), list(tensor.shape))
+                    variables[key] = (_readable(key, name), list(tensor.shape), owner)
     return variables
 
 

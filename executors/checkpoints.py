@@ -5,6 +5,7 @@
         checkpoints.restore()  # the last one, if there is one
         for batch in batches.skip(int(step)):
             train_step(batch)
+            checkpoints.end_if_asked(int(step))
             if int(step) % 100 == 0:
                 checkpoints.save(int(step))
 
@@ -34,7 +35,7 @@ from absl import logging
 from . import checkpoint_restoring, checkpoint_writer, preemption
 from .checkpoint_writer import BackgroundWriter, Value
 from .cluster import task_from_environment
-from .errors import StorageError
+from .errors import CheckpointError, StorageError
 from .file_retries import retried
 from .progress import report_checkpoint
 
@@ -64,6 +65,7 @@ class AsyncCheckpoints:
         self._is_alone = task is None or task.num_workers == 1
         self._in_background = _InBackground(state, self._is_alone)
         self._heeds = False
+        self._seen = self._saved = -1  # steps of `end_if_asked` and `save`
         self._until_exit = contextlib.ExitStack()
         self._manager = tf.train.CheckpointManager(
             self._in_background if background else state, folder, max_to_keep, checkpoint_name=name
@@ -105,6 +107,7 @@ class AsyncCheckpoints:
         Raises:
           CheckpointError: When the checkpoint before this one could not be written.
         """
+        self._saved = int(step)
         with checkpoint_writer.pause():
             if not self._is_chief:
                 _values(self._state)
@@ -125,6 +128,7 @@ class AsyncCheckpoints:
         Raises:
           Preempted: After the checkpoint is whole; let it end the process.
         """
+        self._seen = int(step)
         if not self._heeds and self._is_alone:
             self._heeds = True
             self._until_exit.enter_context(preemption.heeded())
@@ -142,20 +146,38 @@ class AsyncCheckpoints:
         with checkpoint_writer.pause():
             self._in_background.writer.wait()
 
+    def close(self) -> None:
+        """Waits for the last write, and heeds SIGTERM no longer."""
+        with self._until_exit:
+            self.wait()
+
     def __enter__(self) -> AsyncCheckpoints:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Waits for the last write. Its error is only logged when another one is on its way."""
+        """Waits for the last write. Its error is only logged when another one is on its way.
+
+        A loop that ended well, and called `end_if_asked` after each step, is saved at its last step, so that a run that
+        fails later on does not train again.
+        """
         try:
             with self._until_exit:
                 self.wait()
+                if error is None and self._seen > self._saved:
+                    self._save_the_end()
         except Exception as failed:
             if error is None:
                 raise
             logging.error("%s", failed)
+
+    def _save_the_end(self) -> None:
+        try:
+            self.save(self._seen)
+            self.wait()
+        except CheckpointError as error:  # what was trained can be exported all the same
+            logging.warning("A run that fails from here on trains some steps again. %s", error)
 
 
 class _InBackground:

@@ -23,6 +23,7 @@ from . import file_io, run_record
 from .cluster import EVALUATOR, PS, WORKER, ClusterTask
 from .errors import TrainingProcessError
 
+_ENDED = (run_record.SUCCEEDED, *run_record.UNSUCCESSFUL)
 _LOOK_SECONDS = 1.0
 _WORKERS_GRACE = 60.0  # seconds that a parameter server stays for workers after the chief has ended
 EVALUATOR_PATIENCE = 600.0  # seconds that the chief waits for an evaluator of which nothing is heard
@@ -39,7 +40,7 @@ def forget_finished_tasks(model_run_dir: str) -> None:
     """Removes the records that the tasks of an earlier run left; called by the chief when it begins."""
     folder = os.path.join(model_run_dir, run_record.TASKS_DIR)
     for name in file_io.listdir(folder) if file_io.isdir(folder) else ():
-        if run_record.status_of(folder, name) in (run_record.SUCCEEDED, run_record.FAILED):
+        if run_record.status_of(folder, name) in _ENDED:
             file_io.file_system(folder).remove(os.path.join(folder, name))
 
 
@@ -67,7 +68,7 @@ def is_over(task: ClusterTask, model_run_dir: str) -> Callable[[], bool]:
         chief = _finished(model_run_dir)
         if not chief or chief == earlier:
             return False
-        if chief.get("status") == run_record.FAILED or task.type == EVALUATOR:
+        if chief.get("status") in run_record.UNSUCCESSFUL or task.type == EVALUATOR:
             return True
         since = since or time.monotonic()
         waited = time.monotonic() - since
@@ -83,9 +84,14 @@ def require_success(model_run_dir: str) -> None:
       TrainingProcessError: With the chief's error.
     """
     record = run_record.read(model_run_dir)
-    if record.get("status") == run_record.FAILED:
-        error = record.get("error") or {}
-        raise TrainingProcessError(f"The chief failed: {error.get('type')}: {error.get('message')}")
+    if record.get("status") in run_record.UNSUCCESSFUL:
+        raise _ended_by("chief", record)
+
+
+def _ended_by(task: str, record: dict[str, Any]) -> TrainingProcessError:
+    error = record.get("error") or {}
+    what = "was interrupted" if record["status"] == run_record.INTERRUPTED else "failed"
+    return TrainingProcessError(f"The {task} {what}: {error.get('type')}: {error.get('message')}")
 
 
 def await_evaluator(model_run_dir: str) -> dict[str, Any]:
@@ -101,9 +107,8 @@ def await_evaluator(model_run_dir: str) -> dict[str, Any]:
         record = run_record.read(model_run_dir, name)
         if record.get("status") == run_record.SUCCEEDED:
             return dict(record["metrics"])
-        if record.get("status") == run_record.FAILED:
-            error = record.get("error") or {}
-            raise TrainingProcessError(f"The evaluator failed: {error.get('type')}: {error.get('message')}")
+        if record.get("status") in run_record.UNSUCCESSFUL:
+            raise _ended_by("evaluator", record)
         if (now := _events_of(model_run_dir)) != seen:
             seen, end = now, time.monotonic() + EVALUATOR_PATIENCE
         time.sleep(_LOOK_SECONDS)
@@ -120,13 +125,12 @@ def _task_record(kind: str, index: int) -> str:
 def _finished(model_run_dir: str) -> dict[str, Any]:
     """Returns the chief's record if its run has ended, {} otherwise."""
     record = run_record.read(model_run_dir)
-    return record if record.get("status") in (run_record.SUCCEEDED, run_record.FAILED) else {}
+    return record if record.get("status") in _ENDED else {}
 
 
 def _all_workers_finished(task: ClusterTask, model_run_dir: str) -> bool:
     workers = [ClusterTask(WORKER, index, task.jobs) for index in range(len(task.jobs.get(WORKER, ())))]
-    done = (run_record.SUCCEEDED, run_record.FAILED)
-    return all(run_record.status_of(model_run_dir, record_name(worker)) in done for worker in workers)
+    return all(run_record.status_of(model_run_dir, record_name(worker)) in _ENDED for worker in workers)
 
 
 def _events_of(model_run_dir: str) -> list[tuple[str, int]]:

@@ -115,7 +115,8 @@ class Recent:
         return (last[place - 1] - first[place - 1]) / (end - begin)
 
 
-_display = Display()
+_DEFAULT = Display()
+_display = _DEFAULT
 
 
 def current() -> Display:
@@ -141,7 +142,7 @@ def watched_training() -> Iterator[dict[str, str]]:
     Yields:
       The variables by which it knows that it is watched.
     """
-    display = current()
+    display = Display() if current() is _DEFAULT else current()  # trainings in other threads have their own
     over = threading.Event()
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as folder:
         path = progress.watched(folder)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .defined_names import defines
 from .elasticdl import provide_elasticdl
-from .module_source import defines
 from .stand_ins import first_import
 
 _PARTS = ("loss", "optimizer")

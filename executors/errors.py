@@ -17,7 +17,7 @@ class TrainerError(Exception):
 
     Attributes:
       exit_code: What `generic-trainer` exits with: 1 the module failed, 2 wrong usage or input,
-        3 the model did not pass the check.
+        3 the model did not pass the check, 4 the model is there and was not pushed.
     """
 
     exit_code = 2
@@ -66,10 +66,23 @@ class ModelCheckError(TrainerError):
     exit_code = 3
 
 
+class StepError(TrainerError):
+    """A step of a pipeline other than the Trainer failed inside TFX or Beam; the log has the full text."""
+
+    exit_code = 1
+
+
+class NotPushedError(TrainerError):
+    """A pipeline trained a model that it did not push, since the evaluation failed or found it not good enough."""
+
+    exit_code = 4
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns " Did you mean 'run_fn'?" for the nearest known name, or "" when nothing is near."""
     if len(name) > _COMPARED:
         return ""
-    near = (other for other in itertools.islice(known, _COMPARED) if len(other) <= _COMPARED)  # it takes its time
+    others = (other for other in itertools.islice(known, _COMPARED) if other != name)
+    near = (other for other in others if len(other) <= _COMPARED)  # it takes its time
     nearest = difflib.get_close_matches(name, near, n=1)
     return f" Did you mean {nearest[0]!r}?" if nearest else ""

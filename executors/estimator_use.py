@@ -17,6 +17,7 @@ from .module_source import imports_in, parsed
 
 _NAMES = re.compile(r"^(tf|tensorflow|tf_compat_v1)(\.compat\.v[12])?\.estimator\b|^tfma\.export\b")
 _ENTRY_POINTS = ("trainer_fn",)
+_PACKAGES_THAT_USE_IT = ("tensorflow_hub",)  # 0.15 imports tf.compat.v1.estimator, whatever the module does with it
 
 
 def estimator_use(path: str) -> tuple[int, str] | None:
@@ -42,9 +43,11 @@ def estimator_use(path: str) -> tuple[int, str] | None:
 
 
 def restore_what_is_used(files: Sequence[str]) -> None:
-    """Puts back what TensorFlow and TFMA dropped, if a module's files use it."""
-    if not any(estimator_use(file) for file in files):
-        return
-    restore_estimator()
-    if any(name.startswith("tensorflow_model_analysis") for file in files for _, name in imports_in(file)):
-        restore_tfma_export()
+    """Puts back what TensorFlow and TFMA dropped, if a module's files or the packages they import use it."""
+    packages = {name.partition(".")[0] for file in files for _, name in imports_in(file)}
+    if any(estimator_use(file) for file in files):
+        restore_estimator()
+        if "tensorflow_model_analysis" in packages:
+            restore_tfma_export()
+    elif packages.intersection(_PACKAGES_THAT_USE_IT):
+        restore_estimator()

@@ -21,9 +21,10 @@ from typing import Any
 
 from . import storage_errors
 from .file_retries import retried
+from .user_paths import require_regular
 
 # EMFILE is gcsfuse's: "too many objects to be renamed".
-_NO_RENAME = (errno.EXDEV, errno.EMFILE, errno.ENOSYS, errno.ENOTSUP)
+NO_RENAME = (errno.EXDEV, errno.EMFILE, errno.ENOSYS, errno.ENOTSUP)
 _DOING = {
     "open": "Opening",
     "copy": "Copying",
@@ -138,8 +139,12 @@ def glob(pattern: str) -> list[str]:
 def read_bytes(path: str) -> bytes:
     """Returns a file's content."""
 
+    if not is_remote(path):
+        require_regular(path)
+
     def read() -> bytes:
-        with _plain(path).open(path, mode="rb") as file:
+        # TFX's error on a local file that is missing has neither a number nor a text.
+        with _plain(path).open(path, mode="rb") if is_remote(path) else open(path, "rb") as file:
             data: bytes = file.read()
             return data
 
@@ -156,7 +161,7 @@ def write_text(path: str, text: str) -> None:
 
     def write() -> None:
         with _plain(path).open(part, mode="wb") as file:
-            file.write(text.encode("utf-8"))
+            file.write(text.encode("utf-8", "backslashreplace"))  # a lone surrogate has no UTF-8
 
     with whole_file(path) as part:
         retried(write, "Writing", path)
@@ -247,8 +252,14 @@ def _copy(source: str, target: str) -> None:
         retried(lambda: shutil.copy2(source, target), "Copying", target)
 
 
+def copy(source: str, target: str) -> None:
+    """Copies a file; the folders above the target are made."""
+    makedirs(parent(target))
+    _copy(source, target)
+
+
 def move(source: str, target: str) -> None:
-    """Moves a folder so that nothing at `target` looks complete before it is.
+    """Moves a folder or file so that nothing at `target` looks complete before it is.
 
     On a local disk that is one rename. On an object store a rename is a copy of file after file; a mounted one renames
     no folders, nor does a disk to another one.
@@ -263,12 +274,16 @@ def move(source: str, target: str) -> None:
                 done=lambda: _has_happened("rename", source, target),
             )
         except OSError as error:
-            if error.errno not in _NO_RENAME:
+            if error.errno not in NO_RENAME:
                 raise
         else:
             return
-    copytree(source, target)
-    rmtree(source)
+    if isdir(source):
+        copytree(source, target)
+        rmtree(source)
+    else:
+        _copy(source, target)
+        file_system(source).remove(source)
 
 
 def size_of(path: str) -> int:

@@ -62,6 +62,7 @@ def retried(
                 return cast(Result, None)
             if number == TRIES or not storage_errors.is_passing(error):
                 explained = storage_errors.explained(error, doing, path, number)
+                explained = explained or storage_errors.of_remote(error, doing, path)
                 if explained is None or explained is error:
                     raise
                 raise explained from error

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from .keras_version import KERAS_PACKAGES
@@ -35,6 +37,17 @@ def listed(callbacks: Any) -> list[Any]:
     if callbacks is None:
         return []
     return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+
+
+def may_use_keras(files: Sequence[str]) -> bool:
+    """Whether a module's source files name Keras, or it is imported anyway, as Keras 3 is by TensorFlow."""
+    is_imported = "tf_keras" in sys.modules or ("keras" in sys.modules and not os.environ.get("TF_USE_LEGACY_KERAS"))
+    return is_imported or any(b"keras" in Path(file).read_bytes() for file in files)
+
+
+def is_keras_2(model: Any) -> bool:
+    """Whether a model is one of Keras 2, under whichever name that is installed."""
+    return hasattr(model, "_training_state")
 
 
 def _model_classes() -> list[Any]:

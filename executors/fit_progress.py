@@ -7,18 +7,19 @@ with told_by_fits(source.files):
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import progress
 from .cluster import task_from_environment
-from .fit_hooks import fits_by, listed
+from .fit_hooks import fits_by, is_keras_2, listed, may_use_keras
 from .metrics import numbers_in
 
 _ARRAYS = 32  # the size of a batch that Keras cuts out of arrays, where it is not told
 _LOOKED_AT = 100  # datasets that one is made of
+_INFINITE, _UNKNOWN = -1, -2  # tf.data.INFINITE_CARDINALITY, tf.data.UNKNOWN_CARDINALITY
 
 
 @contextlib.contextmanager
@@ -28,9 +29,9 @@ def told_by_fits(files: Sequence[str]) -> Iterator[None]:
     Keras's bar, which would be a new line for every step where its output is no terminal, becomes a line an epoch.
 
     Args:
-      files: The module's source files. Keras is not imported for one that does not name it.
+      files: The module's source files. Keras is not imported for those that neither name nor import it.
     """
-    if not progress.is_watched() or not any("keras" in Path(file).read_text("utf-8") for file in files):
+    if not progress.is_watched() or not may_use_keras(files):
         yield
         return
     with fits_by(_fit), fits_by(_evaluate, "evaluate"):
@@ -44,7 +45,7 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **options: Any) -
         own = listed(callbacks)
         counted = any(getattr(one, "reports_progress", False) for one in own)
         size = batch_size(bound.arguments.get("x"), bound.arguments.get("batch_size"))
-        bound.arguments["callbacks"] = [*own, _callback(model, size, counted)]
+        bound.arguments["callbacks"] = [*own, _callback(model, size, counted, _Length.of(model, bound.arguments))]
     _one_line_an_epoch(bound)
     return original(*bound.args, **bound.kwargs)
 
@@ -62,6 +63,40 @@ def _evaluate(original: Callable[..., Any], model: Any, *args: Any, **options: A
 def _one_line_an_epoch(bound: inspect.BoundArguments) -> None:
     if bound.arguments.get("verbose", "auto") in ("auto", 1):
         bound.arguments["verbose"] = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class _Length:
+    """What is known of the number of batches before a fit has used them.
+
+    Attributes:
+      is_certain: Whether the data lasts for the steps that Keras counts on. With `steps_per_epoch` Keras believes the
+        caller; a generator, or a dataset of another or of unknown cardinality, may end long before.
+      most: Batches that there are in all epochs together, where each is used once; None where that is not known.
+    """
+
+    is_certain: bool
+    most: int | None = None
+
+    @classmethod
+    def of(cls, model: Any, given: Mapping[str, Any]) -> _Length:
+        """Returns what is known of the length of a fit's data.
+
+        Args:
+          model: What is trained.
+          given: The arguments of `fit`.
+        """
+        x: Any = given.get("x")
+        steps = given.get("steps_per_epoch")
+        if not steps:
+            return cls(is_certain=True)
+        if not callable(getattr(x, "cardinality", None)):
+            return cls(is_certain=not hasattr(x, "__next__"))
+        batches = int(x.cardinality())
+        if batches in (_INFINITE, _UNKNOWN):
+            return cls(is_certain=batches == _INFINITE)
+        # Keras 2 goes through the data once, Keras 3 begins again in the epoch after the one in which it ended.
+        return cls(batches >= steps * given.get("epochs", 1), batches if is_keras_2(model) else None)
 
 
 def batch_size(x: Any, size: int | None = None) -> float:
@@ -89,13 +124,14 @@ def _size_in(dataset: Any) -> int:
     return 0
 
 
-def _callback(model: Any, examples: float, counted: bool) -> Any:
+def _callback(model: Any, examples: float, counted: bool, length: _Length) -> Any:
     """Returns the callback that tells step, epoch, metrics and examples.
 
     Args:
       model: What is trained.
       examples: Of a batch.
       counted: Whether another callback tells the step: BackUp, which knows where the training went on.
+      length: Of the data. The total is reported once it is certain: at the beginning, or after the first epoch.
     """
     from .grouped_steps import keras_of
 
@@ -108,7 +144,7 @@ def _callback(model: Any, examples: float, counted: bool) -> Any:
 
         def on_train_begin(self, logs: Any = None) -> None:
             self._before = self._steps = self._epoch_begin = progress.reported_step()
-            self._say_total(self.params.get("steps"))
+            self._say_total(self.params.get("steps") if length.is_certain else None)
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             self._epoch_begin = self._steps
@@ -131,6 +167,9 @@ def _callback(model: Any, examples: float, counted: bool) -> Any:
 
         def _say_total(self, steps: int | None) -> None:
             if steps and self.params.get("epochs"):
-                progress.report_details(total=self._before + steps * self.params["epochs"])
+                whole = steps * self.params["epochs"]
+                progress.report_details(total=self._before + min(whole, length.most or whole))
+            else:
+                progress.report_details(total=None)  # that of an earlier fit
 
     return Telling()

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -25,11 +24,13 @@ from absl import logging
 from .checkpoint_folders import FITS
 from .checkpoints import AsyncCheckpoints
 from .errors import ModuleError
+from .fit_hooks import is_keras_2
 from .grouped_steps import GroupedSteps
+from .keras_state import state_of
 from .metrics import numbers_in
 from .preemption import asked
 from .progress import report_progress
-from .resumed_fit import Dropping, begin_at, is_keras_2
+from .resumed_fit import Dropping, begin_at
 
 if TYPE_CHECKING:
     from .fn_args import FnArgs
@@ -40,6 +41,9 @@ _KEPT = 2
 
 class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Saves the training now and then, and restores it when `fit` begins.
+
+    Attributes:
+      end: The checkpoint of the weights in which the last fit ended.
 
     Args:
       fn_args: Tells the folder, and whose part this worker has.
@@ -65,6 +69,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._fn_args = fn_args
         self._seconds, self._every, self._save_epochs = save_seconds, save_steps, save_epochs
         self._endless = endless_data
+        self.end = ""
         self._folder = ""
         self._before = 0  # steps of the fits before
         self._position = _Position()
@@ -94,7 +99,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         number = vars(self._fn_args)["keras_fits"] = self._fn_args.get("keras_fits", 0) + 1
         self._folder = os.path.join(self._fn_args.checkpoint_dir, FITS, str(number))
         self._position = _Position()
-        self._state = _state_of(self.model, self._position)
+        self._state = state_of(self.model, position=self._position)
         self._checkpoints = AsyncCheckpoints(self._state, self._folder, _KEPT)
         self._saved_at, self._saved_step, self._left = time.monotonic(), -1, 0
         self._epoch_length = self.params.get("steps")
@@ -177,13 +182,24 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if self._save_epochs or self._is_due():
             self._save()
 
+    @property
+    def steps(self) -> int:
+        """Steps of this fit, those before it was resumed included."""
+        return self._position.steps
+
+    def passed_over(self, steps: int) -> None:
+        """Counts a fit that is not run again, because it ended in an earlier try."""
+        vars(self._fn_args)["keras_fits"] = self._fn_args.get("keras_fits", 0) + 1
+        vars(self._fn_args)["keras_steps"] = self._fn_args.get("keras_steps", 0) + steps
+
     def _finish(self, logs: Any = None) -> None:
         """Saves the end, so that a run that breaks off later does not train again."""
         del logs
         vars(self._fn_args)["keras_steps"] = self._before + self._position.steps
         begin_at(self.model, None)
-        self._checkpoints.__exit__(None, None, None)
-        if os.path.basename(self._checkpoints.latest or "") == f"{_LAST}-{self._position.steps}":
+        self._checkpoints.close()  # `end` is the last one
+        self.end = os.path.join(self._folder, f"{_LAST}-{self._position.steps}")
+        if os.path.basename(self._checkpoints.latest or "") == os.path.basename(self.end):
             return  # nothing was trained
         self._position.stopped |= bool(self.model.stop_training)
         with AsyncCheckpoints(self._state, self._folder, _KEPT, _LAST) as checkpoints:
@@ -233,26 +249,3 @@ class _Position(tf.train.experimental.PythonState):  # type: ignore[misc]
         if length and self.epoch_length and length != self.epoch_length:
             self.epoch, self.batch = divmod(self.steps, length)
         self.epoch_length = length or self.epoch_length
-
-
-def _state_of(model: Any, position: _Position) -> tf.train.Checkpoint:
-    """Returns all that changes while a compiled model is trained."""
-    optimizer = model.optimizer
-    build: Callable[[Any], None] | None = getattr(optimizer, "build", None)
-    if build is not None and not (getattr(optimizer, "built", False) or getattr(optimizer, "_built", False)):
-        with model.distribute_strategy.scope():
-            build(model.trainable_variables)
-    state = tf.train.Checkpoint(model=model, optimizer=optimizer, position=position)
-    if others := _left_out(state, model):
-        state = tf.train.Checkpoint(model=model, optimizer=optimizer, position=position, others=others)
-    return state
-
-
-def _left_out(state: tf.train.Checkpoint, model: Any) -> list[Any]:
-    """Returns the variables of a Keras 3 model that TensorFlow does not find in it: its random generators'."""
-    from tensorflow.python.checkpoint import graph_view
-
-    known = graph_view.ObjectGraphView(state).breadth_first_traversal()[0]
-    found = {id(one) for one in known} | {id(getattr(one, "_value", None)) for one in known}
-    values = [getattr(variable, "_value", None) for variable in model.variables]
-    return [value for value in values if isinstance(value, tf.Variable) and id(value) not in found]

@@ -23,7 +23,9 @@ from collections.abc import Iterator, Sequence
 from .elasticdl_use import elasticdl_use
 from .errors import InputError
 from .estimator_use import estimator_use
+from .keras_paths import is_missing
 from .module_source import parsed
+from .raised_errors import chain, message_of
 
 VARIABLE = "TF_USE_LEGACY_KERAS"
 KERAS_PACKAGES = ("keras", "tf_keras")
@@ -91,24 +93,30 @@ class KerasChoice:
             )
 
     def hint(self, error: BaseException) -> str:
-        """Returns advice when an exception reads like one of the wrong Keras version, else ""."""
-        text = f"{type(error).__module__}.{type(error).__name__}: {error}"
+        """Returns advice when an exception, or one that was handled when it was raised, reads like wrong Keras."""
+        return self.hint_on(
+            "\n".join(f"{type(one).__module__}.{type(one).__name__}: {message_of(one)}" for one in chain(error))
+        )
+
+    def hint_on(self, text: str) -> str:
+        """Returns advice when the text of an error reads like one of the wrong Keras version, else ""."""
         if not _SMELLS[self.version].search(text):
             return ""
         other = "2" if self.version == "3" else "3"
         return (
-            f"tf.keras was Keras {self.version} here ({self.reason}). If the module was written for "
-            f"Keras {other}, set the option keras={other}."
+            f"tf.keras was Keras {self.version} here ({self.reason}). If the module was written for Keras {other}, use "
+            f'--keras {other}, or keras="{other}" of the component.'
         )
 
 
-def choose(option: str, files: Sequence[str], *, distributed: bool = False) -> KerasChoice:
+def choose(option: str, files: Sequence[str], *, beside: Sequence[str] = (), distributed: bool = False) -> KerasChoice:
     """Decides the Keras version.
 
     Args:
       option: "2", "3", or "auto" to go by the evidence in the source.
-      files: The module's source files. Evidence for Keras 2 counts before evidence for Keras 3,
-        since `import keras` still gives Keras 3 while `tf.keras` is Keras 2.
+      files: The module's source files. What fails under the other version counts first, then what is usual with one:
+        `import keras` gives Keras 3 also where `tf.keras` is Keras 2. Keras 2 goes before Keras 3 in both.
+      beside: Files of the pipeline's other modules. Their evidence counts where the module's own files have none.
       distributed: Whether several workers train, on which Keras 3 has no `fit`
         (https://github.com/keras-team/keras/issues/20585).
 
@@ -124,13 +132,14 @@ def choose(option: str, files: Sequence[str], *, distributed: bool = False) -> K
     fit = next(_fits(files), None) if distributed else None
     if option != "auto":
         return _able(KerasChoice(option, f"keras={option!r} was asked for"), fit)
-    found: dict[str, str] = {}
-    for file in files:
-        for line, version, what in _evidence(file):
-            found.setdefault(version, f"{os.path.basename(file)}, line {line}: {what}")
-    for version in ("2", "3"):
-        if version in found:
-            return _able(KerasChoice(version, found[version]), fit)
+    for group in (files, beside):
+        found: dict[tuple[bool, str], str] = {}
+        for file in group:
+            for line, version, what, fails in _evidence(file):
+                found.setdefault((fails, version), f"{os.path.basename(file)}, line {line}: {what}")
+        for key in ((True, "2"), (True, "3"), (False, "2"), (False, "3")):
+            if key in found:
+                return _able(KerasChoice(key[1], found[key]), fit)
     if fit:
         return KerasChoice("2", f"{fit}, on several workers, for which Keras 3 has none")
     undecided = "nothing in the source speaks for either"
@@ -163,31 +172,60 @@ def _fits(files: Sequence[str]) -> Iterator[str]:
                     yield f"{os.path.basename(file)}, line {node.lineno}: {owner}.fit(…)"
 
 
-def _evidence(path: str) -> Iterator[tuple[int, str, str]]:
-    """Yields (line, version, what was seen) for each thing in a file that only one version has."""
+def _evidence(path: str) -> Iterator[tuple[int, str, str, bool]]:
+    """Yields (line, version, what was seen, whether it fails under the other version) for each sign in a file."""
     for use in (estimator_use, elasticdl_use):
         if found := use(path):
-            yield found[0], "2", found[1]
+            yield found[0], "2", found[1], True
+    names = _imported_names(path)
     for node in ast.walk(parsed(path)):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from _imports(node)
         elif isinstance(node, ast.Attribute):
-            name = ast.unparse(node).replace("tensorflow.", "tf.")
-            for version, pattern in (("2", _KERAS_2_NAMES), ("3", _KERAS_3_NAMES)):
-                if pattern.search(name):
-                    yield node.lineno, version, name
+            text = ast.unparse(node)
+            head, dot, rest = text.partition(".")
+            yield from _named(node.lineno, _in_full(names.get(head, head) + dot + rest), text)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            yield from _calls(node, node.func)
+            yield from ((*sign, True) for sign in _calls(node, node.func))
 
 
-def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[int, str, str]]:
+def _named(line: int, name: str, text: str) -> Iterator[tuple[int, str, str, bool]]:
+    """Yields what a dotted name is a sign of."""
+    for version, pattern in (("2", _KERAS_2_NAMES), ("3", _KERAS_3_NAMES)):
+        if pattern.search(name):
+            fails = not name.endswith("saving.save_model")  # tf-keras has that, too
+            yield line, version, text.replace("tensorflow.", "tf."), fails
+
+
+def _imported_names(path: str) -> dict[str, str]:
+    """Returns what names stand for that import statements give: {"layers": "tensorflow.keras.layers"}."""
+    names = {}
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            names.update({alias.asname: alias.name for alias in node.names if alias.asname})
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
+    return names
+
+
+def _in_full(name: str) -> str:
+    return re.sub(r"^tensorflow(\.compat\.v2)?\b", "tf", name)
+
+
+def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[int, str, str, bool]]:
     if isinstance(node, ast.ImportFrom) and node.level:
         return
     names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
     for name in names:
+        if is_missing(name):
+            yield node.lineno, "2", f"import {name}, a path that Keras 3 does not have", True
+            continue
         for version, known in (("2", _KERAS_2_IMPORTS), ("3", _KERAS_3_IMPORTS)):
             if name.partition(".")[0] in known:
-                yield node.lineno, version, f"import {name}"
+                yield node.lineno, version, f"import {name}", False
+    for alias in node.names:
+        name = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
+        yield from _named(node.lineno, _in_full(name), f"import {name}")
 
 
 def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[tuple[int, str, str]]:

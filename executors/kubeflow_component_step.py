@@ -38,6 +38,7 @@ from .kubeflow_step import (
 from .masking import masked_text
 from .module_archive import HASH
 from .options import LOCAL, TrainingOptions
+from .raised_errors import message_of
 from .report.writing import write_report
 from .run_record import RunRecord
 from .saved_model import find_saved_model
@@ -156,8 +157,8 @@ def _page_written(places: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        what = {"type": type(error).__qualname__, "message": masked_text(str(error))}
-        said = {"status": run_record.FAILED, "error": what}
+        what = {"type": type(error).__qualname__, "message": masked_text(message_of(error))}
+        said = {"status": run_record.status_after(error), "error": what}
         raise
     finally:
         with contextlib.suppress(Exception):  # it must not hide what went wrong before

@@ -31,7 +31,9 @@ from .cluster import task_from_environment
 from .errors import InputError, TrainerError
 from .logs import show_logs
 from .masking import masked_text
-from .raised_errors import RemoteTraceback, traceback_of
+from .raised_errors import RemoteTraceback, message_of, traceback_of
+from .run_record import status_after
+from .scratch import require_temporary_folder
 from .trainer_step import train_from_artifacts
 
 EXECUTOR = f"{__package__}.generic_executor.GenericExecutor"
@@ -178,9 +180,9 @@ def failure_reported(
     except BaseException as error:
         for artifacts in outputs.values():
             for artifact in artifacts:
-                artifact.metadata["status"] = "failed"
+                artifact.metadata["status"] = status_after(error)
                 artifact.metadata["error_type"] = type(error).__qualname__
-                artifact.metadata["error"] = masked_text(str(error))[:_LONGEST_MESSAGE]
+                artifact.metadata["error"] = masked_text(message_of(error))[:_LONGEST_MESSAGE]
         with contextlib.suppress(OSError, TrainerError):  # they must not hide what went wrong before
             write_output(output_file, outputs, others)
         raise
@@ -244,6 +246,7 @@ def exit_code_of(step: Callable[[], None]) -> int:
     show_logs(verbose=False)
     signal.signal(signal.SIGTERM, _terminate)
     try:
+        require_temporary_folder()
         step()
     except TrainerError as error:
         if isinstance(error.__cause__, RemoteTraceback) and error.exit_code == 1:
@@ -260,7 +263,7 @@ def exit_code_of(step: Callable[[], None]) -> int:
 
 
 class Ended(SystemExit):
-    """The step was told to end. It unwinds: the training's process is ended, staging folders are removed."""
+    """The step was told to end. It unwinds: the training's process is ended, staging directories are removed."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
 from . import file_io
 from .errors import InputError
+from .json_text import parsed_json
 from .saved_model import find_saved_model
 
 # Names of artifact folders; TFX's path_constants, and what releases before 0.29 used.
 SERVING_DIRS = ("Format-Serving", "serving_model_dir")
+REJECTED_DIR = "rejected"  # in a model run: models that were not published
 EVAL_DIR = "Format-TFMA"
 LATEST = "latest"
 
@@ -57,10 +58,7 @@ def read_json_object(path: str, what: str) -> dict[str, Any]:
     """
     if not file_io.exists(path):
         raise InputError(f"{what} {path} does not exist.")
-    try:
-        value = json.loads(file_io.read_text(path))
-    except ValueError as error:
-        raise InputError(f"{what} {path} is not JSON: {error}") from error
+    value = parsed_json(file_io.read_bytes(path), f"{what} {path}")
     if not isinstance(value, dict):
         raise InputError(f"{what} {path} must hold a JSON object, not a {type(value).__name__}.")
     return value

@@ -200,6 +200,8 @@ class _Kept(logging.FileHandler):
 
 
 def _for_people(record: logging.LogRecord) -> bool:
+    if getattr(record, "kept_only", False):  # logged with extra={"kept_only": True}
+        return False
     path = record.getMessage() if record.name == _WARNINGS else record.pathname
     installed = _INSTALLED in (path[len(_HERE) :] if path.startswith(_HERE) else path)
     if record.levelno >= logging.ERROR or not installed:

@@ -1,4 +1,4 @@
-"""The metrics of a run: the last value of each scalar that the module logged, or what `run_fn` returned.
+"""The metrics that a module logged or returned; see `metrics_of_record.py` for those that a run is recorded with.
 
 Metrics are a mapping of "train" and "eval" to {name: value}. A metric whose last value is NaN or infinite
 is left out: JSON has no such numbers, and an earlier value would pass for the outcome. Keras' TensorBoard callback and
@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import file_io
 from .event_files import scalars
+from .layouts import REJECTED_DIR
 
+SPLITS = ("train", "eval")
 _EVAL_FOLDERS = ("eval", "validation", "val", "test")
 _SKIPPED_ENDINGS = ("_vs_iterations", "/sec", "_per_second")
 
@@ -24,8 +26,18 @@ Metrics = dict[str, dict[str, float]]
 
 def sizes_of_event_files(folder: str) -> dict[str, int]:
     """Returns the sizes in bytes of the TensorBoard logs below a folder, which may not exist, by relative path."""
-    names = file_io.files_below(folder) if folder and file_io.isdir(folder) else iter(())
-    return {name: file_io.size_of(os.path.join(folder, name)) for name in names if "tfevents" in os.path.basename(name)}
+    return {name: file_io.size_of(os.path.join(folder, name)) for name in event_files_below(folder)}
+
+
+def event_files_below(folder: str) -> Iterator[str]:
+    """Yields the relative paths of the TensorBoard logs below a folder, which may not exist.
+
+    Those beside models that were not published are left out: the model run has them already, or they are an earlier
+    run's.
+    """
+    for name in file_io.files_below(folder) if folder and file_io.isdir(folder) else ():
+        if "tfevents" in os.path.basename(name) and name.split(os.sep)[0] != REJECTED_DIR:
+            yield name
 
 
 def from_event_files(folder: str, earlier: Mapping[str, int] | None = None) -> Metrics:
@@ -67,14 +79,33 @@ def from_return_value(returned: Any) -> Metrics:
     Names that begin with `val_` are eval metrics, as in Keras; of a list the last value counts. Anything
     else that a run_fn may return is no metric and gives {}.
     """
+    return _by_split({name: value[-1] if _is_list(value) else value for name, value in _named(returned).items()})
+
+
+def numbers_returned(returned: Any) -> Metrics:
+    """Returns the single numbers among what `run_fn` returned, which it gives as the outcome."""
+    return _by_split({name: value for name, value in _named(returned).items() if not _is_list(value)})
+
+
+def lists_returned(returned: Any) -> Metrics:
+    """Returns the last values of the lists among what `run_fn` returned, as of a `History`: a value for each epoch."""
+    return _by_split({name: value[-1] for name, value in _named(returned).items() if _is_list(value)})
+
+
+def _named(returned: Any) -> Mapping[Any, Any]:
     history = getattr(returned, "history", returned)
-    if not isinstance(history, Mapping):
-        return {}
+    return history if isinstance(history, Mapping) else {}
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and bool(value)
+
+
+def _by_split(values: Mapping[Any, Any]) -> Metrics:
     metrics: Metrics = {}
-    for name, value in history.items():
-        last = value[-1] if isinstance(value, (list, tuple)) and value else value
+    for name, value in values.items():
         try:
-            number = math.nan if isinstance(last, (str, bytes)) else float(last)
+            number = math.nan if isinstance(value, (str, bytes)) else float(value)
         except (TypeError, ValueError):
             continue
         if not math.isfinite(number):
@@ -89,3 +120,17 @@ def numbers_in(logs: Any) -> dict[str, float]:
     if not isinstance(logs, Mapping):
         return {}
     return {name: float(value) for name, value in logs.items() if getattr(value, "shape", ()) == ()}
+
+
+def finite(values: Mapping[str, float]) -> dict[str, float]:
+    """Returns the numbers that are neither NaN nor infinite."""
+    return {name: value for name, value in values.items() if math.isfinite(value)}
+
+
+def together(*sources: Metrics) -> Metrics:
+    """Returns the metrics of several sources, of which the later ones count."""
+    return {
+        split: {name: value for source in sources for name, value in source.get(split, {}).items()}
+        for split in SPLITS
+        if any(split in source for source in sources)
+    }

@@ -26,7 +26,9 @@ from types import ModuleType
 from . import dlrover_use, elasticdl_use
 from .errors import ModuleError
 from .estimator_use import restore_what_is_used
+from .keras_paths import keras_paths
 from .module_source import ModuleSource, is_below, own_folders
+from .tfx_imports import as_in_tfx
 
 OWN_PACKAGE = __name__.partition(".")[0]
 
@@ -42,7 +44,7 @@ def loaded(source: ModuleSource) -> Iterator[ModuleType]:
     restore_what_is_used(source.files)
     dlrover_use.provide_what_is_used(source.files)
     elasticdl_use.provide_what_is_used(source.files)
-    with _only_while_in_use(source):
+    with as_in_tfx(), keras_paths(source.files), _only_while_in_use(source):
         yield _import(source)
 
 

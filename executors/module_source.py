@@ -30,6 +30,8 @@ from typing import Any
 from . import file_io
 from .errors import InputError, ModuleError, did_you_mean
 from .module_archive import archive_in
+from .project_folders import project_folder
+from .source_text import require_text
 
 _NOT_FETCHED = ("http://", "https://", "ftp://")
 _NOT_THE_USERS = sys.stdlib_module_names | {__name__.partition(".")[0]}
@@ -43,7 +45,8 @@ class ModuleSource:
       reference: What the user wrote.
       path: The module's file.
       name: The name that it is imported under, `taxi` or `project.trainers.taxi`.
-      roots: Folders that go in front of `sys.path` while it runs, the module's own folder first.
+      roots: Folders that go in front of `sys.path` while it runs: the module's own folder first, then the folder
+        above its package and those of its project that absolute imports need, the topmost last.
       function: The function named in the reference (`module.function`), if one was.
       files: The module's file and every file of the user's that it imports, absolute, sorted.
       relative_imports: Whether the module itself uses `from . import x`.
@@ -164,7 +167,8 @@ def _specs(parts: Sequence[str], search: Sequence[str]) -> Iterator[importlib.ma
 
 
 def _source(reference: str, path: str, name: str, roots: Sequence[str], function: str | None) -> ModuleSource:
-    files = _files_of_the_user(path, name, roots)
+    require_text(path)
+    files, roots = _files_of_the_user(path, name, roots)
     digest = hashlib.sha256()
     base = roots[-1]
     for file in files:
@@ -176,18 +180,19 @@ def _source(reference: str, path: str, name: str, roots: Sequence[str], function
 
 def own_folders(roots: Sequence[str]) -> list[str]:
     """Returns the folders whose files are the user's: for an installed package, the module's own only."""
-    return [root for number, root in enumerate(roots) if number == 0 or not _installed(root)]
+    return [root for number, root in enumerate(roots) if number == 0 or not is_installed(root)]
 
 
 def is_below(path: str, folders: Sequence[str]) -> bool:
     """Returns whether a file lies below one of the folders, but not in an environment inside of it."""
     path = os.path.realpath(path)
     return any(
-        _below(path, folder) and not _installed(os.path.relpath(path, os.path.realpath(folder))) for folder in folders
+        _below(path, folder) and not is_installed(os.path.relpath(path, os.path.realpath(folder))) for folder in folders
     )
 
 
-def _installed(path: str) -> bool:
+def is_installed(path: str) -> bool:
+    """Returns whether a path lies in an environment's folder of installed packages."""
     return any(part in ("site-packages", "dist-packages") for part in path.split(os.sep))
 
 
@@ -199,13 +204,18 @@ def _has_relative_imports(path: str) -> bool:
     return any(level > 0 for level, _ in imports_in(path))
 
 
-def _files_of_the_user(path: str, name: str, roots: Sequence[str]) -> list[str]:
-    """Follows imports from file to file. Returns the user's files, sorted."""
+def _files_of_the_user(path: str, name: str, roots: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Follows imports from file to file.
+
+    Returns:
+      The user's files, sorted; and the roots with the folders around the module in which absolute imports were found.
+    """
     importlib.invalidate_caches()
     own = own_folders(roots)
     library = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
-    search = [*roots, *(entry for entry in sys.path if not _installed(entry))]
+    search = [*roots, *(os.path.realpath(entry) for entry in sys.path if not is_installed(entry))]
     found: set[str] = set()
+    around: set[str] = set()
     pending = [path, *_packages_around(path, name, roots[-1])]
     while pending:
         file = pending.pop()
@@ -222,13 +232,16 @@ def _files_of_the_user(path: str, name: str, roots: Sequence[str]) -> list[str]:
                 pending.extend(init for init in [os.path.join(base, "__init__.py")] if os.path.exists(init))
             elif target.partition(".")[0] in _NOT_THE_USERS:
                 continue
+            elif place := project_folder(target, file, search):
+                around.update([place] if _below(path, place) and not is_installed(place) else [])
+                places = [place]
             for spec in _specs(target.split("."), places) if target else ():
                 origin = os.path.realpath(spec.origin or "")
                 if origin.endswith(".py") and (
-                    is_below(origin, own) or not (_installed(origin) or is_below(origin, library))
+                    is_below(origin, [*own, *around]) or not (is_installed(origin) or is_below(origin, library))
                 ):
                     pending.append(origin)
-    return sorted(found)
+    return sorted(found), [roots[0], *sorted({*roots[1:], *around} - {roots[0]}, key=len, reverse=True)]
 
 
 def _packages_around(path: str, name: str, top: str) -> list[str]:
@@ -255,19 +268,6 @@ def _tree(source: bytes) -> ast.Module:
         return ast.parse(source)
     except (SyntaxError, ValueError):
         return ast.Module(body=[], type_ignores=[])
-
-
-def defines(path: str, name: str) -> bool:
-    """Returns whether a source file defines or imports a name at its top level, without running it."""
-    names: set[str] = set()
-    for node in parsed(path).body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names.add(node.name)
-        elif isinstance(node, (ast.ImportFrom, ast.Import)):
-            names.update(alias.asname or alias.name for alias in node.names)
-        elif isinstance(node, ast.Assign):
-            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
-    return name in names
 
 
 def imports_in(path: str) -> Iterator[tuple[int, str]]:

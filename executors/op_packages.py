@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from .errors import InputError
+from .estimator import restore_estimator
 
 _PACKAGES = {
     "tensorflow_addons": r"Addons>",
@@ -22,9 +23,40 @@ _PACKAGES = {
 }
 
 
+_ESTIMATOR = "tensorflow_estimator"  # tf.estimator, which others may use when they are imported
+
+
 def imported_op_packages() -> list[str]:
-    """Returns those of these packages that this process has imported."""
-    return [name for name in (*_PACKAGES, "tensorflow_ranking") if name in sys.modules]
+    """Returns those of these packages that this process has imported, in an order that another one can import them in.
+
+    `tensorflow_estimator` stands before them where `tf.estimator` is in use.
+    """
+    found = [name for name in (*_PACKAGES, "tensorflow_ranking") if name in sys.modules]
+    return [_ESTIMATOR, *found] if found and _ESTIMATOR in sys.modules else found
+
+
+def packages_for(ops: Iterable[str]) -> list[str]:
+    """Returns the packages that register those of a model's ops that this process does not have."""
+    unknown = [op for op in ops if not _is_registered(op)]
+    return [name for name, pattern in _PACKAGES.items() if any(re.match(pattern, op) for op in unknown)]
+
+
+def import_op_package(package: str) -> None:
+    """Imports a package; `tf.estimator`, which TensorFlow has dropped, is restored for one that needs it.
+
+    Raises:
+      Exception: What the package raises.
+    """
+    if package == _ESTIMATOR:
+        restore_estimator()
+        return
+    try:
+        importlib.import_module(package)
+    except (AttributeError, ImportError) as error:
+        if "estimator" not in str(error):
+            raise
+        restore_estimator()
+        importlib.import_module(package)
 
 
 def import_packages_for(ops: Iterable[str], named: Sequence[str], model: str) -> None:
@@ -62,7 +94,7 @@ def _is_registered(op: str) -> bool:
 
 def _import(package: str, why: str) -> None:
     try:
-        importlib.import_module(package)
+        import_op_package(package)
     except ModuleNotFoundError as error:
         raise InputError(f"{why}, and there is no {error.name!r} here. Install it: pip install {package}") from error
     except Exception as error:  # TensorFlow raises errors of its own for a library built for another release

@@ -37,7 +37,7 @@ class Preempted(TrainerError):
 
 
 class Terminated(SystemExit):
-    """A command was told to end by a signal. It unwinds: child processes are ended, staging folders removed.
+    """A command was told to end by a signal. It unwinds: child processes are ended, staging directories removed.
 
     Args:
       number: The signal's.

@@ -16,6 +16,7 @@ import apache_beam as beam
 from absl import logging
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from .beam_runner import IN_PROCESS
 from .data_preparation import FUNCTION, PreparationJob
 from .logs import show_logs_as_parent_does
 from .module_loader import loaded
@@ -57,7 +58,7 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
     _loaded(job.module, tuple(sys.path))  # what is wrong with it is easier to read here than out of Beam
     workers = min(job.workers or os.cpu_count() or 1, len(groups))
     mode = "multi_processing" if workers > 1 else "in_memory"
-    local = [f"--direct_num_workers={workers}", f"--direct_running_mode={mode}"]
+    local = [IN_PROCESS, f"--direct_num_workers={workers}", f"--direct_running_mode={mode}"]
     threading.excepthook = _end_with_worker
     with _progress(job, groups):
         with beam.Pipeline(options=PipelineOptions([*local, *job.beam_args])) as pipeline:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -54,6 +54,22 @@ def first_example(patterns: Sequence[str], payload_format: str) -> Example | Non
     return None
 
 
+def answerable(examples: Sequence[Example | None], parsed: Collection[tuple[str, bool]]) -> list[Example]:
+    """Returns the examples that hold what a signature parses, those with most of it first.
+
+    Args:
+      examples: Real ones, raw or transformed; None where there is none.
+      parsed: The features that the signature parses, and whether an example without it is an error; empty when it is
+        not known, and every example counts.
+    """
+    required = {name for name, is_required in parsed if is_required}
+    names = {name for name, _ in parsed}
+    there = [example for example in examples if example is not None]
+    if names:
+        there = [one for one in there if required <= {*one.features} and names & {*one.features}]
+    return sorted(there, key=lambda one: -len(names & {*one.features}))
+
+
 def from_schema(schema_path: str | None, transform_graph_path: str | None) -> Example | None:
     """Makes up an example that a schema allows: smallest numbers, first words, one value each.
 
@@ -69,7 +85,7 @@ def from_schema(schema_path: str | None, transform_graph_path: str | None) -> Ex
             domains = {domain.name: domain for domain in schema.string_domain}
             features = {feature.name: _made_up(feature, domains) for feature in schema.feature}
             example = tf.train.Example(features=tf.train.Features(feature=features))
-            source = f"an example made up from {path}"
+            source = f"an example made up from {path} (no real one at hand: the values mean nothing)"
             return Example(source, example.SerializeToString(), _features(example), is_certain=False)
     return None
 

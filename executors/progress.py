@@ -42,6 +42,7 @@ _SIZE = 4096
 _LOOK_SECONDS = 1.0  # between two looks at how long was waited, each of which reads a variable
 _TELL_SECONDS = 0.4  # between two reports in words
 _ends_by_nan = False
+_kept_metrics: list[dict[str, Any]] = []  # of the blocks of `metrics_kept`, where the last reported values go
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +90,8 @@ def report_progress(
       total: The step that is to be the last, where that is known; once is enough.
       metrics: Numbers to show, or scalar tensors: these are looked at only when they are shown, every now and then.
     """
+    for kept in _kept_metrics if metrics is not None else ():
+        kept.update(metrics or {})
     teller = _teller(os.environ.get(VARIABLE))
     if teller is not None:
         teller.tell(step, examples, steps)
@@ -130,6 +133,17 @@ def report_details(**details: Any) -> None:
 def report_checkpoint(step: int) -> None:
     """Tells that a checkpoint is whole."""
     report_details(saved=int(step), saved_at=time.monotonic())
+
+
+@contextlib.contextmanager
+def metrics_kept() -> Iterator[Mapping[str, Any]]:
+    """Keeps the last value of each metric given to `report_progress` in a block, whether or not anybody watches."""
+    kept: dict[str, Any] = {}
+    _kept_metrics.append(kept)
+    try:
+        yield kept
+    finally:
+        _kept_metrics.remove(kept)
 
 
 @contextlib.contextmanager

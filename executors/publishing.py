@@ -1,123 +1,103 @@
-"""Where a model lies until it has passed its check, and how it gets from there to where it belongs.
+"""Moves a run's checked outputs from its staging directory to where they belong.
 
-with staging_folder(parent) as staging:
-    …                       # the module writes, the check looks
-    publish(staging, final)
+publish(staging.path, staging.outputs, names, final)
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import glob
+import errno
 import os
-import socket
 import sys
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from absl import logging
 
 from . import file_io
-from .errors import InputError
+from .errors import StorageError
+from .staging import REPLACED
 
-STAGING = ".staging"
-_REPLACED = "replaced-"  # what was there before, while it is in the staging folder
+_INDEXES = ("saved_model.pb", "saved_model.pbtxt", "variables.index")
+_Content: TypeAlias = dict[str, tuple[int, int]]  # size and checksum by file
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD of <fcntl.h>, RENAME_EXCHANGE of <linux/fs.h>
 
 
-@contextlib.contextmanager
-def staging_folder(parent: str, shared_name: str = "") -> Iterator[str]:
-    """Makes a folder beside the model's, and takes away what is left in it at the end.
-
-    Unless it is shared, its name holds the host and process that made it. A process that was killed could not clean
-    up; the next one on that host does.
-    """
-    host = socket.gethostname()
-    for left in _of_killed_runs(parent, f"{STAGING}-{host}-"):
-        logging.info("Removing %s, left by a run that was killed.", left)
-        _remove(left)
-    staging = os.path.join(parent, shared_name or f"{STAGING}-{host}-{os.getpid()}")
-    if not shared_name:  # else the evaluator may have begun in it
-        _remove(staging)
-    file_io.makedirs(staging)
-    try:
-        yield staging
-    finally:
-        try:
-            _remove(staging)
-        except OSError as error:  # it must hide neither what went wrong before nor a model that is published
-            logging.warning("%s stays; the next run sees to it. %s", staging, error)
-
-
-def _remove(staging: str) -> None:
-    """Deletes a staging folder, when a model that lies in there and is missing where it was has been put back."""
-    for name in file_io.listdir(staging) if file_io.isdir(staging) else ():
-        target = os.path.join(file_io.parent(staging), name.removeprefix(_REPLACED))
-        if name.startswith(_REPLACED) and not file_io.exists(target):
-            file_io.move(os.path.join(staging, name), target)
-    file_io.rmtree(staging)
-
-
-def require_staged(staging: str) -> None:
-    """Makes sure that a staging folder is still there.
-
-    Raises:
-      InputError: When somebody has taken it away, or put another folder in the place of the one that it lay in.
-    """
-    if not file_io.is_remote(staging) and not file_io.isdir(staging):
-        parent = file_io.parent(staging)
-        raise InputError(
-            f"{parent}: the folder that the model was written to, {os.path.basename(staging)} in there, has gone while "
-            "the training ran: it was deleted, replaced or unmounted. Nothing was published. Run it again with a "
-            "folder that stays."
-        )
-
-
-def _of_killed_runs(parent: str, prefix: str) -> list[str]:
-    """Returns staging folders that nobody uses any longer: in a pipeline also those of a step's other executions."""
-    found = [os.path.join(parent, name) for name in file_io.listdir(parent) if name.startswith(prefix)]
-    if os.path.basename(parent.rstrip("/")).isdigit() and not file_io.is_remote(parent):
-        found += file_io.glob(f"{glob.escape(file_io.parent(parent))}/*/{glob.escape(prefix)}*")
-    return sorted({path for path in found if not _is_running(path.rpartition("-")[2])})
-
-
-def _is_running(process: str) -> bool:
-    try:
-        os.kill(int(process), 0)
-    except (ProcessLookupError, ValueError):
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def publish(staging: str, final: str) -> None:
-    """Moves what was staged to where it belongs, the serving model last.
+def publish(staging: str, outputs: str, names: Sequence[str], final: str) -> None:
+    """Moves a run's outputs to where they belong, the serving model last, and reads the models there once more.
 
     A model that is there already is replaced in one step where the system can do that, so that at every moment the
-    folder holds a whole model. Elsewhere it is moved into the staging folder first, so that at every moment the folder
-    holds a whole model or is missing. What is replaced is deleted with the staging folder. When a disk refuses, what
-    was there before is moved back.
+    folder holds a whole model. Elsewhere it is moved into the staging directory first, so that at every moment the
+    folder holds a whole model or is missing. What is replaced is deleted with the staging directory. When a disk
+    refuses, or what was moved is not what was checked, what was there before is moved back.
+
+    Args:
+      staging: The staging directory.
+      outputs: The directory in it that holds the outputs.
+      names: What to move of them; anything else in there stays.
+      final: The serving model's path; the others are moved beside it.
+
+    Raises:
+      StorageError: When a disk refuses, or holds something else than what was moved there.
     """
     parent, serving = file_io.parent(final), os.path.basename(final.rstrip("/"))
-    names = sorted(file_io.listdir(staging), key=lambda name: (name == serving, name))
     with contextlib.ExitStack() as undo:
-        for name in names:
-            _put_in_place(staging, name, os.path.join(parent, name), undo)
+        for name in sorted(names, key=lambda name: (name == serving, name)):
+            staged, target = os.path.join(outputs, name), os.path.join(parent, name)
+            checked = _content_of(staged)
+            moved = _put_in_place(staged, target, os.path.join(staging, f"{REPLACED}{name}"), undo)
+            there = _content_of(target)
+            if there != checked and _identity(target) == moved:  # else another run has replaced it since
+                raise _changed(target, checked, there)
         undo.pop_all()
 
 
-def _put_in_place(staging: str, name: str, target: str, undo: contextlib.ExitStack) -> None:
-    """Moves one folder, and notes what has to be done if it, or another one, cannot be moved."""
-    staged, replaced = os.path.join(staging, name), os.path.join(staging, f"{_REPLACED}{name}")
+def _content_of(path: str) -> _Content:
+    """Returns the size of every file, and a checksum of those by which TensorFlow finds the others."""
+    files = list(file_io.files_below(path)) if file_io.isdir(path) else [""]
+    return {name: _size_and_checksum(os.path.join(path, name) if name else path) for name in files}
+
+
+def _size_and_checksum(file: str) -> tuple[int, int]:
+    is_index = os.path.basename(file) in _INDEXES
+    return file_io.size_of(file), zlib.crc32(file_io.read_bytes(file)) if is_index else 0
+
+
+def _identity(path: str) -> int | None:
+    """Returns a number that tells a local folder from another one at the same path."""
+    return None if file_io.is_remote(path) else os.stat(path).st_ino
+
+
+def _changed(target: str, checked: _Content, there: _Content) -> StorageError:
+    name = next(name for name in sorted(checked.keys() | there.keys()) if checked.get(name) != there.get(name))
+    path = os.path.join(target, name) if name else target
+    error = StorageError(errno.EIO, os.strerror(errno.EIO), path)
+    error.advice = (
+        f"{path}: after publishing, the file is not the one that was checked. The disk lost a write, or something else "
+        "writes there. See to it and run it again."
+    )
+    return error
+
+
+def _put_in_place(staged: str, target: str, replaced: str, undo: contextlib.ExitStack) -> int | None:
+    """Moves one folder, and registers how to undo it if it, or another one, cannot be moved; returns its identity."""
+    moved = _identity(staged)
     if file_io.exists(target):
         if _exchanged(staged, target):
             undo.callback(_exchanged, staged, target)
-            return
+            return moved
         undo.callback(_put_back, replaced, target)
         file_io.move(target, replaced)
+    try:
+        file_io.move(staged, target)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):  # else another run's model is there now
+            undo.callback(_take_back, staged, target)
+        raise
     undo.callback(_take_back, staged, target)
-    file_io.move(staged, target)
+    return _identity(target)  # a copy has another one
 
 
 def _exchanged(one: str, other: str) -> bool:

@@ -15,6 +15,7 @@ import importlib
 import os
 import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterator
 from types import TracebackType
@@ -23,10 +24,13 @@ from typing import Any
 from . import errors
 
 _PLAIN = (str, int, float, bool, type(None))
+_LONGEST = 100_000  # characters of a message: some quote all of the data
 _EXECUTORS = os.path.dirname(os.path.abspath(__file__))
 _OURS = tuple(os.path.join(os.path.dirname(_EXECUTORS), name, "") for name in ("components", "executors"))
+_PACKAGE = tuple(os.path.join(os.path.dirname(_EXECUTORS), name, "") for name in ("cli", "pipelines"))
 # Between our call and the user's module.
 _MACHINERY = (contextlib.__file__, importlib.__file__, "<frozen importlib")
+_COMPILED = "apache_beam/"  # frames of Beam's Cython code have relative paths
 
 # Lines of TensorFlow's errors that tell where in TensorFlow it happened.
 _NOISE = ("Graph execution error", "Detected at node", "Node:", "<stack traces", "[[{{", "File ", "(most recent call")
@@ -47,19 +51,43 @@ class RemoteTraceback(Exception):
 
 def describe(error: BaseException) -> dict[str, Any]:
     """Returns the exception as JSON values."""
-    message = _message(error)
+    try:
+        return _described(error)
+    except Exception as broken:  # attributes of the user's class may raise anything
+        name, reason = type(error).__qualname__, type(broken).__name__
+        return _described(errors.TrainingProcessError(f"The module raised {name}, and describing it raised {reason}."))
+
+
+def _described(error: BaseException) -> dict[str, Any]:
+    message = message_of(error)
     arguments = list(error.args)
     if isinstance(error, OSError) and error.filename is not None:  # not among its args
         arguments = [error.errno, error.strerror, error.filename, None, error.filename2]
     return {
         "classes": [[cls.__module__, cls.__qualname__] for cls in type(error).__mro__],
-        "arguments": arguments if all(isinstance(argument, _PLAIN) for argument in arguments) else [message],
-        "attributes": {name: value for name, value in vars(error).items() if isinstance(value, _PLAIN)},
+        "arguments": arguments if all(map(_is_plain, arguments)) else [message],
+        "attributes": {name: value for name, value in vars(error).items() if _is_plain(value)},
         "message": message,
-        "notes": [str(note) for note in getattr(error, "__notes__", ())],
+        "notes": [_text_of(note) for note in _notes_of(error)],
         # One that came from another process, on its way to a third, has left its own traceback there.
         "traceback": error.__cause__.text if isinstance(error.__cause__, RemoteTraceback) else traceback_of(error),
     }
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """Yields an exception and those that were being handled when it was raised, each once, also with `from None`."""
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        yield one
+        one = one.__cause__ or one.__context__
+
+
+def handled_before(error: BaseException) -> str:
+    """Returns which exception a module had caught when it raised another one: " while it handled KeyError: 'a'"."""
+    caught = next((one for one in chain(error) if one is not error), None)
+    return f" while it handled {type(caught).__name__}: {message_of(caught)}" if caught is not None else ""
 
 
 def is_of_the_module(error: BaseException) -> bool:
@@ -78,7 +106,9 @@ def rebuild(description: dict[str, Any]) -> BaseException:
         error = errors.TrainingProcessError(f"The module ended its process with {name}({said}).")
     if description["notes"]:
         error.__notes__ = description["notes"]  # type: ignore[attr-defined]
-    error.__cause__ = RemoteTraceback(description["traceback"])
+    text = description["traceback"]
+    if not isinstance(error, errors.TrainerError) or 'File "' in text:  # without frames it repeats the message
+        error.__cause__ = RemoteTraceback(text)
     return error
 
 
@@ -114,11 +144,42 @@ def _class(module: str, name: str) -> type[Exception] | None:
     return found if isinstance(found, type) and issubclass(found, Exception) else None
 
 
-def _message(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
+    """Returns what an exception says, also one whose `__str__` raises; a huge text is cut in the middle."""
+    return _text_of(error)
+
+
+def _text_of(value: object) -> str:
     try:
-        return str(error)
+        text = str(value)
     except Exception as broken:  # a __str__ of the user's
         return f"<no message: its __str__ raised {type(broken).__name__}>"
+    left_out = len(text) - _LONGEST
+    half = _LONGEST // 2
+    return text if left_out <= 0 else f"{text[:half]}… ({left_out:,} characters left out) …{text[-half:]}"
+
+
+def _notes_of(error: BaseException) -> list[object]:
+    notes = getattr(error, "__notes__", None)
+    return list(notes) if isinstance(notes, (list, tuple)) else []
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, _PLAIN) and not (isinstance(value, str) and len(value) > _LONGEST)
+
+
+def has_frame_of_user(error: BaseException) -> bool:
+    """Returns whether any code that is neither ours, nor Python's, nor an installed package's was running."""
+    libraries = tuple(
+        os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    )
+    tb = error.__traceback__
+    while tb is not None:
+        file = _file(tb)
+        if not (_is_ours(tb) or file.startswith(("<", _COMPILED, *_PACKAGE, *libraries)) or "site-packages" in file):
+            return True
+        tb = tb.tb_next
+    return False
 
 
 def traceback_of(error: BaseException) -> str:
@@ -170,7 +231,7 @@ def last_remembered() -> Exception | None:
 def add_note(error: BaseException, note: str) -> None:
     """Adds a line that is shown below the exception (PEP 678; kept, though not shown, before Python 3.11)."""
     notes = getattr(error, "__notes__", None)
-    if notes is None:
+    if not isinstance(notes, list):
         error.__notes__ = [note]  # type: ignore[attr-defined]
     elif note not in notes:
         notes.append(note)
@@ -178,9 +239,9 @@ def add_note(error: BaseException, note: str) -> None:
 
 def gist_of(error: BaseException) -> str:
     """Returns what an error says in one line, without where in TensorFlow it happened."""
-    text = _OPERATION.sub("", tensorflows_text(error) or str(getattr(error, "message", error)))
+    text = _OPERATION.sub("", tensorflows_text(error) or _text_of(getattr(error, "message", error)))
     lines = [line.strip() for line in text.splitlines()]
-    return " ".join(line for line in lines if line and not line.startswith(_NOISE)) or str(error)
+    return " ".join(line for line in lines if line and not line.startswith(_NOISE)) or message_of(error)
 
 
 def tensorflows_text(error: BaseException) -> str:

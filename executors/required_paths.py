@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import secrets
 
 from . import file_io, storage_errors
 from .errors import InputError
 from .fn_args import FnArgs
 from .schema_file import read_schema
+from .user_paths import require_readable_kind
 
 
 def require_outputs(fn_args: FnArgs) -> None:
@@ -23,7 +25,7 @@ def require_outputs(fn_args: FnArgs) -> None:
         folder = path if name == "model_run_dir" else file_io.parent(path)
         try:
             file_io.makedirs(folder)
-            probe = os.path.join(folder, f".writable-{os.getpid()}")
+            probe = os.path.join(folder, f".writable-{secrets.token_hex(4)}")
             file_io.write_text(probe, "")
             file_io.file_system(probe).remove(probe)
         except OSError as error:
@@ -41,8 +43,11 @@ def require_inputs(fn_args: FnArgs) -> None:
     """
     for name in ("train_files", "eval_files"):
         for pattern in fn_args.get(name, ()):
-            if not file_io.glob(pattern):
+            found = file_io.glob(pattern)
+            if not found:
                 raise InputError(f"{name}: no file matches {pattern!r}. Check the path, or the split's name.")
+            for path in found:
+                require_readable_kind(path, name)
     for name in ("transform_graph_path", "base_model"):
         path = fn_args.get(name)
         if path and not file_io.isdir(path):

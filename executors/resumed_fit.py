@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from .fit_hooks import is_keras_2
 from .grouped_steps import GroupedSteps
 
 
@@ -90,8 +91,3 @@ def begin_at(model: Any, epoch: int | None) -> None:
         model._training_state = None if epoch is None else _Counters(epoch)
     else:
         model._initial_epoch = epoch
-
-
-def is_keras_2(model: Any) -> bool:
-    """Returns whether a model is one of Keras 2, under whichever name that is installed."""
-    return hasattr(model, "_training_state")

@@ -1,22 +1,21 @@
-"""One run at a time in a folder: a second one is told so before it has done anything.
+"""One run at a time in a folder: a second one is refused before it has done anything.
 
     with alone_in(model_run_dir):
         …
 
-The folder itself is locked, by flock(2): the lock goes with the process, however that ends, and leaves no file behind.
-Where a file system has no such locks, nothing is done; of two runs there the one that began last publishes, see
-`RunRecord.require_folder`.
+The folder itself is locked; see `file_lock.py`. The lock is released when the block ends or the process dies, also
+while children that the process has forked go on, and leaves no file behind. Where a file system has no locks, nothing
+is done; of two runs there the one that began last publishes, see `RunRecord.require_folder`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 from collections.abc import Iterator
 
 from . import file_io, run_record
 from .errors import InputError
+from .file_lock import FileLock
 
 
 @contextlib.contextmanager
@@ -29,17 +28,17 @@ def alone_in(folder: str) -> Iterator[None]:
     if file_io.is_remote(folder):
         yield
         return
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    lock = FileLock(folder)
     try:
-        _lock(descriptor, folder)
+        _acquire(lock, folder)
         yield
     finally:
-        os.close(descriptor)
+        lock.release()
 
 
-def _lock(descriptor: int, folder: str) -> None:
+def _acquire(lock: FileLock, folder: str) -> None:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock.acquire()
     except BlockingIOError:
         other = run_record.read(folder)
         who = f", process {other['process']['number']} since {other['started']}" if other.get("process") else ""

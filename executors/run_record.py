@@ -25,12 +25,14 @@ from . import display, file_io
 from .errors import InputError
 from .masking import masked_text
 from .notebook_html import record_table
+from .preemption import Preempted, Terminated
 from .process_identity import ProcessIdentity
-from .raised_errors import describe, is_of_the_module
+from .raised_errors import describe, is_of_the_module, message_of
 
 FILE_NAME = "run.json"
 TASKS_DIR = "tasks"  # records of a cluster's other tasks
-RUNNING, SUCCEEDED, FAILED = "running", "succeeded", "failed"
+RUNNING, SUCCEEDED, FAILED, INTERRUPTED = "running", "succeeded", "failed", "interrupted"
+UNSUCCESSFUL = (FAILED, INTERRUPTED)
 _TRACEBACK_CHARACTERS = 20_000  # the end, where it says what happened
 _NUMBERS = re.compile(r"\[\n[-+.\deE,\s]+\]")  # a list of numbers: on one line; texts have no line breaks
 
@@ -46,7 +48,7 @@ class RunRecord:
 
     Attributes:
       id: Another one for every run.
-      status: "running", "succeeded" or "failed".
+      status: "running", "succeeded", "failed", or "interrupted" by Ctrl-C, SIGTERM or SIGHUP.
       started: When, as ISO 8601.
       arguments: fn_args and options; what looks like a secret is masked (see `masking.py`).
       process: Of whom the run is: host, number, and start of the process (see `ProcessIdentity`).
@@ -60,11 +62,20 @@ class RunRecord:
       keras: The Keras version and why it was chosen.
       phases: Seconds by phase: inputs, training (of it load and run_fn), check, publish.
       profile: Where a step's time went, with `--profile`; empty without.
-      metrics: {"train": {...}, "eval": {...}}.
+      metrics: {"train": {...}, "eval": {...}} of the published weights; of a run that failed or was interrupted, what
+        it had logged or reported by then.
+      metrics_from: By split, where its metrics come from: the `source` ("returned" by run_fn, a "fit", an "evaluate",
+        "evaluated again", "logged" or "unknown"; see `metrics_of_record.py`), of a fit also its number `fit` of
+        `fits`, and the `epoch` of `epochs` whose weights were published, from 1; of an Estimator the `step`.
+      evaluation_evidence: What training shows of the task: losses, labels and inputs of the last Keras fit, as
+        `evaluation.evidence.TrainingEvidence`; empty where no fit was seen.
+      evaluation_plan: How the model is evaluated, as `evaluation.plan.EvaluationPlan`; empty before the model's check.
       tuning: What `tune_loop` found, model by model; empty when it is off.
       cluster: Of a run on a cluster: how many `workers` took part in each try, `failures`, and `tries`, `restarts`,
         `redone_steps`, `goodput`, `speeds` and `stragglers` as `engines/pace.py` defines them; else empty.
       check: The SavedModel check's report.
+      rejected: Where the module's outputs are kept when they are not published: the model did not pass the check,
+        publishing failed, or the module raised after saving its model; else "". With a `check` the model is complete.
       resources: What training took of the machine over time, as `resources.Usage` has it; empty on a Ray cluster.
       error: Type and message of what ended the run, or None.
       traceback: Of an exception of the module's own, from where its code begins.
@@ -85,9 +96,13 @@ class RunRecord:
     phases: dict[str, float] = dataclasses.field(default_factory=dict)
     profile: dict[str, Any] = dataclasses.field(default_factory=dict)
     metrics: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
+    metrics_from: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    evaluation_evidence: dict[str, Any] = dataclasses.field(default_factory=dict)
+    evaluation_plan: dict[str, Any] = dataclasses.field(default_factory=dict)
     tuning: dict[str, Any] = dataclasses.field(default_factory=dict)
     cluster: dict[str, Any] = dataclasses.field(default_factory=dict)
     check: dict[str, Any] = dataclasses.field(default_factory=dict)
+    rejected: str = ""
     resources: dict[str, Any] = dataclasses.field(default_factory=dict)
     error: dict[str, str] | None = None
     traceback: str = ""
@@ -126,10 +141,10 @@ class RunRecord:
             self.save_if_possible()
 
     def _fail(self, error: BaseException) -> None:
-        self.status = FAILED
-        message = str(error) or ("interrupted by Ctrl-C" if isinstance(error, KeyboardInterrupt) else "")
+        self.status = status_after(error)
+        message = message_of(error) or ("interrupted by Ctrl-C" if isinstance(error, KeyboardInterrupt) else "")
         self.error = {"type": type(error).__qualname__, "message": masked_text(message)}
-        if is_of_the_module(error):
+        if self.status == FAILED and is_of_the_module(error):
             self.traceback = masked_text(describe(error)["traceback"][-_TRACEBACK_CHARACTERS:])
 
     def save(self) -> None:
@@ -195,6 +210,16 @@ class RunRecord:
 
     def _repr_html_(self) -> str:
         return record_table(dataclasses.asdict(self))
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Returns whether an exception stands for Ctrl-C or a signal that asked the run to end."""
+    return isinstance(error, (KeyboardInterrupt, Terminated, Preempted))
+
+
+def status_after(error: BaseException) -> str:
+    """Returns the status of a run that an exception ended: INTERRUPTED or FAILED."""
+    return INTERRUPTED if is_interrupt(error) else FAILED
 
 
 def read(folder: str, name: str = FILE_NAME) -> dict[str, Any]:

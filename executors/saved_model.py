@@ -44,6 +44,7 @@ class CheckReport:
       inputs: {feature: values, shortened} of the example that it answered; {} where it is no tf.Example.
       latency: Of repeated calls with that example, on the processor: `median` and `p90` in seconds, and `calls`; {}
         when nothing was asked.
+      evaluation_plan: How the model is evaluated, as `evaluation.plan.EvaluationPlan`; {} when it was not read.
     """
 
     checks: dict[str, str]
@@ -54,32 +55,58 @@ class CheckReport:
     asked: str = ""
     inputs: dict[str, Any] = dataclasses.field(default_factory=dict)
     latency: dict[str, float] = dataclasses.field(default_factory=dict)
+    evaluation_plan: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def find_saved_model(folder: str) -> str | None:
-    """Returns the folder with the SavedModel: `folder`, or the newest in `folder/export/NAME/TIMESTAMP`.
+    """Returns the folder with the SavedModel, or None when there is none.
 
-    The second is how Estimators export. Returns None when there is none.
+    That is `folder`; or the newest in `folder/export/NAME/TIMESTAMP`, as an Estimator's exporters write; or the only
+    one in `folder/TIMESTAMP`, as `Estimator.export_saved_model(folder)` writes.
     """
-    if any(file_io.exists(os.path.join(folder, name)) for name in MODEL_FILES):
+    if _holds_model(folder):
         return folder
-    exports = os.path.join(folder, "export")
+    if found := _newest_export(os.path.join(folder, "export")):
+        return found
+    below = _timestamped(folder) if file_io.isdir(folder) else []
+    return below[0] if len(below) == 1 else None
+
+
+def lift_timestamped_model(folder: str) -> None:
+    """Moves the only SavedModel in `folder/TIMESTAMP` to the folder itself, where readers of a model look for it."""
+    found = find_saved_model(folder)
+    if found is None or file_io.parent(found) != folder.rstrip("/"):
+        return
+    path = os.path.relpath(found, file_io.parent(folder))
+    logging.info("The module saved its model to %s. It is published without the timestamp.", path)
+    for name in sorted(file_io.listdir(found), key=lambda name: (name in MODEL_FILES, name)):
+        file_io.move(os.path.join(found, name), os.path.join(folder, name))
+    file_io.rmtree(found)
+
+
+def _holds_model(folder: str) -> bool:
+    return any(file_io.exists(os.path.join(folder, name)) for name in MODEL_FILES)
+
+
+def _newest_export(exports: str) -> str | None:
     if not file_io.isdir(exports):
         return None
-    found = [
-        (int(stamp), os.path.join(exports, exporter, stamp))
-        for exporter in file_io.listdir(exports)
-        if file_io.isdir(os.path.join(exports, exporter))
-        for stamp in file_io.listdir(os.path.join(exports, exporter))
-        if stamp.isdigit() and any(file_io.exists(os.path.join(exports, exporter, stamp, name)) for name in MODEL_FILES)
-    ]
-    return max(found)[1] if found else None
+    exporters = [os.path.join(exports, name) for name in file_io.listdir(exports)]
+    found = [path for exporter in exporters if file_io.isdir(exporter) for path in _timestamped(exporter)]
+    return max(found, key=lambda path: (int(os.path.basename(path)), path), default=None)
+
+
+def _timestamped(folder: str) -> list[str]:
+    """Returns the SavedModels in subfolders that are called by a number."""
+    paths = [os.path.join(folder, name) for name in file_io.listdir(folder) if name.isdigit()]
+    return [path for path in paths if _holds_model(path)]
 
 
 def check_saved_model(
     folder: str,
     eval_files: Sequence[str] = (),
     *,
+    raw_eval_files: Sequence[str] = (),
     examples_format: ExamplesFormat | None = None,
     schema_path: str | None = None,
     transform_graph_path: str | None = None,
@@ -87,6 +114,7 @@ def check_saved_model(
     skip: Sequence[str] = (),
     op_packages: Sequence[str] = (),
     example: Mapping[str, Any] | None = None,
+    evaluation: Mapping[str, Any] | None = None,
     shown_as: str = "",
     environment: Mapping[str, str] | None = None,
     timeout: float | None = None,
@@ -96,6 +124,8 @@ def check_saved_model(
     Args:
       folder: The `serving_model_dir` that the module was given.
       eval_files: Patterns of evaluation examples; the first record of them is put to the model.
+      raw_eval_files: Patterns of raw evaluation examples, where `eval_files` are transformed ones and raw ones are at
+        hand: a signature that takes raw examples is asked one of them.
       examples_format: How these are encoded.
       schema_path: The examples' schema; with it a Parquet row becomes a tf.Example.
       transform_graph_path: A Transform graph. Its raw schema makes up an example when the eval examples
@@ -105,6 +135,8 @@ def check_saved_model(
       op_packages: Packages to import first because they register TensorFlow ops.
       example: What to ask when the eval files hold no records that can be read here: `source`, where it is from, and
         `features`, {name of the model's input: its values, in one list; bytes as {"b64": …}}.
+      evaluation: What the evaluation plan is made from: `evidence` of the training, and, of a trial, the examples'
+        `features` and the user's `overrides`; see `evaluation.planning`.
       shown_as: The folder's name in messages, when the check is made on a copy of it.
       environment: Variables for the fresh process, such as which Keras `tf.keras` is: TensorFlow imports one of them.
       timeout: Seconds that the fresh process may take.
@@ -120,6 +152,12 @@ def check_saved_model(
         raise ModelCheckError(f"run_fn wrote no model: {shown} is empty. It must save one to {_TARGET}.")
     model = find_saved_model(folder)
     if model is None and "parses" not in skip:
+        if several := _timestamped(folder):
+            names = ", ".join(map(os.path.basename, several))
+            raise ModelCheckError(
+                f"{shown} holds several SavedModels, {names}, and which of them is to be published is not known. "
+                f"Save one to {_TARGET} itself."
+            )
         raise ModelCheckError(
             f"{shown} holds no SavedModel, only {', '.join(sorted(files)[:5])}. Save one to {_TARGET}, "
             f"or leave this check out with skip_checks=parses."
@@ -133,6 +171,7 @@ def check_saved_model(
         "model": model,
         "shown_as": shown,
         "eval_files": list(eval_files),
+        "raw_eval_files": list(raw_eval_files),
         "examples_format": dataclasses.asdict(examples_format or ExamplesFormat()),
         "schema_path": schema_path,
         "transform_graph_path": transform_graph_path,
@@ -140,6 +179,7 @@ def check_saved_model(
         "skip": list(skip),
         "op_packages": list(op_packages),
         "example": dict(example or {}),
+        "evaluation": dict(evaluation or {}),
     }
     variables = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})}
 

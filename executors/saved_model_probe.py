@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import math
 import os
 import statistics
@@ -14,18 +13,29 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
 
 from . import probe_examples
 from .errors import ModelCheckError
+from .evaluation.planning import plan_from
+from .evaluation.serving import signatures_of
+from .input_names import feature_for
+from .inputs.shown import few
 from .offered_example import features_of
+from .op_packages import import_op_package, packages_for
 from .options import CHECKS
 from .probe_examples import Example
 from .raised_errors import gist_of
+from .saved_model_parts import missing_parts
 
 _INTERNAL_SIGNATURES = ("__saved_model_init_op", "__saved_model_train_op")
 _NO_MEMORY = (MemoryError, tf.errors.ResourceExhaustedError)  # for which the model cannot be blamed
+_UNREGISTERED = "not registered"  # an op, in TensorFlow's words
+_CUT_OFF = (
+    "Writing it was cut off, as by a full disk or a killed process, or a file was lost afterwards: save it again."
+)
 _VALUES_SHOWN, _CHARACTERS_SHOWN = 10, 200
 _TIMED_SECONDS, _TIMED_CALLS = 0.25, 200  # whichever is reached first ends the timing
 
@@ -33,18 +43,28 @@ _TIMED_SECONDS, _TIMED_CALLS = 0.25, 200  # whichever is reached first ends the 
 def execute(request: dict[str, Any]) -> dict[str, Any]:
     """Makes the checks that `saved_model.check_saved_model` asks for; returns its report's fields."""
     shown, skip = request["shown_as"], request["skip"]
-    for package in request["op_packages"]:
-        importlib.import_module(package)
     checks = {name: "skipped" if name in skip else "passed" for name in CHECKS}
     meta_graph = _parse(request["model"], shown)
+    ops = [op.name for op in meta_graph.meta_info_def.stripped_op_list.op]
+    missing = _import_op_packages(list(dict.fromkeys([*request["op_packages"], *packages_for(ops)])))
     signatures = _signatures(meta_graph)
     if "signatures" not in skip:
         _require_signatures(signatures, request["required_signatures"], shown)
     report: dict[str, Any] = {"checks": checks, "signatures": signatures, "example": "not asked", "answer": {}}
+    report["evaluation_plan"] = plan_from(
+        request["model"], request["schema_path"], request["transform_graph_path"], request["evaluation"]
+    ).to_json()
     if "loads" in skip:
         checks["answers"] = checks["finite"] = "skipped"
         return report
-    model = _load(request["model"], list(meta_graph.meta_info_def.tags), shown)
+    try:
+        model = _load(request["model"], meta_graph, shown)
+    except ModelCheckError as error:
+        if not missing or _UNREGISTERED not in str(error):
+            raise
+        checks["loads"] = f"could not be made: {missing}"
+        checks["answers"] = checks["finite"] = "skipped"
+        return report
     if "finite" not in skip:
         _require_finite_variables(model, shown)
     asked = _signature_to_ask(model.signatures, request["required_signatures"])
@@ -67,6 +87,21 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
     return {**report, "asked": asked, "latency": _latency(reply.ask_again)}
 
 
+def _import_op_packages(packages: list[str]) -> str:
+    """Imports packages that register ops; returns which of them cannot be, and why, or "".
+
+    That is no fault of the model's, which may load without them.
+    """
+    problems = []
+    for package in packages:
+        try:
+            import_op_package(package)
+        except Exception as error:
+            problems.append(f"{package} cannot be imported here: {type(error).__name__}: {gist_of(error)}")
+            logging.warning("The model's check goes on without a package: %s", problems[-1])
+    return "; ".join(problems)
+
+
 def _parse(model: str, shown: str) -> Any:
     """Returns the meta graph that is for serving."""
     saved_model = saved_model_pb2.SavedModel()
@@ -78,6 +113,8 @@ def _parse(model: str, shown: str) -> Any:
     else:
         with tf.io.gfile.GFile(path, "rb") as file:
             content = file.read()
+        if not content:
+            raise _failed("parses", shown, f"saved_model.pb is empty (0 bytes). {_CUT_OFF}")
         try:
             saved_model.ParseFromString(content)
         except DecodeError as error:
@@ -115,13 +152,16 @@ def _require_signatures(signatures: Mapping[str, Any], required: list[str], show
         raise _failed("signatures", shown, f"it lacks {', '.join(missing)}; it has {', '.join(signatures)}")
 
 
-def _load(model: str, tags: list[str], shown: str) -> Any:
+def _load(model: str, meta_graph: Any, shown: str) -> Any:
     try:
-        return tf.saved_model.load(model, tags=tags)
+        return tf.saved_model.load(model, tags=list(meta_graph.meta_info_def.tags))
     except _NO_MEMORY:
         raise
     except Exception as error:  # TensorFlow raises whatever the broken part of it raises
-        raise _failed("loads", shown, f"a fresh process cannot load it: {type(error).__name__}: {error}") from error
+        said = f"{type(error).__name__}: {error}"
+        if missing := missing_parts(model, meta_graph):
+            raise _failed("loads", shown, f"{'; '.join(missing)}. {_CUT_OFF} TensorFlow: {said}") from error
+        raise _failed("loads", shown, f"a fresh process cannot load it: {said}") from error
 
 
 def _require_finite_variables(model: Any, shown: str) -> None:
@@ -154,7 +194,7 @@ def _ask(function: Any, name: str, request: dict[str, Any]) -> _Reply:
     """
     specs = function.structured_input_signature[1]
     problem = "there was no example to ask"
-    for example in _examples(request):
+    for example in _examples(request, name):
         inputs = _inputs(specs, example)
         if isinstance(inputs, str):
             problem = inputs
@@ -191,19 +231,35 @@ def _latency(call: Callable[[], object]) -> dict[str, float]:
     return {"median": round(statistics.median(took), 7), "p90": round(p90, 7), "calls": len(took)}
 
 
-def _examples(request: dict[str, Any]) -> Iterator[Example]:
+def _examples(request: dict[str, Any], signature: str) -> Iterator[Example]:
     """Yields examples to try: a real one first, then made-up ones that prove less."""
     transformed = request["transform_graph_path"]
-    real = probe_examples.first_example(request["eval_files"], request["examples_format"]["payload"])
-    if real is not None:
-        # With a transform graph a record may be a transformed one, which a raw signature rightly refuses.
-        yield Example(real.source, real.serialized, real.features, is_certain=not transformed)
+    payload = request["examples_format"]["payload"]
+    real = probe_examples.first_example(request["eval_files"], payload)
+    if not transformed:
+        if real is not None:
+            yield real
+    else:
+        # A record is raw or transformed, and a signature takes one of the two; where it parses features that may be
+        # absent, it answers the other kind too, with a number that means nothing.
+        raw = probe_examples.first_example(request["raw_eval_files"], payload)
+        for one in probe_examples.answerable([real, raw], _parsed(request["model"], signature)):
+            yield dataclasses.replace(one, is_certain=False)
     if offered := request["example"]:
         yield Example(offered["source"], b"", features_of(offered), is_certain=False)
     made_up = probe_examples.from_schema(request["schema_path"], transformed)
     if made_up is not None:
         yield made_up
     yield Example("an input of zeros", b"", {}, is_certain=False)
+
+
+def _parsed(model: str, signature: str) -> list[tuple[str, bool]]:
+    """Returns the features that a signature parses, and whether each is required; [] when it is not known."""
+    try:
+        asked = next(one for one in signatures_of(model) if one.name == signature)
+    except (OSError, ValueError, StopIteration):
+        return []
+    return [(feature.name, feature.required) for feature in asked.parsed or ()]
 
 
 def _inputs(specs: Mapping[str, Any], example: Example) -> dict[str, Any] | str:
@@ -217,9 +273,10 @@ def _inputs(specs: Mapping[str, Any], example: Example) -> dict[str, Any] | str:
             return "the signature takes serialized examples, and there is none"
     inputs = {}
     for name, spec in specs.items():
-        if example.features and name not in example.features:
-            return f"the example has no feature {name!r}; it has {', '.join(sorted(example.features))}"
-        values = example.features.get(name, [b"" if spec.dtype == tf.string else 0])
+        feature = feature_for(name, example.features)
+        if example.features and feature is None:
+            return f"the example has no feature {name!r}; it has {few(sorted(example.features), near=name)}"
+        values = [b"" if spec.dtype == tf.string else 0] if feature is None else example.features[feature]
         try:
             inputs[name] = _fitted(values, spec)
         except (TypeError, ValueError) as error:

@@ -17,7 +17,8 @@ def read_schema(path: str) -> schema_pb2.Schema:
     """
     if not file_io.exists(path):
         raise InputError(f"schema {path} does not exist.")
+    text = file_io.read_bytes(path)
     try:
-        return text_format.Parse(file_io.read_text(path), schema_pb2.Schema())
+        return text_format.Parse(text.decode("utf-8"), schema_pb2.Schema())
     except (text_format.ParseError, ValueError) as error:
         raise InputError(f"schema {path} is not a Schema in protobuf's text format: {error}") from error

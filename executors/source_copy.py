@@ -1,6 +1,6 @@
 """A run's own copy of its module's source, `source/` in the model run, so that runs can be compared later.
 
-The files are kept as they are: a password that stands in the code stands in the copy, too.
+The files are kept as UTF-8, whatever encoding they declare: a password that stands in the code stands in the copy, too.
 
     keep_source(source, "out/model_run")
     read_source("out/model_run")  # {"taxi.py": "import tensorflow as tf…"}
@@ -14,6 +14,7 @@ from absl import logging
 
 from . import file_io
 from .module_source import ModuleSource
+from .source_text import text_of
 
 FOLDER = "source"
 _OUTSIDE = "outside"  # of the module's own folders
@@ -34,8 +35,7 @@ def keep_source(source: ModuleSource, model_run_dir: str) -> None:
         logging.info("The module imports %d files of yours; of these %s alone is kept.", len(files), source.path)
         files = (source.path,)
     for file in files:
-        content = file_io.read_bytes(file)
-        file_io.write_text(os.path.join(folder, _name(file, source.roots[-1])), content.decode("utf-8", "replace"))
+        file_io.write_text(os.path.join(folder, _name(file, source.roots[-1])), text_of(file))
 
 
 def read_source(model_run_dir: str) -> dict[str, str]:

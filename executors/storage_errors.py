@@ -30,6 +30,7 @@ PASSING = frozenset(
 _REMEDIES = {
     errno.ENOSPC: "Make room there, or give a folder on another disk, and run it again.",
     errno.EDQUOT: "Delete what is not needed, or have the quota raised, and run it again.",
+    errno.EFBIG: "Raise the limit on the size of files (`ulimit -f`, or the file system's own), and run it again.",
     errno.EROFS: "Mount it for writing, or give another folder, and run it again.",
     errno.EACCES: "Give this user the right to it, or give another folder, and run it again.",
 }
@@ -78,6 +79,18 @@ def explained(error: BaseException, doing: str, path: str, tries: int = 1) -> St
     told = StorageError(number, os.strerror(number), path)
     often = f", {tries} times" if tries > 1 else ""
     told.advice = f"{doing} {path} failed{often}: {os.strerror(number)}. {advice(number, path)}"
+    return told
+
+
+def of_remote(error: BaseException, doing: str, path: str) -> StorageError | None:
+    """Returns what TensorFlow raised on a path with a scheme, with what to do about it; None for other errors."""
+    if "://" not in path or not type(error).__module__.startswith("tensorflow.") or isinstance(error, StorageError):
+        return None
+    told = StorageError(errno.EREMOTEIO, os.strerror(errno.EREMOTEIO), path)
+    text = str(getattr(error, "message", error)).strip() or type(error).__name__
+    told.advice = (
+        f"{doing} {path} failed: {text.splitlines()[0].strip()}. Check the address, the network, and the credentials."
+    )
     return told
 
 

@@ -5,18 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from absl import logging
 
+from . import run_record
 from .artifacts import Artifact, Artifacts, fn_args_from_artifacts
 from .checkpoint_folders import root_beside
 from .errors import ModuleError
 from .options import TrainingOptions
-from .report.writing import kept_when_failed, path_in
+from .report.writing import kept_when_failed, path_in, reported
 from .run_record import RunRecord
 from .training_run import train
+
+_MODULES = ("module_path", "module_file", "run_fn")  # properties, by TFX's precedence
 
 
 def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapping[str, Any]) -> None:
@@ -31,11 +35,11 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
       TrainerError: When the input is not usable or the model is not one.
       Exception: What the module raises, with its own type and traceback.
     """
-    options = TrainingOptions.from_exec_properties(properties)
-    fn_args = fn_args_from_artifacts(inputs, outputs, properties)
-    module, function = _module_of(properties)
     [model], [model_run] = outputs["model"], outputs["model_run"]
-    with kept_when_failed(model_run.uri):
+    with kept_when_failed(model_run.uri), _recorded_when_refused(model_run.uri, properties):
+        options = TrainingOptions.from_exec_properties(properties)
+        fn_args = fn_args_from_artifacts(inputs, outputs, properties)
+        module, function = _module_of(properties)
         record = train(module, fn_args, options, function=function, checkpoint_root=root_beside(model_run.uri))
     model_run.set_string_custom_property("run_record", record.path)
     model_run.set_string_custom_property("run_id", record.id)
@@ -48,9 +52,24 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
     logging.info("Model published to %s; TensorBoard logs are below %s.", fn_args.serving_model_dir, model_run.uri)
 
 
+@contextlib.contextmanager
+def _recorded_when_refused(folder: str, properties: Mapping[str, Any]) -> Iterator[None]:
+    """Writes the record and the report of a run that fails before `train` has begun its own."""
+    try:
+        yield
+    except Exception as error:
+        if run_record.status_of(folder) is None:
+            place = error.__traceback__
+            record = RunRecord(code={"reference": next(filter(None, map(properties.get, _MODULES)), "")})
+            with contextlib.suppress(Exception), reported(record, folder), record.written_to(folder):
+                raise error
+            error.__traceback__ = place
+        raise
+
+
 def _module_of(properties: Mapping[str, Any]) -> tuple[str, str | None]:
     """Returns the module's reference and the name of the function to run in it, by TFX's precedence."""
-    module_path, module_file, run_fn = (properties.get(key) or None for key in ("module_path", "module_file", "run_fn"))
+    module_path, module_file, run_fn = (properties.get(key) or None for key in _MODULES)
     if module_path or module_file:
         return str(module_path or module_file), run_fn
     if run_fn:

@@ -19,12 +19,22 @@ import dataclasses
 import os
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from absl import logging
 
-from . import checkpoint_folders, cluster_run, display, file_io, keras_version, logs, masking, progress
+from . import (
+    checkpoint_folders,
+    cluster_run,
+    display,
+    file_io,
+    keras_version,
+    logs,
+    masking,
+    module_logs,
+    progress,
+)
 from .checkpoint_folders import CheckpointFolder
 from .checkpoint_identity import Identity, identity_of
 from .cluster import CHIEF, EVALUATOR, PS, VARIABLE, ClusterTask, task_from_environment
@@ -35,21 +45,28 @@ from .estimator_use import estimator_use
 from .fn_args import FnArgs
 from .inputs import bad_records
 from .keras_version import KerasChoice
+from .metrics import from_event_files, from_return_value, sizes_of_event_files
+from .model_links import replace_links
 from .module_source import ModuleSource, find_source
 from .options import LOCAL, RAY, TrainingOptions
 from .preemption import unbroken
-from .publishing import STAGING, publish, require_staged, staging_folder
+from .publishing import publish
 from .raised_errors import add_note
-from .report.writing import reported
+from .rejected import kept_when_interrupted, kept_when_refused
+from .report.writing import folder_that_stays, reported
 from .required_paths import require_inputs, require_outputs
 from .resources import Usage
 from .run_lock import alone_in
 from .run_record import SUCCEEDED, RunRecord
-from .saved_model import check_saved_model, find_saved_model, log_report
+from .saved_model import check_saved_model, find_saved_model, lift_timestamped_model, log_report
+from .scratch import require_temporary_folder
 from .source_copy import keep_source
+from .staging import STAGING, Staging, staging_directory
 from .training_worker import TrainingRequest
 
 _WORKER = f"{__package__}.training_worker"
+# Of a module that raised.
+_NO_RESULT: Mapping[str, Any] = {"op_packages": (), "example": None, "evaluation_evidence": {}}
 
 
 def train(
@@ -81,6 +98,7 @@ def train(
       ModelCheckError: When the model does not pass the check.
       Exception: What the module itself raises.
     """
+    require_temporary_folder()
     options = options or TrainingOptions()
     task = _task(options)
     record = RunRecord()
@@ -118,7 +136,8 @@ def train(
                 keep_source(source, fn_args.model_run_dir)
             record.save()  # a run that is killed leaves no other word of what it was
             with _checkpoints(fn_args, identity, checkpoint_root, source, task) as checkpoints:
-                run = _Run(source, keras, function, options, record, task, checkpoints)
+                kept_in = folder_that_stays(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir
+                run = _Run(source, keras, function, options, record, task, checkpoints, kept_in)
                 if over is not None:
                     run.take_part(fn_args, over)
                 else:
@@ -181,36 +200,65 @@ class _Run:
     record: RunRecord
     task: ClusterTask | None
     checkpoints: CheckpointFolder
+    kept_in: str  # for what is not published
 
     def produce_model(self, fn_args: FnArgs) -> None:
         """Trains, checks and publishes: the whole job on one machine, the chief's in a cluster."""
         final = fn_args.serving_model_dir
         bad_records.forget(self.checkpoints.model_run_dir)
-        with staging_folder(file_io.parent(final), self._shared_name()) as staging:
-            theirs = self._staged(fn_args, staging)
-            with self.record.phase("training"):
+        with staging_directory(file_io.parent(final), self._shared_name()) as staging:
+            theirs = self._staged(fn_args, staging.written)
+            with (
+                kept_when_interrupted(
+                    staging,
+                    theirs.serving_model_dir,
+                    self.kept_in,
+                    self.record,
+                    lambda: self._take_checked(staging, fn_args, _NO_RESULT),
+                ),
+                # A cluster's evaluator may still be writing to a shared directory.
+                contextlib.nullcontext() if self._shared_name() else self._logs_kept(staging, theirs),
+                self.record.phase("training"),
+            ):
                 result = self._run_module(theirs)
-            self.record.require_folder()
-            self.record.save_if_possible()  # tells the cluster, or whoever runs it again, that training is over
-            require_staged(staging)
-            if self._is_distributed():
-                with self.record.phase("evaluator"):
-                    self._evaluate(theirs)
-            with self.record.phase("check"):
-                self._check(theirs, final, result)
-            with self.record.phase("publish"):
+            with kept_when_refused(staging, self.kept_in, self.record):
                 self.record.require_folder()
-                with unbroken():
-                    publish(staging, final)
-                    self.record.status = SUCCEEDED
+                self.record.save_if_possible()  # tells the cluster, or whoever runs it again, that training is over
+                staging.require()
+                if self._is_distributed():
+                    with self._logs_kept(staging, theirs), self.record.phase("evaluator"):
+                        self._evaluate(theirs)
+                outputs, names = self._take_checked(staging, fn_args, result)
+                with self.record.phase("publish"):
+                    self.record.require_folder()
+                    with unbroken():
+                        publish(staging.path, outputs, names, final)
+                        self.record.status = SUCCEEDED
+                        self.checkpoints.forget_finished()
+
+    def _logs_kept(self, staging: Staging, theirs: FnArgs) -> contextlib.AbstractContextManager[None]:
+        """Keeps logs that are written beside the model."""
+        return module_logs.kept_in_model_run(staging, theirs.model_run_dir)
+
+    def _take_checked(self, staging: Staging, fn_args: FnArgs, result: Mapping[str, Any]) -> tuple[str, list[str]]:
+        """Takes the outputs and checks the model; returns their folder and the names of what the module wrote in it."""
+        with self.record.phase("check"):
+            replace_links(staging.written)
+            outputs = staging.take_outputs()
+            names = file_io.listdir(outputs) if file_io.isdir(outputs) else []
+            taken = self._staged(fn_args, outputs)
+            lift_timestamped_model(taken.serving_model_dir)
+            self._check(taken, fn_args.serving_model_dir, result)
+        return outputs, names
 
     def take_part(self, fn_args: FnArgs, over: Callable[[], bool]) -> None:
         """Does the part of a worker, a parameter server or an evaluator, which publish nothing."""
         shared = self._shared_name()
         parent = file_io.parent(fn_args.serving_model_dir)
-        with contextlib.nullcontext(os.path.join(parent, shared)) if shared else staging_folder(parent) as staging:
+        ours = contextlib.nullcontext(Staging(os.path.join(parent, shared))) if shared else staging_directory(parent)
+        with ours as staging:
             with self.record.phase("training"):
-                result = self._run_module(self._staged(fn_args, staging), over)
+                result = self._run_module(self._staged(fn_args, staging.written), over)
             if not result:
                 cluster_run.require_success(fn_args.model_run_dir)
 
@@ -231,7 +279,7 @@ class _Run:
                 dataclasses.replace(self, task=evaluator)._run_module(theirs)
 
     def _shared_name(self) -> str:
-        """Returns the staging folder's name where a whole cluster has to see the same one: an Estimator's.
+        """Returns the staging directory's name where a whole cluster has to see the same one: an Estimator's.
 
         The evaluator exports to it what the chief publishes. Whatever else trains there has a folder for each task,
         so that workers that all save their model do not write over each other.
@@ -254,8 +302,30 @@ class _Run:
         logging.info("Keras %s: %s.", keras.version, keras.reason)
         request = TrainingRequest(self.source, self.function, theirs, self.options, keras).to_json()
         environment = keras.environment() | (self.task.environment() if self.task else {})
-        with self._watched() as watching, self._listing_bad_records(theirs.model_run_dir):
+        with (
+            self._watched() as watching,
+            self._listing_bad_records(theirs.model_run_dir),
+            self._metrics_kept(theirs.model_run_dir, watching.get(progress.VARIABLE)),
+        ):
             return self._taken_note_of(self._executed(request, theirs, environment | watching, over))
+
+    @contextlib.contextmanager
+    def _metrics_kept(self, model_run_dir: str, reports: str | None) -> Iterator[None]:
+        """Records what the training had logged or reported so far when an exception ends it.
+
+        Args:
+          model_run_dir: Where event files are written.
+          reports: The file that `report_progress` writes to, or None.
+        """
+        earlier = sizes_of_event_files(model_run_dir)
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(OSError):  # it must not hide the exception
+                told = progress.read(reports) if reports else None
+                reported = from_return_value(told.details.get("metrics")) if told else {}
+                self.record.metrics = reported | from_event_files(model_run_dir, earlier)
+            raise
 
     @contextlib.contextmanager
     def _listing_bad_records(self, model_run_dir: str) -> Iterator[None]:
@@ -279,7 +349,11 @@ class _Run:
         if (self.task and not self.task.is_chief) or not is_shown or others_watch:
             yield {}
             return
-        logging.info("TensorBoard logs go to %s.", self.checkpoints.model_run_dir)
+        logs_folder, final = self.checkpoints.model_run_dir, os.path.dirname(self.record.path)
+        if logs_folder == final:
+            logging.info("TensorBoard logs go to %s.", final)
+        else:
+            logging.info("TensorBoard logs go to %s, and are moved to %s after the training.", logs_folder, final)
         try:
             with display.watched_training() as variables:
                 yield variables
@@ -332,13 +406,14 @@ class _Run:
     def _taken_note_of(self, result: dict[str, Any]) -> dict[str, Any]:
         if result:
             self.record.dialect = {"name": result["dialect"], "reason": result["evidence"]}
-            self.record.metrics = result["metrics"]
+            self.record.metrics, self.record.metrics_from = result["metrics"], result["metrics_from"]
+            self.record.evaluation_evidence = result["evaluation_evidence"]
             self.record.profile = result["profile"]
             self.record.tuning = result["tuning"]
             self.record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
         return result
 
-    def _check(self, theirs: FnArgs, final: str, result: dict[str, Any]) -> None:
+    def _check(self, theirs: FnArgs, final: str, result: Mapping[str, Any]) -> None:
         report = check_saved_model(
             theirs.serving_model_dir,
             theirs.eval_files or (),
@@ -349,21 +424,23 @@ class _Run:
             skip=self.options.skip_checks,
             op_packages=result["op_packages"],
             example=result["example"],
+            evaluation={"evidence": result["evaluation_evidence"]},
             shown_as=final,
             environment=self.keras.environment(),
             timeout=self.options.timeout,
         )
         self.record.check = dataclasses.asdict(report)
+        self.record.evaluation_plan = self.record.check.pop("evaluation_plan")
         log_report(report)
 
-    def _staged(self, fn_args: FnArgs, staging: str) -> FnArgs:
-        """Returns a copy of the arguments whose model folders are staged ones, under the same last name."""
+    def _staged(self, fn_args: FnArgs, folder: str) -> FnArgs:
+        """Returns a copy of the arguments whose model folders lie in a folder of the staging directory."""
         theirs = copy.copy(fn_args)
         theirs.custom_config = copy.deepcopy(fn_args.custom_config)
         theirs.seed = self.options.seed if self.options.seed is not None else fn_args.seed
-        theirs.serving_model_dir = os.path.join(staging, os.path.basename(fn_args.serving_model_dir.rstrip("/")))
+        theirs.serving_model_dir = os.path.join(folder, os.path.basename(fn_args.serving_model_dir.rstrip("/")))
         if fn_args.eval_model_dir:
-            theirs.eval_model_dir = os.path.join(staging, os.path.basename(fn_args.eval_model_dir.rstrip("/")))
+            theirs.eval_model_dir = os.path.join(folder, os.path.basename(fn_args.eval_model_dir.rstrip("/")))
         theirs.checkpoint_dir, theirs.model_run_dir = self.checkpoints.path, self.checkpoints.model_run_dir
         if theirs.seed is None and self._shares_batches():
             theirs.seed = zlib.crc32(theirs.checkpoint_dir.encode())  # the same on all workers, at every try

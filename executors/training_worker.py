@@ -13,8 +13,19 @@ from typing import Any
 
 from absl import logging
 
-from . import dialects, loop_tuning, profiling, raised_errors, storage_errors
+from . import (
+    dialects,
+    file_io,
+    finished_fits,
+    loop_tuning,
+    metrics_of_record,
+    profiling,
+    raised_errors,
+    storage_errors,
+)
+from .dialects.signatures import require_has_run
 from .errors import TrainerError, TrainingProcessError
+from .evaluation import evidence as evaluation_evidence
 from .fit_progress import told_by_fits
 from .fn_args import FnArgs
 from .inputs import bad_records
@@ -23,8 +34,9 @@ from .inputs.parse_uses import noted_uses, refusals
 from .inputs.tf_record_framing import damage_in
 from .keras_version import KerasChoice
 from .masking import remember
-from .metrics import from_event_files, from_return_value, sizes_of_event_files
+from .metrics import from_event_files, sizes_of_event_files, together
 from .module_loader import loaded
+from .module_logs import metrics_beside
 from .module_source import ModuleSource, with_tuples
 from .offered_example import example_wanted
 from .op_packages import imported_op_packages
@@ -81,8 +93,9 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
     """Carries out a `TrainingRequest`.
 
     Returns:
-      `dialect`, `evidence`, `metrics` (see `metrics.py`), `op_packages`, `example` (see `offered_example.py`),
-      `tuning`, `profile` and `phases` (seconds by name).
+      `dialect`, `evidence`, `metrics` and `metrics_from` (see `metrics_of_record.py`), `evaluation_evidence` (see
+      `evaluation/evidence.py`), `op_packages`, `example` (see `offered_example.py`), `tuning`, `profile` and `phases`
+      (seconds by name).
 
     Raises:
       ModuleError: When the module speaks no known dialect.
@@ -108,27 +121,39 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
             in_run_fn = clock()
             with (
                 profiling.profiled(request.fn_args.model_run_dir, request.options.profile) as profile,
+                finished_fits.kept(request.fn_args, request.source),  # first: the others see restored fits too
                 told_by_fits(request.source.files),
                 pursued(request.options, request.fn_args),
                 bad_records.skipping(request.options.bad_records_limit, request.fn_args.model_run_dir),
                 loop_tuning.tuned(request.options.tune_loop) as tuning,
                 example_wanted() as example,
+                metrics_of_record.observed(request.source.files, request.fn_args) as observations,
+                evaluation_evidence.observed(request.source.files) as fits,
             ):
                 returned = run_fn(request.fn_args)
+            if not file_io.exists(request.fn_args.serving_model_dir):
+                require_has_run(returned, f"{request.source.path}: {request.function or name}")
             done = clock()
     except SystemExit as error:
         # An exit code of 0 would otherwise pass for a finished training.
         raise TrainingProcessError(
-            f"The module {request.source.path} ended with SystemExit({error.code!r})."
+            f"The module {request.source.path} ended with SystemExit({error.code!r})"
+            f"{raised_errors.handled_before(error)}. Return from its function instead of calling sys.exit() or exit(); "
+            f"no model was published. {request.keras.hint(error)}".rstrip()
         ) from error
     except Exception as error:
-        explain(error, request)
+        with contextlib.suppress(Exception):  # the user's class may raise when it is looked at; its exception counts
+            explain(error, request)
         raise
-    metrics = from_event_files(request.fn_args.model_run_dir, earlier_logs)
+    beside = metrics_beside(request.fn_args.serving_model_dir)
+    logged = together(beside, from_event_files(request.fn_args.model_run_dir, earlier_logs))
+    metrics, origins = observations.metrics(returned, logged)
     return {
         "dialect": name,
         "evidence": evidence,
-        "metrics": from_return_value(returned) or metrics,
+        "metrics": metrics,
+        "metrics_from": origins,
+        "evaluation_evidence": seen.to_json() if (seen := fits.evidence()) else {},
         "op_packages": imported_op_packages(),
         "example": example,
         "tuning": tuning,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..executors import file_io
+from ..executors.evaluation.verdict import Verdict, read_verdict
 from ..executors.metrics import Metrics
 
 ALL = "all examples"
@@ -27,10 +30,12 @@ class Evaluation:
     Attributes:
       slices: {slice: {metric: measure}}; "all examples" is the first.
       failures: What was not good enough: (slice, metric, why).
+      verdict: What was decided and why; None of TFX's own Evaluator.
     """
 
     slices: Mapping[str, Mapping[str, Measure]]
     failures: Sequence[tuple[str, str, str]] = ()
+    verdict: Verdict | None = None
 
     @property
     def metrics(self) -> Metrics:
@@ -41,6 +46,9 @@ class Evaluation:
 
 def read_evaluation(folder: str) -> Evaluation:
     """Reads a ModelEvaluation artifact. TFMA is imported, which takes seconds where TensorFlow is not there yet."""
+    verdict = read_verdict(folder)
+    if verdict is not None and not file_io.exists(os.path.join(folder, "eval_config.json")):
+        return Evaluation({}, verdict=verdict)
     import tensorflow_model_analysis as tfma
 
     slices: dict[str, dict[str, Measure]] = {}
@@ -54,7 +62,7 @@ def read_evaluation(folder: str) -> Evaluation:
                     if (measure := _measure(value)) is not None:
                         found[label] = measure
     ordered = dict(sorted(slices.items(), key=lambda item: _by_number(item[0])))
-    return Evaluation(ordered, list(_failures(folder)))
+    return Evaluation(ordered, list(_failures(folder)), verdict)
 
 
 def _slice_name(key: Any) -> str:

@@ -15,11 +15,13 @@ import functools
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from absl import logging
 
-from ..executors import file_io, run_record
+from ..executors import file_io, metadata_pointer, run_record
 from ..executors.errors import InputError, did_you_mean
+from ..executors.metadata_pointer import Noted
 from .metadata_runs import runs_in_store
 from .metadata_store import SQLITE, shown
 from .metrics_compared import is_higher_better
@@ -64,11 +66,15 @@ def find_runs(
     runs = {run.id: run for run in _recorded(found.model_runs) if wanted(run)}
     for url in found.stores:
         try:
-            runs |= {run.id: run for run in runs_in_store(url, wanted, order=order, limit=limit)}
+            roots = [store.root for store in found.noted if _is_same(store.metadata, url)]
+            runs |= {run.id: run for run in runs_in_store(url, wanted, roots=roots, order=order, limit=limit)}
         except InputError as error:
             if url in asked_for:
                 raise
             logging.warning("%s", error)
+    for store in found.noted:
+        if not any(_is_same(store.metadata, url) for url in found.stores):
+            runs |= {run.id: run for run in _in_noted(store, wanted, order=order, limit=limit)}
     newest = _newest(runs.values())
     return (sorted_by(newest, sort) if sort else newest)[: limit or None]
 
@@ -151,10 +157,16 @@ def _look(places: Sequence[str], metadata: str) -> tuple[Found, list[str]]:
         here = look_into(place)
         found.model_runs += here.model_runs
         found.stores += here.stores
+        found.noted += here.noted
         if (own := os.path.join(file_io.whole(place), SQLITE)) in here.stores:
             asked_for.append(own)
     found.stores = list(dict.fromkeys([*asked_for, *found.stores]))
+    found.noted = list(dict.fromkeys(found.noted))
     return found, asked_for
+
+
+def _is_same(first: str, second: str) -> bool:
+    return first == second or _real(file_io.whole(first)) == _real(file_io.whole(second))
 
 
 def _recorded(folders: Iterable[str]) -> Iterator[Run]:
@@ -188,10 +200,9 @@ def _at(name: str) -> list[Run]:
     while not file_io.is_remote(place) and (above := file_io.parent(folders[-1])) != folders[-1]:
         folders.append(above)
     for folder in folders:
-        if os.path.isfile(store := os.path.join(folder, SQLITE)):
-            runs = runs_in_store(store)
-            if made := runs[:1] if folder == place else _of_folder(runs, name):
-                return made
+        runs = _in_root(folder)
+        if made := runs[:1] if folder == place else _of_folder(runs, name):
+            return made
     around = [place, os.path.join(place, MODEL_RUN)]
     if os.path.basename(place) != MODEL_RUN:  # a model, in `model` or in `model/Format-Serving`
         around += [os.path.join(folder, MODEL_RUN) for folder in folders[1:3]]
@@ -201,6 +212,22 @@ def _at(name: str) -> list[Run]:
             if folder in around[:2] or (run.model and _is_in(place, run.model)):
                 return [run]
     return []
+
+
+def _in_root(folder: str) -> list[Run]:
+    """Returns the runs of a pipeline root, newest first; [] when the folder is none."""
+    if os.path.isfile(store := os.path.join(folder, SQLITE)):
+        return runs_in_store(store)
+    return _newest(run for store in metadata_pointer.noted(folder) for run in _in_noted(store))
+
+
+def _in_noted(store: Noted, *arguments: Any, **options: Any) -> list[Run]:
+    """Returns a pipeline's runs in the store that its root names; a store that cannot be read is a warning."""
+    try:
+        return runs_in_store(store.metadata, *arguments, pipeline=store.pipeline, roots=[store.root], **options)
+    except InputError as error:
+        logging.warning("%s", error)
+        return []
 
 
 def _of_folder(runs: Sequence[Run], name: str) -> list[Run]:

@@ -32,7 +32,8 @@ from ..components.transform import Transform
 from ..components.tuner import Tuner
 from ..executors import file_io
 from ..executors.errors import InputError, did_you_mean
-from ..executors.module_source import ModuleSource, find_source
+from ..executors.module_source import ModuleSource
+from ..executors.pipeline_modules import PipelineModules, find_modules
 from .code_archive import CodeArchive, archive_of
 from .examples import example_gen_for
 from .kuberay import Volume
@@ -123,14 +124,14 @@ class CompiledPipeline:
     Attributes:
       spec: Kubeflow's PipelineSpec, as JSON values.
       platform_spec: What only Kubernetes is told: mounts and nodes; {} for nothing.
-      archive: The module's code, which has to be uploaded; None when the image has it.
+      archives: The modules' code, which has to be uploaded; without those that the image has.
       code_root: Where that goes.
       notes: What whoever runs it should know.
     """
 
     spec: dict[str, Any]
     platform_spec: dict[str, Any]
-    archive: CodeArchive | None
+    archives: tuple[CodeArchive, ...]
     code_root: str
     notes: tuple[str, ...]
 
@@ -147,8 +148,8 @@ class CompiledPipeline:
             text = json.dumps(documents[0], indent=2) + "\n"
         else:
             text = _heading(self.spec) + yaml.safe_dump_all(documents, sort_keys=True, allow_unicode=True, width=110)
-        if self.archive:
-            self.archive.upload(self.code_root)
+        for archive in self.archives:
+            archive.upload(self.code_root)
         try:
             file_io.write_text(path, text)
         except OSError as error:
@@ -165,18 +166,19 @@ def compile_pipeline(options: KubeflowPipeline) -> CompiledPipeline:
     options = dataclasses.replace(options, code_root=options.code_root or posixpath.join(options.pipeline_root, "code"))
     _require_usable(options)
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-        source = find_source(options.module_file, scratch)
-        archive = archive_of(source, lambda place: is_reachable(place, _folders(options)))
-        return _compiled(options, source, archive)
+        modules = find_modules(options.module_file, scratch, options.transform_module, options.tuner_module)
+        return _compiled(options, modules)
 
 
-def _compiled(options: KubeflowPipeline, source: ModuleSource, archive: CodeArchive | None) -> CompiledPipeline:
-    name = _name_of(options, source)
+def _compiled(options: KubeflowPipeline, modules: PipelineModules) -> CompiledPipeline:
+    name = _name_of(options, modules.trainer)
+    archives = _archives_of(modules, _folders(options))
     remembers_models = options.platform == VERTEX
     example_gen = example_gen_for(options.data, options.data_format)
     reads_files = options.data_format == AUTO
-    nodes = steps_of(options, source, example_gen, remembers_models=remembers_models, reads_files=reads_files)
-    parameters = _parametrized(nodes, options, archive.reference(options.code_root) if archive else None)
+    nodes = steps_of(options, modules, example_gen, remembers_models=remembers_models, reads_files=reads_files)
+    references = {name: archive.reference(options.code_root) for name, archive in archives.items()}
+    parameters = _parametrized(nodes, options, references)
     config = KubeflowV2DagRunnerConfig(
         default_image=options.image, default_commands=step_command("kubeflow_step"), use_pipeline_spec_2_1=True
     )
@@ -196,7 +198,16 @@ def _compiled(options: KubeflowPipeline, source: ModuleSource, archive: CodeArch
     _retried(spec, options.retries)
     if options.platform == KUBEFLOW:
         _without_driver(spec, example_gen.id)
-    return CompiledPipeline(spec, platform_spec, archive, options.code_root, tuple(_notes(options)))
+    notes = [*([modules.notice] if modules.notice else []), *_notes(options)]
+    return CompiledPipeline(spec, platform_spec, tuple(archives.values()), options.code_root, tuple(notes))
+
+
+def _archives_of(modules: PipelineModules, folders: Sequence[str]) -> dict[str, CodeArchive]:
+    """Returns the archives of the modules that are on this machine only, by the modules' references."""
+    archives = {
+        source.reference: archive_of(source, lambda place: is_reachable(place, folders)) for source in modules.sources
+    }
+    return {reference: archive for reference, archive in archives.items() if archive is not None}
 
 
 def _name_of(options: KubeflowPipeline, source: ModuleSource) -> str:
@@ -265,22 +276,32 @@ def _notes(options: KubeflowPipeline) -> list[str]:
     return notes
 
 
-def _parametrized(nodes: Sequence[BaseNode], options: KubeflowPipeline, module: str | None) -> list[RuntimeParameter]:
-    """Puts the pipeline's parameters in the place of values, and the module's reference; returns the parameters."""
+def _parametrized(
+    nodes: Sequence[BaseNode], options: KubeflowPipeline, references: Mapping[str, str]
+) -> list[RuntimeParameter]:
+    """Replaces values by the pipeline's parameters, and modules' references by those of their archives.
+
+    Returns:
+      The parameters.
+    """
     data, train_steps, eval_steps, custom_config = parameters = [
         RuntimeParameter("data", str, nodes[0].exec_properties["input_base"]),
         RuntimeParameter("train_steps", int, options.train_steps),
         RuntimeParameter("eval_steps", int, options.eval_steps),
         RuntimeParameter("custom_config", str, json.dumps(options.custom_config)),
     ]
-    given = {"custom_config": custom_config, **({"module_file": module} if module else {})}
+    given = {"custom_config": custom_config}
     changes: dict[type[BaseNode], dict[str, Any]] = {
-        Transform: {"custom_config": custom_config, **({"preprocessing_fn": module} if module else {})},
+        Transform: given,
         Tuner: {**given, "train_steps": options.tune_steps or train_steps, "eval_steps": eval_steps},
         Trainer: {**given, "train_steps": train_steps, "eval_steps": eval_steps},
     }
     for node in nodes:
-        node.exec_properties.update({"input_base": data} if node is nodes[0] else changes.get(type(node), {}))
+        properties = node.exec_properties
+        properties.update({"input_base": data} if node is nodes[0] else changes.get(type(node), {}))
+        for name in ("module_file", "preprocessing_fn") if type(node) in changes else ():
+            if (reference := references.get(properties.get(name) or "")) is not None:
+                properties[name] = reference
     return parameters
 
 

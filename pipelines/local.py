@@ -17,23 +17,26 @@ import tempfile
 from collections.abc import Iterator
 
 import apache_beam as beam
+from absl import logging
 from tfx.orchestration import pipeline
 
-from ..executors import file_io, storage_errors
+from ..executors import file_io, metadata_pointer, storage_errors
+from ..executors.beam_runner import in_process_by_default
 from ..executors.errors import InputError
-from ..executors.module_source import find_source
+from ..executors.pipeline_modules import find_modules
 from ..executors.preflight import stamp
 from ..executors.raised_errors import last_remembered
 from ..executors.run_lock import alone_in
+from ..executors.scratch import require_temporary_folder
 from .beam_folders import removed_afterwards
 from .examples import example_gen_for
-from .half_pushes import removed_when_failed
 from .metadata_store import ROOT_MARKER, SQLITE, connection_config, shown
 from .outcome import Outcome, outcome_of
 from .patient_metadata import patient, require_store
 from .pipeline_options import PipelineOptions
 from .report_sections import report_newest
-from .steps import beam_args_of, pushed_to, steps_of
+from .step_failures import in_a_line, steps_watched
+from .steps import beam_args_of, steps_of
 
 _KEYS = "_DEFAULT_NUM_BUCKETS"
 
@@ -69,17 +72,27 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
     url = _metadata_url(options)
     require_store(dag.metadata_connection_config, url)
     last_remembered()  # an earlier run's
-    try:
-        with alone_in(os.path.abspath(options.pipeline_root)), _in_order(), removed_afterwards():
-            with patient(url), removed_when_failed(pushed_to(options)):
+    with steps_watched() as steps:
+        try:
+            with (
+                alone_in(os.path.abspath(options.pipeline_root)),
+                _in_order(),
+                in_process_by_default(),
+                removed_afterwards(),
+                patient(url),
+            ):
                 Runner().run(dag)
-    except Exception as error:
-        _claim_again(dag)
-        if (real := last_remembered()) is not None:
-            raise real from real.__cause__
-        if (told := storage_errors.in_text(str(error))) is not None:  # of TFX's own steps
-            raise told from error
-        raise
+        except Exception as error:
+            _claim_again(dag)
+            if (real := last_remembered()) is not None:
+                if storage_errors.in_text(str(real)) is None and (short := in_a_line(real, steps.running)):
+                    raise short from real
+                raise real from real.__cause__
+            if (told := storage_errors.in_text(str(error))) is not None:  # of TFX's own steps
+                raise told from error
+            if short := in_a_line(error, steps.running):
+                raise short from error
+            raise
     name = dag.pipeline_info.pipeline_name
     with patient(url):
         outcome = outcome_of(dag.metadata_connection_config, name, shown(url))
@@ -113,15 +126,18 @@ def create_pipeline(options: LocalPipeline) -> pipeline.Pipeline:
       InputError: When data, schema or root cannot be used.
       ModuleError: When there is no such module.
     """
+    require_temporary_folder()
     root = os.path.abspath(options.pipeline_root)
     examples = example_gen_for(options.data)
     connection = connection_config(_metadata_url(options))
     if options.baseline_model and not file_io.exists(options.baseline_model):
         raise InputError(f"--baseline-model {options.baseline_model} does not exist.")
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-        source = find_source(options.module_file, scratch)
-        name = options.name_for(source)
-        nodes = steps_of(options, source, examples)
+        modules = find_modules(options.module_file, scratch, options.transform_module, options.tuner_module)
+        if modules.notice:
+            logging.info("%s", modules.notice)
+        name = options.name_for(modules.trainer)
+        nodes = steps_of(options, modules, examples)
     _claim_root(root, name)
     if connection.HasField("sqlite"):
         file_io.makedirs(file_io.parent(connection.sqlite.filename_uri))
@@ -142,7 +158,8 @@ def _metadata_url(options: LocalPipeline) -> str:
 def _claim_again(dag: pipeline.Pipeline) -> None:
     """Marks a root again that was taken away in mid-run, and that the steps have made anew, for the next run."""
     root, name = dag.pipeline_info.pipeline_root, dag.pipeline_info.pipeline_name
-    known = {SQLITE, f"{SQLITE}-journal", "logs", "serving", stamp.FILE, *(node.id for node in dag.components)}
+    known = {SQLITE, f"{SQLITE}-journal", "logs", "serving", stamp.FILE, metadata_pointer.FILE_NAME}
+    known |= {node.id for node in dag.components}
     with contextlib.suppress(OSError):  # it must not hide what went wrong before
         marker = os.path.join(root, ROOT_MARKER)
         if file_io.isdir(root) and not file_io.exists(marker) and not set(file_io.listdir(root)) - known:

@@ -36,6 +36,8 @@ def runs_in_store(
     url: str,
     wanted: Callable[[Run], bool] = lambda run: True,
     *,
+    pipeline: str = "",
+    roots: Sequence[str] = (),
     order: Callable[[list[Run]], list[Run]] | None = None,
     limit: int = 0,
 ) -> list[Run]:
@@ -44,6 +46,8 @@ def runs_in_store(
     Args:
       url: As for `connection_config`.
       wanted: Which ones, by status, start and module; nothing else is known when it is asked.
+      pipeline: Only those of this pipeline; "" for all.
+      roots: Known roots of pipelines, where the records of failed runs are looked for.
       order: Sorts them when their metrics are known.
       limit: How many at most, of those that come first; 0 for all.
 
@@ -52,13 +56,14 @@ def runs_in_store(
     """
     with reading(url):
         store = open_store(url)
-        executions = sorted(_trainings(store), key=lambda one: (one.create_time_since_epoch, one.id), reverse=True)
-        runs = [run for run in (_basic(store, url, execution) for execution in executions) if wanted(run)]
+        trainings = _of_pipeline(store, pipeline) if pipeline else _trainings(store)
+        executions = sorted(trainings, key=lambda one: (one.create_time_since_epoch, one.id), reverse=True)
+        runs = [run for run in (_basic(store, url, execution, roots) for execution in executions) if wanted(run)]
         if order is None:
             runs = _with_results(store, runs[: limit or None])
         else:
             runs = order(_with_results(store, runs))[: limit or None]
-        return [_with_names(store, run) for run in runs]
+        return [_with_names(store, run, roots) for run in runs]
 
 
 def _trainings(store: Any) -> Iterator[Any]:
@@ -69,7 +74,13 @@ def _trainings(store: Any) -> Iterator[Any]:
             yield from store.get_executions_by_type(kind.name)
 
 
-def _basic(store: Any, url: str, execution: Any) -> Run:
+def _of_pipeline(store: Any, pipeline: str) -> Iterator[Any]:
+    context = store.get_context_by_type_and_name("pipeline", pipeline)
+    its_own = {one.id for one in store.get_executions_by_context(context.id)} if context is not None else set()
+    return (one for one in _trainings(store) if one.id in its_own)
+
+
+def _basic(store: Any, url: str, execution: Any, roots: Sequence[str]) -> Run:
     begin, end = execution.create_time_since_epoch, execution.last_update_time_since_epoch
     status = STATUS.get(execution.last_known_state, RUNNING)
     module = next((text for name in ("module_path", "module_file", "run_fn") if (text := text_of(execution, name))), "")
@@ -83,29 +94,44 @@ def _basic(store: Any, url: str, execution: Any) -> Run:
         metadata=url,
         execution=execution.id,
     )
-    return _as_on_disk(run, _contexts_of(store, execution.id)) if status == RUNNING else run
+    return _as_on_disk(store, run, _contexts_of(store, execution.id), roots) if status == RUNNING else run
 
 
 def _contexts_of(store: Any, execution: int) -> dict[str, str]:
     return {context.type: context.name for context in store.get_contexts_by_execution(execution)}
 
 
-def _as_on_disk(run: Run, contexts: Mapping[str, str]) -> Run:
+def _as_on_disk(store: Any, run: Run, contexts: Mapping[str, str], roots: Sequence[str]) -> Run:
     """Adds what a run's own record tells where ML Metadata has no outputs: it is on, was killed, or has failed."""
     node = contexts.get("node", "").removeprefix(f"{contexts.get('pipeline', '')}.")
-    model_runs = os.path.join(file_io.parent(run.metadata), node, "model_run")
-    folder = os.path.join(model_runs, *([FAILED_FOLDER] if run.status == FAILED else []), str(run.execution))
-    record = {} if file_io.is_remote(run.metadata) else run_record.read(folder)
+    below = [node, "model_run", *([FAILED_FOLDER] if run.status == FAILED else []), str(run.execution)]
+    folders = (os.path.join(root, *below) for root in _roots(store, run, roots))
+    folder, record = next(((one, found) for one in folders if (found := run_record.read(one))), ("", {}))
     if not record:
         return run
     killed = run.status == RUNNING and record.get("status") == RUNNING and is_abandoned(record)
+    interrupted = killed or record.get("status") == INTERRUPTED
     return dataclasses.replace(
         run,
         id=str(record.get("id", run.id)),
-        status=INTERRUPTED if killed else run.status,
+        status=INTERRUPTED if interrupted else run.status,
         model_run=folder,
         error=record.get("error"),
     )
+
+
+def _roots(store: Any, run: Run, known: Sequence[str]) -> Iterator[str]:
+    """Yields where the pipeline's root may be: known ones, where its store is, and where what the run was given is.
+
+    ML Metadata does not know it, but TFX writes artifacts to ROOT/STEP/OUTPUT/EXECUTION.
+    """
+    yield from known
+    if not file_io.is_remote(run.metadata):
+        yield file_io.parent(run.metadata)
+    events = store.get_events_by_execution_ids([run.execution])
+    given = store.get_artifacts_by_id(sorted({event.artifact_id for event in events if event.type in INPUTS}))
+    roots = dict.fromkeys(file_io.parent(file_io.parent(file_io.parent(artifact.uri))) for artifact in given)
+    yield from (root for root in roots if not file_io.is_remote(root))  # which would take TensorFlow, and seconds
 
 
 def _with_results(store: Any, runs: Sequence[Run]) -> list[Run]:
@@ -145,11 +171,11 @@ def _uses_of(store: Any, models: Iterable[int]) -> dict[int, list[tuple[int, int
     }
 
 
-def _with_names(store: Any, run: Run) -> Run:
+def _with_names(store: Any, run: Run, roots: Sequence[str]) -> Run:
     """Adds the names of pipeline and run, for which ML Metadata has to be asked one by one."""
     contexts = _contexts_of(store, run.execution or 0)
     run = dataclasses.replace(run, pipeline=contexts.get("pipeline", ""), pipeline_run=contexts.get("pipeline_run", ""))
-    return _as_on_disk(run, contexts) if run.status == FAILED else run
+    return _as_on_disk(store, run, contexts, roots) if run.status == FAILED else run
 
 
 def _with_result(

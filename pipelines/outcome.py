@@ -9,8 +9,10 @@ from typing import Any
 import ml_metadata as mlmd
 from ml_metadata.proto import metadata_store_pb2
 
+from ..components.pusher import ALREADY_PUSHED
+from ..executors.evaluation.metrics import EXAMPLE_COUNT
 from ..executors.notebook_html import small_table
-from .evaluation_results import ALL, read_evaluation
+from .evaluation_results import ALL, Evaluation, read_evaluation
 from .pipeline_options import BASELINE
 
 
@@ -27,6 +29,9 @@ class Outcome:
       metrics: {"eval": {...}} of the Evaluator over all examples, or what training logged.
       slices: The same metrics for each slice that was asked for: {"trip_start_hour=3": {...}}.
       cached: Names of the steps that were taken from the cache.
+      already_pushed: Whether `pushed_model` was there before, so that nothing was pushed.
+      plan: How the model was evaluated, in one line; "" without an evaluation plan.
+      reason: Why the model was not blessed, or why no metric decided; "" when it met the threshold.
     """
 
     model: str | None
@@ -37,11 +42,15 @@ class Outcome:
     metrics: dict[str, dict[str, float]]
     cached: tuple[str, ...]
     slices: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
+    already_pushed: bool = False
+    plan: str = ""
+    reason: str = ""
 
     def _repr_html_(self) -> str:
         rows = {
-            "pushed model": self.pushed_model,
+            "already pushed" if self.already_pushed else "pushed model": self.pushed_model,
             "blessed": {True: "yes", False: "no", None: None}[self.blessed],
+            "reason": self.reason or None,
             "model": self.model,
             "logs": self.model_run,
             "metadata": self.metadata,
@@ -71,21 +80,37 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
     cached = metadata_store_pb2.Execution.CACHED
     evaluation, blessing = artifacts.get("ModelEvaluation"), artifacts.get("ModelBlessing")
     pushed, model = artifacts.get("PushedModel"), artifacts.get("Model")
-    results = read_evaluation(evaluation.uri).slices if evaluation is not None else {}
-    slices = {name: {metric: one.value for metric, one in found.items()} for name, found in results.items()}
+    results = read_evaluation(evaluation.uri) if evaluation is not None else Evaluation({})
+    slices = {name: {metric: one.value for metric, one in found.items()} for name, found in results.slices.items()}
     overall = slices.pop(ALL, {})
+    logged = _logged(model) if model is not None else {}
+    if set(overall) <= {EXAMPLE_COUNT}:  # what training logged says more
+        overall = {**logged.get("eval", {}), **overall} if overall or "eval" in logged else {}
     return Outcome(
         model=model.uri if model is not None else None,
         model_run=artifacts["ModelRun"].uri if "ModelRun" in artifacts else None,
         pushed_model=_destination(pushed) if pushed is not None else None,
         blessed=bool(blessing.custom_properties["blessed"].int_value) if blessing is not None else None,
         metadata=metadata_shown,
-        metrics={"eval": overall} if overall else _logged(model) if model is not None else {},
+        metrics={"eval": overall} if overall else logged,
         cached=tuple(
             sorted(_node(store, execution) for execution in executions if execution.last_known_state == cached)
         ),
         slices=slices,
+        already_pushed=pushed is not None and bool(pushed.custom_properties[ALREADY_PUSHED].int_value),
+        plan=results.verdict.plan_line if results.verdict and not results.verdict.failed else "",
+        reason=_reason(results, pushed),
     )
+
+
+def _reason(results: Evaluation, pushed: Any) -> str:
+    verdict = results.verdict
+    if verdict is None:
+        return "; ".join(f"{metric} of {name}: {why}" for name, metric, why in results.failures)
+    is_pushed = pushed is not None and _destination(pushed) is not None
+    if verdict.blessed and not verdict.has_threshold:
+        return f"{verdict.reason}; {'pushed because ' * is_pushed}the SavedModel check passed."
+    return verdict.reason
 
 
 def _outputs(store: Any, executions: Sequence[Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ..executors.notebook_html import small_table
 from .metadata_store import shown
 
 RUNNING, SUCCEEDED, FAILED = run_record.RUNNING, run_record.SUCCEEDED, run_record.FAILED
-INTERRUPTED, CACHED = "interrupted", "cached"
+INTERRUPTED, CACHED = run_record.INTERRUPTED, "cached"
 STATUSES = (SUCCEEDED, FAILED, RUNNING, INTERRUPTED, CACHED)
 
 
@@ -21,10 +21,10 @@ class Run:
 
     Attributes:
       id: That of `run.json`; of an execution that left none (it failed, or was cached) its UUID in ML Metadata.
-      status: "succeeded", "failed", "running", "interrupted" (its process is gone, and it did not say goodbye) or
+      status: "succeeded", "failed", "running", "interrupted" (by a signal, or its process was killed) or
         "cached" (a pipeline took an earlier run's model).
       started: When, as ISO 8601.
-      seconds: How long it took; None while it runs, and when it was interrupted.
+      seconds: How long it took; None while it runs, and when its process was killed.
       module: What the user called the module.
       fingerprint: SHA-256 of the module's files; "" when it is not known.
       dialect: How the module is written; "" when it is not known.

@@ -12,10 +12,12 @@ from typing import Any
 
 from absl import logging
 
-from ..executors import file_io, run_record
+from ..executors import file_io, metadata_pointer, run_record
 from ..executors.errors import InputError
 from ..executors.layouts import read_json_object
+from ..executors.metadata_pointer import Noted
 from ..executors.process_identity import ProcessIdentity
+from ..executors.report.writing import FAILED_FOLDER
 from .metadata_store import SQLITE
 from .past_runs import INTERRUPTED, RUNNING, SUCCEEDED, Run
 
@@ -30,12 +32,14 @@ class Found:
     """What lies in a folder.
 
     Attributes:
-      model_runs: Folders with a `run.json`.
+      model_runs: Folders with a `run.json`; in a pipeline root whose metadata are elsewhere, also of runs that failed.
       stores: SQLite files of ML Metadata.
+      noted: Stores that the roots of pipelines name.
     """
 
     model_runs: list[str] = dataclasses.field(default_factory=list)
     stores: list[str] = dataclasses.field(default_factory=list)
+    noted: list[Noted] = dataclasses.field(default_factory=list)
 
 
 def look_into(folder: str) -> Found:
@@ -56,7 +60,10 @@ def look_into(folder: str) -> Found:
         files, folders = _entries(place)
         if SQLITE in files:
             found.stores.append(os.path.join(place, SQLITE))
-        elif run_record.FILE_NAME in files:
+            continue
+        if metadata_pointer.FILE_NAME in files:
+            found.noted += metadata_pointer.noted(place)
+        if run_record.FILE_NAME in files:
             found.model_runs.append(place)
         elif "saved_model.pb" not in files and depth < _DEPTH:
             pending += [(os.path.join(place, name), depth + 1) for name in folders if _may_hold_runs(name)]
@@ -78,7 +85,7 @@ def _entries(folder: str) -> tuple[set[str], list[str]]:
 
 
 def _may_hold_runs(name: str) -> bool:
-    return not name.startswith((".", "Split-", "checkpoints.")) and name not in _NOT_RUNS
+    return name == FAILED_FOLDER or (not name.startswith((".", "Split-", "checkpoints.")) and name not in _NOT_RUNS)
 
 
 def run_in(folder: str) -> Run:
@@ -96,7 +103,7 @@ def run_in(folder: str) -> Run:
         id=record["id"],
         status=status,
         started=record["started"],
-        seconds=None if status in (RUNNING, INTERRUPTED) else seconds_of(phases),
+        seconds=None if record["status"] == RUNNING else seconds_of(phases),
         module=str(code.get("reference", "")),
         fingerprint=str(code.get("fingerprint", "")),
         dialect=str(_object(record, "dialect").get("name", "")),

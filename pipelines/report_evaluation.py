@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..executors.report.document import BAD, GOOD, Block, Cell, Chart, Note, Section, Table, Value, shown
+from ..executors.report.document import BAD, GOOD, WARN, Block, Cell, Chart, Note, Section, Table, Value, shown
 from ..executors.report.outcome_sections import headlines
 from .evaluation_results import ALL, Evaluation, Measure
 
@@ -18,9 +18,10 @@ def evaluation_sections(evaluation: Evaluation, blessed: bool | None) -> list[Se
     rows = [(name, measure.value, _interval(measure)) for name, measure in overall.items()]
     has_intervals = any(measure.interval for measure in overall.values())
     columns = ("metric", "value", *(("95 % interval",) if has_intervals else ()))
-    verdict = {True: "The model was blessed.", False: "The model was not blessed, so it was not pushed."}
     blocks: list[Block] = [
-        Note(verdict.get(blessed, "") if blessed is not None else "", "" if blessed else BAD),
+        Note(_verdict(evaluation, blessed), "" if blessed else BAD),
+        *(Note(note, WARN) for note in (evaluation.verdict.notes if evaluation.verdict else ())),
+        Note(f"Evaluated: {plan}" if (plan := evaluation.verdict and evaluation.verdict.plan_line) else ""),
         Table("What was not good enough", ("slice", "metric", "why"), evaluation.failures),
         Table("All examples", columns, [row[: len(columns)] for row in rows]),
     ]
@@ -29,6 +30,16 @@ def evaluation_sections(evaluation: Evaluation, blessed: bool | None) -> list[Se
     blocks.append(_table(slices, [*names, *(name for name in overall if name == _COUNT)], overall))
     section = Section("evaluation", "Evaluation", blocks)
     return [section] if section else []
+
+
+def _verdict(evaluation: Evaluation, blessed: bool | None) -> str:
+    if blessed is None:
+        return ""
+    found = evaluation.verdict
+    if blessed:
+        return "The model was blessed." if found is None or found.has_threshold else f"{found.reason}."
+    reason = f": {found.reason.rstrip('.')}." if found and found.reason else "."
+    return f"The model was not blessed, so it was not pushed{reason}"
 
 
 def _interval(measure: Measure) -> Cell | None:

@@ -1,9 +1,9 @@
 """The steps of a pipeline, whoever runs them: from data to a pushed, evaluated model.
 
-    nodes = steps_of(options, source, example_gen)
+    nodes = steps_of(options, modules, example_gen)
 
-ExampleGen, StatisticsGen, SchemaGen, ExampleValidator, Transform (when the module has a `preprocessing_fn`), Tuner
-(when it has a `tuner_fn`), Trainer, Evaluator (when the label is known) and Pusher.
+ExampleGen, StatisticsGen, SchemaGen, ExampleValidator, Transform (when there is a `preprocessing_fn`), Tuner
+(when there is a `tuner_fn`), Trainer, Evaluator (when a label is given) and Pusher (unless it is turned off).
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ import os
 from typing import Any
 
 from tfx.components import (
-    Evaluator,
     ExampleValidator,
-    Pusher,
     SchemaGen,
     StatisticsGen,
 )
@@ -30,33 +28,35 @@ from tfx.proto import pusher_pb2, trainer_pb2
 from tfx.types import Channel
 from tfx.types.standard_artifacts import HyperParameters, Model, ModelBlessing
 
+from ..components.evaluator import Evaluator
+from ..components.pusher import Pusher
 from ..components.trainer import Trainer
 from ..components.transform import Transform
 from ..components.tuner import Tuner
 from ..executors import file_io
-from ..executors.errors import InputError, did_you_mean
+from ..executors.beam_runner import IN_PROCESS
+from ..executors.evaluation.metrics import read_eval_config
+from ..executors.evaluation.overrides import overrides_of
+from ..executors.evaluation.plan import EvaluationPlan
 from ..executors.layouts import read_hyperparameters
-from ..executors.module_source import ModuleSource, defines
+from ..executors.pipeline_modules import PipelineModules
 from ..executors.schema_file import read_schema
-from . import evaluation
-from .estimator_predictions import predictions_of
 from .pipeline_options import BASELINE, HYPERPARAMETERS, PipelineOptions, tunes_with
-from .raw_features import raw_feature_names
 
 # For workers elsewhere TFX packs all of itself, once for every component: seconds, and 50 MB that are left behind. Not
 # so when these have an image with TFX in it; here the workers are this process, and Beam takes no image.
 _NO_PACKING = "--sdk_container_image=none"
-_BEAM_ARGS = ("--direct_running_mode=in_memory", "--direct_num_workers=1")
+_BEAM_ARGS = (IN_PROCESS, "--direct_running_mode=in_memory", "--direct_num_workers=1")
 
 
 def beam_args_of(options: PipelineOptions) -> list[str]:
-    """Returns the arguments for Beam: the user's, or those for one process."""
+    """Returns the arguments for Beam: those for one process, then the user's, which win."""
     return [*_BEAM_ARGS, *(options.beam_args or [_NO_PACKING])]
 
 
 def steps_of(
     options: PipelineOptions,
-    source: ModuleSource,
+    modules: PipelineModules,
     example_gen: BaseNode,
     *,
     remembers_models: bool = True,
@@ -66,7 +66,7 @@ def steps_of(
 
     Args:
       options: What to run.
-      source: The training module.
+      modules: The training module and those of the other steps.
       example_gen: The first step.
       remembers_models: Whether whoever runs them can be asked which model was blessed last.
       reads_files: Whether the data and the schema can be looked at from here.
@@ -77,7 +77,7 @@ def steps_of(
     examples = example_gen.outputs["examples"]
     statistics_gen = StatisticsGen(examples=examples)
     statistics = statistics_gen.outputs["statistics"]
-    schema_gen = _schema_gen(options.schema, statistics, reads_files)
+    schema_gen = _schema_gen(options, statistics, reads_files)
     schema = schema_gen.outputs["schema"]
     nodes = [
         example_gen,
@@ -86,20 +86,21 @@ def steps_of(
         ExampleValidator(statistics=statistics, schema=schema),
     ]
     trainer_inputs: dict[str, Any] = {"examples": examples, "schema": schema, "statistics": statistics}
-    if defines(source.path, "preprocessing_fn"):
+    if modules.transform is not None:
         transform = Transform(
-            options.module_file, examples=examples, schema=schema, custom_config=options.custom_config
+            modules.transform.reference, examples=examples, schema=schema, custom_config=options.custom_config
         )
         nodes.append(transform)
-        trainer_inputs["examples"] = transform.outputs["transformed_examples"]
+        if options.train_examples != "raw":
+            trainer_inputs["examples"] = transform.outputs["transformed_examples"]
         trainer_inputs["transform_graph"] = transform.outputs["transform_graph"]
-    config = _eval_config(options, source, reads_files)
+    evaluates = bool(options.label or options.eval_config)
     baseline = None
-    if config is not None or options.warm_start:
+    if evaluates or options.warm_start:
         baseline = _baseline(options, nodes, remembers_models=remembers_models)
     if options.warm_start:
         trainer_inputs["base_model"] = baseline
-    if (hyperparameters := _hyperparameters(options, source, nodes, trainer_inputs, reads_files)) is not None:
+    if (hyperparameters := _hyperparameters(options, modules, nodes, trainer_inputs, reads_files)) is not None:
         trainer_inputs["hyperparameters"] = hyperparameters
     trainer = Trainer(
         module_file=options.module_file,
@@ -111,10 +112,23 @@ def steps_of(
     )
     nodes.append(trainer)
     model, blessing = trainer.outputs["model"], None
-    if config is not None:
-        evaluator = Evaluator(examples=examples, model=model, baseline_model=baseline, eval_config=config)
+    if evaluates:
+        evaluator = Evaluator(
+            examples=examples,
+            model=model,
+            baseline_model=baseline,
+            model_run=trainer.outputs["model_run"],
+            schema=schema,
+            transform_graph=trainer_inputs.get("transform_graph"),
+            overrides=overrides_of(vars(options)),
+            plan=EvaluationPlan.from_json(options.evaluation_plan) if options.evaluation_plan else None,
+            slice_by=options.slice_by,
+            eval_config=read_eval_config(options.eval_config) if options.eval_config else None,
+        )
         nodes.append(evaluator)
         blessing = evaluator.outputs["blessing"]
+    if not options.push:
+        return nodes
     destination = pusher_pb2.PushDestination(
         filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=pushed_to(options))
     )
@@ -146,19 +160,23 @@ def _baseline(options: PipelineOptions, nodes: list[BaseNode], *, remembers_mode
 
 
 def _hyperparameters(
-    options: PipelineOptions, source: ModuleSource, nodes: list[BaseNode], inputs: dict[str, Any], reads_files: bool
+    options: PipelineOptions,
+    modules: PipelineModules,
+    nodes: list[BaseNode],
+    inputs: dict[str, Any],
+    reads_files: bool,
 ) -> Channel | None:
     """Adds the step that searches for the Trainer's hyper-parameters, or imports them; returns its output."""
-    tunes = tunes_with(source, options.tune, options.tune_steps, options.hyperparameters)
+    tunes = tunes_with(modules, options.tune, options.tune_steps, options.hyperparameters)
     if options.hyperparameters:
         node = _imported_hyperparameters(file_io.whole(options.hyperparameters), reads_files)
         nodes.append(node)
         return node.outputs["result"]
-    if not tunes:
+    if not tunes or modules.tuner is None:
         return None
     training = options.training
     tuner = Tuner(
-        module_file=options.module_file,
+        module_file=modules.tuner.reference,
         train_args=trainer_pb2.TrainArgs(num_steps=options.tune_steps or options.train_steps),
         eval_args=trainer_pb2.EvalArgs(num_steps=options.eval_steps),
         custom_config=options.custom_config,
@@ -182,44 +200,9 @@ def _imported_hyperparameters(place: str, reads_files: bool) -> BaseNode:
     return Importer(source_uri=place, artifact_type=HyperParameters, **told).with_id(HYPERPARAMETERS)
 
 
-def _schema_gen(schema: str, statistics: Any, reads_files: bool) -> BaseNode:
-    if not schema:
-        return SchemaGen(statistics=statistics, infer_feature_shape=True)
+def _schema_gen(options: PipelineOptions, statistics: Any, reads_files: bool) -> BaseNode:
+    if not options.schema:
+        return SchemaGen(statistics=statistics, infer_feature_shape=options.schema_shapes != "no")
     if reads_files:
-        read_schema(schema)
-    return ImportSchemaGen(schema_file=file_io.whole(schema))
-
-
-def _eval_config(options: PipelineOptions, source: ModuleSource, reads_files: bool) -> Any:
-    if options.eval_config:
-        return evaluation.read_eval_config(options.eval_config)
-    if not options.label:
-        return None
-    estimator = predictions_of(source.files)
-    if reads_files and estimator is not None and not estimator.labelled:
-        _require_raw_label(options)
-    task = options.task
-    if task == "auto":
-        task = estimator.task if estimator and estimator.task != "unknown" else evaluation.task_of(source.files)
-    return evaluation.eval_config(
-        options.label,
-        task,
-        transform_features=evaluation.exports_transform_signature(source.files),
-        estimator=estimator,
-        slice_by=options.slice_by,
-    )
-
-
-def _require_raw_label(options: PipelineOptions) -> None:
-    """Makes sure that the label can be had: an Estimator's serving model has no signature for transformed features.
-
-    Raises:
-      InputError: When the raw examples do not have it.
-    """
-    names = raw_feature_names(options.data)
-    if names and options.label not in names:
-        raise InputError(
-            f"--label {options.label}: the examples in {options.data} have no such feature."
-            f"{did_you_mean(options.label, names)} For a label that only Transform makes, the Estimator's module must "
-            "come with an eval_input_receiver_fn (see module_files/taxi_estimator.py)."
-        )
+        read_schema(options.schema)
+    return ImportSchemaGen(schema_file=file_io.whole(options.schema))

@@ -147,6 +147,12 @@ TINY_MODULE = """
 
 
 @pytest.fixture
+def tiny_source() -> str:
+    """A module whose last statement saves the model; more statements of its `run_fn` may follow."""
+    return textwrap.dedent(TINY_MODULE)
+
+
+@pytest.fixture
 def tiny_module(module: Callable[..., str]) -> str:
     return module(TINY_MODULE, "tiny.py")
 

@@ -245,4 +245,5 @@ def test_the_changelog_has_the_form_that_it_promises() -> None:
         assert re.fullmatch(r"## \[(Unreleased|\d+\.\d+\.\d+)\]( \d+\.\d+\.\d+| - \d{4}-\d\d-\d\d)?", line), line
     kinds = {line.removeprefix("### ") for line in lines if line.startswith("### ")}
     assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
-    assert generic_trainer.__version__ in releases[0]
+    [latest] = [line for line in releases if "[Unreleased]" not in line][:1]
+    assert generic_trainer.__version__ in latest

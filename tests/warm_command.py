@@ -81,7 +81,7 @@ class WarmCommands:
             return None
         with tempfile.TemporaryDirectory() as own:
             request = pathlib.Path(own, "request.json")
-            told = {"arguments": [*arguments], "keras": keras, "sys_path": [folder, *self._path]}
+            told = {"arguments": [*arguments], "keras": keras, "sys_path": [folder, *self._path], "argv": []}
             request.write_text(json.dumps(told))
             failure = pathlib.Path(own, "failure.json")  # of this file: the command itself ends its process
             order = {"worker": __name__, "files": [str(request), str(failure)], "folder": folder}

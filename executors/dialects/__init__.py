@@ -28,6 +28,7 @@ from typing import Any, Protocol
 from ..errors import InputError, ModuleError, did_you_mean
 from ..fn_args import FnArgs
 from ..options import TrainingOptions
+from .signatures import require_plain_call
 
 GROUP = "generic_trainer.dialects"
 RunFn = Callable[[FnArgs], object]
@@ -112,6 +113,7 @@ def function_in(module: ModuleType, name: str, needs: str) -> Callable[..., Any]
     function = getattr(module, name, None)
     if not callable(function):
         raise ModuleError(f"Training module {module.__file__} has no function {name!r}; the dialect needs {needs}.")
+    require_plain_call(function, f"{module.__file__}: {name}")
     found: Callable[..., Any] = function
     return found
 

@@ -28,6 +28,7 @@ from ..fn_args import FnArgs
 from ..layouts import EVAL_DIR
 from ..preemption import Preempted, asked, heeded
 from ..saved_model import find_saved_model
+from .end_of_training import EndOfTraining
 
 _LOOK_SECONDS = 1.0
 
@@ -71,10 +72,20 @@ def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, wher
     Raises:
       ModuleError: When nothing was exported.
     """
+    from .estimator_rehearsal import rehearse_exports  # imports TensorFlow
+
     task = cluster.task_from_environment()
     if task is None or task.type == cluster.MASTER:
         job = _checked(make_job(), where)
-        metrics = _train(job)
+        trained = EndOfTraining(job, fn_args)
+        if (exported := trained.exported()) is not None:
+            _publish(job, fn_args, where)
+            return exported
+        if trained.is_over():
+            metrics = {}
+        else:
+            rehearse_exports(job.estimator, job.eval_spec.exporters, where)
+            metrics = _train(job, trained)
         if not metrics or find_saved_model(job.estimator.model_dir) is None:
             # Without max_steps, or with none of them left to train, TensorFlow calls no evaluation the last one.
             metrics = _Evaluator(job).evaluate(last=True)
@@ -83,11 +94,18 @@ def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, wher
         job = _checked(make_job(), where)
         metrics = _evaluate_until_trained(job, fn_args)
     else:
-        _train(_checked(make_job(), where))
+        job = _checked(make_job(), where)
+        if task.is_chief:
+            rehearse_exports(job.estimator, job.eval_spec.exporters, where)
+        _train(job, EndOfTraining(job, fn_args))
         return {}  # the evaluator exports
-    export = _publish(job, fn_args, where)
-    metrics = _metrics_of(export, job, metrics)
-    return {f"eval_{name}": float(value) for name, value in metrics.items() if name != "global_step"}
+    export = _require_export(job, where)
+    found = _metrics_of(export, job, metrics)
+    metrics = {f"eval_{name}": float(value) for name, value in found.items() if name != "global_step"}
+    if task is None:
+        trained.note_export(metrics)
+    _publish(job, fn_args, where)
+    return metrics
 
 
 def _checked(job: EstimatorJob, where: str) -> EstimatorJob:
@@ -104,13 +122,19 @@ def _checked(job: EstimatorJob, where: str) -> EstimatorJob:
     return job
 
 
-def _train(job: EstimatorJob) -> dict[str, Any]:
+def _train(job: EstimatorJob, trained: EndOfTraining) -> dict[str, Any]:
     import tensorflow as tf
 
     from ..estimator.background_saving import is_alone, save_in_background
     from ..estimator.hooks import early_stopping_hook, watch_loss
     from ..estimator.session_calls import SessionCallsHook
-    from ..estimator.training_hooks import EndIfAskedHook, EvaluationHook, NoMoreEvaluationHook, ProgressHook
+    from ..estimator.training_hooks import (
+        EndIfAskedHook,
+        EvaluationHook,
+        NoMoreEvaluationHook,
+        ProgressHook,
+        note_end,
+    )
 
     logging.info("Training the Estimator in %s.", job.estimator.model_dir)
     train_spec = watch_loss(job.train_spec)
@@ -122,6 +146,8 @@ def _train(job: EstimatorJob) -> dict[str, Any]:
     train_spec = train_spec._replace(hooks=(*train_spec.hooks, SessionCallsHook(trial), *watching, EndIfAskedHook()))
     eval_spec = job.eval_spec._replace(hooks=(*job.eval_spec.hooks, NoMoreEvaluationHook(), EvaluationHook()))
     save_in_background(job.estimator, train_spec.hooks)
+    if alone:
+        note_end(job.estimator, trained.note)
     metrics = None
     with heeded() if _saves_by_itself(job.estimator.config) else contextlib.nullcontext():
         with contextlib.suppress(Preempted):  # from an evaluation: what is evaluated is saved
@@ -205,14 +231,20 @@ def _metrics_of(export: str, job: EstimatorJob, last: dict[str, Any]) -> dict[st
     return logged
 
 
-def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> str:
-    """Copies what was exported to where the trainer looks for a model; returns the export's folder."""
+def _require_export(job: EstimatorJob, where: str) -> str:
+    """Returns the folder of the newest export."""
     export = find_saved_model(job.estimator.model_dir)
     if export is None:
         raise ModuleError(
             f"{where}: the exporters of the EvalSpec wrote no SavedModel below {job.estimator.model_dir}/export. A "
             "BestExporter writes when a compare_fn says so; add a FinalExporter."
         )
+    return export
+
+
+def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> None:
+    """Copies what was exported to where the trainer looks for a model."""
+    export = _require_export(job, where)
     file_io.copytree(export, fn_args.serving_model_dir)
     eval_models = at_work(fn_args).eval_model_dir
     if job.eval_input_receiver_fn is not None:
@@ -224,7 +256,6 @@ def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> str:
         )
     if fn_args.eval_model_dir and (found := _newest(eval_models)):
         file_io.copytree(found, fn_args.eval_model_dir)
-    return export
 
 
 def _newest(folder: str) -> str | None:

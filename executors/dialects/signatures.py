@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import ModuleError
+
+_PLAIN_REMEDY = (
+    "Write it as a plain function. To run asynchronous code, call asyncio.run(main(fn_args)) in it; to run a "
+    "generator, iterate over it there."
+)
+_LAZY_FUNCTIONS: dict[str, Callable[[Any], bool]] = {
+    "an `async def`": inspect.iscoroutinefunction,
+    "an asynchronous generator": inspect.isasyncgenfunction,
+    "a generator (it has a `yield`)": inspect.isgeneratorfunction,
+}
 
 
 def takes_fn_args_and_schema(function: Any) -> bool:
@@ -20,6 +31,40 @@ def takes_fn_args_and_schema(function: Any) -> bool:
         return False
     required = [p for p in signature.parameters.values() if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
     return len(required) == 2
+
+
+def require_plain_call(function: Any, where: str) -> None:
+    """Makes sure that calling a function runs it.
+
+    Args:
+      function: A function, a partial, or an object with `__call__`.
+      where: The module and function, for messages.
+
+    Raises:
+      ModuleError: When a call would only create a coroutine or a generator.
+    """
+    code = inspect.unwrap(function)
+    while isinstance(code, functools.partial):
+        code = inspect.unwrap(code.func)
+    if not (inspect.isroutine(code) or inspect.isclass(code)):
+        code = inspect.unwrap(type(code).__call__)
+    for kind, is_one in _LAZY_FUNCTIONS.items():
+        if is_one(code):
+            raise ModuleError(f"{where} is {kind}: calling it runs nothing. {_PLAIN_REMEDY}")
+
+
+def require_has_run(returned: Any, where: str) -> None:
+    """Makes sure that a function has not returned a coroutine or generator that holds all of its work.
+
+    Raises:
+      ModuleError: When it has.
+    """
+    if inspect.iscoroutine(returned) and inspect.getcoroutinestate(returned) == inspect.CORO_CREATED:
+        returned.close()  # or Python warns that it was never awaited
+        raise ModuleError(f"{where} returned a coroutine that was not awaited, so nothing ran. {_PLAIN_REMEDY}")
+    is_generator = inspect.isgenerator(returned) and inspect.getgeneratorstate(returned) == inspect.GEN_CREATED
+    if is_generator or inspect.isasyncgen(returned):
+        raise ModuleError(f"{where} returned a generator that was not iterated, so nothing ran. {_PLAIN_REMEDY}")
 
 
 def takes_features_and_labels(function: Any) -> bool:

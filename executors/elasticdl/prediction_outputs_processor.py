@@ -14,6 +14,6 @@ class BasePredictionOutputsProcessor(abc.ABC):
         """Takes the predictions for one batch.
 
         Args:
-          predictions: What the model returned for the batch.
+          predictions: What the model returned for the batch: tensors, as in ElasticDL; `numpy()` gives the values.
           worker_id: The worker that predicted it.
         """

@@ -16,6 +16,7 @@ import sys
 from ..generated_code import remove_byte_code
 from ..logs import show_logs_as_parent_does
 from ..raised_errors import describe
+from . import exit_watch
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # <linux/prctl.h>
 
@@ -32,11 +33,17 @@ def work(worker: str, request_file: str, result_file: str) -> int:
     _be_called(worker.rpartition(".")[2])
     with open(request_file, encoding="utf-8") as file:
         request = json.load(file)
+    os.remove(request_file)  # it holds the configuration in clear, and a killed parent would leave it behind
     sys.path[:] = [*dict.fromkeys(request.pop("sys_path"))]
+    sys.argv[:] = request.pop("argv")  # modules parse it, and know nothing of this process
+    process = os.getpid()
     try:
         answer = {"result": importlib.import_module(worker).execute(request)}
     except BaseException as error:  # SystemExit too: a module that exits has not trained a model
         answer = {"error": describe(error)}
+    if os.getpid() != process:  # a child that the module has forked, and that came back here: the result is not its own
+        exit_watch.flush()
+        os._exit(int("error" in answer))
     part = f"{result_file}.part"
     try:
         with open(part, "w", encoding="utf-8") as file:
@@ -45,16 +52,18 @@ def work(worker: str, request_file: str, result_file: str) -> int:
     except OSError as error:
         print(f"{result_file}: {error}", file=sys.stderr)  # noqa: T201
         return os.EX_IOERR
+    exit_watch.flush()
     remove_byte_code()
+    exit_watch.start(int("error" in answer))
     gc.freeze()  # or the interpreter looks through all of TensorFlow for garbage before it ends, half a second long
     return int("error" in answer)
 
 
 def die_with_parent(parent: int) -> None:
-    """Has the kernel kill this process when its parent dies, so that a killed run leaves nothing running."""
+    """Asks the kernel to kill this process when its parent dies, so that a killed run leaves nothing running."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
+    if os.getppid() not in (parent, 0):  # 0: in another namespace of process ids
         sys.exit(1)  # it died before the line above
 
 

@@ -2,24 +2,23 @@
 
 The process gets an argument list, its environment before anything is imported, and two files: the
 request to read and the result to write. The result file decides, not the exit code: TensorFlow can crash
-while a finished process exits. When the process must go (time out, an interrupt, this process's own
-death), all that it has started goes with it, and its process group also when it has ended well.
+while a finished process exits, or something in it can keep it from exiting. When the process is ended early (time
+out, an interrupt, this process's own death), all that it has started is killed with it; when it ends well, its
+process group is.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from absl import logging
 
@@ -29,13 +28,15 @@ from ..logs import LOG_FILE, kept_since, size_kept
 from ..masking import without_known
 from ..preemption import Preempted
 from ..raised_errors import rebuild
-from . import fork_server, offspring
+from . import exit_watch, fork_server, inherited, offspring
+from .forwarding import LastText, Sink, forwarded, write
+from .readable import readable
 
-Sink: TypeAlias = "IO[str] | io.TextIOBase"
 Process: TypeAlias = "subprocess.Popen[bytes] | fork_server.ForkedProcess"
 
 _GRACE_SECONDS = 10.0  # from SIGTERM to SIGKILL: enough to write a checkpoint, short for who waits
-_LOOK_SECONDS = 1.0  # how often `until` is asked
+_LOOK_SECONDS = 1.0  # how often `until` is called, and the result is looked for
+_EXIT_SECONDS = exit_watch.ENDED_AFTER_SECONDS + 5.0  # from the result to the exit, which the process itself ends first
 _NATIVE_HINT = " Its last log lines may say why; TensorFlow ends so where it gets no more memory."
 _HINTS: dict[int, str] = {
     signal.SIGKILL: " The machine may have run out of memory.",
@@ -62,7 +63,7 @@ def run(
 
     Args:
       worker: Dotted name of a module with `execute(request) -> result`.
-      request: What to hand over; JSON values.
+      request: What to hand over; JSON values. The process has its `argv` as `sys.argv`, by default this process's.
       environment: Variables to add to this process's environment.
       timeout: Seconds to wait before the process and its children are ended; None for no limit.
       quiet: Show what the process prints only if it ends without a result.
@@ -85,20 +86,20 @@ def run(
     name = what or worker.rpartition(".")[2]
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as folder:
         files = [os.path.join(folder, name) for name in ("request.json", "result.json")]
-        with open(files[0], "w", encoding="utf-8") as file:
-            json.dump({**request, "sys_path": sys.path}, file)
-        hidden = io.StringIO()
+        with open(files[0], "w", encoding="utf-8", opener=_private) as file:
+            json.dump({"argv": sys.argv, **request, "sys_path": sys.path}, file)
+        hidden = LastText()
         shown = hidden if quiet else output
         targets = (shown, shown) if shown is not None else (sys.stdout, sys.stderr)
         mark = offspring.new_mark()
         variables = {**os.environ, **(environment or {}), offspring.VARIABLE: mark}
         kept = size_kept()
         try:
-            warm = fork_server.start(worker, files, variables, timeout) if forked else None
-            process: Process = warm or _new_python(worker, files, variables)
-            if on_start is not None:
-                on_start(process.pid)
-            status = _wait(process, timeout, targets, prefix.encode(), until, mark)
+            with _started(worker, files, variables, timeout, forked) as process:
+                if on_start is not None:
+                    on_start(process.pid)
+                with forwarded((process.stdout, process.stderr), targets, prefix, name):
+                    status = _wait(process, timeout, until, files[1], mark, name)
         except _Ended:
             return {}
         except (KeyboardInterrupt, SystemExit):
@@ -112,7 +113,7 @@ def run(
             with open(files[1], encoding="utf-8") as file:
                 answer = json.load(file)
         except FileNotFoundError:
-            _write(sys.stderr, f"{hidden.getvalue()}{kept_since(kept)}".encode())
+            write(sys.stderr, without_known(f"{hidden.getvalue()}{kept_since(kept)}"))
             raise ProcessDiedError(_ended_without_answer(name, status)) from None
     if status != 0 and "result" in answer:
         logging.warning("The %s process finished, then ended with status %s.", name, status)
@@ -122,50 +123,103 @@ def run(
     return result
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 class _Ended(Exception):
     """The process was ended because it was no longer wanted."""
 
 
+@contextlib.contextmanager
+def _started(
+    worker: str, files: list[str], environment: Mapping[str, str], timeout: float | None, forked: bool
+) -> Iterator[Process]:
+    """Starts the process; should this process die during the block, all that it has started is killed."""
+    warm = fork_server.start(worker, files, environment, timeout) if forked else None
+    if warm is not None:  # the server looks after that
+        yield warm
+        return
+    process = _new_python(worker, files, environment)
+    if sys.platform != "linux" or not inherited.shares_process_ids():  # the kernel ends all of a namespace
+        yield process
+        return
+    with offspring.ended_with_this_process(environment[offspring.VARIABLE]):
+        yield process
+
+
 def _new_python(worker: str, files: list[str], environment: Mapping[str, str]) -> Process:
-    return subprocess.Popen(
-        [sys.executable, "-m", f"{__package__}.child_main", worker, *files, str(os.getpid())],
-        env=dict(environment),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", f"{__package__}.child_main", worker, *files, str(os.getpid())],
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise TrainingProcessError(
+            f"{sys.executable}: no process can be started as user {os.geteuid()}: {error.strerror}. This user must be "
+            "able to read and run Python and its packages, and the limits on processes and memory must leave room."
+        ) from error
 
 
 def _wait(
     process: Process,
     timeout: float | None,
-    targets: tuple[Sink, Sink],
-    prefix: bytes,
     until: Callable[[], bool] | None,
+    result_file: str,
     mark: str,
+    name: str,
 ) -> int:
     status = None
-    with _forwarded(process, targets, prefix):
+    try:
+        status = _status_of(process, timeout, until, result_file, name)
+        return status
+    finally:
         try:
-            status = process.wait(timeout) if until is None else _wait_until(process, timeout, until)
-            return status
+            _end_group(process)
         finally:
-            try:
-                _end_group(process)
-            finally:
-                if status != 0:
-                    offspring.end_all(mark)
+            if status != 0:
+                offspring.end_all(mark)
 
 
-def _wait_until(process: Process, timeout: float | None, until: Callable[[], bool]) -> int:
-    end = None if timeout is None else time.monotonic() + timeout
-    while end is None or time.monotonic() < end:
+def _status_of(
+    process: Process, timeout: float | None, until: Callable[[], bool] | None, result_file: str, name: str
+) -> int:
+    end = float("inf") if timeout is None else time.monotonic() + timeout
+    while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(_LOOK_SECONDS)
-        if until():
+            return _wait_up_to(process, max(0.0, min(_LOOK_SECONDS, end - time.monotonic())))
+        if os.path.exists(result_file):
+            return _status_after_result(process, name)
+        if until is not None and until():
             raise _Ended
-    raise subprocess.TimeoutExpired(process.args, timeout or 0)
+        if time.monotonic() >= end:
+            raise subprocess.TimeoutExpired(process.args, timeout or 0)
+
+
+def _wait_up_to(process: Process, seconds: float) -> int:
+    if isinstance(process, subprocess.Popen) and sys.platform == "linux":
+        with contextlib.suppress(OSError):  # an old kernel: `Popen.wait` looks for the end up to 50 ms later
+            process_file = os.pidfd_open(process.pid)
+            try:
+                readable([process_file], seconds)
+            finally:
+                os.close(process_file)
+            seconds = 0.0
+    return process.wait(seconds)
+
+
+def _status_after_result(process: Process, name: str) -> int:
+    try:
+        return process.wait(_EXIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        logging.warning("The %s process has finished, but does not exit; it is killed.", name)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        return process.wait()
 
 
 def _end_group(process: Process) -> None:
@@ -190,51 +244,18 @@ def _tell_if_saved(result_file: str) -> None:
             logging.info("The training was %s", error)
 
 
-@contextlib.contextmanager
-def _forwarded(process: Process, targets: tuple[Sink, Sink], prefix: bytes) -> Iterator[None]:
-    """Passes the process's standard output and error on to two text files as it comes."""
-    threads = [
-        threading.Thread(target=_forward, args=(pipe, target, prefix), daemon=True)
-        for pipe, target in zip((process.stdout, process.stderr), targets, strict=True)
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        for thread in threads:
-            thread.join(_GRACE_SECONDS)
-
-
-def _forward(pipe: IO[bytes] | None, target: Sink, prefix: bytes) -> None:
-    assert pipe is not None
-    with pipe:
-        rest = b""
-        while chunk := pipe.read1(65536):  # type: ignore[attr-defined]
-            # Whole lines only, so that two writers never share one; \r ends a progress bar's line.
-            text, end = rest + chunk, max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
-            cut = len(rest) + end if end else 0
-            rest = text[cut:]
-            _write(target, _prefixed(text[:cut], prefix))
-        _write(target, _prefixed(rest, prefix))
-
-
-def _prefixed(text: bytes, prefix: bytes) -> bytes:
-    return b"".join(prefix + line for line in text.splitlines(keepends=True)) if prefix else text
-
-
-def _write(target: Sink, data: bytes) -> None:
-    with contextlib.suppress(OSError, ValueError):  # a closed terminal must not stop the training
-        target.write(without_known(data.decode("utf-8", "replace")))
-        target.flush()
-
-
 def _ended_without_answer(name: str, status: int) -> str:
     if status == os.EX_IOERR:
         folder = tempfile.gettempdir()
         return (
             f"The {name} process could not write its answer below {folder}. {storage_errors.free_space(folder)} Make "
             "room there, or set TMPDIR to another folder, and run it again. No model was published."
+        )
+    if status == 0:
+        return (
+            f"The {name} process ended with status 0 before it had finished, and without an exception: the module, or "
+            "a library that it calls, ended it with os._exit(0) or C's exit(0). Return from the module's function "
+            "instead. No model was published."
         )
     if status >= 0:
         where = f" (all of them are in {path})" if (path := os.environ.get(LOG_FILE)) else ""

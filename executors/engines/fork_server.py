@@ -1,8 +1,10 @@
 """Processes in which TensorFlow is imported already: a server imports it once, and forks.
 
 The first worker of a run starts as soon as TensorFlow is imported, while its inputs are still looked at; the check of
-its model, and every later training, start at once. A server is for workers whose environment is the same in all that
-is read while modules are imported; it ends with the process that it works for, or when it has long had nothing to do.
+its model, and every later training, start at once. A server is used as long as a new process would inherit the same:
+all environment variables that may be read while modules are imported, and user, groups, limits, processors, namespaces
+and so on (`inherited.py`); otherwise another server is started. The working directory, the umask and the other
+variables are set in each forked process. A server ends with the process that started it, or when it is idle for long.
 
 Usage:
 
@@ -18,19 +20,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
-from typing import IO
+from typing import IO, TypeAlias
 
 from .. import progress
 from ..cluster import LOGS_IN_ERRORS
 from ..logs import LOG_FILE
-from . import offspring
+from . import inherited, offspring
+from .readable import readable
 
 _SWITCH = "GENERIC_TRAINER_FORK_SERVER"
 _MAIN = f"{__package__}.fork_server_main"
@@ -48,6 +51,8 @@ _READ_LATE = frozenset(
 )  # fmt: skip
 _AT_ONCE = 2  # one for each Keras
 
+_Key: TypeAlias = "tuple[tuple[tuple[str, str], ...], tuple[str, ...]]"  # environment, what else is inherited
+
 
 class ForkedProcess:
     """A worker's process, with as much of `subprocess.Popen` as is needed here.
@@ -58,11 +63,14 @@ class ForkedProcess:
       stdout, stderr: What it prints.
     """
 
-    def __init__(self, line: socket.socket, pid: int, name: str, outputs: tuple[IO[bytes], IO[bytes]]) -> None:
+    def __init__(
+        self, line: socket.socket, pid: int, name: str, outputs: tuple[IO[bytes], IO[bytes]], server: _Server
+    ) -> None:
         self.pid = pid
         self.args = [name]
         self.stdout, self.stderr = outputs
         self._line = line
+        self._server = server  # it kills its workers as soon as its socket is closed, also when it has been dismissed
         self._status: int | None = None
 
     def poll(self) -> int | None:
@@ -78,7 +86,7 @@ class ForkedProcess:
           subprocess.TimeoutExpired: When it still runs after `timeout` seconds.
         """
         if self._status is None:
-            if not select.select([self._line], [], [], timeout)[0]:
+            if not readable([self._line], timeout):
                 raise subprocess.TimeoutExpired(self.args, timeout or 0)
             said = _next(self._line)
             self._status = -signal.SIGKILL if said is None else said["status"]  # the server's workers die with it
@@ -90,11 +98,15 @@ class _Server:
     """The server's process, seen from the one that wants workers."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
+        # Without the mark of its first worker, or it would be killed together with what that has started.
+        own = {name: value for name, value in os.environ.items() if name == offspring.VARIABLE}
+        variables = {name: value for name, value in environment.items() if name != offspring.VARIABLE} | own
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
+            theirs.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # each message has its sender's user
             self._process = subprocess.Popen(
                 [sys.executable, "-m", _MAIN, str(theirs.fileno())],
-                env=dict(environment),
+                env=variables,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -111,11 +123,12 @@ class _Server:
         said = None
         try:
             with theirs, contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                socket.send_fds(self._control, [b"fork"], [theirs.fileno(), *(write for _, write in pipes)])
+                self._send(theirs, [write for _, write in pipes], str(order["folder"]))
                 theirs.close()
-                line.sendall(json.dumps(order).encode() + b"\n")
-                if not select.select([line], [], [], timeout)[0]:
-                    self._process.kill()  # its imports hang
+                line.sendall(json.dumps({**order, "umask": inherited.umask()}).encode() + b"\n")
+                if not readable([line], timeout):
+                    with contextlib.suppress(PermissionError):
+                        self._process.kill()  # its imports hang
                     raise subprocess.TimeoutExpired(_MAIN, timeout or 0)
                 said = _next(line)
         finally:
@@ -126,11 +139,23 @@ class _Server:
                     closed.close()
         if said is None:
             return None
-        return ForkedProcess(line, said["pid"], str(order["worker"]), outputs)
+        return ForkedProcess(line, said["pid"], str(order["worker"]), outputs, self)
+
+    def _send(self, line: socket.socket, outputs: Sequence[int], folder: str) -> None:
+        # As a descriptor: its path may not lead to it any longer, or not for this user.
+        descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+        try:
+            socket.send_fds(self._control, [b"fork"], [line.fileno(), *outputs, descriptor])
+        finally:
+            os.close(descriptor)
 
     def is_running(self) -> bool:
         """Returns whether the process is there; one that has ended is taken off the system's list."""
         return self._process.poll() is None
+
+    def close(self) -> None:
+        """Closes this process's end: the server ends if no other process has it open."""
+        self._control.close()
 
     def dismiss(self) -> None:
         """Lets it end when its workers have."""
@@ -138,18 +163,44 @@ class _Server:
             self._control.send(b"end")
 
 
-_servers: dict[tuple[tuple[str, str], ...], _Server] = {}
-_lock = threading.Lock()
+class _Servers:
+    """The servers of this process; a fork of it has none of them, and does not keep them running either."""
+
+    def __init__(self) -> None:
+        self._usable: dict[_Key, _Server] = {}
+        self._all: weakref.WeakSet[_Server] = weakref.WeakSet()  # also those that only have workers left
+        self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        for server in self._all:
+            server.close()
+        self._usable, self._all = {}, weakref.WeakSet()
+        self._lock = threading.Lock()  # a thread that the fork does not have may hold the other one
+
+    def get(self, environment: Mapping[str, str]) -> _Server | None:
+        """Returns a server with this environment and all else that a child would inherit; None if there can be none."""
+        if sys.platform != "linux" or environment.get(_SWITCH) == "0" or not inherited.shares_process_ids():
+            return None
+        state = inherited.state()
+        key = tuple(sorted((name, value) for name, value in environment.items() if name not in _READ_LATE)), state
+        with self._lock:
+            for outdated in [other for other in self._usable if other[1] != state]:
+                self._usable.pop(outdated).dismiss()  # it may have rights that this process has given up
+            server = self._usable.pop(key, None)
+            if server is None or not server.is_running():
+                try:
+                    server = _Server(environment)
+                except OSError:  # no right to start Python, or no room for a process: the caller finds out, too
+                    return None
+                self._all.add(server)
+            self._usable[key] = server  # the last one used is the last of all
+            while len(self._usable) > _AT_ONCE:
+                self._usable.pop(next(iter(self._usable))).dismiss()
+            return server
 
 
-def _forget() -> None:
-    """A fork of this process has neither its servers nor its threads, of which one may hold the lock."""
-    global _lock
-    _servers.clear()
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_forget)
+_servers = _Servers()
 
 
 def prepare(environment: Mapping[str, str] | None = None) -> None:
@@ -158,7 +209,7 @@ def prepare(environment: Mapping[str, str] | None = None) -> None:
     Args:
       environment: Variables that the worker is going to have in addition to this process's.
     """
-    _server_for({**os.environ, **(environment or {})})
+    _servers.get({**os.environ, **(environment or {})})
 
 
 def start(
@@ -182,10 +233,10 @@ def start(
         "worker": worker,
         "files": list(files),
         "environment": dict(environment),
-        "folder": os.getcwd(),
+        "folder": ".",
     }
     for _ in range(2):  # one that has been idle for long may just be ending
-        server = _server_for(environment)
+        server = _servers.get(environment)
         process = server.start(order, timeout) if server else None
         if process is not None:
             return process
@@ -202,17 +253,3 @@ def _next(line: socket.socket) -> dict[str, int] | None:
         said += byte
     answer: dict[str, int] = json.loads(said)
     return answer
-
-
-def _server_for(environment: Mapping[str, str]) -> _Server | None:
-    if sys.platform != "linux" or environment.get(_SWITCH) == "0":
-        return None
-    key = tuple(sorted((name, value) for name, value in environment.items() if name not in _READ_LATE))
-    with _lock:
-        server = _servers.pop(key, None)
-        if server is None or not server.is_running():
-            server = _Server(environment)
-        _servers[key] = server  # the last one used is the last of all
-        while len(_servers) > _AT_ONCE:
-            _servers.pop(next(iter(_servers))).dismiss()
-        return server

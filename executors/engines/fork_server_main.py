@@ -2,13 +2,15 @@
 
 python -m generic_trainer.executors.engines.fork_server_main SOCKET
 
-The socket brings the modules to import, then one message for each worker with three file descriptors: a line of its own
-for the order and its outcome, and the worker's standard output and error. The process has a single thread, whatever
-its workers do, and touches neither TensorFlow's runtime nor a device: what is forked is as good as fresh.
+The socket brings the modules to import, then one message for each worker with four file descriptors: a socket for its
+request and its exit status, its standard output and error, and its working directory. Messages of other users than the
+server's own are refused. The process has a single thread, whatever its workers do, and touches neither TensorFlow's
+runtime nor a device: what is forked is as good as fresh.
 """
 
 from __future__ import annotations
 
+import array
 import contextlib
 import gc
 import importlib
@@ -17,6 +19,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import sys
 import time
 from typing import Any
@@ -28,26 +31,23 @@ from .deferred_imports import deferred
 
 IDLE_SECONDS = 300.0  # without a worker, until it ends: its memory may be wanted elsewhere
 _MESSAGE_BYTES = 1 << 16
-_FILES = 3
+_FILES = 4
+_SENDER = struct.Struct("iII")  # process, user, group: <linux/socket.h>, struct ucred
 # Who ends all processes of a job at once, such as systemd or Slurm, must not take the server from under a worker that
 # saves: it ends with the process that it works for.
-_FOR_WORKERS: dict[signal.Signals, Any] = {
-    signal.SIGTERM: signal.SIG_DFL,
-    signal.SIGHUP: signal.SIG_DFL,
-    signal.SIGINT: signal.default_int_handler,
-}
+_UNHEEDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 def main(control: socket.socket) -> int:
     """Imports, then serves; returns the exit code, in the server and in each worker."""
-    for number in _FOR_WORKERS:
-        signal.signal(number, signal.SIG_IGN)
+    signals = _Signals()
     os.environ.pop(LOG_FILE, None)  # each worker's own
     show_logs_as_parent_does()
     asked = json.loads(control.recv(_MESSAGE_BYTES))
     sys.path[:] = asked["sys_path"]
+    before = set(os.environ)
     _import_all(asked["modules"])
-    order = _Server(control).serve()
+    order = _Server(control, signals, {name: os.environ[name] for name in os.environ.keys() - before}).serve()
     return work(order["worker"], *order["files"]) if order else 0
 
 
@@ -61,18 +61,31 @@ def _import_all(modules: list[str]) -> None:
     gc.freeze()  # so that a worker's collections do not copy what all share
 
 
+class _Signals:
+    """How this process was started to treat signals: its workers get that back, the server has its own ways."""
+
+    def __init__(self) -> None:
+        self._blocked = signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        self._handlers = {number: signal.signal(number, signal.SIG_IGN) for number in _UNHEEDED}
+        self._handlers[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def restore(self) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
+
+
 class _Server:
     """Forks, and tells who ordered a worker how it ended."""
 
-    def __init__(self, control: socket.socket) -> None:
-        self._control = control
+    def __init__(self, control: socket.socket, signals: _Signals, set_by_imports: dict[str, str]) -> None:
+        self._control, self._signals, self._set_by_imports = control, signals, set_by_imports
         self._lines: dict[int, socket.socket] = {}
         self._marks: dict[int, str] = {}
         self._wake, wake_end = socket.socketpair()
         for end in (self._wake, wake_end):
             end.setblocking(False)
         self._wake_end = wake_end
-        signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake_end.fileno())
 
     def serve(self) -> dict[str, Any] | None:
@@ -81,19 +94,22 @@ class _Server:
         last = time.monotonic()
         while wanted or self._lines:
             left = None if self._lines else max(0.0, last + IDLE_SECONDS - time.monotonic())
-            ready = select.select([self._wake, *([self._control] if wanted else [])], [], [], left)[0]
+            ready = select.select([self._wake, self._control], [], [], left)[0]
             if not ready and not self._lines:
                 return None
             if self._wake in ready:
                 self._tell_who_ended()
                 last = time.monotonic()
             if self._control in ready:
-                message, files, _, _ = socket.recv_fds(self._control, _MESSAGE_BYTES, _FILES)
+                message, files, is_own_user = _received(self._control)
                 if not message:  # the process that wanted it has died
                     self._kill_all()
                     return None
                 if not files:
                     wanted = False
+                elif not (wanted and is_own_user):
+                    for file in files:  # the answer to whoever waits
+                        os.close(file)
                 elif order := self._fork(files):
                     return order
         return None
@@ -106,15 +122,16 @@ class _Server:
         pid = os.fork()
         if pid == 0:
             signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.setpgid(0, 0)
-            for number, file in enumerate(files[1:], 1):
+            os.fchdir(files[3])
+            for number, file in enumerate(files[1:3], 1):
                 os.dup2(file, number)
             for file in files[1:]:
                 os.close(file)
             for held in (line, self._control, self._wake, self._wake_end, *self._lines.values()):
                 held.close()
-            _become(order, server)
+            _become(order, server, self._set_by_imports)
+            self._signals.restore()
             return order
         with contextlib.suppress(OSError):  # the worker may have done it already, or have ended
             os.setpgid(pid, pid)
@@ -140,10 +157,25 @@ class _Server:
             self._kill(pid)
 
     def _kill(self, pid: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
         if mark := self._marks.get(pid):
             offspring.end_all(mark)
+
+
+def _received(control: socket.socket) -> tuple[bytes, list[int], bool]:
+    """Returns a message, its file descriptors, and whether its sender has this process's user and group."""
+    size = array.array("i").itemsize
+    message, ancillary, _, _ = control.recvmsg(
+        _MESSAGE_BYTES, socket.CMSG_SPACE(_FILES * size) + socket.CMSG_SPACE(_SENDER.size)
+    )
+    files, is_own_user = array.array("i"), False
+    for _, kind, data in ancillary:
+        if kind == socket.SCM_RIGHTS:
+            files.frombytes(data[: len(data) // size * size])
+        elif kind == socket.SCM_CREDENTIALS:
+            is_own_user = _SENDER.unpack(data)[1:] == (os.getuid(), os.getgid())
+    return message, list(files), is_own_user
 
 
 def _say(line: socket.socket, what: dict[str, int]) -> bool:
@@ -155,15 +187,14 @@ def _say(line: socket.socket, what: dict[str, int]) -> bool:
     return True
 
 
-def _become(order: dict[str, Any], server: int) -> None:
-    """Makes the forked process what a fresh one would be: its folder, its environment, its random numbers."""
+def _become(order: dict[str, Any], server: int, set_by_imports: dict[str, str]) -> None:
+    """Sets what the caller may have changed since the server started, and seeds random numbers anew."""
     die_with_parent(server)
-    for number, handler in _FOR_WORKERS.items():
-        signal.signal(number, handler)
-    os.chdir(order["folder"])
-    for name in os.environ.keys() - order["environment"].keys():
+    os.umask(order["umask"])
+    environment = set_by_imports | order["environment"]
+    for name in os.environ.keys() - environment.keys():
         del os.environ[name]
-    os.environ.update(order["environment"])
+    os.environ.update(environment)
     keep_logs_as_parent_does()
     if "numpy" in sys.modules:  # Python seeds its own generator anew
         sys.modules["numpy"].random.seed()

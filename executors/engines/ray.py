@@ -18,7 +18,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -32,6 +32,8 @@ from ..options import TrainingOptions
 from ..preemption import Preempted, asked, heeded
 from ..raised_errors import RemoteTraceback, describe, rebuild
 from . import child_process
+from .ray_losses import Loss, losses, lost_nodes
+from .ray_session import session_folder
 
 LOCAL_CLUSTER = "local"
 _RUN = "ray"  # what Ray Train calls the run, and its folder
@@ -50,9 +52,14 @@ _PATHS = (
     "base_model",
     "checkpoint_dir",
 )
+# Set to 0, it makes the nodes of a cluster use 127.0.0.1, as they do by default on macOS and Windows. Ray replaces a
+# loopback address that is passed to `ray.init` by the machine's own, so there is no other way to listen there only.
+_LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 _LOOK_SECONDS = 0.3
 _STARTS = 3  # of a cluster on this machine
 _ANSWER_SECONDS = 10.0  # for a cluster's address to answer
+_LOSS_LOOK_SECONDS = 5.0
+_LOSS_SECONDS = 40.0  # for Ray to declare a node dead
 _ROOM_SECONDS = 300.0  # for a cluster to have enough nodes, as one that scales by itself needs a while
 
 
@@ -99,16 +106,31 @@ def run(
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",  # of a cluster that is started here; else its own servers come before the training
     }
+    if _address(options) == LOCAL_CLUSTER:
+        variables[_LOOPBACK] = "0"
     variables |= {name: value for name, value in environment.items() if name == progress.VARIABLE}
     kept_by_ray = os.path.join(storage, _RUN)
     file_io.rmtree(kept_by_ray)  # of a driver that was killed
-    try:
-        result = child_process.run(
-            __name__, order, environment=variables, timeout=options.timeout, what="training on the Ray cluster"
-        )
-    finally:
-        file_io.rmtree(kept_by_ray)
-    return {**result, "raised": rebuild(result["raised"])} if "raised" in result else result
+    with session_folder(storage) as session:
+        try:
+            result = child_process.run(
+                __name__,
+                {**order, "session": session.folder},
+                environment=variables,
+                timeout=options.timeout,
+                what="training on the Ray cluster",
+            )
+        except ProcessDiedError:
+            session.keep_logs()
+            raise
+        finally:
+            file_io.rmtree(kept_by_ray)
+        if "raised" not in result:
+            return result
+        raised = rebuild(result["raised"])
+        if isinstance(raised, ProcessDiedError):
+            session.keep_logs()
+    return {**result, "raised": raised}
 
 
 def execute(order: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +151,7 @@ def execute(order: dict[str, Any]) -> dict[str, Any]:
         ) from error
     from .ray_worker import Board, work
 
-    _connect(options)
+    _connect(options, order["session"])
     least, most = options.worker_range
     resources = resources_per_worker(options)
     require_room(resources, least + options.ps, _ROOM_SECONDS if _address(options) != LOCAL_CLUSTER else 0)
@@ -140,7 +162,7 @@ def execute(order: dict[str, Any]) -> dict[str, Any]:
         work,
         train_loop_config={
             "worker": order["worker"],
-            "request": order["request"],
+            "request": {**order["request"], "argv": sys.argv},  # a worker of Ray's has arguments of its own
             "parcel": pack(ModuleSource.of(order["request"]["source"])),
             "environment": order["environment"],
             "board": board,
@@ -167,8 +189,10 @@ def execute(order: dict[str, Any]) -> dict[str, Any]:
     if is_stopped:
         raise Preempted
     summary = ray.get(board.summary.remote(time.monotonic() - start))
-    ray.shutdown()
-    return _outcome(summary, failed)
+    try:
+        return _outcome(summary, failed)
+    finally:
+        ray.shutdown()
 
 
 @contextlib.contextmanager
@@ -184,6 +208,14 @@ def _lines_shown(board: Any) -> Iterator[None]:
     over = threading.Event()
     lost: list[Exception] = []
 
+    losses_due, named = progress.Due(_LOSS_LOOK_SECONDS), set[Loss]()
+
+    def name_losses() -> None:
+        for loss in lost_nodes(ray.get(board.members.remote())):
+            if loss not in named:
+                named.add(loss)
+                logging.warning("%s. Ray starts the workers again when the cluster has room for them.", loss)
+
     def show() -> None:
         last = False
         while not last:
@@ -191,6 +223,8 @@ def _lines_shown(board: Any) -> Iterator[None]:
             if asked():
                 board.stop.remote()
             try:
+                if losses_due.is_due():
+                    name_losses()
                 sys.stderr.write(ray.get(board.heard.remote(last, not progress.is_watched())))
                 if progress.is_watched() and (told := ray.get(board.whole.remote())):
                     progress.report_progress(told["step"], told["examples"] - progress.reported_examples())
@@ -221,24 +255,39 @@ def _lines_shown(board: Any) -> Iterator[None]:
 def _outcome(summary: dict[str, Any], failed: Exception | None) -> dict[str, Any]:
     """Returns the chief's result and what became of the cluster; where the run failed, what ended it, described."""
     tries, failures = summary["tries"], summary["failures"]
-    told = [f"{one['task']}: {one['error']['message']}" for one in failures]
+    last_ones = [failure for failure in failures if failure["attempt"] == len(tries)]
+    is_blamed = any(not failure["alone"] for failure in last_ones)  # the others only could not reach it
+    is_loss_likely = failed is not None and not summary["verdict"] and not is_blamed
+    lost = losses(summary["unheard"], _LOSS_SECONDS if is_loss_likely else 0.0)
+    told = [f"{one['task']}: {one['error']['message']}" for one in failures] + [str(loss) for loss in lost]
     cluster = {"workers": tries, "failures": told, **summary["pace"]}
     if summary["verdict"]:
         return {"raised": summary["verdict"], "cluster": cluster}
     if failed is None:
-        for failure in failures:
-            logging.warning("%s had failed and training went on: %s", failure["task"], failure["error"]["message"])
+        for one in told:
+            logging.warning("A failure, after which training went on: %s", one)
         return {**summary["result"], "cluster": cluster}
-    given_up = f"Training was given up after {len(tries)} tries"
+    given_up = f"Training was given up after {len(tries)} tr{'y' if len(tries) == 1 else 'ies'}"
+    lost_last = [loss for loss in lost if loss.attempt == len(tries)]
+    if lost_last and not is_blamed:
+        return {"raised": describe(_lost(given_up, lost_last)), "cluster": cluster}
     if not failures:
         return {"raised": describe(ProcessDiedError(f"{given_up}: {failed}")), "cluster": cluster}
-    last = failures[-1]
+    last = next((failure for failure in last_ones if not failure["alone"]), failures[-1])
     error = rebuild(last["error"])
     raised = TrainingProcessError(
         f"{given_up}; the last one ended when {last['task']} raised {type(error).__name__}: {error}"
     )
     raised.__cause__ = RemoteTraceback(last["error"]["traceback"])
     return {"raised": describe(raised), "cluster": cluster}
+
+
+def _lost(given_up: str, lost: Sequence[Loss]) -> ProcessDiedError:
+    """Returns the error of a run whose last try ended because workers were lost with their process or node."""
+    return ProcessDiedError(
+        f"{given_up}: {'; '.join(map(str, lost))}. The other workers cannot go on without it. Run it again: it resumes "
+        "from its last checkpoint. max_failures=N has Ray start the workers again up to N times."
+    )
 
 
 def _with_whole_paths(fn_args: dict[str, Any]) -> dict[str, Any]:
@@ -294,14 +343,19 @@ def _address(options: TrainingOptions) -> str:
     return options.cluster_address or os.environ.get("RAY_ADDRESS") or LOCAL_CLUSTER
 
 
-def _connect(options: TrainingOptions) -> None:
-    """Connects to the cluster, or starts one for as long as this process lives."""
+def _connect(options: TrainingOptions, session: str) -> None:
+    """Connects to the cluster, or starts one for as long as this process lives.
+
+    Args:
+      options: Where the cluster is.
+      session: The folder for the files of a cluster that is started here.
+    """
     import ray
 
     address = _address(options)
     if address == LOCAL_CLUSTER:
         os.environ.pop("RAY_ADDRESS", None)
-        _start_cluster()
+        _start_cluster(session)
         return
     parts = urlsplit(address if "://" in address else f"//{address}")
     if parts.hostname and parts.port:
@@ -318,14 +372,18 @@ def _connect(options: TrainingOptions) -> None:
         raise InputError(f"cluster_address={address!r}: {error}") from error
 
 
-def _start_cluster() -> None:
+def _start_cluster(session: str) -> None:
     """Starts a cluster; again, where its processes did not find each other in time, as on a busy machine."""
     import ray
 
     for left in reversed(range(_STARTS)):
         try:
             ray.init(
-                LOCAL_CLUSTER, include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES, log_to_driver=False
+                LOCAL_CLUSTER,
+                include_dashboard=False,
+                object_store_memory=_OBJECT_STORE_BYTES,
+                log_to_driver=False,
+                _temp_dir=session,
             )
         except Exception as error:  # Ray has no class for it
             if not left or "timed out" not in str(error):

@@ -57,7 +57,7 @@ def _free_address() -> str:
     """Returns this machine's address and a port that is free."""
     host = ray.util.get_node_ip_address()
     with contextlib.closing(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)) as probe:
-        probe.bind(("", 0))
+        probe.bind((host, 0))
         port = probe.getsockname()[1]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

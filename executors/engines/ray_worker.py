@@ -20,6 +20,7 @@ from ..preemption import Preempted
 from ..raised_errors import describe
 from . import child_process
 from .pace import Pace
+from .ray_losses import Member
 
 _MODEL_FOLDERS = ("serving_model_dir", "eval_model_dir")
 # Of TensorFlow, when another worker has died or cannot be reached.
@@ -41,24 +42,35 @@ class Board:
         self._finished: dict[int, str] = {}
         self._result: dict[str, Any] = {}
         self._failures: list[dict[str, Any]] = []
+        self._members: list[Member] = []
+        self._heard_of: set[tuple[int, str]] = set()  # (try, task) with a result or an error
         self._verdict: dict[str, Any] | None = None
         self._is_stopped = False
         self._said: list[str] = []
         self._pace = Pace(parameter_servers)
 
-    def begin(self, name: str, size: int) -> bool:
-        """Notes that a worker begins, in a try that has its own name; returns whether there is anything left to do."""
+    def begin(self, name: str, size: int, place: dict[str, Any] | None = None) -> bool:
+        """Notes that a worker begins; returns whether there is anything left to do.
+
+        Args:
+          name: Of the try, each has its own.
+          size: How many workers it has.
+          place: The worker's `task`, `node`, `address` and `actor`, as in `Member`.
+        """
         if self._verdict is not None or self._is_stopped:
             return False  # Ray Train starts them again all the same
         if name != self._name:
             self._name, self._finished = name, {}
             self._tries.append(size - self._parameter_servers)
             self._pace.begin(name, self._tries[-1])
+        if place:
+            self._members.append(Member(attempt=len(self._tries), **place))
         return True
 
     def finish(self, rank: int, what: str, result: dict[str, Any] | None) -> None:
         """Notes that a worker has done its part; the chief with a result."""
         self._finished[rank] = what
+        self._heard_of.add((len(self._tries), what))
         self._pace.end(self._name, rank)
         if result:
             self._result = result
@@ -72,7 +84,8 @@ class Board:
           final: Whether another try would end the same way.
           alone: Whether it failed because it did not reach the others: that is final where they had done their part.
         """
-        self._failures.append({"task": what, "error": error})
+        self._failures.append({"task": what, "error": error, "attempt": len(self._tries), "alone": alone})
+        self._heard_of.add((len(self._tries), what))
         done = [name for rank, name in self._finished.items() if rank < self._tries[-1]]
         if alone and done:
             uneven = TrainingProcessError(
@@ -113,6 +126,10 @@ class Board:
         """Returns how far all workers are together; see `Pace.whole`."""
         return self._pace.whole()
 
+    def members(self) -> list[Member]:
+        """Returns the workers of all tries so far."""
+        return self._members
+
     def summary(self, seconds: float | None = None) -> dict[str, Any]:
         """Returns what there is to tell at the end.
 
@@ -125,6 +142,7 @@ class Board:
             "verdict": self._verdict,
             "tries": self._tries,
             "failures": self._failures,
+            "unheard": [one for one in self._members if (one.attempt, one.task) not in self._heard_of],
         }
 
 
@@ -159,7 +177,7 @@ def work(order: dict[str, Any]) -> None:
     board, context = order["board"], ray.train.get_context()
     rank, task = context.get_world_rank(), task_from_environment()
     assert task is not None, "ray_backend.py has set it"
-    if not ray.get(board.begin.remote(task.cluster_id, context.get_world_size())):
+    if not ray.get(board.begin.remote(task.cluster_id, context.get_world_size(), _place_of(task))):
         return
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         told = progress.watched(scratch)
@@ -189,6 +207,16 @@ def work(order: dict[str, Any]) -> None:
             raise WorkerError(f"{task}: {type(error).__name__}: {error}") from None
         tell()
     ray.get(board.finish.remote(rank, str(task), result if task.is_chief else None))
+
+
+def _place_of(task: ClusterTask) -> dict[str, Any]:
+    """Returns where this worker runs, for `Board.begin`."""
+    import ray
+    import ray.util
+
+    context = ray.get_runtime_context()
+    place = {"node": context.get_node_id(), "address": ray.util.get_node_ip_address()}
+    return {"task": str(task), **place, "actor": context.current_actor}
 
 
 def request_for(task: ClusterTask, request: dict[str, Any], parcel: dict[str, Any], scratch: str) -> dict[str, Any]:

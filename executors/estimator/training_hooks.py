@@ -9,6 +9,7 @@ with heeded():
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,41 @@ class EndIfAskedHook(tf.train.SessionRunHook):  # type: ignore[misc]
         del run_values
         if asked():
             run_context.request_stop()
+
+
+class TrainedHook(tf.train.SessionRunHook):  # type: ignore[misc]
+    """Notes the step with which training is over, unless SIGTERM ended it.
+
+    The checkpoint of that step is saved next; the final evaluation and the exporters follow.
+
+    Args:
+      note: Called with the step.
+    """
+
+    def __init__(self, note: Callable[[int], None]) -> None:
+        self._note = note
+
+    def begin(self) -> None:
+        """Finds the global step."""
+        self._step = tf.train.get_global_step()
+
+    def end(self, session: Any) -> None:
+        """Notes it."""
+        if not asked():
+            self._note(int(session.run(self._step)))
+
+
+def note_end(estimator: Any, note: Callable[[int], None]) -> None:
+    """Has a `TrainedHook` look at an Estimator's training, ahead of what saves, evaluates and exports at its end."""
+    build = estimator._call_model_fn
+
+    def call_model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
+        spec = build(features, labels, mode, config)
+        if mode != tf.estimator.ModeKeys.TRAIN:
+            return spec
+        return spec._replace(training_chief_hooks=(TrainedHook(note), *spec.training_chief_hooks))
+
+    estimator._call_model_fn = call_model_fn
 
 
 class NoMoreEvaluationHook(tf.train.SessionRunHook):  # type: ignore[misc]

@@ -30,7 +30,7 @@ from .bad_records import policy
 from .csv_rows import BYTE_ORDER_MARK, RowError, whole_rows
 from .reader_params import CSV
 from .record_files import GZIP_ERRORS, is_gzipped
-from .shown import listed, shown
+from .shown import few, shown
 
 _VALUES_AT_ONCE = 1 << 18  # a short string in Python takes ten times the bytes that it has in the file
 _MOST_COLUMNS = 1 << 20  # Arrow counts the values of 512 rows in 32 bits
@@ -93,7 +93,7 @@ def check_columns(origin: str, columns: Sequence[str], there: Sequence[str]) -> 
     for name in columns:
         if not counts[name]:
             raise InputError(
-                f"{origin}: there is no column {name!r}.{did_you_mean(name, there)} It has {listed(there)}."
+                f"{origin}: there is no column {name!r}.{did_you_mean(name, there)} It has {few(there, near=name)}."
             )
         if counts[name] > 1:
             raise InputError(

@@ -102,12 +102,14 @@ def _tf_dataset(
 
         return parquet.tf_dataset(file_pattern, options, schema)
     from .record_dataset import ReadOptions, find_files, record_batches
-    from .shown import listed
+    from .shown import few
 
     parser = _parser(examples, file_pattern, schema)
     label = options.label_key
     if label is not None and label not in parser.tensor_names:
-        raise ValueError(f"label_key {label!r} is not among the tensors; they are {listed(list(parser.tensor_names))}.")
+        raise ValueError(
+            f"label_key {label!r} is not among the tensors; they are {few(list(parser.tensor_names), near=label)}."
+        )
     files, reading, threads = (
         find_files(file_pattern, not cache),
         ReadOptions.of(options),

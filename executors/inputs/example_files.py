@@ -23,6 +23,7 @@ from typing import Any
 
 from .. import file_io
 from ..errors import InputError
+from ..user_paths import require_readable_kind
 from .record_files import GZIP_ERRORS, check_text, is_gzipped
 from .tf_record_framing import damage
 
@@ -91,6 +92,8 @@ def find_example_files(patterns: Sequence[str]) -> list[ExampleFile]:
         if not found:
             hint = f" It is a folder; write '{pattern.rstrip('/')}/*'." if file_io.isdir(pattern) else ""
             raise InputError(f"--examples: no file matches {pattern!r}.{hint}")
+        for path in found:
+            require_readable_kind(path, "--examples")
         paths.update(dict.fromkeys(found))
     return [_recognized(path) for path in paths]
 

@@ -18,7 +18,7 @@ from .arrow_file import ArrowFile
 from .parquet_file import opened_parquet, require_columns
 from .parquet_rows import as_lists, batched_rows, first_misfit
 from .parquet_tensors import BatchTensors, arrow_schema
-from .shown import listed
+from .shown import few
 
 _LOOKED_AT = 256  # files that are opened before anything is read
 
@@ -43,7 +43,10 @@ def tf_dataset(file_pattern: list[str], options: Any, schema: schema_pb2.Schema 
     paths = _matching(file_pattern)  # now, since an error inside the dataset loses its type
     tensors = BatchTensors(schema)
     if options.label_key is not None and options.label_key not in tensors.specs:
-        raise ValueError(f"label_key {options.label_key!r} is not in the schema; it has {listed(tensors.specs)}.")
+        raise ValueError(
+            f"label_key {options.label_key!r} is not in the schema; "
+            f"it has {few(list(tensors.specs), near=options.label_key)}."
+        )
     for path in paths[:_LOOKED_AT]:
         check_parquet(path, tensors.arrow_schema)
     dataset = tensors.dataset(

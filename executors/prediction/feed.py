@@ -10,9 +10,10 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from ..errors import InputError, did_you_mean
+from ..input_names import feature_for
 from ..inputs.columns import from_tf_examples, inferred_types, to_tf_examples, typed_columns
 from ..inputs.example_files import TF_RECORD, Batch, ExampleFile, batches
-from ..inputs.shown import listed
+from ..inputs.shown import few
 from .arrays import UnfitRowError, arrow_type, input_array
 from .signature import ServingSignature
 
@@ -35,10 +36,21 @@ def feed_for(signature: ServingSignature, files: Sequence[ExampleFile]) -> Feed:
     """
     record_input = signature.record_input
     if record_input is None or (signature.parsed is None and _has_feature(files, record_input)):
-        return lambda batch: _named(signature, batch)
+        return named_feed(signature)
     texts = [file for file in files if file.kind != TF_RECORD]
     types = signature.parsed or inferred_types(texts)
     return lambda batch: {record_input: np.array(_serialized(batch, types), dtype=object)}
+
+
+def named_feed(signature: ServingSignature) -> Feed:
+    """Returns the function that fills each input of a signature with the feature of its name."""
+    return lambda batch: _named(signature, batch)
+
+
+def record_feed(signature: ServingSignature) -> Feed:
+    """Returns the function that hands the records of TFRecords to a signature's only input."""
+    [name] = signature.inputs
+    return lambda batch: {name: np.array(batch.records, dtype=object)}
 
 
 def _serialized(batch: Batch, types: Mapping[str, Any]) -> list[bytes]:
@@ -48,9 +60,9 @@ def _serialized(batch: Batch, types: Mapping[str, Any]) -> list[bytes]:
 def _has_feature(files: Sequence[ExampleFile], name: str) -> bool:
     batch = next((batch for file in files for batch in batches(file, _FIRST_ROWS)), None)
     if batch is None or batch.file.kind != TF_RECORD:
-        return batch is not None and name in batch.columns
+        return batch is not None and feature_for(name, batch.columns) is not None
     try:
-        return name in tf.train.Example.FromString(batch.records[0]).features.feature
+        return feature_for(name, tf.train.Example.FromString(batch.records[0]).features.feature) is not None
     except DecodeError:  # a record of another kind
         return False
 
@@ -59,16 +71,22 @@ def _named(signature: ServingSignature, batch: Batch) -> dict[str, Any]:
     if batch.file.kind == TF_RECORD:
         columns = from_tf_examples(batch)
         there = list(columns)
+        features = {name: feature_for(name, there) or name for name in signature.inputs}
     else:
-        columns = typed_columns(batch, {name: arrow_type(spec.dtype) for name, spec in signature.inputs.items()})
         there = list(batch.columns)
-    for name in signature.inputs:
-        if name not in columns:
+        features = {name: feature_for(name, there) or name for name in signature.inputs}
+        columns = typed_columns(
+            batch, {features[name]: arrow_type(spec.dtype) for name, spec in signature.inputs.items()}
+        )
+    for name, feature in features.items():
+        if feature not in columns:
             raise InputError(
                 f"{batch.where(0)}: there is no feature {name!r}, which the signature {signature.name!r} takes; "
-                f"there are {listed(sorted(there)) or 'none'}.{did_you_mean(name, there)}"
+                f"there are {few(sorted(there), near=name) or 'none'}.{did_you_mean(name, there)}"
             )
-    return {name: _array(batch, name, columns[name], spec) for name, spec in signature.inputs.items()}
+    return {
+        name: _array(batch, features[name], columns[features[name]], spec) for name, spec in signature.inputs.items()
+    }
 
 
 def _array(batch: Batch, name: str, column: Any, spec: Any) -> Any:

@@ -18,16 +18,24 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
+from google.protobuf.message import DecodeError
 
 from ..errors import InputError
 from ..inputs.example_files import Batch, batches
+from ..inputs.shown import listed
 from ..raised_errors import gist_of
 from . import files
-from .feed import Feed, feed_for
+from .feed import Feed, feed_for, named_feed, record_feed
+from .planned import plan_beside
 from .request import PredictionRequest
 from .signature import ServingSignature, load_signature
 
 _LONGEST = (1 << 31) - 1  # characters
+
+
+class SignatureError(InputError):
+    """A signature fails on an example that has all that it takes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +58,9 @@ def predict(request: PredictionRequest) -> PredictionSummary:
       InputError: When the model cannot be loaded, or an example does not fit it; it names file and row. There is no
         output file then, or the one of before.
     """
-    signature = load_signature(request.model, request.signature, request.op_packages)
+    plan = plan_beside(request.model)
+    name = request.signature or (plan.signature if plan else "") or None
+    signature = load_signature(request.model, name, request.op_packages)
     count = 0
     with _long_values(), files.opened(request.output) as predictions:
         feed = feed_for(signature, request.files)
@@ -58,6 +68,28 @@ def predict(request: PredictionRequest) -> PredictionSummary:
             predictions.write(_answers(signature, feed, batch))
             count += batch.size
     return PredictionSummary(count, signature.name)
+
+
+def answers_of(signature: ServingSignature, batch: Batch, *, takes_tensors: bool) -> dict[str, Any]:
+    """Returns {output: array} of a signature for a batch of serialized tf.Examples of any size.
+
+    Args:
+      signature: The signature.
+      batch: The examples, as TFRecords have them.
+      takes_tensors: Whether the examples' features fill the signature's inputs, instead of the examples themselves.
+
+    Raises:
+      InputError: When an example does not fit the signature, or it fails.
+    """
+    feed = named_feed(signature) if takes_tensors else record_feed(signature)
+    size = signature.batch_size or batch.size
+    parts = [
+        dataclasses.replace(batch, first=batch.first + start, size=len(part), records=part)
+        for start in range(0, batch.size, size)
+        if (part := batch.records[start : start + size])
+    ]
+    found = [_answers(signature, feed, part) for part in parts]
+    return {name: np.concatenate([answer[name] for answer in found]) for name in found[0]}
 
 
 @contextlib.contextmanager
@@ -96,8 +128,27 @@ def _filled_up(inputs: Mapping[str, Any], size: int) -> dict[str, Any]:
     return {name: value[np.minimum(np.arange(size), len(value) - 1)] for name, value in inputs.items()}
 
 
+def _missing(signature: ServingSignature, batch: Batch) -> list[str]:
+    """Returns the features that a signature of serialized examples requires and the first example doesn't have."""
+    if signature.record_input is None:
+        return []
+    known = set(batch.columns)
+    if batch.records:
+        try:
+            known = set(tf.train.Example.FromString(batch.records[0]).features.feature)
+        except DecodeError:  # a record of another kind
+            return []
+    return sorted(signature.required - known)
+
+
 def _failed(signature: ServingSignature, inputs: Mapping[str, Any], batch: Batch, error: Exception) -> InputError:
     """Returns the error with the row that caused it, if it is a single one."""
+    if missing := _missing(signature, batch):
+        return InputError(
+            f"{batch.where(0)}: no feature {listed(missing)}, which the signature {signature.name!r} requires. If "
+            "the model takes transformed examples, give those that Transform wrote (transformed_examples), or export a "
+            "signature that transforms raw ones."
+        )
     where = f"{batch.where(0)} to {batch.first + batch.size - 1}" if batch.size > 1 else batch.where(0)
     for index in range(batch.size if signature.batch_size is None else 0):
         try:
@@ -105,4 +156,5 @@ def _failed(signature: ServingSignature, inputs: Mapping[str, Any], batch: Batch
         except Exception as cause:  # as above
             where, error = batch.where(index), cause
             break
-    return InputError(f"{where}: the signature {signature.name!r} fails: {type(error).__name__}: {gist_of(error)}")
+    text = f"{where}: the signature {signature.name!r} fails: {type(error).__name__}: {gist_of(error)}"
+    return SignatureError(text)

@@ -13,6 +13,8 @@ from ..inputs.example_files import ExampleFile, find_example_files
 from ..layouts import SERVING_DIRS, base_model_path
 
 STDOUT = "-"
+PUSHED = "serving"  # in a pipeline root
+_SHOWN = 10  # names of what is in a folder
 OUTPUT_ENDINGS = (".jsonl", ".csv", ".tfrecord", ".tfrecord.gz")
 
 
@@ -24,7 +26,8 @@ class PredictionRequest:
       model: Folder of a SavedModel.
       files: The files of examples, in the order in which they are answered.
       output: A file whose name ends in one of OUTPUT_ENDINGS, or STDOUT for JSON lines there.
-      signature: The signature to ask; None for `serving_default`, `predict`, or the only one.
+      signature: The signature to ask; None for the one of the model's evaluation plan, else `serving_default`,
+        `predict`, or the only one.
       batch_size: How many examples are put to the model at once.
       op_packages: Packages to import first because they register TensorFlow ops.
 
@@ -64,10 +67,10 @@ def find_model(folder: str) -> str:
     """Returns the folder of the SavedModel that a person means by a folder.
 
     That is what `layouts.base_model_path` finds in it, or else in the newest of its sub-folders that are called by a
-    number, as the Pusher and the Trainer component leave them.
+    number, as the Pusher and the Trainer component leave them. In a pipeline root, that is the newest pushed model.
 
     Raises:
-      InputError: When there is none.
+      InputError: When there is none; it lists what the folder holds.
     """
     for place in _places(folder):
         with contextlib.suppress(InputError):
@@ -75,13 +78,19 @@ def find_model(folder: str) -> str:
     if not file_io.isdir(folder):
         raise InputError(f"--model {folder}: there is no such folder.")
     raise InputError(
-        f"--model {folder}: no SavedModel in it, nor in its {', '.join(SERVING_DIRS)}, export/NAME/TIMESTAMP, model or "
-        "the newest folder called by a number."
+        f"--model {folder}: no SavedModel in it, nor in its {', '.join(SERVING_DIRS)}, export/NAME/TIMESTAMP, model, "
+        f"{PUSHED}, or a folder called by a number. It holds {_listed(folder)}."
     )
 
 
 def _places(folder: str) -> Iterator[str]:
     yield folder
-    if file_io.isdir(folder):
-        versions = [name for name in file_io.listdir(folder) if name.isdigit()]
-        yield from (os.path.join(folder, name) for name in sorted(versions, key=int, reverse=True))
+    for place in (folder, os.path.join(folder, PUSHED)):
+        if file_io.isdir(place):
+            versions = [name for name in file_io.listdir(place) if name.isdigit()]
+            yield from (os.path.join(place, name) for name in sorted(versions, key=int, reverse=True))
+
+
+def _listed(folder: str) -> str:
+    names = file_io.listdir(folder)
+    return ", ".join([*names[:_SHOWN], *(["…"] if len(names) > _SHOWN else [])]) or "nothing"

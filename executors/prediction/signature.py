@@ -14,7 +14,7 @@ Usage:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import tensorflow as tf
 from tensorflow.python.saved_model.loader_impl import parse_saved_model
 
 from ..errors import InputError, did_you_mean
+from ..evaluation.parsing_ops import OTHER_PARSERS, PARSERS, ParsedFeature, parsed_by
 from ..inputs.columns import BYTES, FLOAT, INT
 from ..op_packages import import_packages_for
 
@@ -29,10 +30,7 @@ _DEFAULTS = ("serving_default", "predict")
 # What stands before the same signature over tf.Examples, where it takes each column of a DLRover conf as a vector. That
 # one has for a missing value what the model was trained with in its place, and takes any number of values.
 _OF_EXAMPLES = "examples:"
-_PARSERS = ("ParseExampleV2", "ParseExample", "ParseSingleExample")
-# They take serialized records as well, of other kinds or with keys that nothing here reads.
-_OTHER_PARSERS = ("ParseSequenceExampleV2", "ParseSequenceExample", "ParseSingleSequenceExample", "DecodeProtoV2")
-_TYPES = {tf.int64: INT, tf.float32: FLOAT, tf.string: BYTES}
+_TYPES = {"int64": INT, "float32": FLOAT, "string": BYTES}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +42,7 @@ class ServingSignature:
       inputs: {input: tf.TensorSpec}.
       parsed: {feature: INT, FLOAT or BYTES} that its graph parses out of tf.Examples, as far as that can be read off;
         None when nothing in the graph parses records.
+      required: Those of them that an example must have.
       function: The concrete function.
       model: What `tf.saved_model.load` returned; it keeps the function's variables alive.
     """
@@ -53,6 +52,7 @@ class ServingSignature:
     parsed: Mapping[str, Any] | None
     function: Any
     model: Any
+    required: frozenset[str] = frozenset()
 
     @property
     def record_input(self) -> str | None:
@@ -109,7 +109,10 @@ def load_signature(model: str, name: str | None, op_packages: Sequence[str] = ()
     chosen = _choose(list(loaded.signatures), name, model)
     function = loaded.signatures[chosen]
     inputs = function.structured_input_signature[1]
-    return ServingSignature(chosen, inputs, _parsed_features(function.graph.as_graph_def()), function, loaded)
+    found = _parsed_features(function.graph.as_graph_def())
+    parsed = None if found is None else {one.name: _TYPES[one.dtype] for one in found if one.dtype in _TYPES}
+    required = frozenset(one.name for one in found or () if one.required)
+    return ServingSignature(chosen, inputs, parsed, function, loaded, required)
 
 
 def _serving_graph(model: str) -> Any:
@@ -139,16 +142,16 @@ def _choose(there: list[str], name: str | None, model: str) -> str:
     return there[0]
 
 
-def _parsed_features(graph: Any) -> dict[str, Any] | None:
+def _parsed_features(graph: Any) -> list[ParsedFeature] | None:
     """Returns the features that the parsing ops of a graph look for; None when there is no such op."""
-    found: dict[str, Any] = {}
+    found: list[ParsedFeature] = []
     parses = False
     for nodes in _bodies(graph):
         constants = {node.name: node.attr["value"].tensor for node in nodes if node.op == "Const"}
         for node in nodes:
-            parses = parses or node.op in (*_PARSERS, *_OTHER_PARSERS)
-            if node.op in _PARSERS:
-                found.update((name, _TYPES[kind]) for name, kind in _keys(node, constants) if kind in _TYPES)
+            parses = parses or node.op in (*PARSERS, *OTHER_PARSERS)
+            if node.op in PARSERS:
+                found += parsed_by(node, lambda name, known=constants: known.get(name.partition(":")[0]))  # type: ignore[misc]
     return found if parses else None
 
 
@@ -165,26 +168,3 @@ def _bodies(graph: Any) -> Iterator[Any]:
                     if function.name in library and function.name not in seen:
                         seen.add(function.name)
                         waiting.append(library[function.name])
-
-
-def _keys(node: Any, constants: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yields the features of a parsing op with their TensorFlow types."""
-    if node.op == "ParseSingleExample":
-        sparse = [key.decode() for key in node.attr["sparse_keys"].list.s]
-        dense = [key.decode() for key in node.attr["dense_keys"].list.s]
-        ragged: list[str] = []
-    elif node.op == "ParseExample":
-        count = node.attr["Nsparse"].i
-        sparse = _strings(node.input[2 : 2 + count], constants)
-        dense = _strings(node.input[2 + count : 2 + count + node.attr["Ndense"].i], constants)
-        ragged = []
-    else:
-        sparse, dense, ragged = (_strings([name], constants) for name in node.input[2:5])
-    for names, types in ((sparse, "sparse_types"), (dense, "Tdense"), (ragged, "ragged_value_types")):
-        yield from zip(names, map(tf.dtypes.as_dtype, node.attr[types].list.type))  # noqa: B905  (fewer if computed)
-
-
-def _strings(inputs: Iterable[str], constants: Mapping[str, Any]) -> list[str]:
-    """Returns the values of string constants; nothing for what is computed."""
-    tensors = [constants[name.partition(":")[0]] for name in inputs if name.partition(":")[0] in constants]
-    return [key.decode() for tensor in tensors for key in np.ravel(tf.make_ndarray(tensor))]

@@ -2,6 +2,8 @@
 
 request.py        what is to be checked
 check.py          the whole of it: static items here, the others in processes of their own
+attempts.py       raw or transformed examples, shapes or none: what is tried; attempt.py: one attempt
+adaptation.py     what suggests another attempt, by what input_watch.py saw of the input pipeline
 files.py          the files that a run is given
 worker.py         the process that loads the module, reads examples and tries a training
 module_checks.py  dialect, and signatures of the module's functions

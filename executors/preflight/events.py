@@ -31,6 +31,10 @@ class EventWriter:
         """Tells how far the training is."""
         self._write({"seen": seen})
 
+    def reads(self, reads: dict[str, Any]) -> None:
+        """Tells how the module's input pipeline reads its examples; see `input_watch`."""
+        self._write({"reads": reads})
+
     def _write(self, event: dict[str, Any]) -> None:
         self._file.write(json.dumps(event, default=str) + "\n")
         self._file.flush()
@@ -42,12 +46,14 @@ class EventReader:
     Attributes:
       stage: What the module's process does now.
       seen: What it saw last of the training.
+      reads: How the module's input pipeline reads its examples; see `input_watch`.
       is_over_limit: Whether it was ended for taking too long.
     """
 
     def __init__(self, path: str, raw: str, add: Callable[[Verdict], None], limit: float) -> None:
         self.stage = "load"
         self.seen: dict[str, Any] = {}
+        self.reads: dict[str, Any] = {}
         self.is_over_limit = False
         self._main = path
         self._read = {name: 0 for name in (raw, path) if name}
@@ -79,3 +85,5 @@ class EventReader:
             self.stage, self._since = event["stage"], time.monotonic()
         elif "seen" in event:
             self.seen = event["seen"]
+        elif "reads" in event:
+            self.reads = event["reads"]

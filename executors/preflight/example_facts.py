@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from ..errors import did_you_mean
-from ..inputs.shown import cut, listed, shown
+from ..inputs.shown import cut, shown
 
 _KINDS = {"bytes_list": "BYTES", "float_list": "FLOAT", "int64_list": "INT"}
 _TYPES = {str: "BYTES", bytes: "BYTES", float: "FLOAT", int: "INT", bool: "INT"}  # of Parquet
@@ -17,6 +17,7 @@ _CHARACTERS = 100  # of a value
 _LISTED = 20  # problems
 _OFTEN = 10  # times that a value is there on average, from which on the values are taken for a vocabulary
 MOST_VALUES = 1000  # of a feature that are kept
+_FEW_VALUES = 50  # of a feature that a summary names
 
 
 @dataclasses.dataclass
@@ -53,6 +54,12 @@ class FeatureFacts:
             self.not_finite += sum(not math.isfinite(value) for value in values)
         elif len(self.values) < MOST_VALUES:
             self.values.update(values)
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the facts as JSON values, for `evaluation.features`; of words and of many numbers no values."""
+        values = sorted(self.values) if self.kind == "INT" and len(self.values) <= _FEW_VALUES else []
+        names = ("kind", "least", "most", "lowest", "highest")
+        return {**{name: getattr(self, name) for name in names}, "values": values}
 
 
 def facts_of(records: Iterable[bytes]) -> dict[str, FeatureFacts]:
@@ -182,13 +189,6 @@ def contradictions(facts: dict[str, FeatureFacts], schema: Any) -> tuple[list[st
             wrong.append(f"feature {feature.name!r} has {got} values in the examples and {size} in the schema")
         odd += _out_of_domain(feature, fact, domains)
     return first_of(wrong), first_of(odd)
-
-
-def label_problem(label: str, names: Sequence[str]) -> str:
-    """Returns what is wrong with a label that no example has; "" when they have it."""
-    if label in names:
-        return ""
-    return f"no example has the label {label!r}; they have {listed(sorted(names))}.{did_you_mean(label, names)}"
 
 
 def facts_shown(facts: dict[str, FeatureFacts], label: str = "") -> str:

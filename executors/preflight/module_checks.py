@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -48,22 +48,40 @@ def dialect_of(module: ModuleType, request: CheckRequest) -> tuple[str, str]:
     return name, reason
 
 
-def run_fn_of(dialect: str, module: ModuleType, request: CheckRequest) -> Callable[[FnArgs], object]:
+def run_fn_of(
+    dialect: str, module: ModuleType, request: CheckRequest, of_steps: Sequence[str] = ()
+) -> Callable[[FnArgs], object]:
     """Returns the module as a run_fn; a function that cannot be called as it will be is refused.
+
+    Args:
+      dialect: The module's dialect.
+      module: The training module.
+      request: What is checked.
+      of_steps: Functions of it that other steps of the pipeline call, such as `preprocessing_fn`.
 
     Raises:
       TrainerError: With file, function and the form that it has to have.
     """
     run_fn = dialects.installed()[dialect].run_fn(module, request.function, request.options)
     _LOOKS.get(dialect, _run_fn)(module, request)
-    for name, (count, form) in _OF_STEPS.items():
-        function = getattr(module, name, None)
-        if function is not None:
-            _require_call(module, name, function, count, form, optional=("custom_config",))
+    require_step_functions(module, of_steps)
     return run_fn
 
 
-def signatures_shown(dialect: str, module: ModuleType, request: CheckRequest) -> str:
+def require_step_functions(module: ModuleType, names: Sequence[str]) -> None:
+    """Makes sure that the pipeline's steps can call a module's functions; one that it lacks is left out.
+
+    Raises:
+      ModuleError: With file, function and the form that it has to have.
+    """
+    for name in names:
+        count, form = _OF_STEPS[name]
+        function = getattr(module, name, None)
+        if function is not None:
+            _require_call(module, name, function, count, form, optional=("custom_config",))
+
+
+def signatures_shown(dialect: str, module: ModuleType, request: CheckRequest, of_steps: Sequence[str] = ()) -> str:
     """Returns the signatures that were looked at: "run_fn(fn_args), preprocessing_fn(inputs)"."""
     names = {
         "trainer_fn": ["trainer_fn"],
@@ -73,7 +91,7 @@ def signatures_shown(dialect: str, module: ModuleType, request: CheckRequest) ->
     }.get(dialect, ["run_fn"])
     if request.function:
         names = [request.function]
-    found = [name for name in (*names, *_OF_STEPS) if callable(getattr(module, name, None))]
+    found = [name for name in (*names, *of_steps) if callable(getattr(module, name, None))]
     return ", ".join(f"{name}{_signature(getattr(module, name))}" for name in found) or "the conf's attributes"
 
 

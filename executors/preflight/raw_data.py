@@ -10,15 +10,21 @@ import contextlib
 import itertools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import file_io
 from ..errors import InputError, TrainerError
+from ..evaluation.labels import label_problem
+from ..evaluation.overrides import labels_in
 from ..module_loader import loaded
 from ..module_source import ModuleSource
+from ..raw_data_files import SPLITS, raw_data_files
+from ..schema_file import read_schema
 from . import sample, trial
-from .example_facts import facts_of, label_problem
+from .adaptation import NO, RAW, TRANSFORMED
+from .example_facts import FeatureFacts, facts_of
+from .module_checks import require_step_functions
 from .raw_csv import csv_examples
 from .request import CheckRequest
 from .verdicts import FAILED, PASSED, Verdict
@@ -31,7 +37,9 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
     """Prepares a sample of the raw data of a request.
 
     Returns:
-      `fn_args`, what of them is to be set; {} when a verdict says what is wrong.
+      `fn_args`, what of them is to be set; `examples`, {"raw" and, with a Transform, "transformed": {"train_files": …,
+      "eval_files": …}}; `kinds`, {the same keys: {feature: "BYTES", "FLOAT" or "INT"}}; and `features`, what raw and
+      transformed examples hold. {} when a verdict says what is wrong.
     """
     request = CheckRequest.from_json(state["check"])
     source = ModuleSource.of(state["source"]) if state["source"] else None
@@ -44,32 +52,53 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
         item = "data"
         try:
             splits, totals = _read(request.data, state["folder"])
-            schema_path = request.fn_args.schema_path or _infer(splits, state["folder"])
+            shapes = request.schema_shapes != NO
+            schema_path = request.fn_args.schema_path or _infer(splits, state["folder"], shapes)
             facts = facts_of(itertools.chain(*splits.values()))
             counts = " and ".join(f"{len(records):,} of {split}" for split, records in splits.items())
             say(Verdict("data", PASSED, f"{counts}, {len(facts)} features: {', '.join(sorted(facts)[:12])}"))
             prepared: dict[str, Any] = {"schema_path": schema_path, "transform_graph_path": None}
-            names = set(facts)
+            seen = {RAW: {name: fact.summary() for name, fact in facts.items()}}
+            examples = {RAW: splits}
+            kinds = {RAW: _kinds(facts, schema_path)}
             if source:
                 item = "transform"
                 from .raw_transform import transform
 
                 with contextlib.ExitStack() as stack:
                     module = stack.enter_context(loaded(source))
-                    graph, splits = transform(module, splits, schema_path, request.fn_args, state["folder"])
+                    require_step_functions(module, state["serves"])
+                    graph, made_of = transform(module, splits, schema_path, request.fn_args, state["folder"])
                 prepared["transform_graph_path"] = graph
-                made = facts_of(itertools.chain(*splits.values()))
-                names |= set(made)
+                made = facts_of(itertools.chain(*made_of.values()))
+                seen[TRANSFORMED] = {name: fact.summary() for name, fact in made.items()}
+                examples[TRANSFORMED] = made_of
+                kinds[TRANSFORMED] = _kinds(made, os.path.join(graph, "transformed_metadata", "schema.pbtxt"))
                 say(Verdict("transform", PASSED, f"on these examples; it gives {', '.join(sorted(made)[:12])}"))
-            if request.label and (problem := label_problem(request.label, sorted(names))):
-                raise InputError(f"--label: {problem}")
+            for label in labels_in(request.label).values():
+                if problem := label_problem(label, seen["raw"], seen.get("transformed")):
+                    raise InputError(f"--label: {problem}")
         except (Exception, SystemExit) as error:
             say(_verdict(item, error, source, request))
             return {}
-        for split, records in splits.items():
-            folder = os.path.join(state["folder"], split)
-            prepared[f"{split}_files"] = [_write(records, totals[split], folder)]
-        return {"fn_args": {**prepared, "num_examples": totals}}
+        files = {
+            kind: {
+                f"{split}_files": [_write(records, totals[split], os.path.join(state["folder"], kind, split))]
+                for split, records in of_kind.items()
+            }
+            for kind, of_kind in examples.items()
+        }
+        prepared["num_examples"] = totals
+        return {"fn_args": prepared, "examples": files, "kinds": kinds, "features": seen}
+
+
+def _kinds(facts: Mapping[str, FeatureFacts], schema_path: str) -> dict[str, str]:
+    """Returns the features' types, by the schema where no example of the sample has values."""
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+    schema = read_schema(schema_path)
+    by_schema = {feature.name: schema_pb2.FeatureType.Name(feature.type) for feature in schema.feature}
+    return {**by_schema, **{name: fact.kind for name, fact in facts.items()}}
 
 
 def _verdict(item: str, error: BaseException, source: ModuleSource | None, request: CheckRequest) -> Verdict:
@@ -83,23 +112,17 @@ def _verdict(item: str, error: BaseException, source: ModuleSource | None, reque
 
 def _read(data: str, folder: str) -> tuple[dict[str, list[bytes]], dict[str, int]]:
     """Returns serialized tf.Examples by split, and how many there may be in all."""
-    if not file_io.exists(data):
-        raise InputError(f"--data {data} does not exist.")
-    names = file_io.listdir(data) if file_io.isdir(data) else [os.path.basename(data)]
-    base = data if file_io.isdir(data) else file_io.parent(data)
-    files = [os.path.join(base, name) for name in names if not name.startswith((".", "_"))]
+    files = raw_data_files(data)
     if tables := [path for path in files if path.endswith(".csv")]:
         return _split(*csv_examples(tables))
-    if {"train", "eval"} <= {os.path.basename(path) for path in files}:
+    if {os.path.basename(path) for path in files} >= SPLITS:
         taken = {
-            split: sample.take([os.path.join(base, split, "*")], os.path.join(folder, "sample", split))
+            split: sample.take([os.path.join(data, split, "*")], os.path.join(folder, "sample", split))
             for split in ("train", "eval")
         }
         totals = {split: one.estimated_records for split, one in taken.items()}
         return {split: one.records for split, one in taken.items()}, totals
     records_files = [path for path in files if not file_io.isdir(path)]
-    if not records_files:
-        raise InputError(f"--data {data} holds no CSV file, no TFRecord file, and no folders train/ and eval/.")
     one = sample.take(records_files, os.path.join(folder, "sample", "all"))
     return _split(one.records, one.estimated_records)
 
@@ -111,8 +134,8 @@ def _split(records: Sequence[bytes], total: int) -> tuple[dict[str, list[bytes]]
     return splits, {"train": total - total // _EVERY, "eval": total // _EVERY}
 
 
-def _infer(splits: dict[str, list[bytes]], folder: str) -> str:
-    """Infers a schema, as SchemaGen does, and writes it."""
+def _infer(splits: dict[str, list[bytes]], folder: str, shapes: bool) -> str:
+    """Infers a schema, as SchemaGen does, with or without the features' shapes, and writes it."""
     import tensorflow_data_validation as tfdv
     import tfx  # noqa: F401  (TFDV 1.16 wants what it patches)
     from google.protobuf import text_format
@@ -122,7 +145,7 @@ def _infer(splits: dict[str, list[bytes]], folder: str) -> str:
     records = [record for split in splits.values() for record in split]
     decode = example_coder.ExamplesToRecordBatchDecoder().DecodeBatch
     statistics = stats_impl.generate_statistics_in_memory(decode(records), stats_options.StatsOptions())
-    schema = tfdv.infer_schema(statistics, infer_feature_shape=True)
+    schema = tfdv.infer_schema(statistics, infer_feature_shape=shapes)
     path = os.path.join(folder, "schema.pbtxt")
     os.makedirs(folder, exist_ok=True)
     file_io.write_text(path, text_format.MessageToString(schema))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import io
+import contextlib
 import json
 import os
 import threading
 from typing import Any
 
 from ..engines import child_process
+from ..engines.forwarding import LastText
 from ..errors import ProcessDiedError, TrainingProcessError
 from ..raised_errors import describe
 from .verdicts import FAILED, WARNING, Verdict
@@ -19,12 +20,19 @@ _WORKER = f"{__name__.rpartition('.')[0]}.raw_data"
 class RawData:
     """A process that prepares raw data, and a thread that waits for it and says when they are there."""
 
-    def __init__(self, request: dict[str, Any], environment: dict[str, str], done: str, output: io.StringIO) -> None:
+    def __init__(self, request: dict[str, Any], environment: dict[str, str], done: str, output: LastText) -> None:
         self.done = done
         self.events: str = request["events"]
         self._arguments = (request, environment, output)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
+
+    def prepared(self) -> dict[str, Any]:
+        """Returns what the process has returned; {} when it has not, or its data cannot be used."""
+        with contextlib.suppress(FileNotFoundError), open(self.done, encoding="utf-8") as file:
+            prepared: dict[str, Any] = json.load(file)
+            return prepared
+        return {}
 
     def _run(self) -> None:
         request, environment, output = self._arguments

@@ -8,6 +8,7 @@ from typing import Any
 from ..fn_args import FnArgs
 from ..module_source import with_tuples
 from ..options import TrainingOptions
+from .adaptation import AUTO
 
 LIMIT = 60.0  # seconds; a first step that takes longer is rare, and who waits for it knows of it
 
@@ -22,10 +23,15 @@ class CheckRequest:
       options: The run's options. Engine and workers are left aside: one process tries the training.
       function: The function to run, when it is not to be found by the dialect.
       data: A folder of raw data, as for a pipeline; "" to take `fn_args.train_files`.
-      label: The label's feature name, raw or transformed; "" when nobody said.
+      label: The label's feature name, raw or transformed, or OUTPUT=FEATURE,…; "" when none was given.
+      evaluation: Further options that decide about the evaluation plan, as `evaluation.overrides` reads them.
       hyperparameters: The file for `fn_args.hyperparameters`; "" for none.
+      transform_module: The module with `preprocessing_fn`; "" for the training module, or a file near it.
+      tuner_module: The module with `tuner_fn`; "" for the training module.
       tunes: Whether a search with the module's `tuner_fn` would find the hyper-parameters; its defaults are tried.
       base_model: The folder that `fn_args.base_model` is to be found in; "" for none.
+      train_examples: What a Trainer after a Transform reads: "raw" or "transformed" examples; "auto" to find out.
+      schema_shapes: Whether an inferred schema holds the features' shapes: "yes" or "no"; "auto" to find out.
       problems: What is wrong with an item that was read before, such as custom_config: {item: message}.
       limit: Seconds after which loading, reading or training is ended.
     """
@@ -36,9 +42,14 @@ class CheckRequest:
     function: str | None = None
     data: str = ""
     label: str = ""
+    evaluation: dict[str, str] = dataclasses.field(default_factory=dict)
     hyperparameters: str = ""
     tunes: bool = False
+    transform_module: str = ""
+    tuner_module: str = ""
     base_model: str = ""
+    train_examples: str = AUTO
+    schema_shapes: str = AUTO
     problems: dict[str, str] = dataclasses.field(default_factory=dict)
     limit: float = LIMIT
 

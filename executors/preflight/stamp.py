@@ -1,4 +1,8 @@
-"""Notes in a pipeline's root what has passed a check, so that the very same thing is not checked again."""
+"""Notes in a pipeline's root that a check has passed and what it found, so that the same is not checked again.
+
+stamp.note(root, stamp.fingerprint(request), report.findings)
+stamp.findings(root, stamp.fingerprint(request))    # {"train_examples": "raw"}; None when it has to be checked
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,11 @@ import importlib.metadata
 import json
 import os
 import tempfile
+from typing import Any
 
 from .. import file_io
 from ..errors import TrainerError
-from ..module_source import find_source
+from ..pipeline_modules import find_modules
 from .request import CheckRequest
 
 FILE = "generic_trainer_check.json"
@@ -25,7 +30,7 @@ def fingerprint(request: CheckRequest) -> str:
     """
     try:
         with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-            code = find_source(request.module, scratch).fingerprint
+            code = find_modules(request.module, scratch, request.transform_module, request.tuner_module).fingerprint
     except TrainerError:
         return ""
     state = request.to_json()
@@ -38,18 +43,28 @@ def fingerprint(request: CheckRequest) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def has_passed(root: str, digest: str) -> bool:
-    """Returns whether this has passed a check for this root."""
-    with contextlib.suppress(OSError, ValueError):
-        return bool(digest) and digest in json.loads(file_io.read_text(os.path.join(root, FILE)))["passed"]
-    return False
+def findings(root: str, digest: str) -> dict[str, Any] | None:
+    """Returns the findings of the passed check with this digest (see `Report.findings`).
+
+    None when no such check passed in this root.
+    """
+    with contextlib.suppress(OSError, ValueError, KeyError, AttributeError):  # a file of an older version has a list
+        found: dict[str, Any] | None = json.loads(file_io.read_text(os.path.join(root, FILE)))["passed"].get(digest)
+        return found
+    return None
 
 
-def note(root: str, digest: str) -> None:
-    """Notes that it has; the folder may be made for it."""
+def note(root: str, digest: str, found: dict[str, Any]) -> None:
+    """Notes that the check with this digest passed, and its findings. Creates the folder if needed.
+
+    Args:
+      root: The pipeline's root.
+      digest: From `fingerprint`; nothing is noted for "".
+      found: JSON values.
+    """
     if digest:
         with contextlib.suppress(OSError):
-            file_io.write_text(os.path.join(root, FILE), json.dumps({"passed": [digest]}) + "\n")
+            file_io.write_text(os.path.join(root, FILE), json.dumps({"passed": {digest: found}}) + "\n")
 
 
 def _files(path: str) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import TrainerError
 from ..fn_args import FnArgs
 from ..module_source import ModuleSource, parsed
-from ..raised_errors import describe
+from ..raised_errors import describe, handled_before
 from ..random_seeds import seed_all
 from . import estimate
 from .places import definition, place_of
@@ -111,7 +111,7 @@ def failure(item: str, error: BaseException, source: ModuleSource | None, fn_arg
             part for part in (remedy_for(error, beside, list(fn_args.custom_config or ()), line), hint) if part
         )
     if isinstance(error, SystemExit):
-        text = f"the module ended its process with SystemExit({error.code!r})"
+        text = f"the module ended its process with SystemExit({error.code!r}){handled_before(error)}"
     described = describe(error)
     return Verdict(item, FAILED, text, place, remedy, code, described["traceback"], described)
 

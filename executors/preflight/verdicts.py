@@ -29,8 +29,10 @@ STATIC = (
     "signatures",
     "examples",
 )
-TRIAL = ("transform", "model", "training", "evaluation", "export", "SavedModel", "estimate")
-ALWAYS = ("module", "load", "dialect", "signatures", "examples", *TRIAL[1:])
+EVALUATION_PLAN = "evaluation plan"  # only with a label
+_PHASES = ("model", "training", "evaluation", "export", "SavedModel")
+TRIAL = ("adaptation", "transform", *_PHASES, EVALUATION_PLAN, "estimate")
+ALWAYS = ("module", "load", "dialect", "signatures", "examples", *_PHASES, "estimate")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,11 +98,14 @@ class Report:
       module: What was checked.
       verdicts: In the order in which they came.
       seconds: How long it took.
+      findings: What `run` takes over from the check, as JSON values: {name of a field of `PipelineOptions`: value}.
+        Only options that the user left open are in it.
     """
 
     module: str
     verdicts: list[Verdict] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
+    findings: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def get(self, item: str) -> Verdict | None:
         """Returns the verdict on an item, or None."""
@@ -133,10 +138,12 @@ class Report:
             "passed": self.passed,
             "exit_code": self.exit_code,
             "seconds": round(self.seconds, 2),
+            "findings": self.findings,
             "verdicts": [verdict.to_json() for verdict in self.verdicts],
         }
 
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> Report:
         """Rebuilds what `to_json` returned."""
-        return cls(state["module"], [Verdict.from_json(one) for one in state["verdicts"]], state["seconds"])
+        verdicts = [Verdict.from_json(one) for one in state["verdicts"]]
+        return cls(state["module"], verdicts, state["seconds"], state["findings"])

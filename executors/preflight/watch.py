@@ -20,6 +20,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ..evaluation import evidence
+from ..evaluation.evidence import Observer
 from ..fit_hooks import replaced
 from .places import calling_place
 from .verdicts import Place
@@ -28,6 +30,7 @@ MODEL, TRAINING, EVALUATION, EXPORT = PHASES = ("model", "training", "evaluation
 STEPS = 8  # the first is traced, the second may be; the others tell how long one takes
 _ENOUGH_SECONDS = 5.0  # after which two steps do
 _TELL_SECONDS = 0.5
+_LABEL_BATCHES = 4  # that are read for the labels' values
 
 
 class Watch:
@@ -46,6 +49,7 @@ class Watch:
       epochs: Passes over the data that it would have done, where there is no number of steps.
       batch_size: Examples in a step, or None.
       files: The user's.
+      fits: What Keras's fits show of the task; None before `watching`.
     """
 
     def __init__(self, files: Sequence[str], tell: Callable[[dict[str, Any]], None]) -> None:
@@ -61,6 +65,7 @@ class Watch:
         self.batch_size: int | None = None
         self.in_loop = False  # of Keras or an Estimator, which report their steps themselves
         self.files = files
+        self.fits: Observer | None = None
         self._tell = tell
         self._told = 0.0
         self._last: float | None = None
@@ -82,6 +87,7 @@ class Watch:
             stack.enter_context(replaced(tf.GradientTape, "__enter__", self._taped))
             stack.enter_context(replaced(save, "save_and_return_nodes", self._saved))
             stack.enter_context(keras_watch.watching(self))
+            self.fits = stack.enter_context(evidence.observed(self.files, _LABEL_BATCHES))
             stack.enter_context(estimator_watch.watching(self))
             yield
 

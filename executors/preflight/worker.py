@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import json
 import os
 import time
@@ -17,8 +18,10 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from ..errors import InputError
+from ..evaluation.labels import label_problem
+from ..evaluation.overrides import labels_in, overrides_of
 from ..fn_args import FnArgs
-from ..hyperparameter_search import defaults_of_search, import_keras_tuner, shown
+from ..hyperparameter_search import TUNER_FN, defaults_of_search, import_keras_tuner, shown
 from ..inputs.data_accessor import TF_EXAMPLE
 from ..inputs.reader_params import PARQUET, TF_RECORD
 from ..inputs.shown import listed
@@ -28,12 +31,15 @@ from ..module_source import ModuleSource
 from ..offered_example import example_wanted
 from ..op_packages import imported_op_packages
 from ..schema_file import read_schema
-from . import example_facts, made_up, module_checks, trial
+from ..source_text import text_of
+from . import example_facts, input_watch, made_up, module_checks, trial
+from .adaptation import RAW, TRANSFORMED
 from .events import EventWriter
 from .places import place_at, string_constants
 from .request import CheckRequest
 from .sample import Sample, take
 from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
+from .watch import Watch
 
 _LABELS = ("LABEL_KEY", "_LABEL_KEY", "label_key", "LABEL", "_LABEL")
 # By which a module tells that it reads examples by the run's schema.
@@ -66,8 +72,10 @@ class _Examination:
         self._state = state
         self._say = say
         self._fn_args = request.fn_args
-        self._hints: list[str] = []
+        self._hints: list[str] = list(state["hints"])
+        self._features: dict[str, Any] = {}  # what raw and transformed examples hold
         self._records = 0
+        self._raw_eval_files: list[str] = []
         self._module: ModuleType | None = None
 
     def make(self) -> dict[str, Any]:
@@ -82,7 +90,7 @@ class _Examination:
             dialect, run_fn, asked = found
             assert self._source is not None
             self._say.stage("trial")
-            with example_wanted() as example:
+            with example_wanted() as example, input_watch.watching(self._say.reads):
                 verdicts, watch = trial.try_training(
                     run_fn, dialect, self._source, self._fn_args, asked, self._records, self._say.seen
                 )
@@ -98,9 +106,21 @@ class _Examination:
             "op_packages": imported_op_packages(),
             "example": example,
             "eval_files": self._fn_args.eval_files,
+            "raw_eval_files": self._raw_eval_files,
             "schema_path": self._fn_args.schema_path,
             "transform_graph_path": self._fn_args.transform_graph_path,
             "saved_at": vars(place) if place else None,
+            "evaluation": self._facts_for_evaluation(watch),
+        }
+
+    def _facts_for_evaluation(self, watch: Watch) -> dict[str, Any]:
+        """Returns what the plan of the model's evaluation is made from."""
+        evidence = watch.fits.evidence() if watch.fits else None
+        asked = overrides_of({"label": self._request.label, **self._request.evaluation})
+        return {
+            "evidence": evidence.to_json() if evidence else {},
+            "features": self._features,
+            "overrides": dataclasses.asdict(asked),
         }
 
     def _load(self, stack: contextlib.ExitStack) -> tuple[str, Callable[[FnArgs], object], int | None] | None:
@@ -127,17 +147,22 @@ class _Examination:
         return name
 
     def _signatures(self, dialect: str, module: ModuleType) -> tuple[str, Callable[[FnArgs], object], int | None]:
-        run_fn = module_checks.run_fn_of(dialect, module, self._request)
+        of_steps = self._state["serves"]
+        run_fn = module_checks.run_fn_of(dialect, module, self._request, of_steps)
         odd = list(module_checks.warnings_of(dialect, module, self._request))
-        text = " ".join(odd) or module_checks.signatures_shown(dialect, module, self._request)
+        text = " ".join(odd) or module_checks.signatures_shown(dialect, module, self._request, of_steps)
         self._say.verdict(Verdict("signatures", WARNING if odd else PASSED, text))
         return dialect, run_fn, module_checks.steps_asked(dialect, module, self._request)
 
     def _take_defaults_of_search(self) -> None:
         fn_args = copy.copy(self._fn_args)
         fn_args.working_dir = os.path.join(self._state["folder"], "search")
-        assert self._module is not None
-        found = self._fn_args.hyperparameters = defaults_of_search(self._module, None, fn_args)
+        tuner = ModuleSource.of(self._state["tuner"])
+        with contextlib.ExitStack() as stack:
+            module = self._module if tuner == self._source else stack.enter_context(loaded(tuner))
+            assert module is not None
+            module_checks.require_step_functions(module, [TUNER_FN])
+            found = self._fn_args.hyperparameters = defaults_of_search(module, None, fn_args)
         self._say.verdict(Verdict("hyperparameters", PASSED, f"defaults of the search: {shown(found['values'])}"))
 
     def _attempt(self, item: str, look: Callable[[], Any]) -> Any:
@@ -149,7 +174,7 @@ class _Examination:
             return None
 
     def _fail(self, item: str, error: BaseException) -> None:
-        self._say.verdict(trial.failure(item, error, self._source, self._fn_args))
+        self._say.verdict(self._with_hints(trial.failure(item, error, self._source, self._fn_args)))
 
     # Examples
 
@@ -185,7 +210,11 @@ class _Examination:
             self._state["failed"].append("train files")
             self._fn_args.train_files = ["-"]
             return
-        for name, value in prepared["fn_args"].items():
+        self._features = prepared["features"]
+        examples = prepared["examples"]
+        self._raw_eval_files = examples[RAW]["eval_files"]
+        wanted = TRANSFORMED if TRANSFORMED in examples and self._request.train_examples != RAW else RAW
+        for name, value in {**prepared["fn_args"], **examples[wanted]}.items():
             setattr(self._fn_args, name, value)
         self._fn_args.transform_output = self._fn_args.transform_graph_path
         self._fn_args.schema_file = self._fn_args.schema_path
@@ -193,9 +222,7 @@ class _Examination:
     def _make_up(self) -> None:
         """Makes examples up from the schema, if there is one."""
         fn_args = self._fn_args
-        path = fn_args.schema_path
-        if fn_args.transform_graph_path:
-            path = os.path.join(fn_args.transform_graph_path, "transformed_metadata", "schema.pbtxt")
+        path = self._schema_of_examples()
         if not path or "schema" in self._state["failed"] or fn_args.examples_format.payload != TF_EXAMPLE:
             text = "none were given (--train-files, --data), and there is no schema to make some up from"
             self._hints.append("No examples were given: give --train-files, --data, or a --schema to make some up.")
@@ -234,8 +261,10 @@ class _Examination:
         if not self._mentions(*_SCHEMA_WORDS):  # it reads by a schema of its own, and may go through
             self._hints += wrong
             wrong, odd = [], [*wrong, *odd]
+        kind = TRANSFORMED if self._reads_transformed() else RAW
+        self._features.setdefault(kind, {name: fact.summary() for name, fact in facts.items()})
         label, place = self._label(facts)
-        if label and (problem := example_facts.label_problem(label, list(facts))):
+        if label and (problem := self._label_problem(label)):
             if place is None:
                 problems.append(problem)
             else:
@@ -270,13 +299,19 @@ class _Examination:
         return Verdict("examples", PASSED, text, details=details)
 
     def _by_schema(self, facts: Any) -> tuple[list[str], list[str]]:
-        fn_args = self._fn_args
-        path = fn_args.schema_path
-        if fn_args.transform_graph_path:
-            path = os.path.join(fn_args.transform_graph_path, "transformed_metadata", "schema.pbtxt")
+        path = self._schema_of_examples()
         if not path or not os.path.exists(path) or "schema" in self._state["failed"]:
             return [], []
         return example_facts.contradictions(facts, read_schema(path))
+
+    def _schema_of_examples(self) -> str | None:
+        """Returns the schema of the examples that the module is given."""
+        if not self._reads_transformed():
+            return self._fn_args.schema_path
+        return os.path.join(self._fn_args.transform_graph_path or "", "transformed_metadata", "schema.pbtxt")
+
+    def _reads_transformed(self) -> bool:
+        return bool(self._fn_args.transform_graph_path) and self._request.train_examples != RAW
 
     def _label(self, facts: Any) -> tuple[str, Place | None]:
         """Returns the label that was named, or the one that the module names, with its line."""
@@ -290,15 +325,33 @@ class _Examination:
                     return value, place_at(file, line)
         return "", None
 
+    def _label_problem(self, label: str) -> str:
+        """Returns what is wrong with a label that neither raw nor transformed examples have."""
+        raw = set(self._features.get("raw", ()))
+        graph = self._fn_args.transform_graph_path
+        path = os.path.join(graph, "metadata", "schema.pbtxt") if graph else ""
+        if path and os.path.exists(path):
+            raw |= {feature.name for feature in read_schema(path).feature}
+        problems = (label_problem(one, raw, self._features.get("transformed")) for one in labels_in(label).values())
+        return next(filter(None, problems), "")
+
     def _mentions(self, *words: str) -> bool:
         """Returns whether one of the words is in one of the module's files."""
-        texts = [_text_of(file) for file in self._source.files] if self._source else []
+        texts = [text_of(file) for file in self._source.files] if self._source else []
         return any(word in text for text in texts for word in words)
 
     def _with_hints(self, verdict: Verdict) -> Verdict:
-        if verdict.status != FAILED or not self._hints:
+        if verdict.status != FAILED:
             return verdict
-        return Verdict(**{**vars(verdict), "remedy": " ".join([*self._hints, verdict.remedy]).strip()})
+        hints = [*self._hints, *filter(None, [self._of_keras(verdict)]), *filter(None, [verdict.remedy])]
+        return Verdict(**{**vars(verdict), "remedy": " ".join(hints)})
+
+    def _of_keras(self, verdict: Verdict) -> str:
+        """Returns advice when a failure, or an exception that the module had caught before, reads like wrong Keras."""
+        if not self._state["keras"]:
+            return ""
+        raised = [line for line in verdict.traceback.splitlines() if line and not line[0].isspace()]
+        return KerasChoice(**self._state["keras"]).hint_on("\n".join([verdict.text, *raised]))
 
 
 def _misnamed(path: str) -> str:
@@ -307,11 +360,6 @@ def _misnamed(path: str) -> str:
         f"{path} is {'not ' if is_named else ''}gzipped, and its name {'ends' if is_named else 'does not end'} in .gz: "
         "data_accessor goes by the name. Rename it."
     )
-
-
-def _text_of(file: str) -> str:
-    with open(file, encoding="utf-8", errors="replace") as source:
-        return source.read()
 
 
 def _write_examples(records: Sequence[bytes], folder: str) -> str:

@@ -46,9 +46,9 @@ def report_of(folder: str, record: Mapping[str, Any], pipeline: PipelineParts | 
     sections = (
         outcome_sections.outcome(record, pipeline.metrics or metrics, pipeline.facts),
         *pipeline.evaluation,
-        outcome_sections.metrics_section(metrics),
+        outcome_sections.metrics_section(record, metrics),
         outcome_sections.left_out_section(record),
-        training_sections.curves(logged, metrics),
+        training_sections.curves(record, logged, metrics),
         training_sections.time_section(record, logged),
         training_sections.resources_section(record),
         training_sections.cluster_section(record),

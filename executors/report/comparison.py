@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from .document import BAD, GOOD, Cell, Chart, Code, Note, Report, Section, Table, Value
+from .document import BAD, GOOD, WARN, Cell, Chart, Code, Note, Report, Section, Table, Value
 from .outcome_sections import median_of
 from .quantities import difference, seconds, size
 from .series import Curve, Metric, read_metrics
@@ -60,7 +60,7 @@ def _runs(names: Sequence[str], runs: Sequence[tuple[str, Record]]) -> Table:
 
 def _status(record: Record) -> Cell:
     status = str(record.get("status", "unknown"))
-    return Cell(status, tone={"succeeded": GOOD, "failed": BAD}.get(status, ""))
+    return Cell(status, tone={"succeeded": GOOD, "failed": BAD, "interrupted": WARN}.get(status, ""))
 
 
 def _metrics(names: Sequence[str], records: Sequence[Record], split: str, direction: Direction) -> Table:

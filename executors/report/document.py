@@ -87,6 +87,7 @@ class Chart:
       unit: Of the values, "" for none.
       intervals: {name: (low, high) for each x}; only where `x` are names.
       dashed: Series that are drawn dashed.
+      mark: Where on `x` the published weights are; None where that is not known, or nothing was published.
       colours: {name: number of its colour}; series that are related, such as a run's, have the same. By default each
         has its own.
     """
@@ -98,6 +99,7 @@ class Chart:
     unit: str = ""
     intervals: Mapping[str, Sequence[tuple[float, float] | None]] = dataclasses.field(default_factory=dict)
     dashed: Sequence[str] = ()
+    mark: float | None = None
     colours: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def __bool__(self) -> bool:
@@ -118,7 +120,8 @@ class Chart:
     def description(self) -> str:
         """What is to be seen, in words, for who cannot see it."""
         said = [f"{name}: {_course(self, values)}" for name, values in self.series.items()]
-        return f"{self.title} by {self.x_label}. {'; '.join(said)}."
+        marked = "" if self.mark is None else f" The published weights are those of {self.x_label} {_at(self.mark)}."
+        return f"{self.title} by {self.x_label}. {'; '.join(said)}.{marked}"
 
 
 def _course(chart: Chart, values: Sequence[float | None]) -> str:
@@ -221,7 +224,7 @@ class Report:
 
     Attributes:
       title: What it is about.
-      status: "succeeded", "failed", "running", or "" for a comparison.
+      status: "succeeded", "failed", "interrupted", "running", or "" for a comparison.
       facts: What stands below the title: name and value.
       sections: The parts, in the order in which they are read.
     """

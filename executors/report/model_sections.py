@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from ..evaluation.plan import EvaluationPlan
 from ..options import TrainingOptions
 from .document import GOOD, WARN, Block, Cell, Code, Facts, Note, Section, Table, Value
 from .quantities import seconds, size
@@ -30,6 +31,8 @@ def model_section(record: Record) -> Section:
     if latency:
         timed = f"median {seconds(latency['median']).text}, 90 % within {seconds(latency['p90']).text}"
         rows.append(("One prediction", f"{timed} ({latency['calls']} calls on the processor, one example each)"))
+    if plan := record.get("evaluation_plan"):
+        rows.append(("Evaluation", EvaluationPlan.from_json(plan).line()))
     checks = [(name, Cell(outcome, tone=_tone(outcome))) for name, outcome in (check.get("checks") or {}).items()]
     return Section(
         "model",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..metrics import Metrics
+from ..metrics_origin import origin_line, origin_of
 from .document import BAD, WARN, Block, Cell, Code, Facts, Note, Section, Table, Value
 from .failure import place_of
 from .quantities import seconds, size
 from .values import Record, code, present
+from .writing import folder_that_stays
 
 _TILES = 4
 _ROWS = 30  # more are for who opens the table
@@ -30,10 +32,13 @@ def outcome(record: Record, metrics: Metrics, facts: Sequence[tuple[str, Value]]
     """
     check, arguments = record.get("check") or {}, record.get("arguments") or {}
     rows: list[tuple[str, Value]] = []
-    if check:
+    if rejected := record.get("rejected"):
+        rows.append((f"{'Complete model, not' if check else 'Not'} published, kept in", code(rejected)))
+    elif check:
         rows.append(("Model", code(arguments.get("serving_model_dir"))))
     rows += facts
-    rows.append(("TensorBoard logs", code(arguments.get("model_run_dir"))))
+    if logs := arguments.get("model_run_dir"):
+        rows.append(("TensorBoard logs", code(folder_that_stays(logs) if record.get("error") else logs)))
     split = "eval" if metrics.get("eval") else "train"
     values = metrics.get(split) or {}
     tiles: list[tuple[str, Value]] = [(f"{name} ({split})", values[name]) for name in headlines(values)[:_TILES]]
@@ -56,6 +61,9 @@ def _failure(record: Record) -> Iterator[Block]:
     if not error:
         if record.get("status") == "running":
             yield Note("This run has not ended, or it was killed before it could say so.", WARN)
+        return
+    if record.get("status") == "interrupted":
+        yield Note(f"Interrupted: {error.get('message')}. The metrics are those up to then.", WARN)
         return
     yield Note(f"{error.get('type')}: {error.get('message')}", BAD)
     traceback = str(record.get("traceback") or "")
@@ -91,9 +99,11 @@ def headlines(metrics: Mapping[str, float]) -> list[str]:
     return list({f"{metrics[name]:.4g}": name for name in reversed(names)}.values())[::-1]
 
 
-def metrics_section(metrics: Metrics) -> Section:
-    """Returns all last values, train beside eval."""
+def metrics_section(record: Record, metrics: Metrics) -> Section:
+    """Returns the metrics of record, train beside eval, and which weights they are of."""
     splits = [split for split in ("train", "eval") if metrics.get(split)]
     names = dict.fromkeys(name for split in splits for name in metrics[split])
     rows = [(name, *(metrics[split].get(name) for split in splits)) for name in names]
-    return Section("metrics", "Metrics", (Table("Last values", ("metric", *splits), rows),))
+    line = origin_line(record)
+    note = Note(f"Metrics of {line}." if line else "", WARN if origin_of(record).get("source") == "unknown" else "")
+    return Section("metrics", "Metrics", (note, Table("Metrics of record", ("metric", *splits), rows)))

@@ -13,9 +13,8 @@ import math
 import os
 from typing import Any
 
-from .. import file_io
 from ..event_files import scalars
-from ..metrics import split_of
+from ..metrics import event_files_below, split_of
 
 POINTS = 500  # at most, of a curve: as many as a wide screen shows
 _EPOCH, _STEP = "epoch", "step"
@@ -60,12 +59,10 @@ def read_metrics(folder: str) -> list[Metric]:
     `POINTS` points keep the lowest and the highest of each stretch.
     """
     points: dict[tuple[str, str, str], list[tuple[float, int, float]]] = {}
-    names = file_io.files_below(folder) if folder and file_io.isdir(folder) else iter(())
-    for name in names:
-        if "tfevents" in os.path.basename(name):
-            for moment, step, tag, value in scalars(os.path.join(folder, name)):
-                metric, axis = _metric_of(tag)
-                points.setdefault((metric, axis, os.path.dirname(name)), []).append((moment, step, value))
+    for name in event_files_below(folder):
+        for moment, step, tag, value in scalars(os.path.join(folder, name)):
+            metric, axis = _metric_of(tag)
+            points.setdefault((metric, axis, os.path.dirname(name)), []).append((moment, step, value))
     metrics: dict[tuple[str, str], dict[str, Curve]] = {}
     for (metric, axis, place), found in sorted(points.items()):
         metrics.setdefault((metric, axis), {})[place] = _curve(found)

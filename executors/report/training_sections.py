@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..metrics import Metrics
+from ..metrics_origin import mark_of
 from .document import WARN, Block, Chart, Facts, Note, Section, Table, Value
 from .quantities import seconds, share, size
 from .series import Metric, rate
@@ -25,16 +26,17 @@ _PHASES = {
 }
 
 
-def curves(logged: Sequence[Metric], last: Metrics) -> Section:
+def curves(record: Record, logged: Sequence[Metric], last: Metrics) -> Section:
     """Returns a chart for each scalar that was logged more than once, and the values of others.
 
     Args:
+      record: The content of run.json; the epoch or step of the published weights is marked.
       logged: All that is in the event files.
       last: The last values that are shown anyway.
     """
     by_epoch = {metric.name for metric in logged if metric.axis == "epoch"}
     shown = [metric for metric in logged if metric.axis == "epoch" or metric.name not in by_epoch]
-    charts = [chart_of(metric) for metric in shown if _is_curve(metric)]
+    charts = [chart_of(metric, mark_of(record, metric.axis)) for metric in shown if _is_curve(metric)]
     once = [
         (metric.name, split, f"{metric.axis} {curve.steps[0]:,}", curve.values[0])
         for metric in shown
@@ -59,12 +61,12 @@ def _is_curve(metric: Metric) -> bool:
     return any(len(curve.steps) > 1 for curve in metric.splits.values())
 
 
-def chart_of(metric: Metric) -> Chart:
-    """Returns a metric's chart: a line for each split."""
+def chart_of(metric: Metric, mark: int | None = None) -> Chart:
+    """Returns a metric's chart: a line for each split, and a mark where the published weights are."""
     x = sorted({step for curve in metric.splits.values() for step in curve.steps})
     lines = {name: dict(zip(curve.steps, curve.values, strict=True)) for name, curve in metric.splits.items()}
     series = {name: [values.get(step) for step in x] for name, values in lines.items()}
-    return Chart(metric.name, metric.axis, x, series, dashed=[name for name in series if name != "train"])
+    return Chart(metric.name, metric.axis, x, series, dashed=[name for name in series if name != "train"], mark=mark)
 
 
 def time_section(record: Record, metrics: Sequence[Metric]) -> Section:

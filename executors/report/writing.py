@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
-from .. import file_io, run_record
+from .. import file_io, run_record, source_copy
+from ..metrics import event_files_below
 from ..preemption import unbroken
 from ..run_record import RunRecord
 
@@ -76,12 +77,12 @@ def _write(record: RunRecord, folder: str) -> bool:
 
 
 def _tell(path: str) -> None:
-    logging.info("The report on what failed: %s", path)
+    logging.warning("The report on the failed run: %s", path)  # shown by TFX's runners, too
 
 
 @contextlib.contextmanager
 def kept_when_failed(folder: str) -> Iterator[None]:
-    """Keeps the record and the report of a run that fails where they outlive its folder.
+    """Keeps the record, the report, the event files and the source of a failed run where they outlive its folder.
 
     TFX deletes what a step wrote when it fails: the report of `Trainer/model_run/7` is in `Trainer/model_run/.failed/7`
     then, and those of the last few that failed. Elsewhere than in a folder that TFX has numbered nothing is done.
@@ -95,6 +96,13 @@ def kept_when_failed(folder: str) -> Iterator[None]:
         raise
 
 
+def folder_that_stays(folder: str) -> str:
+    """Returns the folder that keeps what a failed step of a pipeline wrote: the model run, unless TFX deletes that."""
+    if not _is_numbered(folder):
+        return folder
+    return os.path.join(file_io.parent(folder), FAILED_FOLDER, os.path.basename(folder.rstrip("/")))
+
+
 def _is_numbered(folder: str) -> bool:
     """Returns whether a folder is one of TFX's, which it deletes when the step fails."""
     return os.path.basename(folder.rstrip("/")).isdigit()
@@ -105,6 +113,10 @@ def _keep(folder: str, place: str) -> None:
     for name in (run_record.FILE_NAME, FILE_NAME):
         if file_io.exists(os.path.join(folder, name)):
             file_io.write_text(os.path.join(kept, name), file_io.read_text(os.path.join(folder, name)))
+    for name in event_files_below(folder):
+        file_io.copy(os.path.join(folder, name), os.path.join(kept, name))
+    if file_io.isdir(source := os.path.join(folder, source_copy.FOLDER)):  # for `generic-trainer diff`
+        file_io.copytree(source, os.path.join(kept, source_copy.FOLDER))
     if path := path_in(kept):
         _tell(path)
         for older in sorted(file_io.listdir(place), key=_as_number)[:-_FAILED_KEPT]:

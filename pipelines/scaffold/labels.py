@@ -8,6 +8,7 @@ from typing import Any
 
 from ...executors.errors import InputError, did_you_mean
 from ...executors.inputs.example_files import CSV
+from ...executors.inputs.shown import few
 from .looking import FLOAT, INT, NOTHING, SEVERAL, TEXT, Column
 from .reading import RawData
 from .roles import DATE, LEFT_OUT, MILLISECONDS, SECONDS, WORDS, role_of
@@ -80,7 +81,7 @@ def require_there(name: str, raw: RawData) -> None:
     """
     if name and name not in raw.columns:
         known = list(raw.columns)
-        raise InputError(f"--label {name!r} is not in {raw.path}: {_listed(known)}.{did_you_mean(name, known)}")
+        raise InputError(f"--label {name!r} is not in {raw.path}: {few(known, near=name)}.{did_you_mean(name, known)}")
 
 
 def _found(raw: RawData, columns: Sequence[Column]) -> tuple[Column, str]:

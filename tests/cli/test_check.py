@@ -118,7 +118,8 @@ def test_run_checks_first_and_not_again(module: Callable[..., str], tmp_path: pa
     options = PipelineOptions(data=str(tmp_path / "data"), module_file=path, pipeline_root=str(root), label="y")
     values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     check = run_check.begin(values)
-    check.require_passed()
+    findings = check.require_passed()
+    assert [one["label"] for one in findings["evaluation_plan"]["outputs"]] == ["y"]
     check.note()
     assert not root.exists()  # the pipeline has not begun there
     root.mkdir()
@@ -127,7 +128,7 @@ def test_run_checks_first_and_not_again(module: Callable[..., str], tmp_path: pa
     assert sorted(os.listdir(root)) == ["generic_trainer_check.json", ROOT_MARKER]
     again = run_check.begin(values)
     assert again.is_known
-    again.require_passed()
+    assert again.require_passed() == findings
 
     pathlib.Path(path).write_text("def runfn(fn_args):\n    pass\n")
     other = run_check.begin(values)

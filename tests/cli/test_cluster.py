@@ -84,7 +84,7 @@ def test_a_cluster_trains_evaluates_and_exports_once(
     tasks = ("worker-0", "worker-1", "ps-0", "evaluator-0")
     assert [record(out, f"tasks/{task}.json")["status"] for task in tasks] == ["succeeded"] * 4
     assert len(list((out / "model_run" / "Format-Serving" / "export" / "final").iterdir())) == 1
-    assert [path.name for path in (out / "model").iterdir()] == ["Format-Serving"]  # no staging folder is left
+    assert [path.name for path in (out / "model").iterdir()] == ["Format-Serving"]  # no staging directory is left
     lines = done.stdout.splitlines()
     assert {"[chief 0] task True 0 3", "[worker 0] task False 1 3", "[worker 1] task False 2 3"} <= set(lines)
     assert f"Model:        {out}/model/Format-Serving" in lines

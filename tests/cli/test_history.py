@@ -145,7 +145,7 @@ def test_one_run_is_shown(command: Command, lab: pathlib.Path) -> None:
     for line in ("  seed = 2", "  custom_config.learning_rate = 0.2", "  custom_config.api_key = ***", "loads passed"):
         assert line.strip() in done.stdout
     assert re.search(r"^Data: +train .*/train/\* \(1 file, [\d,]+ bytes\)$", done.stdout, re.MULTILINE)
-    assert re.search(r"^loss +0\.15$", done.stdout, re.MULTILINE)
+    assert re.search(r"^loss +0\.5 +0\.15$", done.stdout, re.MULTILINE)
     assert re.search(r"^training +[\d.]+\n  load ", done.stdout, re.MULTILINE)
     assert "hush" not in done.stdout
     failed = command("show", "last", "--in", lab)

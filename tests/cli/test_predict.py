@@ -20,6 +20,7 @@ from click.testing import CliRunner
 
 from generic_trainer.cli.predict import predict as predict_command
 from generic_trainer.executors.errors import InputError
+from generic_trainer.executors.evaluation.plan import EvaluationPlan
 from generic_trainer.executors.keras_version import choose
 
 RESTORED = "before TensorFlow 2.16" not in choose("auto", []).reason
@@ -253,6 +254,31 @@ def test_an_example_that_the_model_fails_on_is_named(ask: Ask, tmp_path: pathlib
     assert "[[" not in str(error.value)
 
 
+def test_raw_examples_for_a_model_of_transformed_ones_are_told_with_the_remedy(
+    ask: Ask, tmp_path: pathlib.Path
+) -> None:
+    write_records(tmp_path / "raw", [record(n=[1])])
+    with pytest.raises(InputError) as error:
+        ask(tmp_path / "raw")
+    assert f"{tmp_path}/raw, row 1: no feature x, which the signature 'serving_default' requires." in str(error.value)
+    assert "give those that Transform wrote (transformed_examples)" in str(error.value)
+
+
+@pytest.mark.parametrize(("place", "run"), [("model", "model_run"), ("model/7", "model_run/7")])
+def test_the_signature_of_the_evaluation_plan_is_asked(
+    model: pathlib.Path, tmp_path: pathlib.Path, place: str, run: str
+) -> None:
+    """It is in the record of the run, beside the model that `train` or the Trainer component wrote."""
+    (tmp_path / place).mkdir(parents=True)
+    (tmp_path / place / "Format-Serving").symlink_to(model)
+    (tmp_path / run).mkdir(parents=True)
+    plan = EvaluationPlan("named", takes_tensors=True)
+    (tmp_path / run / "run.json").write_text(json.dumps({"evaluation_plan": plan.to_json()}))
+    (tmp_path / "data.jsonl").write_text('{"x": [1, 2], "n": 2, "words": "a"}\n')
+    line = ["--examples", str(tmp_path / "data.jsonl"), "--output", "-", "--model", str(tmp_path / place)]
+    assert CliRunner().invoke(predict_command, line).output.splitlines()[0] == '{"words": ["a"], "y": [2.0, 4.0]}'
+
+
 def test_fixed_batches_and_none_at_all(ask: Ask, tmp_path: pathlib.Path) -> None:
     (tmp_path / "x.jsonl").write_text("".join(f'{{"x": [{i}, {i}], "n": {i}}}\n' for i in range(5)))
     assert [row["y"] for row in ask(tmp_path / "x.jsonl", signature="one")] == [[3.0 * i] * 2 for i in range(5)]
@@ -381,16 +407,19 @@ def test_the_default_signature(ask: Ask, tmp_path: pathlib.Path) -> None:
         ask(tmp_path / "x.csv", model=saved("c", double=built.double, triple=built.triple))
 
 
-@pytest.mark.parametrize("place", ["Format-Serving", "serving_model_dir", "model/Format-Serving", "17", "export/a/3"])
+@pytest.mark.parametrize(
+    "place", ["Format-Serving", "serving_model_dir", "model/Format-Serving", "17", "serving/17", "export/a/3"]
+)
 def test_the_model_is_found_where_trainers_and_pushers_leave_it(
     ask: Ask, model: pathlib.Path, tmp_path: pathlib.Path, place: str
 ) -> None:
     folder = tmp_path / "around"
     (folder / place).parent.mkdir(parents=True)
     (folder / place).symlink_to(model)
-    if place == "17":
-        (folder / "9").mkdir()  # an older version, though a later one by the alphabet
-        (folder / "9" / "saved_model.pb").write_bytes(b"")
+    if place.endswith("17"):
+        older = (folder / place).with_name("9")  # though a later one by the alphabet
+        older.mkdir()
+        (older / "saved_model.pb").write_bytes(b"")
     (tmp_path / "data.csv").write_text("x\n1\n")
     assert ask(tmp_path / "data.csv", model=folder)[0]["y"] == 3.0
 
@@ -446,11 +475,12 @@ def test_a_keras_export(ask: Ask, tmp_path: pathlib.Path) -> None:
     [
         (["--model", "/nowhere"], "--model /nowhere: there is no such folder."),
         (["--model", "."], "--model .: no SavedModel in it, nor in its Format-Serving"),
+        (["--model", "."], "or a folder called by a number. It holds data.csv, folder, folder.csv."),
         (["--examples", "/nowhere/*"], "--examples: no file matches '/nowhere/*'."),
         (["--examples", "folder/"], "no file matches 'folder/'. It is a folder; write 'folder/*'."),
         (["--output", "out.txt"], "--output out.txt: its name must end in .jsonl, .csv, .tfrecord"),
         (["--output", "data.csv"], "--output data.csv is one of the files with examples."),
-        (["--output", "folder.csv"], "--output folder.csv is a folder"),
+        (["--output", "folder.csv"], "--output folder.csv: this is a folder"),
     ],
 )
 def test_arguments_are_checked_before_tensorflow_is_imported(

@@ -192,7 +192,7 @@ def test_a_model_that_is_none_ends_with_3(train: Command, module: Callable[..., 
         (["--train-steps", "-1"], "Invalid value for '--train-steps'"),
         (["--dialect", "run_fun"], "dialect='run_fun' is not installed"),
         (["--timeout", "5", "--no-isolate"], "timeout needs isolate=True"),
-        (["--output", "/dev/null"], "cannot write there (Not a directory)"),
+        (["--output", "/dev/null"], "--output /dev/null: this is a character device. Give a file or a folder."),
     ],
 )
 def test_wrong_usage_ends_with_2_and_one_line(
@@ -217,10 +217,17 @@ def test_a_dotted_module_in_the_working_directory(train: Command, tiny_module: s
     assert done.returncode == 0, done.stderr
 
 
-def test_ctrl_c_publishes_nothing(module: Callable[..., str], iris: Any, tmp_path: pathlib.Path) -> None:
+def test_ctrl_c_publishes_nothing_and_is_recorded_as_an_interrupt_with_the_metrics_so_far(
+    command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
     path = module("""
         import pathlib, time
+        import tensorflow as tf
+        from generic_trainer import report_progress
         def run_fn(fn_args):
+            with tf.summary.create_file_writer(f"{fn_args.model_run_dir}/eval").as_default(step=3):
+                tf.summary.scalar("auc", 0.5)
+            report_progress(3, metrics={"loss": 0.25})
             pathlib.Path(fn_args.model_run_dir, "here").write_text("")
             time.sleep(1000)
     """)
@@ -235,6 +242,15 @@ def test_ctrl_c_publishes_nothing(module: Callable[..., str], iris: Any, tmp_pat
     assert running.returncode == 130
     assert errors.splitlines()[-1] == "generic-trainer: interrupted; nothing was published."
     assert list((tmp_path / "out" / "model").iterdir()) == []
+    model_run = tmp_path / "out" / "model_run"
+    record = json.loads((model_run / "run.json").read_text())
+    assert (record["status"], record["traceback"]) == ("interrupted", "")
+    assert record["error"] == {"type": "KeyboardInterrupt", "message": "interrupted by Ctrl-C"}
+    assert record["metrics"] == {"train": {"loss": 0.25}, "eval": {"auc": 0.5}}
+    assert "Interrupted: interrupted by Ctrl-C" in (model_run / "report.html").read_text()
+    listed = json.loads(command("runs", str(tmp_path / "out"), "--status", "interrupted", "--json").stdout)
+    assert [run["id"] for run in listed] == [record["id"]]
+    assert listed[0]["seconds"] > 0
 
 
 def test_help_and_version(command: Command) -> None:

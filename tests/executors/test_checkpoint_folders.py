@@ -222,7 +222,7 @@ def test_outside_of_pipelines_another_trainings_checkpoints_are_moved_aside(
     try_(leave, train_steps=5)
     try_(leave, train_steps=6)
     assert sorted(os.listdir(folder)) == ["checkpoint.json", "ckpt-0", "ckpt-1"]
-    assert caplog.text == ""
+    assert "of another training" not in caplog.text
     try_(leave.replace("{len(", "{0 + len("), train_steps=6, custom_config={"rate": 0.1})
     assert sorted(os.listdir(folder)) == ["checkpoint.json", "ckpt-0"]
     said = f"The checkpoints in {folder} are of another training: code of trainer_module.py; custom_config.rate (None, "

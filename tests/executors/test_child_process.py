@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import io
 import os
 import pathlib
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import pytest
@@ -34,6 +37,15 @@ def test_the_result_comes_back_from_both_engines(worker) -> None:
     assert child_process.run(name, {"n": 4}, environment={"SEEN": "yes"}) == {"twice": 8, "seen": "yes"}
     assert in_process.run(name, {"n": 4}, environment={"SEEN": "yes"}) == {"twice": 8, "seen": "yes"}
     os.environ.pop("SEEN")
+
+
+def test_the_process_has_the_arguments_of_this_one_unless_it_is_given_others(
+    worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = worker("import sys\ndef execute(request): return {'argv': sys.argv, 'request': request}")
+    monkeypatch.setattr(sys, "argv", ["pipeline.py", "--units=3"])
+    assert child_process.run(name, {}) == {"argv": ["pipeline.py", "--units=3"], "request": {}}
+    assert child_process.run(name, {"argv": ["driver.py"]}, forked=True) == {"argv": ["driver.py"], "request": {}}
 
 
 def test_lines_arrive_whole_and_in_order(worker, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,3 +155,142 @@ def test_it_dies_with_the_process_that_started_it(worker, tmp_path: pathlib.Path
     while is_running(child):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+HANGING_AT_THE_END = """
+    import atexit, ctypes, multiprocessing, threading, time
+
+    def forever():
+        time.sleep(1000)
+
+    def execute(request):
+        print("trained", end="")
+        if request["by"] == "thread":
+            threading.Thread(target=forever, name="uploader").start()
+        if request["by"] == "atexit":
+            atexit.register(forever)
+        if request["by"] == "child":
+            multiprocessing.get_context("fork").Process(target=forever).start()
+        if request["by"] == "native":
+            atexit.register(ctypes.PyDLL(None).sleep, 1000)  # keeps the interpreter's lock
+        if request["by"] == "error":
+            threading.Thread(target=forever, name="uploader").start()
+            raise ValueError("not good")
+        return {"done": request["by"]}
+"""
+WAITED_FOR = {
+    "thread": "more for the non-daemon thread 'uploader' (at ",
+    "atexit": "more for the atexit handler 'forever' (at ",
+    "child": "more for the child process 'ForkProcess-1' (process ",
+    "native": "",  # the command kills it
+    "error": "more for the non-daemon thread 'uploader' (at ",
+}
+
+
+@pytest.mark.slow
+def test_a_process_that_has_its_result_is_ended_whatever_keeps_it_from_exiting(worker, caplog) -> None:
+    name = worker(HANGING_AT_THE_END)
+    outputs = {by: io.StringIO() for by in WAITED_FOR}
+
+    def run(by: str) -> object:
+        try:
+            return child_process.run(name, {"by": by}, output=outputs[by], what=by)
+        except ValueError as error:
+            return str(error)
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        answers = dict(zip(WAITED_FOR, pool.map(run, WAITED_FOR), strict=True))
+    assert answers.pop("error") == "not good"
+    assert answers == {by: {"done": by} for by in answers}
+    for by, message in WAITED_FOR.items():
+        printed = outputs[by].getvalue()
+        assert "trained" in printed
+        assert message in printed
+    assert "The native process has finished, but does not exit; it is killed." in caplog.text
+
+
+def test_a_detached_child_may_outlive_a_training_and_holds_nothing_up(worker, caplog) -> None:
+    name = worker("""
+        import subprocess
+        def execute(request):
+            print("trained", end="")
+            return {"child": subprocess.Popen(["sleep", "1000"], start_new_session=True).pid}
+    """)
+    output = io.StringIO()
+    child = child_process.run(name, {}, output=output, what="training")["child"]
+    assert is_running(child)
+    os.kill(child, signal.SIGKILL)
+    assert output.getvalue() == "trained"
+    if sys.platform == "linux":
+        assert f"training process has ended; what process {child} (sleep 1000) still prints" in caplog.text
+
+
+def test_a_timeout_after_the_result_loses_nothing(worker) -> None:
+    name = worker("""
+        import atexit, time
+        def execute(request):
+            atexit.register(time.sleep, 4)
+            return {"done": True}
+    """)
+    assert child_process.run(name, {}, timeout=3) == {"done": True}
+
+
+def test_a_child_that_the_module_forks_gives_no_result(worker) -> None:
+    name = worker("""
+        import os, time
+        def execute(request):
+            for ends in ("returns", "raises"):
+                child = os.fork()
+                if child == 0:
+                    if ends == "raises":
+                        raise ValueError("of the child")
+                    return {"by": "the child"}
+                os.waitpid(child, 0)
+                assert not os.path.exists(request["result"])
+            return {"by": "the module"}
+    """)
+    assert child_process.run(name, {"result": "unknown"}) == {"by": "the module"}
+
+
+@pytest.mark.parametrize("forked", [False, True])
+def test_the_request_is_on_no_disk_while_the_worker_runs(
+    worker, forked: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a process that is killed leaves no configuration in clear behind."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    name = worker(f"""
+        import os, pathlib
+        def execute(request):
+            found = [path for path in pathlib.Path({str(scratch)!r}).rglob("*") if path.is_file()]
+            return {{"files": [path.name for path in found if b"tulip" in path.read_bytes()]}}
+    """)
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    assert child_process.run(name, {"password": "tulip"}, forked=forked) == {"files": []}
+
+
+def test_workers_of_several_threads_run_one_after_the_other_in_one_process(worker) -> None:
+    name = worker("""
+        import os, time
+        inside = []
+        def execute(request):
+            inside.append(request["n"])
+            seen = []
+            for _ in range(20):
+                seen += [len(inside), os.environ["SEEN"] == str(request["n"])]
+                time.sleep(0.005)
+            inside.remove(request["n"])
+            return {"seen": seen}
+    """)
+    results = []
+
+    def train(number: int) -> None:
+        results.append(in_process.run(name, {"n": number}, environment={"SEEN": str(number)}))
+
+    threads = [threading.Thread(target=train, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    os.environ.pop("SEEN")
+    assert [one["seen"] for one in results] == [[1, True] * 20] * 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -326,6 +327,25 @@ def test_keras_stops_early_by_what_the_file_evaluates(iris: Any, tmp_path: pathl
     [checkpoint] = (tmp_path / "0" / "checkpoints").glob("*.index")
     assert checkpoint.stem == "version-16"
     assert updates(checkpoint) == 16  # not one more for the end of each epoch
+
+
+RESTORED = """
+class Restored(tf.keras.callbacks.Callback):
+    def on_train_end(self, logs=None):
+        inner = self.model.inner
+        inner.set_weights([weight * 0 for weight in inner.get_weights()])
+
+def callbacks():
+    return [Restored()]
+"""
+
+
+@pytest.mark.slow
+def test_weights_that_a_callback_changes_at_the_end_are_evaluated(iris: Any, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "file.py"
+    path.write_text(HEAD + "\n".join([*PARTS.values(), RESTORED]))
+    found = run({"restored": str(path)}, iris, tmp_path)
+    assert found["restored"]["metrics"]["eval_loss"] == pytest.approx(math.log(3), rel=1e-3)  # of weights that are 0
 
 
 def updates(checkpoint: pathlib.Path) -> int:

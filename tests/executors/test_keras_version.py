@@ -19,12 +19,17 @@ KERAS_2 = {
     "DenseFeatures": "tf.keras.layers.DenseFeatures(columns)",
     "legacy optimizers": "tf.keras.optimizers.legacy.Adam()",
     "Estimators": "tf.estimator.Estimator(model_fn)",
+    "an imported name": "from tensorflow.keras import layers\nlayers.DenseFeatures(columns)",
+    "an import of a part": "from tensorflow.keras.optimizers.legacy import Adam",
+    "TensorFlow 1's name": "import tensorflow.compat.v1 as tf\ntf.layers.dense(x, 1)",
     "full name": "import tensorflow\ntensorflow.keras.layers.experimental.preprocessing.Normalization()",
 }
 KERAS_3 = {
     "import keras": "import keras",
     "from keras": "from keras import layers",
     "ops": "import tensorflow as tf\ntf.keras.ops.sum(x)",
+    "an imported name": "from tensorflow import keras as K\nK.ops.sum(x)",
+    "an import of a part": "import tensorflow_transform\nfrom tensorflow.keras import ops",
     ".keras files": "model.save(fn_args.serving_model_dir + '/model.keras')",
 }
 NEITHER = {
@@ -90,6 +95,26 @@ def test_keras_2_wins_since_import_keras_works_beside_it(tmp_path: pathlib.Path)
     assert chosen("import keras\nimport tensorflow_transform", tmp_path).version == "2"
 
 
+def test_what_fails_under_the_other_keras_goes_before_what_is_usual_with_it(tmp_path: pathlib.Path) -> None:
+    usual = "import tensorflow as tf\nimport tensorflow_transform as tft\nimport keras\n"
+    assert chosen(usual + "tf.keras.ops.sum(x)", tmp_path).version == "3"
+    assert chosen(usual + "keras.ops.sum(x)", tmp_path).version == "3"
+    assert chosen(usual + "tf.keras.saving.save_model(model, path)", tmp_path).version == "2"
+    assert chosen(usual + "tf.keras.ops.sum(x)\ntf.keras.layers.DenseFeatures(c)", tmp_path).version == "2"
+
+
+def test_a_caught_error_that_smells_of_the_wrong_keras_counts() -> None:
+    def give_up() -> None:
+        try:
+            raise AttributeError("module 'tf_keras.api._v2.keras' has no attribute 'ops'")
+        except AttributeError:
+            raise SystemExit(1) from None
+
+    with pytest.raises(SystemExit) as caught:
+        give_up()
+    assert "--keras 3" in KerasChoice("2", "because").hint(caught.value)
+
+
 def test_the_option_wins(tmp_path: pathlib.Path) -> None:
     assert chosen(KERAS_2["Transform"], tmp_path, "3") == KerasChoice("3", "keras='3' was asked for")
     assert chosen(KERAS_3["ops"], tmp_path, "2").version == "2"
@@ -106,7 +131,7 @@ def test_the_option_wins(tmp_path: pathlib.Path) -> None:
 )
 def test_an_error_that_smells_of_the_wrong_keras_names_the_option(version: str, error: Exception) -> None:
     other = "2" if version == "3" else "3"
-    assert f"set the option keras={other}" in KerasChoice(version, "because").hint(error)
+    assert f"use --keras {other}, or keras=" in KerasChoice(version, "because").hint(error)
     assert KerasChoice(version, "because").hint(ValueError("shapes (3,) and (4,) do not match")) == ""
 
 

@@ -297,9 +297,10 @@ def test_a_stamp_holds_until_module_data_or_options_change(tmp_path: pathlib.Pat
     (data / "a.csv").write_text("x\n1\n")
     request = CheckRequest(str(module), FnArgs(**NO_FILES), data=str(data))
     digest = stamp.fingerprint(request)
-    assert not stamp.has_passed(str(tmp_path), digest)
-    stamp.note(str(tmp_path), digest)
-    assert stamp.has_passed(str(tmp_path), stamp.fingerprint(request))
+    assert stamp.findings(str(tmp_path), digest) is None
+    stamp.note(str(tmp_path), digest, {"name": "a"})
+    assert stamp.findings(str(tmp_path), stamp.fingerprint(request)) == {"name": "a"}
+    assert stamp.findings(str(tmp_path), "another") is None
     others = [dataclasses.replace(request, label="x"), dataclasses.replace(request, options=TrainingOptions(seed=2))]
     assert len({stamp.fingerprint(one) for one in (request, *others)}) == 3
     (data / "b.csv").write_text("x\n2\n")

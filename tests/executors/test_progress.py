@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 import pathlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import tensorflow as tf
 
 from generic_trainer import FnArgs, TrainingOptions, train
 from generic_trainer.executors import display, progress
 from generic_trainer.executors.display import Display, Recent
+from generic_trainer.executors.fit_hooks import is_keras_2
+from generic_trainer.executors.fit_progress import told_by_fits
 from generic_trainer.executors.keras_version import _tensorflow_release
 from generic_trainer.executors.progress import Progress
 
 MODULES = pathlib.Path(__file__).parents[2] / "module_files"
+PACKAGES = ["keras", "tf_keras"] if _tensorflow_release() >= (2, 16) else ["keras"]
 NEEDS_KERAS_3 = pytest.mark.skipif(_tensorflow_release() < (2, 16), reason="Keras 3 came with TensorFlow 2.16")
 
 
@@ -193,3 +198,39 @@ def test_metrics_show_where_they_go() -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert display.duration(seconds) == text
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize(
+    ("data", "first", "last"),
+    [
+        (lambda x: x.repeat(), 20, 20),  # infinite
+        (lambda x: x.repeat(5), 20, 20),  # 20 batches
+        (lambda x: x, None, {"3": 8, "2": 4}),  # 4 batches, not 10
+        (lambda x: x.filter(lambda *_: True), None, {"3": 8, "2": 8}),  # 4 batches, which is not known
+    ],
+    ids=["infinite", "long enough", "too short", "unknown"],
+)
+def test_the_total_is_told_when_the_data_is_known_to_last(
+    data: Any, first: int | None, last: Any, package: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keras = importlib.import_module(package)
+    path = progress.watched(str(tmp_path))
+    monkeypatch.setenv(progress.VARIABLE, path)
+    totals: list[int | None] = []
+
+    class Reading(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            totals.append(progress.read(path).details.get("total"))
+
+        def on_train_end(self, logs: Any = None) -> None:
+            totals.append(progress.read(path).details.get("total"))
+
+    inputs = keras.Input((1,))
+    model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
+    model.compile("sgd", "mse")
+    batches = tf.data.Dataset.from_tensors((tf.ones([2, 1]), tf.ones([2, 1]))).repeat(4)
+    with told_by_fits([]):
+        model.fit(data(batches), steps_per_epoch=10, epochs=2, callbacks=[Reading()], verbose=0)
+    assert totals[1] == first
+    assert totals[-1] == (last if isinstance(last, int) else last["2" if is_keras_2(model) else "3"])

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
+import psutil
 import pytest
 
 from generic_trainer import FnArgs, TrainingOptions, train
@@ -204,12 +207,61 @@ def test_it_goes_on_with_fewer_workers_and_grows_again(
     finally:
         cluster.shutdown()
     assert running.returncode == 0, "".join(said)[-5000:]
+    assert "was lost: its node has died" in "".join(said)
     cluster_record = record_of(tmp_path / "out")["cluster"]
+    assert any("was lost: its node has died" in failure for failure in cluster_record["failures"])
     assert cluster_record["workers"] == [2, 1, 2]
     lost, fewer, more = cluster_record["tries"]
     assert 0 < fewer["first_step"] <= lost["last_step"]
     assert more["first_step"] > fewer["first_step"]
     assert fewer["lost_steps"] <= 20  # saved every tenth step, reported every second
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", ["node", "worker process"])
+def test_a_lost_node_or_worker_is_named_and_not_the_survivor(
+    lost: str, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        node = cluster.add_node(num_cpus=1)
+        line = [sys.executable, "-m", "generic_trainer.cli.main", "train", module(UNTIL_ENOUGH)]
+        line += ["--train-files", iris.train, "--output", str(tmp_path / "out")]
+        line += ["--custom-config", json.dumps({"enough": str(tmp_path / "never")})]
+        line += ["--engine", "ray", "--cluster-address", cluster.address, "--workers", "2", "--max-failures", "0"]
+        with subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
+            assert running.stderr is not None
+            said: list[str] = []
+            next(row for row in (said.append(row) or row for row in running.stderr) if "[2 workers] step " in row)
+            if lost == "node":
+                cluster.remove_node(node, allow_graceful=False)
+            else:
+                workers = [
+                    one for one in psutil.process_iter(["cmdline"]) if "RayTrainWorker" in str(one.info["cmdline"])
+                ]
+                [worker] = [one for one in workers if _is_started_by(one, node)]
+                worker.kill()
+            said += running.stderr
+    finally:
+        cluster.shutdown()
+    errors = "".join(said)
+    assert running.returncode == 1, errors[-5000:]
+    last = said[-1]
+    assert last.startswith("generic-trainer: Training was given up after 1 try: worker "), errors[-5000:]
+    assert f" on the node {node.node_ip_address} was lost: its {'node' if lost == 'node' else 'worker process'}" in last
+    assert "run_fn" not in last
+    assert 'File "' not in "".join(said[-3:])
+    record = record_of(tmp_path / "out")
+    assert record["error"]["type"] == "ProcessDiedError"
+    assert record["traceback"] == ""
+
+
+def _is_started_by(process: psutil.Process, node: Any) -> bool:
+    """Returns whether a worker belongs to a node of `Cluster`, by the node's raylet among its ancestors."""
+    raylet = node.all_processes["raylet"][0].process.pid
+    return raylet in [parent.pid for parent in process.parents()]
 
 
 @pytest.mark.slow
@@ -260,9 +312,12 @@ def test_what_the_module_raises_is_raised_at_once(
 
 
 @pytest.mark.slow
-def test_it_gives_up_after_too_many_failures(
-    command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+def test_it_gives_up_after_too_many_failures_and_leaves_no_session_folder(
+    command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest
 ) -> None:
+    # Not tmp_path: Ray's sockets need a short path, and a longer TMPDIR is left for /tmp.
+    temporary = pathlib.Path(tempfile.mkdtemp(prefix="gt-"))
+    request.addfinalizer(lambda: shutil.rmtree(temporary))
     path = module("""
         import os
         import signal
@@ -276,6 +331,7 @@ def test_it_gives_up_after_too_many_failures(
     done = command(
         *["train", path, "--train-files", iris.train, "--output", tmp_path],
         *["--engine", "ray", "--workers", 2, "--cpus-per-worker", 0.5, "--max-failures", 1],
+        env={**os.environ, "TMPDIR": str(temporary)},
     )
 
     assert done.returncode == 1
@@ -285,6 +341,7 @@ def test_it_gives_up_after_too_many_failures(
     assert record["error"]["type"] == "TrainingProcessError"
     assert record["cluster"]["workers"] == [2, 2]
     assert len(record["cluster"]["failures"]) == 2
+    assert [name for name in os.listdir(temporary) if "ray" in name] == []
     assert not (tmp_path / "model" / "Format-Serving").exists()
 
 

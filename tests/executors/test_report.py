@@ -112,7 +112,10 @@ def test_a_run_leaves_a_report_that_begins_with_what_came_of_it(iris_run: pathli
     assert f"accuracy (eval){accuracy:.5g}" in outcome
     assert str(iris_run.parent / "model" / "Format-Serving") in outcome
     assert "succeeded" in page.sections[""]
-    assert page.table("Last values")["accuracy"] == [f"{record['metrics']['train']['accuracy']:.5g}", f"{accuracy:.5g}"]
+    assert page.table("Metrics of record")["accuracy"] == [
+        f"{record['metrics']['train']['accuracy']:.5g}",
+        f"{accuracy:.5g}",
+    ]
 
 
 def test_curves_are_those_that_were_logged(iris_run: pathlib.Path) -> None:
@@ -184,6 +187,14 @@ def test_tables_and_charts_have_names_and_descriptions(iris_run: pathlib.Path) -
     assert any(re.match(r"loss by epoch\. train: from [\d.]+ to [\d.]+, lowest [\d.]+ at \d+", it) for it in described)
 
 
+def test_the_epoch_of_the_published_weights_is_marked(iris_run: pathlib.Path) -> None:
+    page = page_of(iris_run)
+    marked = [attrs for tag, attrs in page.elements if tag == "figure" and "data-mark" in attrs]
+    assert marked
+    assert {attrs["data-mark"] for attrs in marked} == {"11"}  # TensorBoard counts epochs from 0
+    assert "epoch 12 of 12, whose weights were published" in page.sections["Metrics"]
+
+
 def test_a_run_that_fails_says_what_and_where(iris: Any, module: Callable[..., str], tmp_path: pathlib.Path) -> None:
     path = module("""
         from helper import columns
@@ -249,7 +260,7 @@ def test_an_estimators_run_has_its_curves_and_eval_metrics(iris: Any, tmp_path: 
     assert header == ["step", "train", "eval"]  # its own summaries call the first loss_1
     assert [row[0] for row in rows] == ["1", "101", "201", "300"]
     assert [bool(row[2]) for row in rows] == [False, False, False, True]
-    assert page.table("Last values")["accuracy"][-1] == f"{record.metrics['eval']['accuracy']:.5g}"
+    assert page.table("Metrics of record")["accuracy"][-1] == f"{record.metrics['eval']['accuracy']:.5g}"
 
 
 def test_the_record_of_an_older_release_makes_a_report(iris_run: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import pathlib
+import signal
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ import pytest
 from generic_trainer.executors import run_record
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.masking import masked
-from generic_trainer.executors.run_record import FAILED, RUNNING, SUCCEEDED, RunRecord, status_of
+from generic_trainer.executors.preemption import Preempted, Terminated
+from generic_trainer.executors.run_record import FAILED, INTERRUPTED, RUNNING, SUCCEEDED, RunRecord, status_of
 
 
 def written(folder: pathlib.Path) -> dict[str, Any]:
@@ -39,15 +41,46 @@ def test_it_holds_at_the_end_what_was_found_on_the_way(tmp_path: pathlib.Path) -
     assert written(tmp_path)["error"] is None
 
 
-@pytest.mark.parametrize("error", [ValueError("no such column"), KeyboardInterrupt("no such column")])
-def test_an_exception_is_recorded_and_passed_on(tmp_path: pathlib.Path, error: BaseException) -> None:
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ValueError("no such column"), FAILED),
+        (SystemExit("no such column"), FAILED),
+        (KeyboardInterrupt("no such column"), INTERRUPTED),
+    ],
+)
+def test_an_exception_is_recorded_and_passed_on(tmp_path: pathlib.Path, error: BaseException, status: str) -> None:
     with pytest.raises(type(error)) as caught:
         with RunRecord().written_to(str(tmp_path)):
             raise error
 
     assert caught.value is error
-    assert status_of(str(tmp_path)) == FAILED
+    assert status_of(str(tmp_path)) == status
     assert written(tmp_path)["error"] == {"type": type(error).__name__, "message": "no such column"}
+
+
+@pytest.mark.parametrize("error", [Terminated(signal.SIGTERM), Terminated(signal.SIGHUP), Preempted("/ckpt-3")])
+def test_a_run_that_a_signal_ends_is_interrupted(tmp_path: pathlib.Path, error: BaseException) -> None:
+    with pytest.raises(type(error)), RunRecord().written_to(str(tmp_path)):
+        raise error
+
+    assert status_of(str(tmp_path)) == INTERRUPTED
+    assert "ended by SIG" in written(tmp_path)["error"]["message"]
+    assert written(tmp_path)["traceback"] == ""
+
+
+def test_an_exception_whose_str_raises_is_recorded(tmp_path: pathlib.Path) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    with pytest.raises(Mute), RunRecord().written_to(str(tmp_path)):
+        raise Mute
+
+    assert written(tmp_path)["error"] == {
+        "type": "test_an_exception_whose_str_raises_is_recorded.<locals>.Mute",
+        "message": "<no message: its __str__ raised RuntimeError>",
+    }
 
 
 def test_the_folder_is_made(tmp_path: pathlib.Path) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import shutil
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from generic_trainer import ModelCheckError, check_saved_model
 from generic_trainer.executors.inputs.data_accessor import ExamplesFormat
 from generic_trainer.executors.offered_example import example_wanted, offer_example
-from generic_trainer.executors.saved_model import find_saved_model
+from generic_trainer.executors.saved_model import find_saved_model, lift_timestamped_model
 
 SPEC = {"sepal_length": tf.io.FixedLenFeature([1], tf.float32), "variety": tf.io.FixedLenFeature([1], tf.int64)}
 
@@ -232,6 +235,122 @@ def test_the_newest_export_of_an_estimator_is_found(save: Callable[..., str], tm
     assert find_saved_model(str(tmp_path)) is None
 
 
+def test_the_only_model_in_a_timestamped_subfolder_is_lifted_out_of_it(
+    save: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "estimator"
+    folder.mkdir()
+    (folder / "checkpoint").write_text("model.ckpt-5")
+    (folder / "temp-1600000009").mkdir()
+    os.rename(save(), folder / "1600000001")
+    assert find_saved_model(str(folder)) == str(folder / "1600000001")
+    assert check(str(folder), iris).checks["answers"] == "passed"
+
+    lift_timestamped_model(str(folder))
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["assets", "checkpoint", "fingerprint.pb", "saved_model.pb", "temp-1600000009", "variables"]
+    assert check(str(folder), iris).checks["answers"] == "passed"
+    lift_timestamped_model(str(folder))
+    assert sorted(path.name for path in folder.iterdir()) == names
+
+
+def test_of_several_timestamped_models_none_is_chosen(save: Callable[..., str], tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "several"
+    for stamp in ("1600000001", "1600000002"):
+        shutil.copytree(save(), folder / stamp)
+    lift_timestamped_model(str(folder))
+    assert sorted(path.name for path in folder.iterdir()) == ["1600000001", "1600000002"]
+    with pytest.raises(ModelCheckError, match="holds several SavedModels, 1600000001, 1600000002, and which of them"):
+        check_saved_model(str(folder))
+
+
+def test_a_package_that_cannot_be_imported_does_not_fail_a_model_that_loads_without_it(
+    save: Callable[..., str], iris: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_ops.py").write_text("raise OSError('built for another TensorFlow')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    report = check(save(), iris, op_packages=["broken_ops", "ops_that_are_not_installed"])
+    assert report.checks["answers"] == "passed"
+
+
+def test_a_model_whose_op_is_unknown_for_lack_of_its_package_cannot_be_judged(
+    save: Callable[..., str], iris: Any
+) -> None:
+    graph = pathlib.Path(save(), "saved_model.pb")
+    model = saved_model_pb2.SavedModel.FromString(graph.read_bytes())
+    functions = model.meta_graphs[0].graph_def.library.function
+    renamed = [node for function in functions for node in function.node_def if node.op == "ParseExampleV2"]
+    for node in renamed:
+        node.op = "ParseExampleElsewhere"
+    graph.write_bytes(model.SerializeToString())
+    assert renamed
+    report = check(str(graph.parent), iris, op_packages=["ops_that_are_not_installed"])
+    assert report.checks["loads"].startswith("could not be made: ops_that_are_not_installed cannot be imported here")
+    with pytest.raises(ModelCheckError, match="ParseExampleElsewhere"):
+        check(str(graph.parent), iris)
+
+
+def test_an_input_is_found_by_the_feature_that_it_is_named_after(
+    tmp_path: pathlib.Path,
+) -> None:
+    class Odd(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None, 1], tf.float32, name="capital_gain")])
+        def serve(self, value: tf.Tensor) -> dict[str, tf.Tensor]:
+            return {"y": value}
+
+    module = Odd()
+    tf.saved_model.save(module, str(tmp_path / "model"), signatures=module.serve)
+    example = tf.train.Example()
+    example.features.feature["capital-gain"].float_list.value.append(4.0)
+    with tf.io.TFRecordWriter(str(tmp_path / "records")) as writer:
+        writer.write(example.SerializeToString())
+    report = check_saved_model(str(tmp_path / "model"), [str(tmp_path / "records")])
+    assert report.checks["answers"] == "passed"
+    assert report.answer == {"y": [4.0]}
+
+
 def test_this_process_does_not_load_the_model(save: Callable[..., str], iris: Any) -> None:
     check(save(), iris)
     assert "generic_trainer.executors.saved_model_probe" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("part", "damage", "said"),
+    [
+        ("saved_model.pb", "empty", "'parses': saved_model.pb is empty (0 bytes)."),
+        ("variables/variables.index", "missing", "'loads': variables/variables.index is missing"),
+        ("variables/variables.index", "empty", "'loads': variables/variables.index is empty (0 bytes)"),
+        ("variables/variables.data-00000-of-00001", "missing", "'loads': 1 of 1 files variables/variables.data-… are"),
+        (
+            "variables/variables.data-00000-of-00001",
+            "empty",
+            "'loads': variables/variables.data-00000-of-00001 is empty",
+        ),
+        ("assets/words.txt", "missing", "'loads': assets/words.txt is missing"),
+    ],
+)
+def test_a_part_that_is_missing_or_empty_is_named(part: str, damage: str, said: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "words.txt").write_text("one\ntwo\n")
+    model = Scale()
+    model.words = tf.lookup.StaticVocabularyTable(
+        tf.lookup.TextFileInitializer(
+            str(tmp_path / "words.txt"),
+            tf.string,
+            tf.lookup.TextFileIndex.WHOLE_LINE,
+            tf.int64,
+            tf.lookup.TextFileIndex.LINE_NUMBER,
+        ),
+        1,
+    )
+    tf.saved_model.save(model, str(tmp_path / "model"), signatures=model.from_examples)
+    file = tmp_path / "model" / part
+    if damage == "empty":
+        file.write_bytes(b"")
+    else:
+        file.unlink()
+
+    with pytest.raises(ModelCheckError) as caught:
+        check_saved_model(str(tmp_path / "model"))
+
+    assert said in str(caught.value)
+    assert "Writing it was cut off, as by a full disk or a killed process" in str(caught.value)

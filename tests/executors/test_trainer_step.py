@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from generic_trainer import GenericExecutor, TrainingProcessError
+from generic_trainer import GenericExecutor, ModelCheckError, TrainingProcessError
 from generic_trainer.executors import kubeflow_step
 from generic_trainer.executors.kubeflow_step import StepArtifact
 
@@ -164,3 +164,20 @@ def test_a_loop_of_ones_own_goes_on_in_kubeflows_next_run(
     do("2")
     assert (tmp_path / "notes").read_text().splitlines() == ["0", "20"]
     assert not root.exists()
+
+
+def test_a_rejected_model_outlives_the_folders_that_tfx_deletes(
+    examples: StepArtifact, module: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
+    given = properties(module("def run_fn(fn_args): open(fn_args.serving_model_dir, 'w').write('no model')"), tmp_path)
+    folders = [tmp_path / "Trainer" / key / "7" for key in ("model", "model_run")]
+    with pytest.raises(ModelCheckError) as caught:
+        GenericExecutor().Do({"examples": [examples]}, outputs(*folders), given)
+    for folder in folders:
+        shutil.rmtree(folder)
+    kept = tmp_path / "Trainer" / "model_run" / ".failed" / "7"
+    rejected = json.loads((kept / "run.json").read_text())["rejected"]
+    assert pathlib.Path(rejected).parent == kept / "rejected"
+    assert rejected in str(caught.value)
+    assert pathlib.Path(rejected, "Format-Serving").read_text() == "no model"
+    assert rejected in (kept / "report.html").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -132,19 +133,46 @@ def test_a_second_run_replaces_the_model_only_with_a_checked_one(
     assert os.listdir(graph.parent.parent) == ["Format-Serving"]
 
 
-def test_what_a_killed_run_left_is_taken_away(tiny_module: str, fn_args: Callable[..., FnArgs]) -> None:
-    import socket
-
-    folder = pathlib.Path(str(fn_args().serving_model_dir)).parent
-    dead, alive = (folder / f".staging-{socket.gethostname()}-{number}" for number in (2**22 + 1, os.getppid()))
-    for staging in (dead, alive):
-        (staging / "Format-Serving").mkdir(parents=True)
-    train(tiny_module, fn_args(), HERE)
-    assert not dead.exists()
-    assert alive.exists()
-
-
 # The module is to blame
+
+
+def test_trainings_of_several_threads_in_one_process_run_one_after_the_other(
+    module: Callable[..., str], fn_args: Callable[..., FnArgs], tmp_path: pathlib.Path
+) -> None:
+    path = module(f"""
+        import os, time
+        import tensorflow as tf
+        def run_fn(fn_args):
+            mark = {str(tmp_path / "at_work")!r}
+            os.mkdir(mark)  # raises if another one is at work
+            time.sleep(0.5)
+            model = tf.Module()
+            model.weight = tf.Variable(float(fn_args.custom_config["number"]))
+            model.serve = tf.function(
+                lambda examples: {{"y": model.weight + tf.zeros(tf.shape(examples))}},
+                input_signature=[tf.TensorSpec([None], tf.string, name="examples")],
+            )
+            tf.saved_model.save(model, fn_args.serving_model_dir, signatures={{"serving_default": model.serve}})
+            os.rmdir(mark)
+    """)
+    jobs = [
+        fn_args(
+            custom_config={"number": number},
+            serving_model_dir=str(tmp_path / f"out{number}" / "model" / "Format-Serving"),
+            eval_model_dir=None,
+            model_run_dir=str(tmp_path / f"out{number}" / "model_run"),
+        )
+        for number in range(3)
+    ]
+    with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
+        records = list(pool.map(lambda job: train(path, job, HERE), jobs))
+    assert [record.status for record in records] == ["succeeded"] * 3
+
+    import tensorflow as tf
+
+    for number, job in enumerate(jobs):
+        served = tf.saved_model.load(str(job.serving_model_dir)).signatures["serving_default"]
+        assert served(examples=tf.constant([b""]))["y"].numpy().tolist() == [number]
 
 
 @pytest.mark.parametrize("options", [HERE, TrainingOptions()], ids=["here", "isolated"])
@@ -206,7 +234,57 @@ def test_the_wrong_keras_is_hinted_at(module: Callable[..., str], fn_args: Calla
     """)
     with pytest.raises(ValueError, match="Invalid filepath extension") as caught:
         train(path, fn_args(), TrainingOptions(keras="3"))
-    assert any("set the option keras=2" in note for note in caught.value.__notes__)
+    assert any("use --keras 2" in note for note in caught.value.__notes__)
+
+
+def test_an_error_of_the_wrong_keras_that_the_module_catches_is_named(
+    module: Callable[..., str], fn_args: Callable[..., FnArgs]
+) -> None:
+    from generic_trainer.executors.keras_version import choose
+
+    if choose("auto", []).reason.startswith("tf.keras is Keras 2 before"):
+        pytest.skip("one Keras only")
+    path = module("""
+        import sys
+        import tensorflow_transform as tft
+        import tensorflow as tf
+        try:
+            add = getattr(tf.keras, "o" + "ps").add
+        except AttributeError:
+            print("Please install a newer version.")
+            sys.exit(1)
+        def run_fn(fn_args):
+            pass
+    """)
+    with pytest.raises(
+        TrainingProcessError, match=r"SystemExit\(1\) while it handled AttributeError: .*'ops'"
+    ) as caught:
+        train(path, fn_args())
+    assert "tf.keras was Keras 2 here (trainer_module.py, line 3: import tensorflow_transform)" in str(caught.value)
+    assert "--keras 3" in str(caught.value)
+
+
+def test_a_name_of_keras_3_alone_wins_over_an_import_that_is_usual_with_keras_2(
+    module: Callable[..., str], fn_args: Callable[..., FnArgs]
+) -> None:
+    from generic_trainer.executors.keras_version import choose
+
+    if choose("auto", []).reason.startswith("tf.keras is Keras 2 before"):
+        pytest.skip("one Keras only")
+    path = module("""
+        import sys
+        import tensorflow_transform as tft
+        from tensorflow import keras as K
+        try:
+            add = K.ops.add
+        except AttributeError:
+            sys.exit("Please install a newer version.")
+        def run_fn(fn_args):
+            model = K.Sequential([K.Input((1,)), K.layers.Dense(1)])
+            model.export(fn_args.serving_model_dir)
+    """)
+    record = train(path, fn_args())
+    assert record.keras["version"] == "3"
 
 
 @pytest.mark.parametrize(
@@ -270,6 +348,9 @@ def test_models_that_are_none(body: str, text: str, module: Callable[..., str], 
         train(module(source), args, HERE)
     assert str(args.serving_model_dir) in str(caught.value)
     assert nothing_published(args)
+    kept = record_of(args)["rejected"]
+    assert (f"What the module wrote is kept in {kept}." in str(caught.value)) == bool(kept)
+    assert bool(kept) == ("save" in body)
     assert caught.value.exit_code == 3
 
 

@@ -236,6 +236,23 @@ def wait_until(condition, seconds: float = LONGEST) -> None:
         time.sleep(0.02)
 
 
+class FitJob(Job):
+    """A training of `slow_fit.py`, with Keras's `fit`."""
+
+    def __init__(self, folder: pathlib.Path, shim: pathlib.Path) -> None:
+        super().__init__(folder, shim)
+        shutil.copy(HERE / "slow_fit.py", folder / "slow_loop.py")
+
+    def trained_steps(self) -> int:
+        """Returns how many steps all runs together have trained."""
+        steps = self.folder / "steps"
+        return len(steps.read_text()) if steps.exists() else 0
+
+    def weights(self) -> str:
+        """Returns the weights that the last run had behind its fits."""
+        return (self.folder / "weights").read_text()
+
+
 class PipelineJob(Job):
     """The same training as a step of a pipeline, by `generic-trainer run`."""
 

@@ -95,7 +95,7 @@ def require_end_by_signal(job: Job, before: Before, ended: Ended, phase: str, nu
     if number == signal.SIGKILL:
         assert status == ("succeeded" if is_published else "running")
         return
-    assert status == ("succeeded" if is_published else "failed")
+    assert status == ("succeeded" if is_published else "interrupted")
     assert ended.last_line == _SAYS[number] + (
         f"the model had been published to {job.out}/model/Format-Serving." if is_published else "nothing was published."
     )

@@ -144,11 +144,6 @@ class Commands:
         self.start(*arguments)
         return self.result()
 
-    def process_id(self) -> int:
-        self._begin()
-        assert self._process is not None
-        return self._process.pid
-
     def __enter__(self) -> Commands:
         return self
 

@@ -1,14 +1,19 @@
-"""A module that never ends, takes no notice of SIGTERM, and has started others: the timeout ends all of them."""
+"""A module that never ends, ignores SIGTERM and has started other processes: none of them is left."""
 
 from __future__ import annotations
 
+import os
 import pathlib
+import subprocess
+import sys
 import textwrap
+import time
+from typing import Any
 
 import psutil
 import pytest
 
-from generic_trainer import TrainingProcessError
+from generic_trainer import FnArgs, TrainingOptions, TrainingProcessError, train
 from generic_trainer.executors.engines import child_process
 
 # A child in the group, one in a session of its own, one that has lost its parent, and one that has taken precautions.
@@ -73,3 +78,81 @@ def test_nothing_of_it_is_left(
         )
     assert int(started.read_text()) >= 6
     assert running(str(tmp_path)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and PR_SET_PDEATHSIG")
+@pytest.mark.parametrize("forked", [True, False], ids=["fork server", "new Python"])
+def test_nothing_of_it_is_left_when_the_command_is_killed(forked: bool, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "hanging_worker.py").write_text(textwrap.dedent(HANGING))
+    started, mark = tmp_path / "started", str(tmp_path)
+    program = (
+        "import os, threading, time\n"
+        "from generic_trainer.executors.engines import child_process\n"
+        "variables = {'OF_THIS_TEST': os.environ['MARK']}\n"
+        f"request = {{'started': {str(started)!r}, 'ends': 'sleep'}}\n"
+        "def fork_when_it_runs():\n"  # a child of the command holds nothing that its end depends on
+        "    while not os.path.exists(request['started']):\n"
+        "        time.sleep(0.05)\n"
+        "    if os.fork() == 0:\n"
+        "        print(os.getpid(), flush=True)\n"
+        "        time.sleep(1000)\n"
+        "threading.Thread(target=fork_when_it_runs).start()\n"
+        f"child_process.run('hanging_worker', request, environment=variables, forked={forked})"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "MARK": mark}
+    command = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE)
+    assert command.stdout is not None
+    deadline = time.monotonic() + 60
+    while not (started.exists() and started.read_text()):
+        assert command.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert int(started.read_text()) >= 6
+    assert running(mark)
+    child = int(command.stdout.readline())
+    command.kill()
+    command.wait()
+    try:
+        while running(mark):
+            assert time.monotonic() < deadline, running(mark)
+            time.sleep(0.05)
+    finally:
+        os.kill(child, 9)
+        command.stdout.close()
+
+
+# Saves its model, and leaves a thread that never ends and a child that keeps its output open.
+FINISHED = """
+    import subprocess, threading, time
+
+    train_and_save = run_fn
+
+    def run_fn(fn_args):
+        train_and_save(fn_args)
+        print("." * 3_000_000, end="")
+        threading.Thread(target=time.sleep, args=(1000,), name="uploader").start()
+        child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        open(f"{fn_args.model_run_dir}/child", "w").write(str(child.pid))
+"""
+
+
+@pytest.mark.slow
+def test_a_training_that_has_saved_its_model_is_published_whatever_goes_on_in_its_process(
+    tiny_module: str, iris: Any, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fn_args = FnArgs(
+        train_files=[iris.train],
+        eval_files=[iris.eval],
+        serving_model_dir=str(tmp_path / "model"),
+        model_run_dir=str(tmp_path / "model_run"),
+    )
+    with pathlib.Path(tiny_module).open("a") as file:
+        file.write(textwrap.dedent(FINISHED))
+    record = train(tiny_module, fn_args, TrainingOptions(skip_checks=("answers",)))
+    assert record.status == "succeeded"
+    assert (tmp_path / "model" / "saved_model.pb").exists()
+    printed = capfd.readouterr()
+    assert printed.out.count(".") >= 3_000_000
+    assert "more for the non-daemon thread 'uploader' (at " in printed.err
+    psutil.Process(int((tmp_path / "model_run" / "child").read_text())).kill()

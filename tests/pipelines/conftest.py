@@ -50,6 +50,19 @@ def require_valid() -> Callable[[Any, str], None]:
     return check
 
 
+@pytest.fixture(scope="session")
+def iris_csv(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder with iris as CSV."""
+    from sklearn.datasets import load_iris
+
+    names = ("sepal_length", "sepal_width", "petal_length", "petal_width", "variety")
+    data = load_iris()
+    rows = [[*map(str, values), str(variety)] for values, variety in zip(data.data, data.target, strict=True)]
+    folder = tmp_path_factory.mktemp("iris_csv")
+    (folder / "data.csv").write_text("\n".join(",".join(row) for row in [names, *rows]) + "\n")
+    return folder
+
+
 class Api:
     """An HTTP server on this machine that keeps what it was asked, and answers as it is told."""
 

@@ -14,10 +14,7 @@ from typing import Any
 
 import pytest
 
-from generic_trainer import InputError
-from generic_trainer.executors.module_source import defines
-from generic_trainer.pipelines.local import LocalPipeline, run_pipeline
-from generic_trainer.pipelines.raw_features import raw_feature_names
+from generic_trainer.executors.defined_names import defines
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "module_files"
@@ -107,8 +104,8 @@ def test_a_wide_and_deep_estimator_behind_transform_as_on_tensorflow_2_15(
     expected = [0.1571197957, 0.0004684066807, 0.0001028840925, 0.0004241965944]
     assert predict(trips)["logistic"].numpy()[:, 0].tolist() == pytest.approx(expected, rel=0.05)
 
-    # From the blessed model on, few steps do.
-    done = command(*arguments, "--train-steps", 50, "--warm-start")
+    # From the blessed model on, few steps do; whether they make it better is a matter of luck.
+    done = command(*arguments, "--train-steps", 50, "--warm-start", "--no-push")
     assert done.returncode == 0, done.stderr[-3000:]
     base_model = logged_by_training(root)["arguments"]["base_model"]
     assert base_model.startswith(str(root / "Trainer" / "model"))
@@ -160,23 +157,3 @@ def test_tfxs_taxi_module_unmodified(command: Command, taxi_csv: pathlib.Path, t
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert metrics_in(done.stdout)["auc"] > 0.8
-
-
-def test_a_label_that_only_transform_makes_needs_a_receiver(
-    module: Callable[..., str], taxi_csv: pathlib.Path, iris: Any, tmp_path: pathlib.Path
-) -> None:
-    path = module("import tensorflow as tf\ndef trainer_fn(fn_args, schema):\n  return {'estimator': tf.estimator}\n")
-    root = tmp_path / "root"
-    with pytest.raises(
-        InputError, match=r"--label tips_xf: the examples in .* have no such feature\. Did you mean 'tips'"
-    ):
-        run_pipeline(LocalPipeline(str(taxi_csv), path, str(root), label="tips_xf"))
-    with pytest.raises(InputError, match="must come with an eval_input_receiver_fn"):
-        run_pipeline(LocalPipeline(str(pathlib.Path(iris.schema).parent), path, str(root), label="big"))
-    assert not root.exists()
-
-
-def test_the_features_of_raw_examples_are_looked_up(taxi_csv: pathlib.Path, iris: Any) -> None:
-    assert {"tips", "fare", "payment_type"} <= raw_feature_names(str(taxi_csv))
-    assert "petal_width" in raw_feature_names(str(pathlib.Path(iris.schema).parent))
-    assert len(raw_feature_names(str(next(pathlib.Path(iris.train).parent.iterdir())))) == 5

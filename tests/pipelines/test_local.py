@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from generic_trainer import InputError, TrainingOptions
-from generic_trainer.executors.module_source import defines
+from generic_trainer.executors.defined_names import defines
 from generic_trainer.pipelines.history import find_run, find_runs
 from generic_trainer.pipelines.lineage import lineage_of_run
 from generic_trainer.pipelines.local import LocalPipeline, run_pipeline
@@ -80,6 +80,7 @@ def test_the_demo_then_the_cache_then_an_edit_of_a_helper(
     assert f"From the cache: {cached}" in second.stdout, second.stderr[-3000:]
     assert "the run would go through" not in second.stderr  # the very same has passed
     assert _metrics(second.stdout)["auc"] == metrics["auc"]
+    assert f"Already pushed: {pushed}\n" in second.stdout  # the Evaluator had a baseline, and a blessing of its own
     helper.write_text("# an edit\n" + helper.read_text())
     [model] = (tmp_path / "root" / "Trainer" / "model").iterdir()
     third = command(*arguments, "--warm-start", "--baseline-model", model)
@@ -96,7 +97,7 @@ def _require_history(root: pathlib.Path, pushed: pathlib.Path, model: pathlib.Pa
     third, second, first = find_runs([str(root)])
     assert [run.status for run in (first, second, third)] == ["succeeded", "cached", "succeeded"]
     assert (first.model, second.model, first.pushed_model) == (str(model), str(model), str(pushed))
-    assert len({run.pushed_model for run in (first, second, third)}) == 3
+    assert second.pushed_model == first.pushed_model != third.pushed_model
     assert first.id == first.record["id"] != second.id
     assert find_run(str(pushed)) == first
     difference = compare(first, third)

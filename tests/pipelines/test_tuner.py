@@ -23,18 +23,6 @@ MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "module_files"
 TUNER_MODULE = "def tuner_fn(fn_args): pass\ndef run_fn(fn_args): pass\n"
 
 
-@pytest.fixture(scope="module")
-def iris_csv(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    from sklearn.datasets import load_iris
-
-    names = ("sepal_length", "sepal_width", "petal_length", "petal_width", "variety")
-    data = load_iris()
-    rows = [[*map(str, values), str(variety)] for values, variety in zip(data.data, data.target, strict=True)]
-    folder = tmp_path_factory.mktemp("iris_csv")
-    (folder / "data.csv").write_text("\n".join(",".join(row) for row in [names, *rows]) + "\n")
-    return folder
-
-
 @pytest.fixture
 def nodes(iris_csv: pathlib.Path, module: Callable[..., str], tmp_path: pathlib.Path) -> Callable[..., dict[str, Any]]:
     """Returns a pipeline's steps by name, built and not run."""

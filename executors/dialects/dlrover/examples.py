@@ -18,7 +18,7 @@ from ...errors import InputError, did_you_mean
 from ...inputs.bad_records import policy
 from ...inputs.delimited import Field, split_values
 from ...inputs.native_records import first_tf_records
-from ...inputs.shown import listed
+from ...inputs.shown import few, listed
 
 READER = "DLRover"  # to `bad_records.policy`
 _RECORDS = 10_000  # a feature that is in none of so many is taken for what the conf says
@@ -69,7 +69,7 @@ def kinds_in(files: Sequence[str], fields: Sequence[Field], where: str) -> Kinds
         if field.is_required and field.name not in kinds:
             raise InputError(
                 f"{where}: the first {_RECORDS:,} examples in {files[0]} have no value of {field.name!r}, the label; "
-                f"they have {listed(sorted(kinds))}.{did_you_mean(field.name, kinds)}"
+                f"they have {few(sorted(kinds), near=field.name)}.{did_you_mean(field.name, kinds)}"
             )
         if field.name not in kinds:
             logging.warning('%s: none of the first examples in %s has %r: it is 0 or "".', where, files[0], field.name)

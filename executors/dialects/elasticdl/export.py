@@ -6,45 +6,65 @@ tensors            the model's own inputs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
+from ...errors import ModuleError
+from ...input_names import argument_names
 from ...inputs.records import Records
 from ...raised_errors import gist_of
 from .job import call_model
 from .parts import PREDICTION, Parts
 
 TENSORS = "tensors"
+SERVING = "serving_default"
 
 
-def export(model: Any, parts: Parts, records: Any, metadata: Any, folder: str) -> bool:
+def export(
+    model: Any, parts: Parts, records: Any, metadata: Any, folder: str, write: Callable[..., object] | None = None
+) -> bool:
     """Writes the SavedModel; returns whether it takes records, and not only the tensors that feed makes of them.
 
     Args:
-      model: The trained model.
+      model: The model.
       parts: Its file, for `feed`.
-      records: The dataset of records that it was trained on.
+      records: The dataset of records that it is trained on.
       metadata: What the reader tells of it.
       folder: Where to write.
+      write: Called in place of `tf.saved_model.save`.
+
+    Raises:
+      ModuleError: When neither records nor what feed makes of them can be a signature's inputs.
+      Exception: What feed or the model raises.
     """
+    write = write or tf.saved_model.save
     spec = records.element_spec
     features = features_of(parts.feed(records, PREDICTION, metadata).element_spec)
-    signatures = {TENSORS: _tensor_signature(model, features)}
+    tensors = _tensor_signature(model, features)
+    signatures = {} if tensors is None else {TENSORS: tensors, SERVING: tensors}
     if isinstance(spec, tf.TensorSpec) and spec.dtype == tf.string:
-        signatures["serving_default"] = _record_signature(model, parts, metadata, spec)
-    else:
-        signatures["serving_default"] = signatures[TENSORS]
-    try:
-        tf.saved_model.save(model, folder, signatures=signatures)
-    except (AssertionError, ValueError) as error:
-        # A table that only a closure of feed's holds cannot be saved along.
-        logging.warning("The model takes tensors only, for its feed cannot be exported: %s", str(error).split("\n")[0])
-        signatures["serving_default"] = signatures[TENSORS]
-        tf.saved_model.save(model, folder, signatures=signatures)
-    return signatures["serving_default"] is not signatures[TENSORS]
+        records_too = {**signatures, SERVING: _record_signature(model, parts, metadata, spec)}
+        try:
+            write(model, folder, signatures=records_too)
+            return True
+        except (AssertionError, ValueError) as error:
+            if not signatures:
+                raise
+            # A table that only a closure of feed's holds cannot be saved along.
+            logging.warning(
+                "The model takes tensors only, for its feed cannot be exported: %s", str(error).split("\n")[0]
+            )
+    if not signatures:
+        raise ModuleError(
+            f"{parts.module.__file__}: feed makes {features} of records of {spec} in {PREDICTION}. An exported model "
+            "takes strings, or dense tensors: make dense tensors of sparse and ragged ones in feed, or let the reader "
+            "give strings."
+        )
+    write(model, folder, signatures=signatures)
+    return False
 
 
 def first_inputs(parts: Parts, records: Records, takes_records: bool) -> dict[str, list[Any]]:
@@ -58,9 +78,10 @@ def first_inputs(parts: Parts, records: Records, takes_records: bool) -> dict[st
         return {}
     features = {"records": first} if takes_records else features_of(first)
     by_name = features if isinstance(features, Mapping) else {"inputs": features}
+    names = argument_names(by_name)
     if not all(isinstance(value, tf.Tensor) for value in by_name.values()):
         return {}
-    return {name: tf.reshape(value, [-1]).numpy().tolist() for name, value in by_name.items()}
+    return {names[name]: tf.reshape(value, [-1]).numpy().tolist() for name, value in by_name.items()}
 
 
 def features_of(element: Any) -> Any:
@@ -69,16 +90,26 @@ def features_of(element: Any) -> Any:
 
 
 def _tensor_signature(model: Any, features: Any) -> Any:
-    def batched(spec: Any) -> Any:
-        return tf.TensorSpec([None, *spec.shape], spec.dtype)
+    """Returns the signature of the model's own inputs; None when these are not all dense tensors.
 
-    if not isinstance(features, Mapping):
-        specs = {"inputs": batched(features)}
-        return tf.function(lambda inputs: named(call_model(model, inputs, False))).get_concrete_function(**specs)
-    specs = {name: batched(spec) for name, spec in features.items()}
-    return tf.function(lambda **values: named(call_model(model, values, False))).get_concrete_function(
-        **{name: tf.TensorSpec(spec.shape, spec.dtype, name=name) for name, spec in specs.items()}
-    )
+    As all signatures it is traced while it is saved: only then does TensorFlow read the variables of a distribution
+    strategy in a way that can be saved.
+    """
+    names = argument_names(features) if isinstance(features, Mapping) else {"inputs": "inputs"}
+    specs = list(features.values()) if isinstance(features, Mapping) else [features]
+    if not all(isinstance(spec, tf.TensorSpec) for spec in specs):
+        return None
+
+    def ask(*values: Any) -> Any:
+        given = {name: values[number] for number, name in enumerate(names)}
+        return named(call_model(model, given if isinstance(features, Mapping) else given["inputs"], False))
+
+    batch = tf.TensorShape([None])
+    signature = [
+        tf.TensorSpec(batch.concatenate(spec.shape), spec.dtype, name=name)
+        for spec, name in zip(specs, names.values(), strict=True)
+    ]
+    return tf.function(ask, input_signature=signature)
 
 
 def _record_signature(model: Any, parts: Parts, metadata: Any, spec: Any) -> Any:

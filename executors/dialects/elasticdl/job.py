@@ -30,6 +30,7 @@ class Job(tf.keras.Model):  # type: ignore[misc]
 
     def __init__(self, inner: Any, parts: Parts, eval_metrics: EvalMetrics) -> None:
         super().__init__(name="elasticdl_job")
+        self.resumes_by_its_own_checkpoints = True  # see `finished_fits`
         self.distribute_reduction_method = "first"  # the metrics are of all workers, and not to be added up
         self.inner = inner
         self.step = _counter(0, "step")

@@ -23,6 +23,7 @@ from ...grouped_steps import Brief, GroupedSteps, Way
 from ...loop_tuning import plan_for
 from ...preemption import Preempted, asked, heeded
 from ...progress import report_progress
+from ...weight_fingerprints import of_weights
 from .job import Job
 from .options import ElasticDLOptions
 
@@ -65,17 +66,25 @@ class Checkpoints:
         """The last one that is whole."""
         return self._saved.latest
 
-    def resume(self) -> None:
-        """Takes up an unfinished job where its last checkpoint was made; a finished one is trained anew."""
+    def resume(self, unpublished: str | None = None) -> bool:
+        """Resumes an unfinished job from its last checkpoint; a finished one is trained anew.
+
+        Args:
+          unpublished: The last checkpoint of a finished job whose model was not published. That job is restored.
+
+        Returns:
+          Whether that is the job that was restored, so that nothing is left to train.
+        """
         latest = self._saved.latest
         if latest is None:
-            return
+            return False
         finished = tf.train.load_checkpoint(latest).get_tensor("finished/.ATTRIBUTES/VARIABLE_VALUE")
-        if finished:
+        if finished and os.path.basename(latest) != unpublished:
             logging.info("The job of %s had finished; this one starts anew.", latest)
-            return
+            return False
         restore(self._state, latest).expect_partial()
         logging.info("Resuming from %s, at step %d.", latest, self._job.step.numpy())
+        return bool(finished)
 
     def save(self, epoch: int, records: int, finished: bool = False) -> None:
         """Saves the job as it is now; it is written while training goes on."""
@@ -195,15 +204,27 @@ class Evaluation:
         self._dataset = dataset
         self._evaluate = evaluate  # a dataset
         self._lowest = math.inf
-        self._done_at = -1
+        self._done: tuple[int, tuple[str, ...]] = -1, ()
         self.folder = folder
         self._writers: dict[str, Any] = {}
 
+    def to_json(self) -> dict[str, Any]:
+        """Returns what `resume` takes."""
+        return {"lowest": self._lowest, "best": self.best}
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Takes the best weights from an earlier try, if they are still there."""
+        if state["best"] and tf.io.gfile.exists(f"{state['best']}.index"):
+            self._lowest, self.best = state["lowest"], state["best"]
+
     def run(self, step: int) -> None:
-        """Evaluates the weights of a step; a second time at the same step is left out."""
-        if self._dataset is None or step == self._done_at:
+        """Evaluates the weights of a step, unless they have just been evaluated."""
+        if self._dataset is None:
             return
-        self._done_at = step
+        weights = of_weights(self._job.inner.weights)
+        if (step, weights) == self._done:  # a callback may have changed the weights since
+            return
+        self._done = step, weights
         values = self._evaluate(self._dataset)
         self.results = {name: float(value) for name, value in values.items()}
         self.log("eval", step, self.results)

@@ -39,6 +39,6 @@ class Predictions:
         outputs = self._function(features)
         arrays = {name: value.numpy() for name, value in named(outputs).items()}
         if self._processor is not None:
-            self._processor.process(tf.nest.map_structure(lambda value: value.numpy(), outputs), 0)
+            self._processor.process(outputs, 0)
         self._file.write(arrays)
         self.count += len(next(iter(arrays.values())))

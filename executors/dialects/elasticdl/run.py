@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from ...cluster import PS, ClusterTask, task_from_environment
 from ...errors import InputError, ModuleError
+from ...export_rehearsal import rehearsal, save_graph
 from ...fn_args import FnArgs
 from ...inputs.open_records import open_records
 from ...inputs.reader_params import parse_reader_params
@@ -20,6 +21,7 @@ from ...inputs.records import Records
 from ...offered_example import offer_example
 from ...raised_errors import add_note
 from ...strategies import strategy
+from ...trained_mark import TrainedMark
 from .export import export, features_of, first_inputs
 from .job import Job, build
 from .loop import Checkpoints, Evaluation, Schedule, fit, load_weights
@@ -85,22 +87,31 @@ def _train(
             optimizer.build(job.inner.trainable_variables)  # here, where variables are made on the servers
         if options.checkpoint_dir_for_init:
             load_weights(job.inner, options.checkpoint_dir_for_init)
+    _rehearse_export(parts, records, job, is_remote=crew is not None)
     checkpoints = Checkpoints(job, optimizer, options)  # with variables that no other worker's depend on
-    checkpoints.resume()
+    trained = TrainedMark(
+        fn_args.checkpoint_dir, "elasticdl", {"epochs": options.num_epochs, "steps": options.max_step}
+    )
+    noted = trained.read()
+    is_trained = checkpoints.resume(noted.get("checkpoint"))
     folder = (
         fn_args.model_run_dir if fn_args.is_chief else os.path.join(os.path.dirname(fn_args.serving_model_dir), "run")
     )
     evaluate_on = partial(crew.evaluate, job) if crew else partial(job.evaluate, verbose=0, return_dict=True)
     evaluation = Evaluation(job, validation and _batches(parts, validation, EVALUATION, size), folder, evaluate_on)
-    schedule = Schedule(job, checkpoints, options, evaluation, size)
-    with checkpoints:
-        (crew.fit if crew else fit)(job, training, checkpoints, options, schedule, parts.callbacks())
-        schedule.finish()
+    if is_trained:
+        evaluation.resume(noted["evaluation"])
+    else:
+        schedule = Schedule(job, checkpoints, options, evaluation, size)
+        with checkpoints:
+            (crew.fit if crew else fit)(job, training, checkpoints, options, schedule, parts.callbacks())
+            schedule.finish()
+        if fn_args.is_chief and (latest := checkpoints.latest):
+            trained.write(checkpoint=os.path.basename(latest), evaluation=evaluation.to_json())
     evaluation.run(int(job.step.numpy()))
     model = job.inner
-    if crew:  # its variables are on the servers, and perhaps in pieces
-        model = parts.model()
-        build(model, features_of(_first(_batches(parts, records, TRAINING))))
+    if crew:
+        model = _local_model(parts, records)
         tf.train.Checkpoint(model=model).restore(checkpoints.latest).expect_partial()
     takes_records = export(model, parts, records.dataset(), records.metadata, fn_args.serving_model_dir)
     asked = validation or records
@@ -110,6 +121,23 @@ def _train(
         tf.train.Checkpoint(model=model).restore(evaluation.best)
         export(model, parts, records.dataset(), records.metadata, os.path.join(folder, BEST_DIR))
     return {f"eval_{name}": value for name, value in evaluation.results.items()}
+
+
+def _rehearse_export(parts: Parts, records: Records, job: Job, is_remote: bool) -> None:
+    """Raises before training what the export would raise after it.
+
+    All workers do it: the graphs of a distribution strategy have to be built in the same order on each.
+    """
+    with rehearsal(job.inner) as folder:
+        model = _local_model(parts, records) if is_remote else job.inner
+        export(model, parts, records.dataset(), records.metadata, folder, save_graph)
+
+
+def _local_model(parts: Parts, records: Records) -> Any:
+    """Returns the model anew, with variables of this process: parameter servers hold the others, perhaps in pieces."""
+    model = parts.model()
+    build(model, features_of(_first(_batches(parts, records, TRAINING))))
+    return model
 
 
 def _workers(fn_args: FnArgs, servers: ClusterTask | None) -> Any:

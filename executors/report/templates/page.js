@@ -129,16 +129,26 @@
         },
         xAxis: this.named ? values : { ...style, type: "value", scale: true, name: this.label, nameLocation: "middle", nameGap: 28, nameTextStyle: { color: quiet }, minInterval: this.x.every(Number.isInteger) ? 1 : 0, splitLine: { show: false } },
         yAxis: this.named ? names : values,
-        series: this.named ? visible.flatMap((one) => this.points(one)) : visible.map((one) => this.curve(one)),
+        series: this.named ? visible.flatMap((one) => this.points(one)) : visible.map((one, index) => this.curve(one, index === 0)),
       });
       this.plot.dataset.drawn = this.plot.querySelectorAll("svg path").length;
     }
 
-    curve(one) {
+    curve(one, isFirst) {
       const points = smooth(one.values).map((value, index) => [this.x[index], value]).filter((point) => point[1] !== null);
       return {
         name: one.name, type: "line", data: points, color: one.ink, showSymbol: points.length < 30, symbolSize: 5,
         lineStyle: { width: 2, type: one.dashed ? "dashed" : "solid" },
+        markLine: isFirst && "mark" in this.figure.dataset ? this.mark() : undefined,
+      };
+    }
+
+    // A vertical line where the published weights are.
+    mark() {
+      const ink = colour("--quiet");
+      return {
+        silent: true, symbol: "none", animation: false, lineStyle: { color: ink, type: "dotted" },
+        label: { formatter: "published", color: ink, position: "insideEndTop" }, data: [{ xAxis: Number(this.figure.dataset.mark) }],
       };
     }
 

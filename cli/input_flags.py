@@ -1,0 +1,34 @@
+"""Flags for what a pipeline feeds to a module, shared by `check` and the commands that make pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from ..pipelines.pipeline_options import SCHEMA_SHAPES, TRAIN_EXAMPLES
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def input_flags(command: Command) -> Command:
+    """Adds the flags."""
+    for flag in (
+        click.option(
+            "--schema-shapes",
+            type=click.Choice(SCHEMA_SHAPES),
+            default="auto",
+            show_default=True,
+            help="Infer the schema with shapes (dense tensors) or without (sparse ones); auto: as the check found.",
+        ),
+        click.option(
+            "--train-examples",
+            type=click.Choice(TRAIN_EXAMPLES),
+            default="auto",
+            show_default=True,
+            help="What the Trainer reads after a Transform; auto: as the check found, else transformed.",
+        ),
+    ):
+        command = flag(command)
+    return command

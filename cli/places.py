@@ -1,0 +1,50 @@
+"""The type of every option that takes a path: a value that cannot be one is refused when the line is parsed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..executors import user_paths
+from ..executors.errors import InputError
+
+_STDOUT = "-"
+_OUTPUTS = ("--output", "--pipeline-root", "--push-to")
+
+
+class Place(click.Path):
+    """A path, with a shell's completion.
+
+    Args:
+      kind: DIR, FILE, GLOB or PLACE, as in the help.
+      is_local: Whether this machine reads or writes it; another one may have other file systems.
+    """
+
+    def __init__(self, kind: str, is_local: bool = True) -> None:
+        super().__init__(file_okay=kind != "DIR", dir_okay=True)
+        self._kind, self._is_local = kind, is_local
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the value.
+
+        Raises:
+          click.BadParameter: When it cannot be a path of its kind.
+        """
+        if param is None or not isinstance(value, str) or value in (_STDOUT, param.default):
+            return value
+        try:
+            self._check(value, max(param.opts, key=len))
+        except InputError as error:
+            raise click.BadParameter(str(error), ctx, param) from error
+        return value
+
+    def _check(self, value: str, what: str) -> None:
+        user_paths.require_sound(value, what)
+        if not self._is_local:
+            return
+        user_paths.require_scheme(value, what)
+        if what in _OUTPUTS:
+            user_paths.require_writable_kind(value, what, folder=self._kind == "DIR")
+        else:
+            user_paths.require_readable_kind(value, what)

@@ -1,0 +1,82 @@
+"""Environment variables that set options: a misspelled one is refused, one of unknown meaning is warned of.
+
+GENERIC_TRAINER_RUN_LABLE=big_tip  # Did you mean GENERIC_TRAINER_RUN_LABEL?
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+import click
+from absl import logging
+
+from ..executors.errors import InputError
+from .command_names import COMMANDS
+
+_PREFIX = "GENERIC_TRAINER_"
+_SIMILARITY = 0.8  # of names without the prefix, all of which would be similar with it
+# Kubernetes sets these in each pod of a namespace with a Service called generic-trainer.
+_SERVICE_LINK = re.compile(rf"{_PREFIX}(SERVICE_(HOST|PORT\w*)|PORT(_\d+_[A-Z]+\w*)?)")
+# Set for processes of our own, or read outside of options.
+_OTHERS = frozenset(
+    _PREFIX + name
+    for name in (
+        "CHECK", "COMPLETE", "DATA", "FORK_SERVER", "LOGS", "LOG_FILE", "METADATA_PASSWORD", "METADATA_PASSWORD_FILE",
+        "PIPELINE_ROOT", "PROGRESS", "VERBOSE", "WORKER",
+    )
+)  # fmt: skip
+
+
+def check_variables(environment: Mapping[str, str], command: str) -> None:
+    """Checks the names of the variables with our prefix.
+
+    Those of another command are checked when that one runs, because importing its options takes time.
+
+    Args:
+      environment: All variables.
+      command: The command that runs.
+
+    Raises:
+      InputError: When one is misspelled.
+    """
+    names = {name for name in environment if name.startswith(_PREFIX) and not _SERVICE_LINK.fullmatch(name)} - _OTHERS
+    unknown = {name for name in names if _owner(name) in (command, None)}
+    unknown -= set(_option_variables([command])) if unknown else set()
+    if not unknown:
+        return
+    known = [name.removeprefix(_PREFIX) for name in (*_OTHERS, *_option_variables(COMMANDS))]
+    for name in sorted(unknown):
+        if nearest := difflib.get_close_matches(name.removeprefix(_PREFIX), known, 1, _SIMILARITY):
+            raise InputError(
+                f"{name}: no option has this environment variable. Did you mean {_PREFIX + nearest[0]!r}? Rename it, "
+                "or unset it."
+            )
+        logging.warning("%s: no option has this environment variable; it is ignored.", name)
+
+
+def _owner(name: str) -> str | None:
+    """Returns the command that a variable's name begins with; None if it is none's."""
+    return next((command for command in COMMANDS if name.startswith(f"{_prefix_of(command)}_")), None)
+
+
+def _prefix_of(command: str) -> str:
+    return _PREFIX + command.upper().replace("-", "_")
+
+
+def _option_variables(commands: Iterable[str]) -> Iterator[str]:
+    for name in commands:
+        command = getattr(importlib.import_module(f"{__package__}.{name}"), name)
+        yield from _variables_of(command, _prefix_of(name))
+
+
+def _variables_of(command: click.Command, prefix: str) -> Iterator[str]:
+    yield f"{prefix}_CONFIG"
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            yield f"{prefix}_{str(parameter.name).upper()}"
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from _variables_of(inner, f"{prefix}_{name.upper().replace('-', '_')}")

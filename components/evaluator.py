@@ -1,0 +1,292 @@
+"""TFX's Evaluator, evaluating by a plan, with this project's own batch inference.
+
+Labels, task, outputs and signatures are found out from the trained model (`executors/evaluation`), so that models
+that TFMA's inference cannot ask are evaluated as well. With an `eval_config` it is TFX's Evaluator unchanged.
+
+    evaluator = Evaluator(
+        examples=example_gen.outputs["examples"], model=trainer.outputs["model"],
+        model_run=trainer.outputs["model_run"], schema=…, transform_graph=…, overrides=Overrides({"": "big_tip"}),
+    )
+
+A model that cannot be evaluated is no failure of this step: the blessing and `verdict.json` in the evaluation say why.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import logging
+from tfx import types
+from tfx.components.evaluator import component, constants, executor
+from tfx.dsl.components.base import base_beam_component, executor_spec
+from tfx.types import artifact_utils, standard_artifacts, standard_component_specs
+from tfx.types.component_spec import ChannelParameter, ExecutionParameter
+from tfx.utils import io_utils, json_utils
+
+from ..executors import file_io, run_record
+from ..executors.errors import InputError
+from ..executors.evaluation.analysis import Analysis, Candidate, analyze
+from ..executors.evaluation.blessing import missed_thresholds
+from ..executors.evaluation.fitting import fits
+from ..executors.evaluation.for_model import plan_for_model
+from ..executors.evaluation.metrics import has_threshold
+from ..executors.evaluation.plan import EvaluationPlan, Overrides
+from ..executors.evaluation.verdict import Verdict
+from ..executors.layouts import base_model_path, only_file_in
+from ..executors.prediction.predict import SignatureError
+from ..executors.raised_errors import gist_of, remembered
+
+_EVAL = "eval"
+
+
+class EvaluatorSpec(standard_component_specs.EvaluatorSpec):  # type: ignore[misc]
+    """TFX's, with what a plan is made from."""
+
+    PARAMETERS = {  # noqa: RUF012  (as in TFX)
+        **standard_component_specs.EvaluatorSpec.PARAMETERS,
+        "overrides": ExecutionParameter(type=str, optional=True),
+        "plan": ExecutionParameter(type=str, optional=True),
+        "slice_by": ExecutionParameter(type=str, optional=True),
+        "threshold_slack": ExecutionParameter(type=float, optional=True),
+    }
+    INPUTS = {  # noqa: RUF012
+        **standard_component_specs.EvaluatorSpec.INPUTS,
+        "model_run": ChannelParameter(type=standard_artifacts.ModelRun, optional=True),
+        "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph, optional=True),
+    }
+
+
+class EvaluatorExecutor(executor.Executor):
+    """Evaluates by a plan, or by an `eval_config` as TFX does."""
+
+    @remembered()
+    def Do(self, input_dict: Any, output_dict: Any, exec_properties: dict[str, Any]) -> None:
+        """Evaluates the model and blesses it or not.
+
+        Args:
+          input_dict: examples (raw), model; baseline_model, model_run, schema and transform_graph where wired.
+          output_dict: evaluation, blessing.
+          exec_properties: `eval_config`, or overrides, plan, slice_by and threshold_slack; example_splits.
+        """
+        if exec_properties.get(standard_component_specs.EVAL_CONFIG_KEY):
+            super().Do(input_dict, output_dict, exec_properties)
+            return
+        self._log_startup(input_dict, output_dict, exec_properties)
+        evaluation = artifact_utils.get_single_instance(output_dict["evaluation"])
+        [blessing] = output_dict["blessing"]
+        verdict = self._verdict(_Inputs(input_dict, exec_properties), evaluation.uri)
+        _show(verdict)
+        verdict.write(evaluation.uri)
+        evaluation.set_string_custom_property("evaluation_plan", verdict.plan_line)
+        _bless(blessing, verdict, input_dict, exec_properties)
+
+    def _verdict(self, inputs: _Inputs, output: str) -> Verdict:
+        plan = EvaluationPlan()
+        try:
+            plan = inputs.plan()
+            if plan.problem or not plan.outputs:
+                return _without_threshold(plan)
+            return self._evaluated(inputs, plan, output)
+        except InputError as error:
+            if isinstance(error, SignatureError):  # on every example that was asked: the model is not to be trusted
+                return _failed(plan, error)
+            return _without_threshold(dataclasses.replace(plan, problem=str(error)))
+        except Exception as error:  # a trained and checked model must not be lost by it
+            return _failed(plan, error)
+
+    def _evaluated(self, inputs: _Inputs, plan: EvaluationPlan, output: str) -> Verdict:
+        baseline, notes = inputs.baseline(plan)
+        analysis = Analysis(
+            inputs.files(),
+            Candidate(inputs.model, plan),
+            baseline,
+            inputs.transform_graph,
+            inputs.slice_by,
+            inputs.threshold_slack,
+        )
+        done = analyze(analysis, self._make_beam_pipeline(), output)
+        notes = (*notes, *done.notes)
+        if not has_threshold(done.plan):
+            return dataclasses.replace(_without_threshold(done.plan), notes=notes)
+        missed = missed_thresholds(output)
+        return Verdict(blessed=not missed, plan=done.plan.to_json(), reason="; ".join(missed), notes=notes)
+
+
+class Evaluator(component.Evaluator):
+    """`tfx.components.Evaluator`, by an evaluation plan."""
+
+    SPEC_CLASS = EvaluatorSpec
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(EvaluatorExecutor)
+
+    def __init__(
+        self,
+        examples: types.BaseChannel,
+        model: types.BaseChannel,
+        baseline_model: types.BaseChannel | None = None,
+        *,
+        model_run: types.BaseChannel | None = None,
+        schema: types.BaseChannel | None = None,
+        transform_graph: types.BaseChannel | None = None,
+        overrides: Overrides | None = None,
+        plan: EvaluationPlan | None = None,
+        slice_by: Sequence[str] = (),
+        threshold_slack: float = 0.0,
+        example_splits: Sequence[str] | None = None,
+        eval_config: Any = None,
+    ) -> None:
+        """Constructs the component.
+
+        Args:
+          examples: Raw examples.
+          model: The model to evaluate.
+          baseline_model: The model to compare with.
+          model_run: The Trainer's record of the model, which holds losses and labels of its training.
+          schema: The raw examples' schema.
+          transform_graph: Transform's output, for labels and signatures that need transformed features.
+          overrides: What the user decides about the plan, such as the label.
+          plan: A plan made before. One that does not fit the trained model is made anew.
+          slice_by: Features; metrics are computed for each of their values as well.
+          threshold_slack: By how much the deciding metric may be worse than the baseline's.
+          example_splits: Splits to evaluate on (default: "eval").
+          eval_config: A tfma.EvalConfig: TFX's own Evaluator then runs by it, without a plan.
+        """
+        by_plan: dict[str, Any] = {}
+        if eval_config is None:
+            by_plan = {
+                "overrides": json.dumps(dataclasses.asdict(overrides or Overrides()), sort_keys=True),
+                "plan": json.dumps(plan.to_json(), sort_keys=True) if plan else None,
+                "slice_by": json.dumps(list(slice_by)),
+                "threshold_slack": threshold_slack,
+                "model_run": model_run,
+                "transform_graph": transform_graph,
+                "schema": schema,
+            }
+        spec = EvaluatorSpec(
+            examples=examples,
+            model=model,
+            baseline_model=baseline_model,
+            example_splits=json_utils.dumps(list(example_splits) if example_splits else None),
+            eval_config=eval_config,
+            evaluation=types.Channel(type=standard_artifacts.ModelEvaluation),
+            blessing=types.Channel(type=standard_artifacts.ModelBlessing),
+            **by_plan,
+        )
+        base_beam_component.BaseBeamComponent.__init__(self, spec=spec)
+
+
+class _Inputs:
+    """What the executor was given, as paths and values."""
+
+    def __init__(self, artifacts: Mapping[str, Any], properties: Mapping[str, Any]) -> None:
+        self._artifacts, self._properties = artifacts, properties
+        self._model_uri = artifact_utils.get_single_uri(artifacts["model"])
+        self.model = base_model_path(self._model_uri)
+        self.transform_graph = self._uri("transform_graph")
+        self.slice_by: tuple[str, ...] = tuple(json.loads(properties.get("slice_by") or "[]"))
+        self.threshold_slack = float(properties.get("threshold_slack") or 0.0)
+
+    def plan(self) -> EvaluationPlan:
+        """Returns the plan that was given, if the model has what it names; else one that is made from the model."""
+        given = self._properties.get("plan")
+        plan = EvaluationPlan.from_json(json.loads(given)) if given else None
+        if plan is not None and not plan.problem and fits(plan, self.model):
+            return plan
+        run = self._uri("model_run")
+        return self._plan_for(self.model, run_record.read(run) if run else {})
+
+    def baseline(self, plan: EvaluationPlan) -> tuple[Candidate | None, tuple[str, ...]]:
+        """Returns the model to compare with, or why there is none."""
+        uri = self._uri("baseline_model")
+        if uri is None:
+            return None, ()
+        try:
+            model = base_model_path(uri)
+            own = plan if fits(plan, model) else self._plan_for(model, {})
+        except Exception as error:
+            return None, (f"The baseline model {uri} was left out of the comparison: {gist_of(error)}",)
+        if own.problem or len(own.outputs) != len(plan.outputs):
+            why = own.problem or "it has other outputs"
+            return None, (f"The baseline model {uri} was left out of the comparison: {why}",)
+        return Candidate(model, own), ()
+
+    def files(self) -> list[str]:
+        """Returns the files of the splits to evaluate on.
+
+        Raises:
+          ValueError: When the examples do not have the split.
+        """
+        splits = json_utils.loads(self._properties.get("example_splits") or "null") or [_EVAL]
+        folders = [uri for split in splits for uri in artifact_utils.get_split_uris(self._artifacts["examples"], split)]
+        return [path for folder in folders for path in sorted(file_io.glob(os.path.join(folder, "*")))]
+
+    def _plan_for(self, model: str, record: Mapping[str, Any]) -> EvaluationPlan:
+        overrides = Overrides(**json.loads(self._properties.get("overrides") or "{}"))
+        schema = self._uri("schema")
+        schema_path = only_file_in(schema, "schema") if schema else None
+        return plan_for_model(model, record, schema_path, self.transform_graph, overrides)
+
+    def _uri(self, key: str) -> str | None:
+        found = self._artifacts.get(key)
+        return found[0].uri if found else None
+
+
+def _failed(plan: EvaluationPlan, error: Exception) -> Verdict:
+    logging.info("The evaluation failed.", exc_info=error, extra={"kept_only": True})
+    return Verdict(
+        blessed=False,
+        plan=plan.to_json(),
+        reason=f"The evaluation failed: {type(error).__name__}: {gist_of(error)}",
+        has_threshold=False,
+        failed=True,
+    )
+
+
+def _without_threshold(plan: EvaluationPlan) -> Verdict:
+    if plan.problem:
+        why = f"the model was not evaluated: {plan.problem}"
+    elif not plan.outputs or not plan.outputs[0].label:
+        why = "no label is known"
+    else:
+        loss = plan.outputs[0].loss
+        why = f"the task is {plan.outputs[0].task}" + (f" (loss {loss})" if loss else "")
+    reason = f"No quality threshold: {why.rstrip('.')}"
+    return Verdict(blessed=True, plan=plan.to_json(), reason=reason, has_threshold=False)
+
+
+def _show(verdict: Verdict) -> None:
+    for note in verdict.notes:
+        logging.warning("%s", note)
+    if verdict.failed:
+        logging.warning(
+            "%s. The model is kept, not blessed and not pushed. --label, --task, --scores, --eval-signature and "
+            "--eval-output change what is evaluated.",
+            verdict.reason.rstrip("."),
+        )
+    elif verdict.plan:
+        logging.info("Evaluated: %s", verdict.plan_line)
+
+
+def _bless(blessing: Any, verdict: Verdict, inputs: Mapping[str, Any], properties: Mapping[str, Any]) -> None:
+    """Describes the verdict on the ModelBlessing artifact, as TFX's Evaluator does."""
+    [model] = inputs["model"]
+    blessing.set_string_custom_property(constants.ARTIFACT_PROPERTY_CURRENT_MODEL_URI_KEY, model.uri)
+    blessing.set_int_custom_property(constants.ARTIFACT_PROPERTY_CURRENT_MODEL_ID_KEY, model.id)
+    if inputs.get("baseline_model"):
+        [baseline] = inputs["baseline_model"]
+        blessing.set_string_custom_property(constants.ARTIFACT_PROPERTY_BASELINE_MODEL_URI_KEY, baseline.uri)
+        blessing.set_int_custom_property(constants.ARTIFACT_PROPERTY_BASELINE_MODEL_ID_KEY, baseline.id)
+    if "current_component_id" in properties:
+        blessing.set_string_custom_property("component_id", properties["current_component_id"])
+    value = constants.BLESSED_VALUE if verdict.blessed else constants.NOT_BLESSED_VALUE
+    blessing.set_int_custom_property(constants.ARTIFACT_PROPERTY_BLESSED_KEY, value)
+    if verdict.failed:
+        # TFX takes no step from the cache whose outputs are gone: the next run evaluates again.
+        if file_io.exists(blessing.uri):
+            file_io.rmtree(blessing.uri)
+        return
+    name = constants.BLESSED_FILE_NAME if verdict.blessed else constants.NOT_BLESSED_FILE_NAME
+    io_utils.write_string_file(os.path.join(blessing.uri, name), "")

@@ -1,0 +1,38 @@
+"""The driver of Trainer: it notes in the pipeline root, before the cache lookup, where the metadata are."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from absl import logging
+from tfx.dsl.components.base import base_driver
+from tfx.orchestration.portable import base_driver as portable_driver
+from tfx.proto.orchestration import driver_output_pb2
+
+from ..executors import file_io, metadata_pointer
+
+
+class TrainerDriver(base_driver.BaseDriver, portable_driver.BaseDriver):  # type: ignore[misc]
+    """Runs for cached steps and for those that fail, too. Kubeflow Pipelines runs no drivers."""
+
+    def __init__(self, metadata_handle: Any) -> None:
+        base_driver.BaseDriver.__init__(self, metadata_handle)
+        portable_driver.BaseDriver.__init__(self, metadata_handle)
+        public = getattr(metadata_handle, "connection_config", None)  # not in every TFX that is supported
+        self._connection_config = public or metadata_handle._connection_config
+
+    def run(self, execution_info: Any) -> driver_output_pb2.DriverOutput:
+        """Leaves the execution as it is; an error while noting is a warning."""
+        [model_run] = execution_info.output_dict["model_run"]
+        root = file_io.parent(file_io.parent(file_io.parent(model_run.uri)))  # ROOT/Trainer/model_run/7
+        try:
+            _note(root, metadata_pointer.url_of(self._connection_config), execution_info.pipeline_info.id)
+        except Exception as error:
+            logging.warning("%s: where the metadata are was not noted: %s", root, error)
+        return driver_output_pb2.DriverOutput()
+
+
+def _note(root: str, url: str, pipeline: str) -> None:
+    if url and url != os.path.join(os.path.abspath(root), "metadata.sqlite"):  # which is found anyway
+        metadata_pointer.note(metadata_pointer.Noted(url, pipeline, root))

@@ -1,0 +1,71 @@
+"""Ends a worker that has written its result but does not exit.
+
+Threads that are not daemons, `atexit` handlers and child processes of `multiprocessing` keep a Python process alive.
+They get a few seconds, for a last log line or an upload. After that the process is ended: its result is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import sys
+import threading
+import time
+from types import FrameType
+
+from absl import logging
+
+NAMED_AFTER_SECONDS = 3.0  # when a log line names what is waited for
+ENDED_AFTER_SECONDS = 10.0  # as long as a worker has from SIGTERM to SIGKILL
+
+
+def start(code: int) -> None:
+    """Gives this process some seconds to exit by itself.
+
+    Args:
+      code: The exit code of a process that does not.
+    """
+    with contextlib.suppress(RuntimeError):  # no more threads to be had: the parent watches as well
+        threading.Thread(target=_end, args=(code,), daemon=True, name="exit watch").start()
+
+
+def flush() -> None:
+    """Writes what Python and C libraries have buffered of the process's output."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # a module may have put anything in their place
+            stream.flush()
+    ctypes.CDLL(None).fflush(None)
+
+
+def _end(code: int) -> None:
+    time.sleep(NAMED_AFTER_SECONDS)
+    left = ENDED_AFTER_SECONDS - NAMED_AFTER_SECONDS
+    logging.info("The result is written; waiting up to %g s more for %s.", left, _waited_for())
+    time.sleep(left)
+    logging.warning("The process has its result and is ended without waiting any longer for %s.", _waited_for())
+    flush()
+    os._exit(code)
+
+
+def _waited_for() -> str:
+    frames, main = sys._current_frames(), threading.main_thread()
+    threads = [thread for thread in threading.enumerate() if not thread.daemon and thread is not main]
+    if threads:
+        named = ", ".join(f"{thread.name!r}{_place(frames.get(thread.ident or 0))}" for thread in threads)
+        return f"the non-daemon {'threads' if len(threads) > 1 else 'thread'} {named}"
+    frame = frames.get(main.ident or 0)
+    while frame is not None and frame.f_back is not None:
+        frame = frame.f_back
+    if frame is None:
+        return "the interpreter's exit"
+    if frame.f_globals.get("__name__") == "multiprocessing.util":
+        import multiprocessing
+
+        children = [f"{child.name!r} (process {child.pid})" for child in multiprocessing.active_children()]
+        return f"the child {'processes' if len(children) > 1 else 'process'} {', '.join(children)}"
+    return f"the atexit handler {frame.f_code.co_name!r}{_place(frame)}"
+
+
+def _place(frame: FrameType | None) -> str:
+    return f" (at {frame.f_code.co_filename}:{frame.f_lineno})" if frame else ""

@@ -1,0 +1,215 @@
+"""Forwards what a process prints, as it comes: whole lines, without the secrets that are known.
+
+    with forwarded((process.stdout, process.stderr), (sys.stdout, sys.stderr), what="training"):
+        process.wait()
+
+Memory is bounded: a line that is longer than `_LONGEST_LINE` is forwarded in pieces. When the block ends, all that the
+process has written is forwarded. A child of the process may keep a pipe open for longer; after a few seconds its output
+is no longer forwarded, and a warning names it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import collections
+import contextlib
+import fcntl
+import io
+import os
+import re
+import struct
+import termios
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import IO, TypeAlias
+
+from absl import logging
+
+from ..masking import masked_text, unfinished_secret, without_known
+from .readable import readable
+
+Sink: TypeAlias = "IO[str] | io.TextIOBase"
+
+_LONGEST_LINE = 1 << 20  # characters; lines up to this length are never mixed with those of another writer
+_CHUNK_BYTES = 1 << 16  # what a pipe of Linux holds
+_LATE_SECONDS = 3.0  # for the last lines of children that outlive the process, such as a logger's
+_JOIN_SECONDS = 10.0  # for a terminal that takes no more, or a slow reader
+_COMMAND_CHARACTERS = 100
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|[\r\n])|[^\r\n]+")
+
+
+@contextlib.contextmanager
+def forwarded(
+    pipes: Sequence[IO[bytes] | None], targets: Sequence[Sink], prefix: str = "", what: str = "process"
+) -> Iterator[None]:
+    """Forwards pipes to text files during a block, and what is left in them when it ends.
+
+    Args:
+      pipes: What to read. They are closed.
+      targets: Where the text of each goes.
+      prefix: Put before every line.
+      what: Name of the process in messages.
+    """
+    over = _Event()
+    streams = [_Stream(pipe, target, prefix, over) for pipe, target in zip(pipes, targets, strict=True) if pipe]
+    for stream in streams:
+        stream.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for stream in streams:
+            stream.join(_LATE_SECONDS + _JOIN_SECONDS)
+        if holders := sorted({holder for stream in streams for holder in stream.holders}):
+            logging.warning(
+                "The %s process has ended; what %s still prints is not shown any more.", what, ", ".join(holders)
+            )
+
+
+class LastText(io.TextIOBase):
+    """A text file that keeps the end of what is written to it.
+
+    Args:
+      characters: How much is kept at least.
+    """
+
+    def __init__(self, characters: int = 1 << 20) -> None:
+        self._parts: collections.deque[str] = collections.deque()
+        self._size, self._limit = 0, characters
+
+    def write(self, text: str, /) -> int:
+        """Takes a text."""
+        self._parts.append(text)
+        self._size += len(text)
+        while self._size - len(self._parts[0]) >= self._limit:
+            self._size -= len(self._parts.popleft())
+        return len(text)
+
+    def getvalue(self) -> str:
+        """Returns what is kept."""
+        return "".join(self._parts)
+
+
+class _Event:
+    """An event that can be waited for together with files; a byte stays in a pipe when it has been set."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = (os.fdopen(end, mode) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
+
+    def set(self) -> None:
+        with self._writer:
+            self._writer.write(b"x")
+
+    def fileno(self) -> int:
+        return self._reader.fileno()
+
+
+class _Stream(threading.Thread):
+    """Forwards one pipe.
+
+    Attributes:
+      holders: The processes that kept it open at the end.
+    """
+
+    def __init__(self, pipe: IO[bytes], target: Sink, prefix: str, over: _Event) -> None:
+        super().__init__(daemon=True, name="forwarded output")
+        self.holders: list[str] = []
+        self._pipe, self._target, self._over = pipe, target, over
+        self._lines = _Lines(prefix)
+
+    def run(self) -> None:
+        with self._pipe:
+            for data in self._chunks():
+                self._write(self._lines.add(data))
+            self._write(self._lines.add(b"", is_last=True))
+
+    def _chunks(self) -> Iterator[bytes]:
+        pipe, over, end = self._pipe.fileno(), self._over.fileno(), None
+        while end is None or time.monotonic() < end:
+            ready = readable([pipe, over], None) if end is None else readable([pipe], end - time.monotonic())
+            if pipe in ready:
+                data = os.read(pipe, _CHUNK_BYTES)
+                if not data:
+                    return
+                yield data
+            if over in ready:
+                end = time.monotonic() + _LATE_SECONDS
+        left = _unread(pipe)  # also if the target was slow
+        while left > 0 and (data := os.read(pipe, min(left, _CHUNK_BYTES))):
+            left -= len(data)
+            yield data
+        self.holders = list(_holders(pipe))
+
+    def _write(self, text: str) -> None:
+        if text:
+            write(self._target, text)
+
+
+class _Lines:
+    """Cuts a stream of bytes into texts to be written at once, in linear time."""
+
+    def __init__(self, prefix: str) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._prefix = prefix
+        self._held: list[str] = []
+        self._size = 0
+        self._is_in_line = False
+
+    def add(self, data: bytes, is_last: bool = False) -> str:
+        """Takes some bytes; returns the text that is complete, "" when none is."""
+        text = self._decoder.decode(data, is_last)
+        self._held.append(text)
+        self._size += len(text)
+        rest = len(text) - max(text.rfind("\n"), text.rfind("\r")) - 1  # \r ends a progress bar's line
+        if rest == len(text) and self._size < _LONGEST_LINE and not is_last:
+            return ""
+        whole = "".join(self._held)
+        if is_last or rest == len(text):
+            rest = 0
+        if not is_last:
+            rest += unfinished_secret(whole[: len(whole) - rest])
+        self._held, self._size = [whole[len(whole) - rest :]], rest
+        return self._prefixed(without_known(whole[: len(whole) - rest]))
+
+    def _prefixed(self, text: str) -> str:
+        if not self._prefix or not text:
+            return text
+        first = "" if self._is_in_line else self._prefix
+        self._is_in_line = not text.endswith(("\n", "\r"))
+        return first + self._prefix.join(_LINE.findall(text))
+
+
+def write(target: Sink, text: str) -> None:
+    """Writes to a file that may take no more: a closed terminal must not stop the training."""
+    with contextlib.suppress(OSError, ValueError):
+        target.write(text)
+        target.flush()
+
+
+def _unread(pipe: int) -> int:
+    number = struct.Struct("i")
+    size: int = number.unpack(fcntl.ioctl(pipe, termios.FIONREAD, bytes(number.size)))[0]
+    return size
+
+
+def _holders(pipe: int) -> Iterator[str]:
+    """Yields the other processes that have a pipe open, as far as this user may see them; none but on Linux."""
+    for process in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        if (
+            process.isdecimal()
+            and int(process) != os.getpid()
+            and _has_open(process, f"pipe:[{os.fstat(pipe).st_ino}]")
+        ):
+            with contextlib.suppress(OSError), open(f"/proc/{process}/cmdline", "rb") as file:
+                command = file.read(_COMMAND_CHARACTERS).replace(b"\0", b" ").decode("utf-8", "replace").strip()
+                yield f"process {process} ({masked_text(command)})"
+
+
+def _has_open(process: str, file: str) -> bool:
+    with contextlib.suppress(OSError):
+        for number in os.listdir(f"/proc/{process}/fd"):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{process}/fd/{number}") == file:
+                    return True
+    return False

@@ -1,0 +1,107 @@
+"""Finds which workers of a Ray run were lost together with their process or their node.
+
+A worker that dies with its node reports nothing. The survivors fail next, because they cannot reach it, and are not to
+blame. Ray knows how each actor ended and which nodes are alive; that names the loss:
+
+    losses(summary["unheard"], patience=30)  # [Loss(1, "worker 1", "10.0.0.7", "its node has died: …")]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+_LOOK_SECONDS = 1.0
+_ANSWER_SECONDS = 5.0  # for an actor whose node does not answer
+_CAUSE = re.compile(r"The actor (?:is dead|died) because (?P<cause>.+?)(?: Some common causes| To see more|\n|$)")
+_BY_RAY = "killed by `ray.kill`"  # Ray Train ends the workers that are left
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """A worker of one try, and where it runs.
+
+    Attributes:
+      attempt: The number of the try, from 1.
+      task: Its task in the cluster, such as "worker 1".
+      node: The id of its Ray node.
+      address: That node's address.
+      actor: The handle of its actor.
+    """
+
+    attempt: int
+    task: str
+    node: str
+    address: str
+    actor: Any = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """A worker that was lost; `str` names its task, its node's address, and the cause that Ray gives."""
+
+    attempt: int
+    task: str
+    address: str
+    cause: str
+
+    def __str__(self) -> str:
+        return f"{self.task} on the node {self.address} was lost: {self.cause}"
+
+
+def losses(members: Sequence[Member], patience: float = 0.0) -> list[Loss]:
+    """Returns those of some workers that were lost.
+
+    Args:
+      members: Workers that have reported neither a result nor an error.
+      patience: Seconds to wait for the first loss. Ray takes about fifteen to declare a node dead.
+    """
+    end = time.monotonic() + patience
+    while True:
+        found = [
+            Loss(member.attempt, member.task, member.address, cause) for member in members if (cause := _cause(member))
+        ]
+        if found or not members or time.monotonic() >= end:
+            return found
+        time.sleep(_LOOK_SECONDS)
+
+
+def lost_nodes(members: Sequence[Member]) -> list[Loss]:
+    """Returns those of some workers whose node is known to be dead; asks no worker."""
+    return [
+        Loss(member.attempt, member.task, member.address, cause) for member in members if (cause := _node_death(member))
+    ]
+
+
+def _node_death(member: Member) -> str:
+    import ray
+
+    for node in ray.nodes():
+        if node["NodeID"] == member.node and not node["Alive"]:
+            return ": ".join(filter(None, ["its node has died", str(node.get("DeathReasonMessage", ""))]))
+    return ""
+
+
+def _cause(member: Member) -> str:
+    """Returns how a worker was lost; "" when Ray Train ended it, or it is there."""
+    import ray
+
+    if death := _node_death(member):
+        return death
+    try:
+        ray.get(member.actor.__ray_ready__.remote(), timeout=_ANSWER_SECONDS)
+    except ray.exceptions.RayActorError as error:
+        cause = cause_in(str(error))
+        return "" if _BY_RAY in cause else cause
+    except ray.exceptions.GetTimeoutError:
+        return ""  # busy, or not known to be dead yet
+    return ""
+
+
+def cause_in(message: str) -> str:
+    """Returns the cause in the message of Ray's error on a dead actor, without advice."""
+    found = _CAUSE.search(message)
+    return (found["cause"] if found else message.strip().splitlines()[-1]).strip().rstrip(".")

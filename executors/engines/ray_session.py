@@ -1,0 +1,79 @@
+"""The folder for the files of a Ray cluster that a run starts: sockets, logs, spilled objects.
+
+    with session_folder(model_run_dir) as session:
+        ray.init("local", _temp_dir=session.folder)
+
+It is removed at the end. After a failure that Ray's logs may explain, `keep_logs` copies their ends to `ray_logs` in
+the model run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator
+
+from absl import logging
+
+from .. import file_io
+
+LOGS = "ray_logs"
+_LONGEST = 107 - len("/session_2026-11-23_15-35-11_123456_4194304/sockets/plasma_store")  # bytes of a socket's path
+_PREFIX = "gt-ray-"
+_RANDOM = 8  # characters that `mkdtemp` adds
+# `mkdtemp` makes a private folder there.
+_SHORT = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108  # nosec B108
+_KEPT_BYTES = 200_000  # of each log, its end
+
+
+@dataclasses.dataclass(frozen=True)
+class Session:
+    """A cluster's folder.
+
+    Attributes:
+      folder: Where Ray writes.
+      model_run: Where logs are kept.
+    """
+
+    folder: str
+    model_run: str
+
+    def keep_logs(self) -> None:
+        """Copies the ends of the logs to the model run and logs where they are."""
+        target = os.path.join(self.model_run, LOGS)
+        kept = 0
+        for path in sorted(pathlib.Path(self.folder).glob("session_2*/logs/*.*")):
+            with contextlib.suppress(OSError):  # it must not hide why the run failed
+                if content := _end_of(path):
+                    file_io.write_text(os.path.join(target, path.name), content)
+                    kept += 1
+        if kept:
+            logging.info("The ends of Ray's logs are in %s.", target)
+
+
+@contextlib.contextmanager
+def session_folder(model_run: str) -> Iterator[Session]:
+    """Makes a folder with a path that is short enough for Ray's sockets, and removes it at the end.
+
+    Args:
+      model_run: The run's folder, in which the logs of an earlier run are removed.
+    """
+    file_io.rmtree(os.path.join(model_run, LOGS))
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_parent(), ignore_cleanup_errors=True) as folder:
+        yield Session(folder, model_run)
+
+
+def _parent() -> str | None:
+    """Returns the folder for temporary files, or a shorter one where a socket's path below it would be too long."""
+    room = _LONGEST - len(f"/{_PREFIX}") - _RANDOM
+    places = [tempfile.gettempdir(), *_SHORT]
+    return next((place for place in places if len(os.fsencode(place)) <= room and os.access(place, os.W_OK)), None)
+
+
+def _end_of(path: pathlib.Path) -> str:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _KEPT_BYTES))
+        return file.read().decode("utf-8", "replace")

@@ -1,0 +1,19 @@
+"""Waits for files to be readable, whatever their numbers: `select` takes none beyond 1023."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class _HasFileNumber(Protocol):
+    def fileno(self) -> int: ...
+
+
+def readable(files: Sequence[int | _HasFileNumber], timeout: float | None) -> list[int]:
+    """Returns the numbers of the files that can be read, or are at their end; [] after `timeout` seconds."""
+    poll = select.poll()
+    for file in files:
+        poll.register(file, select.POLLIN)
+    return [number for number, _ in poll.poll(None if timeout is None else max(0.0, timeout) * 1000)]

@@ -1,0 +1,287 @@
+"""Runs TensorFlow Model Analysis on the answers of our own batch inference.
+
+TFMA's inference asks signatures of one kind: serialized raw examples in, one output. Here `PlannedModel` asks whatever
+the plan names, and TFMA gets labels, predictions and the features to slice by. Its slices, thresholds, confidence
+intervals and files are its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import tensorflow_model_analysis as tfma
+from absl import logging
+from apache_beam.metrics import Metrics, MetricsFilter
+from apache_beam.utils.shared import Shared
+
+from ..errors import InputError
+from ..inputs.example_files import TF_RECORD, ExampleFile, batches
+from ..inputs.record_files import is_gzipped
+from ..raised_errors import gist_of
+from .inference import ExampleReader, Features, PlannedModel, labels_of, require_all_comparable
+from .metrics import eval_config
+from .plan import EvaluationPlan
+
+T = TypeVar("T")
+_BATCH = 512
+_LOADED = "loaded"
+_SEEN, _LEFT_OUT = "examples_seen", "examples_left_out"
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A model to evaluate: its SavedModel's folder, and its plan."""
+
+    model: str
+    plan: EvaluationPlan
+
+
+@dataclasses.dataclass(frozen=True)
+class Analysis:
+    """What is evaluated on what.
+
+    Attributes:
+      files: The eval split's TFRecord files of raw tf.Examples.
+      candidate: The trained model.
+      baseline: The model to compare with, or None. Its outputs are those of the candidate, in their order.
+      transform_graph: The Transform graph's folder, or None.
+      slice_by: Raw or transformed features; metrics are computed for each of their values as well.
+      worst_loss: By how much the deciding metric may be worse than the baseline's.
+    """
+
+    files: Sequence[str]
+    candidate: Candidate
+    baseline: Candidate | None = None
+    transform_graph: str | None = None
+    slice_by: Sequence[str] = ()
+    worst_loss: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Analyzed:
+    """What `analyze` did.
+
+    Attributes:
+      plan: The plan as the candidate's answers corrected it.
+      config: The configuration that TFMA got.
+      notes: What was left out.
+    """
+
+    plan: EvaluationPlan
+    config: Any
+    notes: tuple[str, ...] = ()
+
+
+def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analyzed:
+    """Evaluates, and writes TFMA's results.
+
+    The first examples are evaluated in this process before the pipeline begins, so that what fails at once fails
+    with its own exception.
+
+    Args:
+      analysis: What to do.
+      pipeline: An empty pipeline; it is run.
+      output: The folder for TFMA's results.
+
+    Raises:
+      InputError: When labels, answers or examples do not go together.
+      Exception: What Beam or TFMA raises.
+    """
+    notes: list[str] = []
+    loaded = _Loaded(analysis)
+    first = loaded.first_evaluable(analysis.files)
+    loaded.candidate.check_scores(first, loaded.reader)
+    if (baseline := loaded.baseline) is not None:
+        try:
+            baseline.check_scores(first, loaded.reader)
+            loaded.baseline_scores(first)
+        except Exception as error:
+            logging.info("The baseline model cannot be evaluated.", exc_info=True, extra={"kept_only": True})
+            notes.append(f"The baseline model was left out of the comparison: {gist_of(error)}")
+            loaded.baseline = None
+    loaded.extracts(first)
+    handle = Shared()
+    handle.acquire(lambda: loaded, _LOADED)  # kept alive here while the workers of this process use it
+    plan = loaded.candidate.plan
+    corrected = dataclasses.replace(
+        analysis,
+        candidate=dataclasses.replace(analysis.candidate, plan=plan),
+        baseline=Candidate(analysis.baseline.model, loaded.baseline.plan)
+        if analysis.baseline and loaded.baseline
+        else None,
+    )
+    config = tfma.utils.update_eval_config_with_defaults(
+        eval_config(plan, slice_by=analysis.slice_by, worst_loss=analysis.worst_loss),
+        has_baseline=corrected.baseline is not None,
+        rubber_stamp=True,
+    )
+    tfma.utils.verify_eval_config(config)
+    with pipeline:
+        _ = (
+            pipeline
+            | "Files" >> beam.Create(list(analysis.files))
+            | "EachByItself" >> beam.Reshuffle()
+            | "Inference" >> beam.ParDo(_Inference(corrected, handle))
+            | "ExtractAndEvaluate"
+            >> tfma.ExtractAndEvaluate(
+                extractors=[tfma.extractors.SliceKeyExtractor(eval_config=config, materialize=False)],
+                evaluators=[tfma.evaluators.MetricsPlotsAndValidationsEvaluator(eval_config=config)],
+            )
+            | "WriteResults" >> tfma.WriteResults(writers=tfma.default_writers(output, eval_config=config))
+        )
+    if left_out := _counted(pipeline, _LEFT_OUT):
+        total = _counted(pipeline, _SEEN)
+        why = f": {loaded.why_left_out}" if loaded.why_left_out else ""
+        notes.append(f"The evaluation left out {left_out:,} of {total:,} examples{why}")
+    return Analyzed(plan, config, tuple(notes))
+
+
+def _counted(pipeline: beam.Pipeline, name: str) -> int:
+    found = pipeline.result.metrics().query(MetricsFilter().with_name(name))["counters"]
+    return sum(counter.result for counter in found)
+
+
+class _Loaded:
+    """The models and the Transform graph of an analysis.
+
+    Attributes:
+      why_left_out: Why the first example that was left out has no answer or no label; None while there is none.
+    """
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._slice_by = analysis.slice_by
+        self.why_left_out: InputError | None = None
+        self.reader = ExampleReader(analysis.transform_graph)
+        self.candidate = PlannedModel(analysis.candidate.plan, analysis.candidate.model)
+        self.baseline: PlannedModel | None = None
+        if analysis.baseline is not None:
+            self.baseline = PlannedModel(analysis.baseline.plan, analysis.baseline.model)
+
+    def records(self, files: Sequence[str]) -> Iterator[Sequence[bytes]]:
+        """Yields the batches of files."""
+        for file in files:
+            for batch in batches(ExampleFile(file, TF_RECORD, is_gzipped(file)), _BATCH):
+                yield batch.records
+
+    def first_evaluable(self, files: Sequence[str]) -> Features:
+        """Returns the examples of the first batch that have a label and an answer.
+
+        Raises:
+          InputError: When none of them has, or there is no example.
+        """
+        for records in self.records(files):
+            if kept := self._by_halves(records, self._answered):
+                return self.reader.features(kept)
+            assert self.why_left_out is not None
+            raise self.why_left_out
+        raise InputError("the eval split has no examples.")
+
+    def evaluated(self, records: Sequence[bytes]) -> list[dict[str, Any]]:
+        """Returns TFMA's extracts of the examples that have a label and an answer of each model."""
+        return self._by_halves(records, self.extracts)
+
+    def _by_halves(self, records: Sequence[bytes], ask: Callable[[Features], list[T]]) -> list[T]:
+        """Returns what `ask` returns; on an InputError it is called with each half, down to single examples."""
+        try:
+            return ask(self.reader.features(records))
+        except InputError as error:
+            if len(records) == 1:
+                self.why_left_out = self.why_left_out or error
+                return []
+            middle = len(records) // 2
+            return [*self._by_halves(records[:middle], ask), *self._by_halves(records[middle:], ask)]
+
+    def _answered(self, features: Features) -> list[bytes]:
+        """Returns the examples; whether the plan is right about the scores is not checked yet.
+
+        Raises:
+          InputError: When one has no label, or the candidate has no answer to it.
+        """
+        plan = self.candidate.plan
+        scores = self.candidate.unchecked_scores(features, self.reader)
+        require_all_comparable(labels_of(features, plan.outputs), scores, plan)
+        return list(features.records)
+
+    def extracts(self, features: Features) -> list[dict[str, Any]]:
+        """Returns TFMA's extracts of a batch, one for each example.
+
+        Raises:
+          InputError: When an example has no label, or the model has no answer to it.
+          ScoresError: When the answers are not what the plan takes them for.
+        """
+        extracts: list[dict[str, Any]] = []
+        plan = self.candidate.plan
+        scores = self.candidate.scores(features, self.reader)
+        labels = labels_of(features, plan.outputs)
+        require_all_comparable(labels, scores, plan)
+        baseline = self.baseline_scores(features) if self.baseline else []
+        outputs = [one.output for one in plan.outputs]
+        none = np.zeros((len(features.records), 1))
+        rows_of_labels = list(zip(*(labels.get(name, none) for name in outputs), strict=True))
+        models = {tfma.CANDIDATE_KEY: [scores[name] for name in outputs]}
+        if baseline:
+            models[tfma.BASELINE_KEY] = baseline
+        rows_of_models = {name: list(zip(*found, strict=True)) for name, found in models.items()}
+        sliced = {name: _rows(features, name) for name in self._slice_by}
+        for row in range(len(features.records)):
+            found = {name: _by_output(outputs, rows[row]) for name, rows in rows_of_models.items()}
+            extracts.append(
+                {
+                    tfma.INPUT_KEY: features.records[row],
+                    tfma.LABELS_KEY: _by_output(outputs, rows_of_labels[row]),
+                    tfma.PREDICTIONS_KEY: found if baseline else found[tfma.CANDIDATE_KEY],
+                    tfma.FEATURES_KEY: {name: rows[row] for name, rows in sliced.items()},
+                }
+            )
+        return extracts
+
+    def baseline_scores(self, features: Features) -> list[Any]:
+        """Returns the baseline's scores for a batch, one array for each output."""
+        assert self.baseline is not None
+        found = self.baseline.scores(features, self.reader)
+        labels = labels_of(features, self.candidate.plan.outputs)
+        ordered = [found[one.output] for one in self.baseline.plan.outputs]
+        named = {one.output: scores for one, scores in zip(self.candidate.plan.outputs, ordered, strict=True)}
+        require_all_comparable(labels, named, self.candidate.plan)
+        return ordered
+
+
+class _Inference(beam.DoFn):  # type: ignore[misc]
+    """Yields TFMA's extracts of the examples in a file."""
+
+    def __init__(self, analysis: Analysis, handle: Shared) -> None:
+        self._analysis = analysis
+        self._handle = handle
+        self._loaded: _Loaded | None = None
+        self._seen, self._left_out = (Metrics.counter(__name__, name) for name in (_SEEN, _LEFT_OUT))
+
+    def setup(self) -> None:
+        """Loads models and graph, once in a process."""
+        self._loaded = self._handle.acquire(lambda: _Loaded(self._analysis), _LOADED)
+
+    def process(self, file: str) -> Iterator[dict[str, Any]]:
+        """Evaluates the examples in a file."""
+        assert self._loaded is not None
+        for records in self._loaded.records([file]):
+            extracts = self._loaded.evaluated(records)
+            self._seen.inc(len(records))
+            self._left_out.inc(len(records) - len(extracts))
+            yield from extracts
+
+
+def _by_output(outputs: Sequence[str], values: Sequence[Any]) -> Any:
+    """Returns what TFMA takes: a dict by output, or the only output's value."""
+    return dict(zip(outputs, values, strict=True)) if len(outputs) > 1 else values[0]
+
+
+def _rows(features: Features, name: str) -> list[Any]:
+    """Returns the values of a feature in each example, as arrays; empty ones where it has none."""
+    column = features.column(name, is_transformed=name not in features.raw and name in features.transformed)
+    if pa.types.is_null(column.type):
+        return [np.array([])] * len(features.records)
+    return [np.array(row if row is not None else []) for row in column.to_pylist()]

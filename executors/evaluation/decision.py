@@ -1,0 +1,227 @@
+"""Makes the evaluation plan of a model, from its signatures, its training and the features of the examples."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from ..input_names import feature_for
+from .evidence import LabelEvidence, OutputEvidence, TrainingEvidence
+from .features import ExampleFeatures, Feature
+from .labels import Choice, candidates_of, choose, label_problem
+from .outputs import Pair, pairs_of
+from .plan import ASKED_FOR, MULTICLASS, MULTILABEL, RAW, TRANSFORMED, EvaluationPlan, OutputPlan, Overrides, reason_key
+from .serving import ServedInput, ServedSignature
+from .tasks import label_facts, scores_of, task_of
+
+_NOT_FOR_SCORES = (
+    "transform_features",
+    "transformed_features",
+    "transform_features_layer",
+    "preprocess",
+    "get_metadata",
+)
+_PREFERRED = ("serving_default", "predict")
+_OF_EXAMPLES = "examples:"  # a DLRover model's same signature over tf.Examples
+
+
+def make_plan(
+    evidence: TrainingEvidence | None,
+    signatures: Sequence[ServedSignature],
+    features: ExampleFeatures,
+    overrides: Overrides,
+) -> EvaluationPlan:
+    """Returns how a model is evaluated.
+
+    Args:
+      evidence: What its training showed; None when no fit was seen.
+      signatures: What it serves.
+      features: What raw and transformed examples hold.
+      overrides: What the user decided. A label that no example has makes the plan one with a problem.
+    """
+    reasons: dict[str, str] = {}
+    is_known = bool(features.raw or features.transformed)
+    for label in overrides.labels.values():
+        if is_known and (problem := label_problem(label, features.raw, features.transformed)):
+            return EvaluationPlan(problem=f"--label: {problem}", reasons=reasons)
+    trained_on = _trained_on(evidence, features)
+    if overrides.signature:
+        chosen = [one for one in signatures if one.name == overrides.signature]
+        if not chosen:
+            known = ", ".join(one.name for one in signatures) or "none"
+            return EvaluationPlan(problem=f"--eval-signature: the model has no {overrides.signature!r}; it has {known}")
+        reasons["signature"] = ASKED_FOR
+    else:
+        chosen = _in_order(signatures)
+    problems = []
+    for signature in chosen:
+        pairs = pairs_of(signature, evidence, overrides)
+        if not pairs:
+            names = ", ".join(one.name for one in signature.outputs) or "none"
+            what = f"no output {overrides.output!r}" if overrides.output else "no output with scores"
+            problems.append(f"signature {signature.name} has {what}; its outputs: {names}")
+            continue
+        takes, why = _examples_for(signature, features, trained_on)
+        if not takes:
+            problems.append(why)
+            continue
+        reasons.setdefault("signature", "its outputs are scores and its inputs are known")
+        reasons["examples"] = why
+        inputs = evidence.inputs if evidence else ()
+        outputs = _outputs(pairs, features, overrides, trained_on, inputs, reasons)
+        return EvaluationPlan(signature.name, takes, not signature.takes_examples, outputs, "", reasons)
+    problem = "; ".join(dict.fromkeys(problems)) or "the model has no signatures"
+    remedy = "Export a signature that takes serialized tf.Examples and answers with scores to evaluate the model"
+    return EvaluationPlan(problem=f"{problem}. {remedy}.", reasons=reasons)
+
+
+def _in_order(signatures: Sequence[ServedSignature]) -> list[ServedSignature]:
+    """Returns the signatures that may be asked, the best first."""
+
+    def rank(one: ServedSignature) -> tuple[bool, bool, int]:
+        name = one.name.removeprefix(_OF_EXAMPLES)
+        # An Estimator's signature of classes and scores is for TensorFlow Serving's Classify; its predict tells more.
+        classifies = {output.name for output in one.outputs} == {"classes", "scores"}
+        place = _PREFERRED.index(name) if name in _PREFERRED else len(_PREFERRED)
+        return classifies, not one.name.startswith(_OF_EXAMPLES), place
+
+    return sorted((one for one in signatures if one.name not in _NOT_FOR_SCORES), key=rank)
+
+
+def _trained_on(evidence: TrainingEvidence | None, features: ExampleFeatures) -> str:
+    """Returns RAW or TRANSFORMED by the names of the features that a model was fitted to; "" where both or none fit."""
+    if features.transformed is None:
+        return RAW
+    names = set(evidence.inputs) if evidence else set()
+    is_raw, is_transformed = names <= set(features.raw), names <= set(features.transformed)
+    if not names or is_raw == is_transformed:
+        return ""
+    return RAW if is_raw else TRANSFORMED
+
+
+def _examples_for(signature: ServedSignature, features: ExampleFeatures, trained_on: str) -> tuple[str, str]:
+    """Returns RAW or TRANSFORMED: which examples a signature takes, and why; "" and what is missing for neither."""
+    if not features.raw and not features.transformed:
+        return RAW, "the examples' features are not known"
+    tables = {RAW: features.raw}
+    if features.transformed is not None:
+        tables[TRANSFORMED] = features.transformed
+    missing = {kind: _missing(signature, table) for kind, table in tables.items()}
+    fitting = [kind for kind, names in missing.items() if not names]
+    if fitting and len(tables) == 1:
+        return RAW, "there is no Transform"
+    if len(fitting) == 1:
+        return fitting[0], f"signature {signature.name} takes features that only {fitting[0]} examples have"
+    if fitting:
+        if signature.transforms:
+            return RAW, f"signature {signature.name} contains the Transform graph"
+        if trained_on == RAW:
+            return RAW, "the model was trained on raw features"
+        return (
+            TRANSFORMED,
+            f"signature {signature.name} does not transform, and the model was trained on transformed features",
+        )
+    fewest = min(missing, key=lambda kind: len(missing[kind]))
+    what = "parses features" if signature.takes_examples else "takes tensors"
+    names = ", ".join(missing[fewest][:5])
+    which = "the examples do not have" if len(tables) == 1 else "neither raw nor transformed examples have"
+    return "", f"signature {signature.name} {what} that {which}: {names}"
+
+
+def _missing(signature: ServedSignature, features: Mapping[str, Feature]) -> list[str]:
+    """Returns what a signature takes and examples with these features don't have, or have as another type."""
+    if signature.takes_examples:
+        missing = []
+        for one in signature.parsed or ():
+            feature = features.get(one.name)
+            if feature is None and not one.required:
+                continue
+            if feature is None or feature.dtype != one.dtype:
+                missing.append(one.name)
+        known = [one for one in signature.parsed or () if one.name in features]
+        return missing or ([] if known or not signature.parsed else [one.name for one in signature.parsed])
+    return [f"{one.name} ({one.dtype})" for one in signature.inputs if not _can_be_filled(one, features)]
+
+
+def _can_be_filled(one: ServedInput, features: Mapping[str, Feature]) -> bool:
+    name = feature_for(one.name, features)
+    return (
+        name is not None
+        and one.dtype != "variant"
+        and (features[name].dtype == "string") == (one.dtype == "string")
+        and not (features[name].dtype == "float32" and one.dtype.startswith(("int", "uint", "bool")))
+    )
+
+
+def _outputs(
+    pairs: Sequence[Pair],
+    features: ExampleFeatures,
+    overrides: Overrides,
+    trained_on: str,
+    inputs: Collection[str],
+    reasons: dict[str, str],
+) -> tuple[OutputPlan, ...]:
+    planned: list[OutputPlan] = []
+    why: dict[str, dict[str, str]] = {}
+    for number, (served, trained) in enumerate(pairs):
+        y = trained.label if trained else None
+        named = _label_named(served.name, trained, number == 0, features, overrides)
+        choice = (
+            choose(candidates_of(named, features, inputs), y, trained_on)
+            if named
+            else Choice(None, "no label was named")
+        )
+        feature = choice.candidate.feature if choice.candidate else None
+        labels = label_facts(y, feature)
+        task, why_task = task_of(trained, served, labels)
+        if overrides.task != "auto" and (number == 0 or not overrides.labels.get("")):
+            task, why_task = overrides.task, ASKED_FOR
+        scores, why_scores = scores_of(task, trained, served)
+        if overrides.scores != "auto":
+            scores, why_scores = overrides.scores, ASKED_FOR
+        why[served.name] = {"label": choice.reason, "task": why_task, "scores": why_scores}
+        planned.append(
+            OutputPlan(
+                served.name,
+                task,
+                feature.name if feature else "",
+                choice.candidate.is_transformed if choice.candidate else False,
+                _is_one_hot(task, feature, served.width, choice),
+                _classes(task, served.width, y, feature),
+                scores,
+                trained.loss if trained else "",
+            )
+        )
+    chosen = tuple([one for one in planned if one.label] or planned[:1])
+    for number, one in enumerate(chosen):
+        reasons |= {reason_key(part, one.output, number): reason for part, reason in why[one.output].items()}
+    return chosen
+
+
+def _label_named(
+    output: str, trained: OutputEvidence | None, is_main: bool, features: ExampleFeatures, overrides: Overrides
+) -> str:
+    """Returns the label of an output: the user's, or the key of its label if a feature is called like that."""
+    known: Collection[str] = {*features.raw, *(features.transformed or ())}
+    keys = [output, *((trained.name, trained.key) if trained else ())]
+    if asked := next((overrides.labels[key] for key in keys if key in overrides.labels), ""):
+        return asked
+    if trained and trained.key in known and not is_main:
+        return trained.key
+    if is_main and overrides.labels.get(""):
+        return overrides.labels[""]
+    return trained.key if trained and trained.key in known else ""
+
+
+def _is_one_hot(task: str, feature: Feature | None, width: int | None, choice: Choice) -> bool:
+    if task != MULTICLASS or feature is None or choice.one_hot_by_module:
+        return False
+    return feature.width is not None and feature.width > 1 and feature.width == (width or feature.width)
+
+
+def _classes(task: str, width: int | None, y: LabelEvidence | None, feature: Feature | None) -> int:
+    if task not in (MULTICLASS, MULTILABEL):
+        return 0
+    if width and width > 1:
+        return width
+    wide = [one for one in (y.width if y else None, feature.width if feature else None) if one and one > 1]
+    return wide[0] if wide else 0

@@ -1,0 +1,212 @@
+"""What a training shows of its task: losses, labels and inputs of the Keras fits that it makes.
+
+    with observed(source.files) as seen:
+        run_fn(fn_args)
+    seen.evidence()  # TrainingEvidence of the last fit, or None
+
+Only the description of the data is read, not the data; the trial of `check` asks for `label_batches` of values as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+from ..fit_hooks import fits_by, may_use_keras
+from .label_values import label_values
+from .losses import from_logits_of, name_of
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelEvidence:
+    """The labels that one output is fitted to.
+
+    Attributes:
+      dtype: TensorFlow's name of their type; "" when the data doesn't say.
+      shape: Of one example's label; None when the data doesn't say.
+      lowest, highest: Of some batches; None when these were not read.
+      values: The distinct values of some batches, class indices of one-hot rows; () when not read, or when many.
+      is_one_hot: Whether every row has a single 1 among zeros; None when not read.
+      is_binary: Whether there are only zeros and ones; None when not read.
+    """
+
+    dtype: str = ""
+    shape: tuple[int | None, ...] | None = None
+    lowest: float | None = None
+    highest: float | None = None
+    values: tuple[float, ...] = ()
+    is_one_hot: bool | None = None
+    is_binary: bool | None = None
+
+    @property
+    def width(self) -> int | None:
+        """Numbers in one example's label; None when not known."""
+        return None if self.shape is None else (self.shape[-1] if self.shape else 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputEvidence:
+    """One output of a fitted model.
+
+    Attributes:
+      name: The model's name of it; "" where it has none.
+      key: The key of its label in the dict of labels; "" where they are no dict.
+      loss: The compiled loss's canonical name; "" for one of the module's own, or none.
+      from_logits: What the loss says; None where it doesn't.
+      label: What it is fitted to; None where no labels are passed to `fit`.
+    """
+
+    name: str = ""
+    key: str = ""
+    loss: str = ""
+    from_logits: bool | None = None
+    label: LabelEvidence | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingEvidence:
+    """What a fit shows.
+
+    Attributes:
+      outputs: One entry per output.
+      inputs: Names of the features that it is trained on; () where they are no dict.
+      metrics: Names of the metrics that it logs.
+    """
+
+    outputs: tuple[OutputEvidence, ...] = ()
+    inputs: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns it as JSON values, for `from_json`."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, state: Mapping[str, Any]) -> TrainingEvidence:
+        """Rebuilds what `to_json` returned, also after it was JSON text."""
+        return cls(tuple(map(_output, state["outputs"])), tuple(state["inputs"]), tuple(state["metrics"]))
+
+
+class Observer:
+    """Sees the fits of a block; the last one counts."""
+
+    def __init__(self, label_batches: int = 0) -> None:
+        self._label_batches = label_batches
+        self._last: TrainingEvidence | None = None
+        self._is_running = False
+
+    def evidence(self) -> TrainingEvidence | None:
+        """Returns what the last fit showed; None without one."""
+        return self._last
+
+    def fit(self, original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
+        """Is called in place of `Model.fit`."""
+        if self._is_running:  # a subclass's fit that calls its base's, or a fit in a callback
+            return original(model, *args, **options)
+        given = inspect.signature(original).bind(model, *args, **options).arguments
+        self._is_running = True
+        try:
+            history = original(model, *args, **options)
+        finally:
+            self._is_running = False
+            try:
+                self._last = _evidence(model, given, self._label_batches)
+            except Exception as error:  # a training must not fail for what is only looked at
+                logging.warning("The labels of this fit could not be looked at: %r", error)
+        logged = getattr(history, "history", None)
+        if self._last is not None and isinstance(logged, Mapping):
+            names = [name for name in logged if not name.startswith("val_") and name != "loss"]
+            self._last = dataclasses.replace(self._last, metrics=tuple(names))
+        return history
+
+
+@contextlib.contextmanager
+def observed(files: Sequence[str], label_batches: int = 0) -> Iterator[Observer]:
+    """Observes the Keras fits of a block.
+
+    Args:
+      files: The module's source files. Keras is not imported for those that neither name nor import it.
+      label_batches: How many batches to read for the labels' values; 0 for none.
+    """
+    seen = Observer(label_batches)
+    if not may_use_keras(files):
+        yield seen
+        return
+    with fits_by(seen.fit):
+        yield seen
+
+
+def _evidence(model: Any, given: Mapping[str, Any], label_batches: int) -> TrainingEvidence:
+    data = given.get("x")
+    spec = getattr(data, "element_spec", None)
+    if spec is not None:
+        parts = spec if isinstance(spec, tuple) else (spec,)
+        x, y = parts[0], parts[1] if len(parts) > 1 else None
+    else:
+        x, y = data, given.get("y")
+    inner = getattr(model, "inner", model)  # of an ElasticDL job
+    names = [str(name) for name in getattr(inner, "output_names", None) or ()]
+    labels = _by_key(y)
+    losses = _losses(getattr(inner, "loss", None), names, len(labels))
+    values = label_values(data, y, given.get("validation_data"), label_batches) if label_batches else {}
+    outputs = []
+    for position in range(max(len(labels), len(losses), 1)):
+        name = names[position] if position < len(names) else ""
+        key = name if name in labels else list(labels)[position] if position < len(labels) else ""
+        label = _label(labels[key], values.get(key)) if key in labels and labels[key] is not None else None
+        loss = losses[position] if position < len(losses) else None
+        outputs.append(
+            OutputEvidence(
+                name,
+                key if isinstance(y, Mapping) else "",
+                name_of(loss) if loss else "",
+                from_logits_of(loss) if loss else None,
+                label,
+            )
+        )
+    inputs = tuple(sorted(map(str, x))) if isinstance(x, Mapping) else ()
+    return TrainingEvidence(tuple(outputs), inputs)
+
+
+def _by_key(y: Any) -> dict[str, Any]:
+    """Returns labels by their keys, or by their positions; {} without labels."""
+    if y is None:
+        return {}
+    if isinstance(y, Mapping):
+        return {str(key): one for key, one in y.items()}
+    if isinstance(y, (tuple, list)) and any(hasattr(one, "dtype") for one in y):
+        return {str(number): one for number, one in enumerate(y)}
+    return {"0": y}
+
+
+def _losses(loss: Any, names: Sequence[str], labels: int) -> list[Any]:
+    if isinstance(loss, Mapping):
+        return [loss.get(name) for name in names] if set(names) >= set(loss) else list(loss.values())
+    if isinstance(loss, (list, tuple)):
+        return list(loss)
+    return [loss] * max(labels, 1) if loss else []
+
+
+def _label(spec: Any, values: Mapping[str, Any] | None) -> LabelEvidence:
+    dtype = getattr(spec, "dtype", None)
+    shape = getattr(spec, "shape", None)
+    sizes: tuple[int | None, ...] | None = None
+    if shape is not None and getattr(shape, "rank", 0) is not None:
+        sizes = tuple(None if size is None else int(size) for size in list(shape)[1:])
+    name = getattr(dtype, "name", None) or (str(dtype) if dtype is not None else "")
+    return LabelEvidence(name, sizes, **(values or {}))
+
+
+def _output(state: Mapping[str, Any]) -> OutputEvidence:
+    label = state["label"]
+    if label is not None:
+        shape = label["shape"]
+        label = LabelEvidence(
+            **{**label, "shape": None if shape is None else tuple(shape), "values": tuple(label["values"])}
+        )
+    return OutputEvidence(**{**state, "label": label})

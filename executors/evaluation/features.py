@@ -1,0 +1,105 @@
+"""The features of raw and of transformed examples: types and shapes by their schemas, values by a sample."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+_DTYPES = {"INT": "int64", "FLOAT": "float32", "BYTES": "string"}
+TRANSFORMED_SCHEMA = os.path.join("transformed_metadata", "schema.pbtxt")
+TRANSFORM_FN = "transform_fn"
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """A feature of examples.
+
+    Attributes:
+      name: Its name.
+      dtype: "int64", "float32" or "string".
+      shape: Of one example's value, () for a single one; None where its length varies or is not known.
+      lowest, highest: Of the sample's finite numbers, or of the schema's domain; None where neither is known.
+      values: The sample's distinct values if there are few, else ().
+      is_sampled: Whether bounds and values are those of examples.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...] | None = ()
+    lowest: float | None = None
+    highest: float | None = None
+    values: tuple[float, ...] = ()
+    is_sampled: bool = False
+
+    @property
+    def width(self) -> int | None:
+        """Its values per example; None where that varies."""
+        if self.shape is None:
+            return None
+        size = 1
+        for one in self.shape:
+            size *= one
+        return size
+
+
+@dataclasses.dataclass(frozen=True)
+class ExampleFeatures:
+    """The features of a run's examples.
+
+    Attributes:
+      raw: Those of the raw examples, by name.
+      transformed: Those that Transform makes; None without Transform.
+      origins: {transformed feature: the raw ones that it is computed from}; {} where that is not known.
+    """
+
+    raw: Mapping[str, Feature]
+    transformed: Mapping[str, Feature] | None = None
+    origins: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+
+
+def features_of_schema(schema: Any, sample: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Feature]:
+    """Returns the features of a Schema.
+
+    Args:
+      schema: The parsed Schema, or None.
+      sample: What examples hold: {feature: {"kind", "least", "most", "lowest", "highest", "values"}}. Features that
+        only the sample has are added.
+    """
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+    sample = sample or {}
+    found = {}
+    for one in schema.feature if schema is not None else ():
+        dtype = _DTYPES.get(schema_pb2.FeatureType.Name(one.type), "")
+        if dtype:
+            shape = tuple(size.size for size in one.shape.dim) if one.HasField("shape") else None
+            low, high = _domain(one)
+            found[one.name] = _with_sample(Feature(one.name, dtype, shape, low, high), sample.get(one.name))
+    for name, facts in sample.items():
+        if name not in found and facts["kind"] in _DTYPES:
+            found[name] = _with_sample(Feature(name, _DTYPES[facts["kind"]], None), facts)
+    return found
+
+
+def _domain(feature: Any) -> tuple[float | None, float | None]:
+    if feature.HasField("int_domain") and feature.int_domain.HasField("max"):
+        return float(feature.int_domain.min), float(feature.int_domain.max)
+    return None, None
+
+
+def _with_sample(feature: Feature, facts: Mapping[str, Any] | None) -> Feature:
+    if not facts:
+        return feature
+    shape = feature.shape
+    if shape is None and facts["least"] == facts["most"]:
+        shape = () if facts["most"] == 1 else (facts["most"],)
+    return dataclasses.replace(
+        feature,
+        shape=shape,
+        lowest=facts["lowest"],
+        highest=facts["highest"],
+        values=tuple(facts["values"]),
+        is_sampled=True,
+    )

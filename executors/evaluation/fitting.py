@@ -1,0 +1,18 @@
+"""Whether a SavedModel has what a plan names, so that a plan made for another model can be kept."""
+
+from __future__ import annotations
+
+from .plan import EvaluationPlan
+from .serving import meta_graph_of
+
+
+def fits(plan: EvaluationPlan, model: str) -> bool:
+    """Whether a SavedModel's signature and outputs are those of a plan.
+
+    Raises:
+      OSError, ValueError: When there is no readable SavedModel.
+    """
+    signature = meta_graph_of(model).signature_def.get(plan.signature)
+    if signature is None or (len(signature.inputs) != 1 and not plan.takes_tensors):
+        return False
+    return all(one.output in signature.outputs for one in plan.outputs)

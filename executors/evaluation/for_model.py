@@ -1,0 +1,39 @@
+"""The evaluation plan of a trained model, made without a trial.
+
+plan = plan_for_model("pipeline/Trainer/model/7", "pipeline/Trainer/model_run/7", "schema.pbtxt", graph, overrides)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .. import run_record
+from .evidence import TrainingEvidence
+from .plan import EvaluationPlan, Overrides
+from .planning import plan_of
+
+
+def plan_for_model(
+    model_dir: str,
+    record: str | Mapping[str, Any],
+    schema_path: str | None,
+    transform_graph_path: str | None,
+    overrides: Overrides | None = None,
+) -> EvaluationPlan:
+    """Returns how a trained model is evaluated.
+
+    Args:
+      model_dir: The SavedModel's folder, or a Model artifact's.
+      record: The model run's folder, or its `run.json` as it was read. "" when there is none.
+      schema_path: The raw examples' schema file; None to take the one that the Transform graph was made with.
+      transform_graph_path: The Transform graph's folder, or None.
+      overrides: What the user decided, with the label.
+
+    Returns:
+      The plan. One that cannot be made has a `problem`; nothing is raised for what model, schema or graph lack.
+    """
+    known = (run_record.read(record) if record else {}) if isinstance(record, str) else record
+    state = known.get("evaluation_evidence")
+    evidence = TrainingEvidence.from_json(state) if state else None
+    return plan_of(model_dir, evidence, schema_path, transform_graph_path, overrides)

@@ -1,0 +1,172 @@
+"""Follows tensors of a SavedModel's graph backwards, through the bodies of the functions that it calls.
+
+graph = Graph(meta_graph.graph_def)
+graph.producers("StatefulPartitionedCall:0")  # {"Sigmoid"}
+graph.sources("StatefulPartitionedCall:0")  # {"serving_default_examples"}: placeholders that it depends on
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+# Ops that keep or rearrange their first input's values.
+_REARRANGING = (
+    *("Identity", "Cast", "StopGradient", "PreventGradient", "CheckNumerics", "PlaceholderWithDefault"),
+    *("Reshape", "Squeeze", "ExpandDims", "EnsureShape", "Transpose"),
+    *("Slice", "StridedSlice", "Split", "SplitV", "Unpack", "GatherV2"),
+)
+_JOINING = ("ConcatV2", "Concat", "Pack", "IdentityN")
+PLACEHOLDER = "Placeholder"
+
+
+@dataclasses.dataclass(eq=False)
+class Scope:
+    """The graph itself, or the body of one call of a function.
+
+    Attributes:
+      nodes: The nodes by name.
+      function: The function's definition; None for the graph.
+      parent: The scope of the call; None for the graph.
+      arguments: The tensors of the calling scope by the function's arguments.
+      children: Scopes of calls in this one, by the calling node's name.
+    """
+
+    nodes: Mapping[str, Any]
+    function: Any = None
+    parent: Scope | None = None
+    arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    children: dict[str, Scope] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A node, in the scope in which its inputs are named, and which of its outputs is meant."""
+
+    scope: Scope
+    definition: Any
+    output: int
+
+    @property
+    def op(self) -> str:
+        """The node's operation."""
+        return str(self.definition.op)
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the tensors that it takes."""
+        return [name for name in self.definition.input if not name.startswith("^")]
+
+
+class Graph:
+    """A GraphDef whose tensors can be followed.
+
+    Args:
+      graph_def: The graph with its function library.
+    """
+
+    def __init__(self, graph_def: Any) -> None:
+        self._library = {function.signature.name: function for function in graph_def.library.function}
+        self.top = Scope({node.name: node for node in graph_def.node})
+
+    def node(self, tensor: str, scope: Scope | None = None) -> Node | None:
+        """Returns the node that makes a tensor, inside of the functions that pass it on; None if there is none."""
+        scope = scope or self.top
+        while True:
+            head, *rest = tensor.split(":")
+            if head in scope.arguments and scope.parent is not None:
+                tensor, scope = scope.arguments[head], scope.parent
+                continue
+            definition = scope.nodes.get(head)
+            if definition is None:
+                return None
+            index = int(rest[-1]) if rest and rest[-1].isdigit() else 0
+            function = self._called(definition)
+            if function is None:
+                return Node(scope, definition, index)
+            outputs = [one.name for one in function.signature.output_arg]
+            named = rest[0] if len(rest) > 1 and rest[0] in outputs else ""
+            if not named and index >= len(outputs):
+                return None
+            tensor, scope = function.ret[named or outputs[index]], self._child(scope, definition, function)
+
+    def nodes(self, tensors: Mapping[str, str] | list[str]) -> Iterator[Node]:
+        """Yields every node that tensors of the graph depend on, each once."""
+        names = list(tensors.values()) if isinstance(tensors, Mapping) else tensors
+        waiting: list[tuple[str, Scope]] = [(name, self.top) for name in names]
+        seen: set[tuple[int, str]] = set()
+        while waiting:
+            name, scope = waiting.pop()
+            found = self.node(name, scope)
+            if found is None or (key := (id(found.scope), found.definition.name)) in seen:
+                continue
+            seen.add(key)
+            yield found
+            waiting += [(one, found.scope) for one in found.inputs]
+
+    def sources(self, tensor: str) -> set[str]:
+        """Returns the names of the placeholders that a tensor depends on."""
+        return {str(one.definition.name) for one in self.nodes([tensor]) if one.op == PLACEHOLDER}
+
+    def producers(self, tensor: str) -> set[str]:
+        """Returns the ops that compute a tensor's values; those that only rearrange values are passed over."""
+        found: set[str] = set()
+        waiting: list[tuple[str, Scope]] = [(tensor, self.top)]
+        seen: set[tuple[int, str, int]] = set()
+        while waiting:
+            name, scope = waiting.pop()
+            node = self.node(name, scope)
+            if node is None or (key := (id(node.scope), node.definition.name, node.output)) in seen:
+                continue
+            seen.add(key)
+            if (passed := self._passed_on(node)) is None:
+                found.add(node.op)
+            else:
+                waiting += [(one, node.scope) for one in passed]
+        return found
+
+    def constant(self, tensor: str, scope: Scope) -> Any:
+        """Returns the TensorProto of a constant, or None for what is computed."""
+        node = self.node(tensor, scope)
+        while node is not None and node.op == "Identity":
+            node = self.node(node.inputs[0], node.scope)
+        return node.definition.attr["value"].tensor if node is not None and node.op == "Const" else None
+
+    def bodies_called_by(self, node: Node) -> Iterator[Any]:
+        """Yields the nodes of the functions that a node calls in another way, such as the branches of an If."""
+        waiting, seen = [node.definition], set()
+        while waiting:
+            for attribute in waiting.pop().attr.values():
+                for function in (attribute.func, *attribute.list.func):
+                    if function.name in self._library and function.name not in seen:
+                        seen.add(function.name)
+                        yield from self._library[function.name].node_def
+                        waiting += self._library[function.name].node_def
+
+    def _passed_on(self, node: Node) -> list[str] | None:
+        inputs = node.inputs
+        if node.op in _JOINING:
+            if node.op == "IdentityN":
+                return [inputs[node.output]]
+            return inputs[:-1] if node.op == "ConcatV2" else inputs[1:] if node.op == "Concat" else inputs
+        if node.op == "Sub" and self.constant(inputs[0], node.scope) is not None:
+            return inputs[1:]  # 1 - p, beside p
+        if node.op in _REARRANGING:
+            return inputs[1:2] if node.op == "Split" else inputs[:1]
+        return None
+
+    def _called(self, definition: Any) -> Any:
+        if definition.op in _CALLS:
+            return self._library.get(definition.attr["f"].func.name)
+        return self._library.get(definition.op)
+
+    def _child(self, scope: Scope, definition: Any, function: Any) -> Scope:
+        if definition.name not in scope.children:
+            nodes = {node.name: node for node in function.node_def}
+            names = [one.name for one in function.signature.input_arg]
+            inputs = [name for name in definition.input if not name.startswith("^")]
+            arguments = dict(zip(names, inputs, strict=False))
+            scope.children[definition.name] = Scope(nodes, function, scope, arguments)
+        return scope.children[definition.name]

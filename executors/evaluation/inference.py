@@ -1,0 +1,174 @@
+"""Batch inference by an evaluation plan: labels and scores of raw serialized tf.Examples.
+
+reader, model = ExampleReader("transform_graph"), PlannedModel(plan, "model/Format-Serving")
+features = reader.features(records)
+labels_of(features, plan.outputs)["output_0"]  # an array [examples, numbers]
+model.scores(features, reader)["output_0"]  # the same
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import InputError, did_you_mean
+from ..inputs.columns import from_tf_examples
+from ..inputs.example_files import TF_RECORD, Batch, ExampleFile
+from ..inputs.shown import listed
+from ..prediction.predict import answers_of
+from ..prediction.signature import load_signature
+from .answers import checked_by_values, labels_in, require_comparable, scores_in
+from .plan import TRANSFORMED, VALUES, EvaluationPlan, OutputPlan
+from .transforming import TransformGraph
+
+_SERIALIZED = ExampleFile("the eval split", TF_RECORD, False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Features:
+    """The examples of a batch.
+
+    Attributes:
+      records: Raw serialized tf.Examples.
+      raw: {feature: Arrow array of lists}.
+      transformed: The same of the features that Transform makes; {} without a Transform graph.
+    """
+
+    records: Sequence[bytes]
+    raw: Mapping[str, Any]
+    transformed: Mapping[str, Any]
+
+    def column(self, name: str, is_transformed: bool) -> Any:
+        """Returns a feature's Arrow array.
+
+        Raises:
+          InputError: When there is no such feature.
+        """
+        found = self.transformed if is_transformed else self.raw
+        if name not in found:
+            which = "transformed" if is_transformed else "raw"
+            known = listed(sorted(found)) or "none"
+            raise InputError(
+                f"the {which} examples have no feature {name!r}; they have {known}.{did_you_mean(name, found)}"
+            )
+        return found[name]
+
+
+class ExampleReader:
+    """Decodes and transforms batches of raw examples, once for all models."""
+
+    def __init__(self, transform_graph: str | None) -> None:
+        self._graph = TransformGraph(transform_graph) if transform_graph else None
+
+    def features(self, records: Sequence[bytes]) -> Features:
+        """Returns the features of raw serialized tf.Examples.
+
+        Raises:
+          InputError: When Transform fails on them, or makes more or fewer rows of them.
+        """
+        raw = from_tf_examples(Batch(_SERIALIZED, 1, len(records), records=list(records)))
+        transformed = self._graph.columns(records) if self._graph else {}
+        for name, column in transformed.items():
+            if len(column) != len(records):
+                raise InputError(f"Transform makes {len(column)} rows of {name} from {len(records)} examples.")
+        return Features(records, raw, transformed)
+
+    def transformed_records(self, features: Features) -> Sequence[bytes]:
+        """Returns the transformed features as serialized tf.Examples.
+
+        Raises:
+          InputError: When there is no Transform graph.
+        """
+        if self._graph is None:
+            raise InputError("the model takes transformed examples, and there is no Transform graph to make them with.")
+        return self._graph.encoded(features.transformed)
+
+
+class PlannedModel:
+    """A SavedModel, loaded, that is asked as a plan says.
+
+    Attributes:
+      plan: The plan; `check_scores` may correct it.
+    """
+
+    def __init__(self, plan: EvaluationPlan, model: str) -> None:
+        self.plan = plan
+        self._signature = load_signature(model, plan.signature or None)
+
+    def answers(self, features: Features, reader: ExampleReader) -> dict[str, Any]:
+        """Returns {output: array} for a batch.
+
+        Raises:
+          InputError: When the signature fails, or lacks an output of the plan.
+        """
+        is_transformed = self.plan.examples == TRANSFORMED
+        records = reader.transformed_records(features) if is_transformed else features.records
+        batch = Batch(_SERIALIZED, 1, len(records), records=list(records))
+        found = answers_of(self._signature, batch, takes_tensors=self.plan.takes_tensors)
+        for one in self.plan.outputs:
+            if one.output not in found:
+                known = listed(sorted(found))
+                raise InputError(f"signature {self._signature.name!r} has no output {one.output!r}; it has {known}.")
+        return found
+
+    def unchecked_scores(self, features: Features, reader: ExampleReader) -> dict[str, Any]:
+        """Returns the answers in the shape of `scores`, whatever their numbers are; `answers` has the errors."""
+        found = self.answers(features, reader)
+        plain = [dataclasses.replace(one, scores=VALUES) for one in self.plan.outputs]
+        return {one.output: scores_in(found[one.output], one) for one in plain}
+
+    def check_scores(self, features: Features, reader: ExampleReader) -> None:
+        """Corrects the plan by the answers to some examples."""
+        self.plan = checked_by_values(self.plan, self.answers(features, reader))
+
+    def scores(self, features: Features, reader: ExampleReader) -> dict[str, Any]:
+        """Returns {output: array [examples, numbers]} for a batch; see `scores_in`."""
+        found = self.answers(features, reader)
+        return {one.output: scores_in(found[one.output], one) for one in self.plan.outputs}
+
+
+def labels_of(features: Features, outputs: Sequence[OutputPlan]) -> dict[str, Any]:
+    """Returns {output: array [examples, numbers]} of the outputs' labels; see `labels_in`.
+
+    Raises:
+      InputError: When a label is missing, or is not a number.
+    """
+    return {
+        one.output: labels_in(_matrix(features.column(one.label, one.label_is_transformed), one.label), one)
+        for one in outputs
+        if one.label
+    }
+
+
+def require_all_comparable(labels: Mapping[str, Any], scores: Mapping[str, Any], plan: EvaluationPlan) -> None:
+    """Checks the shapes of all outputs that have a label.
+
+    Raises:
+      InputError: When a label does not go with its output.
+    """
+    for one in plan.outputs:
+        if one.output in labels:
+            require_comparable(labels[one.output], scores[one.output], one)
+
+
+def _matrix(column: Any, name: str) -> Any:
+    """Returns a column of lists as an array [examples, numbers].
+
+    Raises:
+      InputError: When an example has no value, or another number of them than the first.
+    """
+    if pa.types.is_null(column.type):
+        raise InputError(f"label {name} is missing in every example of a batch.")
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0))
+    if not (lengths == lengths[0]).all() or lengths[0] == 0:
+        odd = int(np.argmax(lengths != lengths[0])) if lengths[0] else 0
+        raise InputError(
+            f"label {name} has {lengths[0]} values in one example and {lengths[odd]} in another; it must have one in "
+            "each, or a vector of one length."
+        )
+    return column.flatten().to_numpy(zero_copy_only=False).reshape(len(lengths), -1)

@@ -1,0 +1,81 @@
+"""The values of the labels that a Keras fit is given, out of a few batches: bounds, distinct values, one-hot rows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_DISTINCT = 50  # values; more are a quantity rather than classes
+_ROWS = 4096
+
+
+def label_values(data: Any, y: Any, validation: Any, batches: int) -> dict[str, dict[str, Any]]:
+    """Returns {label's key or position: fields of `LabelEvidence`}; {} where no labels can be read again.
+
+    Args:
+      data: `fit`'s x: a dataset, or arrays beside y.
+      y: `fit`'s labels, or the description of a dataset's.
+      validation: `fit`'s validation_data, which is read rather than a dataset for training: it is not shuffled.
+      batches: How many batches of a dataset are read.
+    """
+    import numpy as np
+
+    found: dict[str, list[Any]] = {}
+    for one in itertools.islice(_label_batches(data, y, validation), batches):
+        for key, values in one.items():
+            found.setdefault(key, []).append(np.asarray(values)[:_ROWS])
+    return {key: _facts(np.concatenate(arrays)) for key, arrays in found.items()}
+
+
+def _label_batches(data: Any, y: Any, validation: Any) -> Iterator[Mapping[str, Any]]:
+    source = validation if hasattr(validation, "element_spec") else data
+    if not hasattr(source, "element_spec"):
+        if hasattr(y, "shape") or isinstance(y, (Mapping, list, tuple)):
+            yield _arrays(y)
+        return
+    for batch in source:
+        if not isinstance(batch, tuple) or len(batch) < 2:
+            return
+        yield _arrays(batch[1])
+
+
+def _arrays(y: Any) -> dict[str, Any]:
+    if isinstance(y, Mapping):
+        return {str(key): _array(one) for key, one in y.items()}
+    if isinstance(y, (tuple, list)) and any(hasattr(one, "dtype") for one in y):
+        return {str(number): _array(one) for number, one in enumerate(y)}
+    return {"0": _array(y)}
+
+
+def _array(value: Any) -> Any:
+    import tensorflow as tf
+
+    if isinstance(value, tf.SparseTensor):
+        value = tf.sparse.to_dense(value)
+    if isinstance(value, tf.RaggedTensor):
+        value = value.to_tensor()
+    return value.numpy() if hasattr(value, "numpy") else value
+
+
+def _facts(array: Any) -> dict[str, Any]:
+    import numpy as np
+
+    if array.dtype.kind not in "biuf" or not array.size:
+        return {}
+    array = array.astype(np.float64)
+    finite = array[np.isfinite(array)]
+    if not finite.size:
+        return {}
+    is_binary = bool(np.isin(finite, (0.0, 1.0)).all())
+    rows = array.reshape(len(array), -1)
+    is_one_hot = is_binary and rows.shape[1] > 1 and bool((rows.sum(axis=1) == 1).all())
+    distinct = np.unique(rows.argmax(axis=1) if is_one_hot else finite)
+    values = tuple(map(float, distinct)) if len(distinct) <= _DISTINCT else ()
+    return {
+        "lowest": float(finite.min()),
+        "highest": float(finite.max()),
+        "values": values,
+        "is_one_hot": is_one_hot,
+        "is_binary": is_binary,
+    }

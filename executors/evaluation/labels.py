@@ -1,0 +1,157 @@
+"""Which feature of the examples holds the label that a model is fitted to.
+
+The feature that the user names is a candidate, and so is each feature that Transform computes from it, whatever its
+name. Types, shapes and, in a trial, values decide which of them the training is fitted to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+
+from ..errors import did_you_mean
+from ..inputs.shown import few
+from .evidence import LabelEvidence
+from .features import ExampleFeatures, Feature
+from .plan import RAW, TRANSFORMED
+
+_TOLERANCE = 1e-5  # relative, for values that went through float32
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A feature that may hold the label."""
+
+    feature: Feature
+    is_transformed: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The feature that holds the label.
+
+    Attributes:
+      candidate: The feature; None when no candidate fits.
+      reason: Why.
+      one_hot_by_module: Whether the module makes one-hot vectors of it, so that classes are compared by index.
+    """
+
+    candidate: Candidate | None
+    reason: str
+    one_hot_by_module: bool = False
+
+
+def label_problem(label: str, raw: Collection[str], transformed: Collection[str] | None = None) -> str:
+    """Returns what is wrong with a label that neither raw nor transformed examples have; "" when one has it."""
+    names = sorted({*raw, *(transformed or ())})
+    if label in names:
+        return ""
+    which = "no example has" if transformed is None else "neither the raw nor the transformed examples have"
+    hint = did_you_mean(label, names)
+    known = f"; they have {few(names, near=label)}" if names and not hint else ""
+    return f"{which} the label {label!r}{known}.{hint}"
+
+
+def candidates_of(label: str, features: ExampleFeatures, inputs: Collection[str] = ()) -> list[Candidate]:
+    """Returns the features that may hold the label that a user names, the likeliest first.
+
+    Transform may compute the label from other raw features as well: whether a tip is big, from tip and fare.
+
+    Args:
+      label: A raw or a transformed feature.
+      features: All features.
+      inputs: Those that the model is trained on, of which none is the label.
+    """
+    found = []
+    transformed = features.transformed or {}
+    if label in transformed:
+        found.append(Candidate(transformed[label], True))
+    if label in features.raw:
+        derived = [
+            name
+            for name, origins in features.origins.items()
+            if label in origins and name in transformed and name != label and name not in inputs
+        ]
+        derived.sort(key=lambda name: (len(features.origins[name]), not name.startswith(label), name))
+        found += [Candidate(transformed[name], True) for name in derived]
+        found.append(Candidate(features.raw[label], False))
+    return found
+
+
+def choose(candidates: Sequence[Candidate], y: LabelEvidence | None, trained_on: str) -> Choice:
+    """Returns the candidate that the training is fitted to.
+
+    Args:
+      candidates: As `candidates_of` returns them.
+      y: What `fit` was given; None when that was not seen.
+      trained_on: RAW or TRANSFORMED examples, or "" when that is not known.
+    """
+    if not candidates:
+        return Choice(None, "no label was named")
+    fitting, problems = [], []
+    for one in candidates:
+        problem = _problem(one.feature, y)
+        if trained_on == TRANSFORMED and not one.is_transformed and len(candidates) > 1:
+            problem = problem or "the module trains on transformed examples, which do not have it"
+        if problem:
+            kind = "transformed" if one.is_transformed else "raw"
+            problems.append(f"{kind} feature {one.feature.name!r}: {problem}")
+        else:
+            fitting.append(one)
+    if not fitting:
+        return Choice(None, "; ".join(problems))
+    chosen = next((one for one in fitting if trained_on == RAW and not one.is_transformed), fitting[0])
+    hot = _is_made_one_hot(chosen.feature, y)
+    return Choice(chosen, _why(chosen, y), hot)
+
+
+def _why(chosen: Candidate, y: LabelEvidence | None) -> str:
+    kind = "transformed" if chosen.is_transformed else "raw"
+    if y is None:
+        return f"{kind} feature; what the model is fitted to was not seen"
+    if chosen.feature.is_sampled and y.lowest is not None:
+        return f"{kind} feature with the values that the model is fitted to"
+    return f"{kind} feature with the type and shape that the model is fitted to"
+
+
+def _is_made_one_hot(feature: Feature, y: LabelEvidence | None) -> bool:
+    return y is not None and (y.width or 1) > 1 and feature.width == 1
+
+
+def _problem(feature: Feature, y: LabelEvidence | None) -> str:
+    """Returns why a feature cannot be what a model is fitted to; "" when it can."""
+    if y is None:
+        return "it holds strings, and what the model makes of them is not known" if feature.dtype == "string" else ""
+    if y.dtype and (y.dtype == "string") != (feature.dtype == "string"):
+        return f"it holds {feature.dtype}, the model is fitted to {y.dtype}"
+    hot = _is_made_one_hot(feature, y)
+    if hot and (y.is_one_hot is False or feature.dtype != "int64"):
+        return f"it holds one value, the model is fitted to {y.width}"
+    if not hot and feature.width is not None and y.width is not None and feature.width != y.width:
+        return f"it holds {feature.width} values, the model is fitted to {y.width}"
+    return _contradiction(feature, y)
+
+
+def _contradiction(feature: Feature, y: LabelEvidence) -> str:
+    """Returns which of the labels' values a feature doesn't have in any example of the sample; "" without one."""
+    if not feature.is_sampled or y.lowest is None or y.highest is None:
+        return ""
+    made_one_hot = _is_made_one_hot(feature, y)
+    if y.is_one_hot and not made_one_hot:
+        return ""  # both are vectors of zeros and ones
+    if y.values and feature.values:
+        strange = [one for one in y.values if not any(_close(one, other) for other in feature.values)]
+        return f"it never is {strange[0]:g}, which the model is fitted to" if strange else ""
+    if feature.lowest is None or feature.highest is None or made_one_hot:
+        return ""
+    slack = _TOLERANCE * max(abs(feature.lowest), abs(feature.highest), 1.0)
+    if y.lowest < feature.lowest - slack or y.highest > feature.highest + slack:
+        return (
+            f"it goes from {feature.lowest:g} to {feature.highest:g}, the labels that the model is fitted to from "
+            f"{y.lowest:g} to {y.highest:g}"
+        )
+    return ""
+
+
+def _close(one: float, other: float) -> bool:
+    return abs(one - other) <= _TOLERANCE * max(abs(one), abs(other), 1.0)

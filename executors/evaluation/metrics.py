@@ -1,0 +1,91 @@
+"""TFMA's configuration for a plan: the metrics of each output's task, and the threshold that blesses a model or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from google.protobuf import json_format
+from tensorflow_model_analysis.proto import config_pb2
+
+from ..errors import InputError
+from ..layouts import read_json_object
+from .plan import BINARY, MULTICLASS, MULTILABEL, REGRESSION, EvaluationPlan, OutputPlan
+
+EXAMPLE_COUNT = "example_count"
+
+# Metric classes of TFMA; the first of each decides, with its direction, whether a model is blessed.
+_METRICS = {
+    BINARY: ("AUC", "BinaryAccuracy", "BinaryCrossEntropy", "Calibration"),
+    MULTICLASS: ("SparseCategoricalAccuracy", "SparseCategoricalCrossentropy"),
+    MULTILABEL: ("AUC", "BinaryAccuracy"),
+    REGRESSION: ("MeanSquaredError", "MeanAbsoluteError"),
+}
+_HIGHER_IS_BETTER = {"AUC": True, "SparseCategoricalAccuracy": True, "MeanSquaredError": False}
+
+
+def has_threshold(plan: EvaluationPlan) -> bool:
+    """Whether a metric of quality decides about the model."""
+    return not plan.problem and any(_has_metrics(one) for one in plan.outputs[:1])
+
+
+def eval_config(
+    plan: EvaluationPlan, *, slice_by: Sequence[str] = (), worst_loss: float = 0.0
+) -> config_pb2.EvalConfig:
+    """Returns a TFMA configuration: metrics for each output, and one threshold, on the first output's first metric.
+
+    Args:
+      plan: How the model is evaluated.
+      slice_by: Features; metrics are computed for each of their values as well.
+      worst_loss: By how much the first metric may be worse than the last blessed model's.
+    """
+    several = len(plan.outputs) > 1
+    specs = [config_pb2.MetricsSpec(metrics=[config_pb2.MetricConfig(class_name="ExampleCount")])]
+    for number, one in enumerate(plan.outputs):
+        if _has_metrics(one):
+            metrics = [config_pb2.MetricConfig(class_name=name) for name in _METRICS[one.task]]
+            if number == 0:
+                # A slice of few examples has an AUC by chance: slices inform, all examples together decide.
+                threshold = config_pb2.PerSliceMetricThreshold(
+                    slicing_specs=[config_pb2.SlicingSpec()], threshold=_threshold(metrics[0].class_name, worst_loss)
+                )
+                metrics[0].per_slice_thresholds.append(threshold)
+            specs.append(config_pb2.MetricsSpec(output_names=[one.output] if several else [], metrics=metrics))
+    slices = [config_pb2.SlicingSpec(feature_keys=[feature]) for feature in slice_by]
+    return config_pb2.EvalConfig(
+        model_specs=[config_pb2.ModelSpec(signature_name=plan.signature)],
+        slicing_specs=[config_pb2.SlicingSpec(), *slices],
+        metrics_specs=specs,
+    )
+
+
+def read_eval_config(path: str) -> config_pb2.EvalConfig:
+    """Reads an EvalConfig from a JSON file.
+
+    Raises:
+      InputError: When the file is missing or is no EvalConfig.
+    """
+    values = read_json_object(path, "--eval-config")
+    try:
+        return json_format.ParseDict(values, config_pb2.EvalConfig())
+    except json_format.ParseError as error:
+        raise InputError(f"--eval-config {path} is not a tfma.EvalConfig in JSON: {error}") from error
+
+
+def _has_metrics(one: OutputPlan) -> bool:
+    return bool(one.label) and one.task in _METRICS
+
+
+def _threshold(name: str, worst_loss: float) -> config_pb2.MetricThreshold:
+    """Not worse than the blessed model; and, where there is a natural bound, better than guessing."""
+    higher = _HIGHER_IS_BETTER[name]
+    direction = config_pb2.MetricDirection.Value("HIGHER_IS_BETTER" if higher else "LOWER_IS_BETTER")
+    change = config_pb2.GenericChangeThreshold(direction=direction)
+    change.absolute.value = -worst_loss if higher else worst_loss
+    threshold = config_pb2.MetricThreshold(change_threshold=change)
+    if name == "AUC":
+        threshold.value_threshold.lower_bound.value = 0.5
+    elif higher:
+        threshold.value_threshold.lower_bound.value = 0.0
+    else:
+        threshold.value_threshold.upper_bound.value = 1e30
+    return threshold

@@ -1,0 +1,62 @@
+"""What the user decides about the evaluation plan, read from options.
+
+overrides_of({"label": "price=price_xf,click=click_xf", "task": "binary"})
+# Overrides(labels={"price": "price_xf", "click": "click_xf"}, task="binary")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InputError
+from .plan import Overrides
+
+_BESIDE_LABEL = ("task", "scores", "eval_signature", "eval_output")
+
+
+def overrides_of(options: Mapping[str, Any]) -> Overrides:
+    """Returns the overrides that options ask for.
+
+    Args:
+      options: `label`, `task`, `scores`, `eval_signature` and `eval_output`, as `PipelineOptions` has them, with
+        further options ignored; a missing one leaves its part to the evidence.
+
+    Raises:
+      InputError: When `label` has a form that cannot be read.
+    """
+    return Overrides(
+        labels=labels_in(options.get("label") or ""),
+        task=options.get("task") or "auto",
+        scores=options.get("scores") or "auto",
+        signature=options.get("eval_signature") or "",
+        output=options.get("eval_output") or "",
+    )
+
+
+def set_beside_label(options: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the options for `overrides_of` that are set, the label left out."""
+    return {name: options[name] for name in _BESIDE_LABEL if options.get(name) not in (None, "", "auto")}
+
+
+def labels_in(text: str) -> dict[str, str]:
+    """Returns {output: feature} of `FEATURE`, or of `OUTPUT=FEATURE,OUTPUT=FEATURE`.
+
+    The output "" stands for the only or the main one. A text without "=" is one feature's name, with its commas.
+
+    Raises:
+      InputError: When a part has no output or no feature.
+    """
+    if "=" not in text:
+        return {"": text} if text else {}
+    labels = {}
+    for part in text.split(","):
+        output, separator, feature = (word.strip() for word in part.partition("="))
+        if not separator:
+            output, feature = "", output
+        if not feature or (separator and not output) or output in labels:
+            raise InputError(
+                f"--label {text}: {part!r} is not usable. Write FEATURE, or OUTPUT=FEATURE,OUTPUT=FEATURE."
+            )
+        labels[output] = feature
+    return labels

@@ -1,0 +1,64 @@
+"""Which features a graph parses out of serialized tf.Examples, read off its parsing ops."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+PARSERS = ("ParseExampleV2", "ParseExample", "ParseSingleExample")
+# They take serialized records as well, of other kinds or with keys that are not constants here.
+OTHER_PARSERS = ("ParseSequenceExampleV2", "ParseSequenceExample", "ParseSingleSequenceExample", "DecodeProtoV2")
+
+
+@dataclasses.dataclass(frozen=True)
+class ParsedFeature:
+    """A feature that a signature reads from a tf.Example.
+
+    Attributes:
+      name: The feature.
+      dtype: "int64", "float32" or "string".
+      is_dense: Whether it has a fixed length; else it becomes a sparse or ragged tensor.
+      required: Whether an example without it is an error: it is dense and has no default.
+    """
+
+    name: str
+    dtype: str
+    is_dense: bool = True
+    required: bool = True
+
+
+def parsed_by(node: Any, constant: Callable[[str], Any]) -> Iterator[ParsedFeature]:
+    """Yields the features of a parsing op.
+
+    Args:
+      node: A NodeDef whose op is one of PARSERS.
+      constant: Returns the TensorProto of an input that is a constant, else None.
+    """
+    import tensorflow as tf
+
+    def strings(inputs: Sequence[str]) -> list[str]:
+        tensors = [constant(name) for name in inputs]
+        arrays = [tf.make_ndarray(tensor) for tensor in tensors if tensor is not None]
+        return [key.decode() for array in arrays for key in array.ravel()]
+
+    inputs = [name for name in node.input if not name.startswith("^")]
+    ragged: list[str] = []
+    if node.op == "ParseSingleExample":
+        sparse = [key.decode() for key in node.attr["sparse_keys"].list.s]
+        dense = [key.decode() for key in node.attr["dense_keys"].list.s]
+        defaults = inputs[1:]
+    elif node.op == "ParseExample":
+        split = 2 + node.attr["Nsparse"].i
+        end = split + node.attr["Ndense"].i
+        sparse, dense, defaults = strings(inputs[2:split]), strings(inputs[split:end]), inputs[end:]
+    else:
+        sparse, dense, ragged = (strings([name]) for name in inputs[2:5])
+        defaults = inputs[5:]
+    for names, types in ((sparse, "sparse_types"), (ragged, "ragged_value_types")):
+        for name, kind in zip(names, node.attr[types].list.type):  # noqa: B905  (fewer if computed)
+            yield ParsedFeature(name, tf.dtypes.as_dtype(kind).name, is_dense=False, required=False)
+    for number, (name, kind) in enumerate(zip(dense, node.attr["Tdense"].list.type)):  # noqa: B905
+        default = constant(defaults[number]) if number < len(defaults) else None
+        has_default = default is None or tf.make_ndarray(default).size > 0  # an empty constant stands for none
+        yield ParsedFeature(name, tf.dtypes.as_dtype(kind).name, required=not has_default)

@@ -1,0 +1,135 @@
+"""The evaluation plan: which outputs of a model are compared with which labels, and by which metrics.
+
+One plan is made per run: by `check` from its trial, or by the Evaluator from the trained model. `check`, the
+Evaluator's configuration, its thresholds, the report and `predict` all read it.
+
+    plan = EvaluationPlan.from_json(record["evaluation_plan"])
+    plan.line()  # "binary: output_0 (logits) against label income_xf; signature serving_default, raw examples"
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+BINARY, MULTICLASS, MULTILABEL, REGRESSION, RANKING, UNKNOWN = TASKS = (
+    "binary",
+    "multiclass",
+    "multilabel",
+    "regression",
+    "ranking",
+    "unknown",
+)
+PROBABILITIES, LOGITS, MARGINS, VALUES = SCORES = ("probabilities", "logits", "margins", "values")
+RAW, TRANSFORMED = "raw", "transformed"
+ASKED_FOR = "asked for"  # the reason for what the user decided
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputPlan:
+    """How one output of a model is evaluated.
+
+    Attributes:
+      output: The key of the signature's output tensor.
+      task: One of TASKS; UNKNOWN where no metric of quality is known.
+      label: The feature that holds the label, or "" when none is known.
+      label_is_transformed: Whether the label is a feature that Transform makes, instead of one of the raw examples.
+      label_is_one_hot: Whether the label feature is a one-hot vector; else a class index or a value.
+      classes: Number of classes (MULTICLASS) or labels (MULTILABEL); 0 for other tasks.
+      scores: One of SCORES: what the output's numbers are. LOGITS and MARGINS pass through sigmoid or softmax before
+        they are compared; MARGINS have labels -1 and 1 in training.
+      loss: The compiled loss, such as "binary_crossentropy"; "" when it is not known.
+    """
+
+    output: str
+    task: str = UNKNOWN
+    label: str = ""
+    label_is_transformed: bool = False
+    label_is_one_hot: bool = False
+    classes: int = 0
+    scores: str = VALUES
+    loss: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationPlan:
+    """How a model is evaluated.
+
+    Attributes:
+      signature: The signature that is asked.
+      examples: RAW or TRANSFORMED: which serialized tf.Examples it takes; with `takes_tensors`, which examples'
+        features fill its inputs.
+      takes_tensors: Whether the signature takes a tensor for each feature, instead of serialized examples.
+      outputs: One entry per output with a label, the most important first.
+      problem: Why the model's answers cannot be compared with labels, and the remedy; "" when they can.
+      reasons: {part: why it was decided like that}, for `check` and the record; "asked for" for overrides. Parts are
+        "signature", "examples", and "label", "task" and "scores" of the first output; "task of NAME" of another one.
+    """
+
+    signature: str = ""
+    examples: str = RAW
+    takes_tensors: bool = False
+    outputs: tuple[OutputPlan, ...] = ()
+    problem: str = ""
+    reasons: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def compares(self) -> bool:
+        """Whether an output is compared with a label by metrics of quality."""
+        return not self.problem and any(one.label and one.task != UNKNOWN for one in self.outputs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the plan as JSON values, for `from_json`."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, state: dict[str, Any]) -> EvaluationPlan:
+        """Rebuilds what `to_json` returned."""
+        return cls(**{**state, "outputs": tuple(OutputPlan(**one) for one in state["outputs"])})
+
+    def line(self) -> str:
+        """Returns the plan in one line for people."""
+        if self.problem:
+            return self.problem
+        what = (
+            "; ".join(_described(one, self.reasons, number) for number, one in enumerate(self.outputs))
+            or "example count only"
+        )
+        takes = f"{self.examples} features as tensors" if self.takes_tensors else f"{self.examples} examples"
+        return f"{what}; signature {self.signature}, {takes}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Overrides:
+    """What the user decides about the plan; an empty value leaves the decision to the evidence.
+
+    Attributes:
+      labels: {output: feature}; the key "" stands for the only or the main output.
+      task: One of TASKS, or "auto".
+      scores: One of SCORES, or "auto".
+      signature: The signature to ask.
+      output: The key of the output to evaluate.
+    """
+
+    labels: dict[str, str] = dataclasses.field(default_factory=dict)
+    task: str = "auto"
+    scores: str = "auto"
+    signature: str = ""
+    output: str = ""
+
+
+def reason_key(part: str, output: str, number: int) -> str:
+    """Returns the key of a part in `EvaluationPlan.reasons`: "task", and "task of NAME" from the second output on."""
+    return f"{part} of {output}" if number else part
+
+
+def _described(one: OutputPlan, reasons: Mapping[str, str], number: int) -> str:
+    def because(what: str, part: str) -> str:
+        reason = reasons.get(reason_key(part, one.output, number))
+        return f"{what} ({reason})" if reason else what
+
+    classes = f", {one.classes} classes" if one.classes else ""
+    against = f" against label {one.label}" if one.label else because(", no label", "label")
+    task = because(one.task, "task") if one.task == UNKNOWN and one.label else one.task
+    return f"{task}{classes}: {one.output} ({one.scores}){against}"

@@ -1,0 +1,179 @@
+"""What a SavedModel's signatures take and answer, read off its graph without loading it.
+
+for signature in signatures_of("serving/1795279056"):
+    signature.parsed  # features that it reads from serialized tf.Examples; None if it takes none
+    signature.outputs  # (ServedOutput("output_0", "float32", (1,), op="Sigmoid"),)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from .graph import Graph, Node
+from .parsing_ops import OTHER_PARSERS, PARSERS, ParsedFeature, parsed_by
+
+_CLASS_OPS = ("ArgMax", "ArgMin", "TopKV2", "LookupTableFindV2", "AsString", "Greater", "GreaterEqual", "Less", "Round")
+_TRIVIAL = ("Const", "Identity", "NoOp", "Placeholder", "PartitionedCall", "StatefulPartitionedCall")
+_COMMON = 0.8  # of a function's ops that must be Transform's
+Shape = tuple["int | None", ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class ServedInput:
+    """An input of a signature; the shape is without the batch dimension, None where the rank is open."""
+
+    name: str
+    dtype: str
+    shape: Shape | None
+    is_batched: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class ServedOutput:
+    """An output of a signature.
+
+    Attributes:
+      name: Its key.
+      dtype: TensorFlow's name of its type.
+      shape: Without the batch dimension; None where the rank is open.
+      op: The op that computes its values, or "" where there are several.
+    """
+
+    name: str
+    dtype: str
+    shape: Shape | None
+    op: str = ""
+
+    @property
+    def is_score(self) -> bool:
+        """Whether its numbers are scores or values, in contrast to classes, keys and whole sequences."""
+        return self.dtype in ("float32", "float64", "float16", "bfloat16") and self.op not in _CLASS_OPS
+
+    @property
+    def width(self) -> int | None:
+        """Its numbers per example; None where that is open."""
+        if self.shape is None or None in self.shape[-1:]:
+            return None
+        return self.shape[-1] if self.shape else 1
+
+
+@dataclasses.dataclass(frozen=True)
+class ServedSignature:
+    """A signature of a SavedModel.
+
+    Attributes:
+      name: Its name.
+      inputs: What it takes.
+      outputs: What it answers.
+      parsed: The features that it parses out of tf.Examples; None when its graph parses nothing.
+      transforms: Whether the Transform graph is part of its own; None when that was not looked at.
+    """
+
+    name: str
+    inputs: tuple[ServedInput, ...]
+    outputs: tuple[ServedOutput, ...]
+    parsed: tuple[ParsedFeature, ...] | None = None
+    transforms: bool | None = None
+
+    @property
+    def takes_examples(self) -> bool:
+        """Whether it takes serialized tf.Examples: it has one string input of rank 0 or 1, and parses it."""
+        if len(self.inputs) != 1 or self.parsed is None:
+            return False
+        return self.inputs[0].dtype == "string" and self.inputs[0].shape in ((), None)
+
+
+def meta_graph_of(model: str) -> Any:
+    """Returns the MetaGraphDef for serving of a SavedModel.
+
+    Raises:
+      OSError, ValueError: When there is no readable SavedModel.
+    """
+    from tensorflow.python.saved_model.loader_impl import parse_saved_model
+
+    graphs = parse_saved_model(model).meta_graphs
+    for graph in graphs:
+        if "serve" in graph.meta_info_def.tags:
+            return graph
+    raise ValueError(f"{model}: none of its graphs has the tag 'serve'")
+
+
+def signatures_of(model: str, transform_fn: str | None = None) -> tuple[ServedSignature, ...]:
+    """Reads the signatures of a SavedModel.
+
+    Args:
+      model: The model's folder.
+      transform_fn: The SavedModel of a Transform graph, to find out which signatures contain it.
+
+    Raises:
+      OSError, ValueError: When one of the two cannot be read.
+    """
+    meta_graph = meta_graph_of(model)
+    graph = Graph(meta_graph.graph_def)
+    transform = _ops_of(meta_graph_of(transform_fn).graph_def) if transform_fn else None
+    return tuple(
+        _signature(graph, name, definition, transform)
+        for name, definition in sorted(meta_graph.signature_def.items())
+        if not name.startswith("__saved_model")
+    )
+
+
+def _signature(graph: Graph, name: str, definition: Any, transform: set[tuple[str, str]] | None) -> ServedSignature:
+    outputs, tensors = [], []
+    for key, info in sorted(definition.outputs.items()):
+        tensor = info.name or info.coo_sparse.values_tensor_name
+        tensors.append(tensor)
+        ops = graph.producers(tensor) if info.name else set()
+        outputs.append(ServedOutput(key, *_described(info), op=next(iter(ops)) if len(ops) == 1 else ""))
+    nodes = list(graph.nodes(tensors))
+    inputs = []
+    for key, info in sorted(definition.inputs.items()):
+        rank = None if info.tensor_shape.unknown_rank else len(info.tensor_shape.dim)
+        inputs.append(ServedInput(key, *_described(info), is_batched=rank != 0))
+    transforms = None if transform is None else _contains(nodes, transform)
+    return ServedSignature(name, tuple(inputs), tuple(outputs), _parsed(graph, nodes), transforms)
+
+
+def _described(info: Any) -> tuple[str, Shape | None]:
+    import tensorflow as tf
+
+    dtype = tf.dtypes.as_dtype(info.dtype).name if info.dtype else "variant"
+    if info.tensor_shape.unknown_rank:
+        return dtype, None
+    return dtype, tuple(None if one.size < 0 else one.size for one in info.tensor_shape.dim)[1:]
+
+
+def _parsed(graph: Graph, nodes: Iterable[Node]) -> tuple[ParsedFeature, ...] | None:
+    found: dict[str, ParsedFeature] = {}
+    parses = False
+    for node in nodes:
+        for definition in (node.definition, *graph.bodies_called_by(node)):
+            if definition.op not in (*PARSERS, *OTHER_PARSERS):
+                continue
+            parses = True
+            if definition is node.definition and node.op in PARSERS:
+                for one in parsed_by(definition, lambda name, node=node: graph.constant(name, node.scope)):  # type: ignore[misc]
+                    found[one.name] = one
+    return tuple(found.values()) if parses else None
+
+
+def _contains(nodes: Iterable[Node], transform: set[tuple[str, str]]) -> bool:
+    """Whether one of the functions that nodes are in is Transform's, which may have been pruned."""
+    by_scope: dict[int, set[tuple[str, str]]] = {}
+    for node in nodes:
+        if node.scope.function is not None and node.op not in _TRIVIAL:
+            by_scope.setdefault(id(node.scope), set()).add((node.definition.name, node.op))
+    return any(len(own & transform) >= max(1, _COMMON * len(own)) for own in by_scope.values())
+
+
+def _ops_of(graph_def: Any) -> set[tuple[str, str]]:
+    """Returns names and ops of all nodes that compute something."""
+    return {(node.name, node.op) for node in _all_nodes(graph_def) if node.op not in _TRIVIAL}
+
+
+def _all_nodes(graph_def: Any) -> Iterator[Any]:
+    yield from graph_def.node
+    for function in graph_def.library.function:
+        yield from function.node_def

@@ -1,0 +1,85 @@
+"""Which raw features each feature that Transform makes is computed from, by its graph instead of by names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .graph import Graph
+from .serving import meta_graph_of
+
+_V1_SIGNATURE = "transform_signature"
+_V2_SIGNATURE = "serving_default"
+
+
+def origins_of(transform_fn: str) -> dict[str, frozenset[str]]:
+    """Returns {transformed feature: raw features it depends on}.
+
+    Args:
+      transform_fn: The SavedModel in a Transform graph's folder.
+
+    Raises:
+      OSError, ValueError: When it cannot be read.
+    """
+    meta_graph = meta_graph_of(transform_fn)
+    graph = Graph(meta_graph.graph_def)
+    signatures = meta_graph.signature_def
+    definition = signatures[_V1_SIGNATURE if _V1_SIGNATURE in signatures else _V2_SIGNATURE]
+    features = _features_by_input(meta_graph, definition.inputs)
+    if not features:
+        return {}
+    placeholders = {
+        tensor.partition(":")[0]: features[key]
+        for key, info in definition.inputs.items()
+        if key in features
+        for tensor in _tensors(info)
+    }
+    return {
+        key: frozenset(
+            placeholders[source]
+            for tensor in _tensors(info)
+            for source in graph.sources(tensor)
+            if source in placeholders
+        )
+        for key, info in definition.outputs.items()
+    }
+
+
+def _tensors(info: Any) -> Iterator[str]:
+    if info.name:
+        yield info.name
+    elif info.coo_sparse.values_tensor_name:
+        yield info.coo_sparse.values_tensor_name
+        yield info.coo_sparse.indices_tensor_name
+        yield info.coo_sparse.dense_shape_tensor_name
+
+
+def _features_by_input(meta_graph: Any, inputs: Mapping[str, Any]) -> Mapping[str, str]:
+    """Returns {the signature's input: feature}; {} where that cannot be found out.
+
+    TFT on TensorFlow 2 traces a function of one dict, whose tensors become arguments called `inputs`, `inputs_1`, … The
+    SavedModel keeps the dict as the function's own signature; the arguments are in the order of the features' names.
+    """
+    from tensorflow.python.saved_model import nested_structure_coder
+
+    bodies = {one.signature.name: one.signature.input_arg for one in meta_graph.graph_def.library.function}
+    for name, function in meta_graph.object_graph_def.concrete_functions.items():
+        try:
+            arguments, _ = nested_structure_coder.decode_proto(function.canonicalized_input_signature)
+        except (TypeError, ValueError, AttributeError):
+            continue
+        if len(arguments) != 1 or not isinstance(arguments[0], dict):
+            continue
+        flat = [(key, dtype) for key in sorted(arguments[0]) for dtype in _components(arguments[0][key])]
+        named = {one.name: feature for one, feature in zip(bodies.get(name, ()), flat, strict=False)}
+        if all(key in named and named[key][1] == info.dtype for key, info in inputs.items()):
+            return {key: feature for key, (feature, _) in named.items()}
+    is_v1 = _V1_SIGNATURE in meta_graph.signature_def
+    return {name: name for name in inputs} if is_v1 else {}
+
+
+def _components(spec: Any) -> list[int]:
+    """Returns the types of the tensors that a feature consists of: one, or those of a sparse or ragged tensor."""
+    import tensorflow as tf
+
+    return [one.dtype.as_datatype_enum for one in tf.nest.flatten(spec, expand_composites=True)]

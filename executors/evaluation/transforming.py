@@ -1,0 +1,53 @@
+"""Applies a Transform graph to batches of serialized tf.Examples, as the Transform step does.
+
+graph = TransformGraph("pipeline/Transform/transform_graph/5")
+columns = graph.columns(records)  # {feature: an Arrow array of lists}
+graph.encoded(columns)  # serialized tf.Examples, for signatures that take transformed ones
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import tensorflow as tf
+import tensorflow_transform as tft
+from tensorflow_transform import impl_helper
+from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
+
+from ..errors import InputError
+from ..raised_errors import gist_of
+
+
+class TransformGraph:
+    """A Transform graph, loaded."""
+
+    def __init__(self, folder: str) -> None:
+        output = tft.TFTransformOutput(folder)
+        layer, spec = output.transform_features_layer(), output.raw_feature_spec()
+        schema = output.transformed_metadata.schema
+        self._converter = impl_helper.make_tensor_to_arrow_converter(schema)
+        self._encoder = RecordBatchToExamplesEncoder(schema)
+        self._transform = tf.function(
+            lambda records: layer(tf.io.parse_example(records, spec)),
+            input_signature=[tf.TensorSpec([None], tf.string)],
+        )
+
+    def columns(self, records: Sequence[bytes]) -> dict[str, Any]:
+        """Returns the transformed features of raw examples as Arrow arrays of lists.
+
+        Raises:
+          InputError: When the graph fails on them, or makes a different number of rows of each feature.
+        """
+        try:
+            batch = self._converter.convert(self._transform(tf.constant(records, tf.string)))
+        except (tf.errors.InvalidArgumentError, pa.ArrowInvalid, ValueError) as error:
+            raise InputError(f"the Transform graph fails on an example: {gist_of(error)}") from error
+        return dict(zip(batch.schema.names, batch.columns, strict=True))
+
+    def encoded(self, columns: Mapping[str, Any]) -> list[bytes]:
+        """Returns what `columns` returned as serialized tf.Examples."""
+        batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        serialized: list[bytes] = self._encoder.encode(batch)
+        return serialized

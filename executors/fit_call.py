@@ -1,0 +1,79 @@
+"""Describes a call of `Model.fit` in JSON values, to compare it with the same call of an earlier run."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_DATA = ("x", "y", "sample_weight", "validation_data")
+_BUILT_BY = ("build_config", "build_input_shape", "batch_input_shape", "batch_shape")
+_NOT_TRAINING = ("self", "verbose", "callbacks", "max_queue_size", "workers", "use_multiprocessing")
+
+
+def described(bound: inspect.BoundArguments, model: Any, callbacks: Sequence[Any]) -> dict[str, Any]:
+    """Describes a call of `fit`: its arguments, the kind of its data, the model, the optimizer and the callbacks.
+
+    Args:
+      bound: The call's arguments; defaults are applied.
+      model: The compiled model.
+      callbacks: The module's own.
+    """
+    bound.apply_defaults()
+    told = {name: value for name, value in bound.arguments.items() if name not in (*_NOT_TRAINING, *_DATA)}
+    for name in _DATA:
+        told[f"kind of {name}"] = _kind(bound.arguments.get(name))
+    told |= {
+        "model": _digest(model),
+        "trainable weights": len(model.trainable_weights) if model.built else None,
+        "optimizer": _digest(model.optimizer),
+        "callbacks": [type(one).__qualname__ for one in callbacks],
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(told, default=_type_name))
+    return plain
+
+
+def differences(call: Mapping[str, Any], earlier: Mapping[str, Any]) -> list[str]:
+    """Returns what differs from another call in words."""
+    found = []
+    for name in sorted({*call, *earlier}):
+        before, now = earlier.get(name), call.get(name)
+        if before != now:
+            shown = isinstance(now, (int, float, type(None))) and isinstance(before, (int, float, type(None)))
+            found.append(f"{name} ({before!r}, now {now!r})" if shown else name)
+    return found
+
+
+def _kind(data: Any) -> Any:
+    if hasattr(data, "element_spec"):
+        return str(data.element_spec)
+    if isinstance(data, Mapping):
+        return {str(name): _kind(one) for name, one in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_kind(one) for one in data[:100]] if len(data) <= 100 else len(data)
+    if hasattr(data, "shape") and hasattr(data, "dtype"):
+        return f"{data.dtype} {tuple(data.shape)}"
+    return _type_name(data)
+
+
+def _digest(configured: Any) -> str:
+    """Returns digits over an object's Keras configuration, behind its class's name; that alone where it has none."""
+    digest = ""
+    with contextlib.suppress(Exception):  # a subclass's own, or one that Keras cannot make
+        config = json.dumps(_without_shapes(configured.get_config()), sort_keys=True, default=_type_name)
+        digest = hashlib.sha256(config.encode()).hexdigest()[:16]
+    return f"{_type_name(configured)} {digest}"
+
+
+def _without_shapes(config: Any) -> Any:
+    """Returns a configuration without the shapes that a model was built by: they hold a batch's size."""
+    if isinstance(config, Mapping):
+        return {name: _without_shapes(one) for name, one in config.items() if name not in _BUILT_BY}
+    return [_without_shapes(one) for one in config] if isinstance(config, (list, tuple)) else config
+
+
+def _type_name(value: Any) -> str:
+    return type(value).__qualname__

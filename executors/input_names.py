@@ -1,0 +1,64 @@
+"""Names of a signature's inputs for features whose own names TensorFlow does not accept there.
+
+TensorFlow makes each input of a signature an argument of a Python function and a node of a graph, so its name has to be
+an identifier of ASCII letters, digits and underscores that starts with a letter and differs from the others in more
+than case. A feature keeps its own name where that holds.
+
+Usage:
+
+    argument_names(["age", "capital-gain", "class", "x.y", "x-y"])
+    # {"age": "age", "capital-gain": "capital_gain", "class": "class_", "x.y": "x_y_1", "x-y": "x_y"}
+    feature_for("capital_gain", ["age", "capital-gain"])     # "capital-gain"
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Collection, Iterable
+
+_USABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_RESERVED = ("self",)  # TensorFlow binds it when it calls a signature by keyword
+
+
+def argument_names(features: Iterable[str]) -> dict[str, str]:
+    """Returns {feature: name of its input}; the same features always get the same names, in any order.
+
+    Of features whose names become the same, all but one get a number.
+    """
+    features = list(features)
+    taken: dict[str, str] = {}  # name in lower case: feature
+    for feature in sorted(filter(is_usable, features)):
+        taken.setdefault(feature.lower(), feature)
+    names = {feature: feature for feature in taken.values()}
+    for feature in sorted(set(features) - set(names)):
+        wanted = name = _adapted(feature)
+        number = 0
+        while name.lower() in taken:
+            number += 1
+            name = f"{wanted}_{number}"
+        taken[name.lower()] = feature
+        names[feature] = name
+    return {feature: names[feature] for feature in features}
+
+
+def feature_for(name: str, features: Collection[str]) -> str | None:
+    """Returns the feature that an input is named after, or None when there is none, or more than one."""
+    if name in features:
+        return name
+    found = [feature for feature, own in argument_names(features).items() if own == name]
+    found = found or [feature for feature in features if _adapted(feature) == name]
+    return found[0] if len(found) == 1 else None
+
+
+def is_usable(name: str) -> bool:
+    """Whether an input can have this name."""
+    return bool(_USABLE.fullmatch(name)) and not keyword.iskeyword(name) and name not in _RESERVED
+
+
+def _adapted(name: str) -> str:
+    if is_usable(name):
+        return name
+    adapted = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    adapted = adapted if adapted[:1].isalpha() else f"arg_{adapted}"
+    return adapted if is_usable(adapted) else f"{adapted}_"

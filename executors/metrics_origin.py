@@ -1,0 +1,50 @@
+"""Where the metrics of record come from, in words and for the curves; see `metrics_of_record.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def origin_of(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the origin of a run's metrics that readers look at: those of the evaluation, else of the training.
+
+    Args:
+      record: The content of run.json.
+    """
+    origins = record.get("metrics_from") or {}
+    return origins.get("eval") or origins.get("train") or {}
+
+
+def origin_line(record: Mapping[str, Any]) -> str:
+    """Returns in words which weights the metrics are of; "" where nothing is known of that.
+
+    epoch 3 of 10, whose weights were published
+
+    Args:
+      record: The content of run.json.
+    """
+    origin = origin_of(record)
+    if "epoch" in origin:
+        fit = f" of fit {origin['fit']} of {origin['fits']}" if origin.get("fits", 1) > 1 else ""
+        return f"epoch {origin['epoch']} of {origin['epochs']}{fit}, whose weights were published"
+    if "step" in origin:
+        return f"step {origin['step']:,}, whose weights were published"
+    return {
+        "evaluated again": "the published weights, evaluated after the training",
+        "evaluate": "the published weights, evaluated by the module",
+        "unknown": "no evaluation; the published weights are those of none",
+    }.get(origin.get("source", ""), "")
+
+
+def mark_of(record: Mapping[str, Any], axis: str) -> int | None:
+    """Returns where on a curve's axis the published weights are, as TensorBoard counts; None where not known.
+
+    Args:
+      record: The content of run.json.
+      axis: "epoch" or "step". Epochs of several fits are one curve, on which those of the last fit count.
+    """
+    origin = origin_of(record)
+    if axis == "epoch" and "epoch" in origin and origin["fit"] == origin.get("fits", 1):
+        return int(origin["epoch"]) - 1
+    return int(origin["step"]) if axis == "step" and "step" in origin else None

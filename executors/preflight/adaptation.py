@@ -1,0 +1,139 @@
+"""What a pipeline can do in more than one way, and which of them a module needs, by what a trial showed.
+
+    settings = Settings()                           # a schema with shapes; transformed examples
+    settings.alternatives(outcome, open_to)         # [Settings(train_examples="raw")]
+
+TFX's usual wiring is tried first. Something else is tried only when the outcome suggests it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from ..inputs.shown import few
+from .verdicts import WARNING, Verdict
+
+AUTO = "auto"
+RAW, TRANSFORMED = "raw", "transformed"
+YES, NO = "yes", "no"
+MOST = 4  # attempts
+_PHASES = ("transform", "model", "training", "evaluation", "export")
+
+# What a function says that expects a SparseTensor and gets a Tensor, or the other way round.
+_SPARSE = re.compile(r"no attribute '(indices|values|dense_shape|row_splits|to_tensor)'|[Ss]parse")
+# No other examples make these go away.
+_OF_THE_CODE = ("NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError", "SyntaxError", "MemoryError")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """One way to feed a module.
+
+    Attributes:
+      train_examples: RAW or TRANSFORMED: what the Trainer reads, if there is a Transform.
+      schema_shapes: YES or NO: whether the inferred schema holds the features' shapes.
+    """
+
+    train_examples: str = TRANSFORMED
+    schema_shapes: str = YES
+
+    @classmethod
+    def of(cls, train_examples: str, schema_shapes: str) -> Settings:
+        """Returns what is tried first with these options, of which each may be AUTO."""
+        return cls(RAW if train_examples == RAW else TRANSFORMED, NO if schema_shapes == NO else YES)
+
+    def __str__(self) -> str:
+        schema = "a schema without shapes" if self.schema_shapes == NO else ""
+        return " and ".join(filter(None, ["raw examples" if self.train_examples == RAW else "", schema]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What became of an attempt.
+
+    Attributes:
+      failure: The first verdict that failed, or None.
+      reads: What `input_watch` recorded.
+      features: {RAW or TRANSFORMED: {feature: "BYTES", "FLOAT" or "INT"}}; {} when they aren't known.
+    """
+
+    failure: Verdict | None
+    reads: Mapping[str, Any]
+    features: Mapping[str, Mapping[str, str]]
+
+    def fits(self, settings: Settings) -> bool:
+        """Whether the attempt went through, on examples that hold what the module parses."""
+        return self.failure is None and not (settings.train_examples == RAW and self._absent(RAW, TRANSFORMED))
+
+    def wants_raw(self) -> str:
+        """Returns why the module needs raw examples, or "" when nothing shows that it does."""
+        if absent := self._absent(TRANSFORMED, RAW):
+            return f"its input pipeline parses {few(absent)}, which only the raw examples have"
+        if self.reads.get("transforms") and not self._absent(RAW, TRANSFORMED):
+            return "its input pipeline applies the Transform graph itself"
+        return ""
+
+    def _absent(self, these: str, others: str) -> list[str]:
+        """Returns what the module parses that these examples lack, when the others lack less of it."""
+        parsed = self.reads.get("parsed") or {}
+        if not self.features:
+            return []
+        lacking = {
+            kind: [name for name, dtype in sorted(parsed.items()) if self.features[kind].get(name) != dtype]
+            for kind in (these, others)
+        }
+        return [name for name in lacking[these] if name not in lacking[others]] * (
+            len(lacking[others]) < len(lacking[these])
+        )
+
+
+def alternatives(settings: Settings, outcome: Outcome, open_to: Collection[str]) -> Iterator[tuple[Settings, str]]:
+    """Yields what to try after an attempt, the most promising first, each with the reason.
+
+    Args:
+      settings: What was tried.
+      outcome: What became of it.
+      open_to: Names of the fields of `Settings` that may be changed.
+    """
+    failed = outcome.failure
+    on_raw = dataclasses.replace(settings, train_examples=RAW)
+    may_be_raw = "train_examples" in open_to and settings.train_examples == TRANSFORMED
+    if may_be_raw and (why := outcome.wants_raw()):
+        yield on_raw, why
+        may_be_raw = False
+    if failed is None or failed.item not in _PHASES:
+        return
+    said = f"{failed.text}\n{failed.traceback.rstrip().rpartition(chr(10))[2]}"
+    if "schema_shapes" in open_to and settings.schema_shapes == YES and _SPARSE.search(said):
+        yield (
+            dataclasses.replace(settings, schema_shapes=NO),
+            "it expects sparse tensors, which a schema with shapes does not give",
+        )
+    of_the_data = failed.item != "transform" and not failed.text.startswith(_OF_THE_CODE)
+    if may_be_raw and of_the_data and failed.error is not None and failed.exit_code == 1:
+        yield on_raw, "it fails on the transformed ones"
+
+
+def adapted(found: Mapping[str, str], reasons: Collection[str]) -> Verdict:
+    """Returns the verdict on a run that goes through in another way than the usual one.
+
+    Args:
+      found: {option: value} of what differs.
+      reasons: Why.
+    """
+    flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in found.items())
+    what = Settings(**found)
+    text = f"the run goes through with {what}: {'; '.join(reasons)}. `run` does so; {flags} sets it without a trial."
+    return Verdict("adaptation", WARNING, text, details=dict(found))
+
+
+def on_transformed(why: str, was_tried: bool) -> Verdict:
+    """Returns the warning about a module that gets transformed examples, although it seems to need raw ones."""
+    what = "With raw examples the run would fail, too." if was_tried else ""
+    remedy = "" if was_tried else "Leave out --train-examples transformed, or give --train-examples raw."
+    return Verdict(
+        "adaptation", WARNING, f"{why}; the Trainer gets the transformed ones. {what}".rstrip(), None, remedy
+    )

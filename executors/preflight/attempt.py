@@ -1,0 +1,164 @@
+"""One attempt at a training: the process that loads the module and tries it, with folders of its own."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import os
+from collections.abc import Callable
+from typing import Any
+
+from ..engines import child_process
+from ..engines.forwarding import LastText
+from ..errors import ProcessDiedError, TrainerError
+from ..keras_version import KerasChoice
+from ..layouts import EVAL_DIR, SERVING_DIRS
+from ..module_source import ModuleSource
+from ..pipeline_modules import PipelineModules
+from ..raised_errors import RemoteTraceback, describe
+from .adaptation import Outcome, Settings
+from .events import EventReader
+from .raw_process import RawData
+from .request import CheckRequest
+from .verdicts import FAILED, WARNING, Report, Verdict
+
+_WORKER = f"{__name__.rpartition('.')[0]}.worker"
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What an attempt left.
+
+    Attributes:
+      outcome: What became of it.
+      found: What the module's process returned.
+      request: What was checked, with this attempt's folders.
+      folder: Where everything of it was written.
+    """
+
+    outcome: Outcome
+    found: dict[str, Any]
+    request: CheckRequest
+    folder: str
+
+
+class Attempt:
+    """One attempt.
+
+    Args:
+      request: What is to be checked.
+      settings: How the module is fed.
+      folder: Created for all that is written.
+      report: The verdicts so far.
+      add: Adds a verdict to them.
+      output: Takes what the process prints.
+    """
+
+    def __init__(
+        self,
+        request: CheckRequest,
+        settings: Settings,
+        folder: str,
+        report: Report,
+        add: Callable[[Verdict], None],
+        output: LastText,
+    ) -> None:
+        self._request = dataclasses.replace(request, fn_args=copy.copy(request.fn_args), **vars(settings))
+        self._folder = folder
+        self._report = report
+        self._add = add
+        self._output = output
+        self._set_outputs()
+
+    def make(
+        self,
+        source: ModuleSource | None,
+        keras: KerasChoice | None,
+        environment: dict[str, str],
+        raw: RawData | None,
+        modules: PipelineModules | None,
+    ) -> Trial:
+        """Makes the attempt; the verdicts are added as they come."""
+        failed = [verdict.item for verdict in self._report.failures]
+        state: dict[str, Any] = {
+            "check": self._request.to_json(),
+            "source": dataclasses.asdict(source) if source else None,
+            "tuner": dataclasses.asdict(modules.tuner) if modules and modules.tuner else None,
+            "serves": modules.functions_called(source) if modules and source else [],
+            "hints": [modules.hint] if modules and modules.hint and self._request.data else [],
+            "keras": dataclasses.asdict(keras) if keras else None,
+            "folder": self._folder,
+            "events": os.path.join(self._folder, "events"),
+            "raw": raw.done if raw else "",
+            "failed": failed,
+            "can_try": not failed,
+        }
+        events = EventReader(state["events"], raw.events if raw else "", self._add, self._request.limit)
+        try:
+            found = child_process.run(
+                _WORKER,
+                state,
+                environment=environment,
+                until=events.is_over,
+                what="checking",
+                forked=True,
+                output=self._output,
+            )
+        except Exception as error:  # of the process itself: what the module raises comes as a verdict
+            found = {}
+            events.read()
+            self._add(died(events.stage, error, self._output))
+        events.read()
+        if events.is_over_limit:
+            verdict = self._over_limit(events)
+            if self._report.get(verdict.item) is None:
+                self._add(verdict)
+        prepared = raw.prepared() if raw else {}
+        outcome = Outcome(self._report.first_failure, events.reads, prepared.get("kinds", {}))
+        return Trial(outcome, found, self._request, self._folder)
+
+    def _set_outputs(self) -> None:
+        """Sets folders that will be removed for all that a run writes."""
+        fn_args, output = self._request.fn_args, os.path.join(self._folder, "output")
+        fn_args.serving_model_dir = os.path.join(output, "model", SERVING_DIRS[0])
+        fn_args.eval_model_dir = os.path.join(output, "model", EVAL_DIR)
+        fn_args.model_run_dir = os.path.join(output, "model_run")
+        fn_args.checkpoint_dir = os.path.join(fn_args.model_run_dir, "checkpoints")
+        for folder in (os.path.dirname(fn_args.serving_model_dir), fn_args.model_run_dir):
+            os.makedirs(folder)
+
+    def _over_limit(self, events: EventReader) -> Verdict:
+        """Says what was seen of a training that would not end."""
+        seen = events.seen
+        item = _item_of(events.stage) if events.stage != "trial" else seen.get("phase", "model")
+        if item == "data" and self._report.get("data") is not None:
+            item = "transform"
+        limit = f"ended after {self._request.limit:g} s (--limit)"
+        if events.stage != "trial":
+            return Verdict(item, WARNING, f"it was {limit}, before it was through")
+        steps = seen.get("steps", 0)
+        done = f"{steps} training step{'s' * (steps != 1)} had been done" if steps else "no training step was seen yet"
+        if losses := seen.get("losses"):
+            done += f", loss {losses[-1]:.4g}"
+        return Verdict(
+            item,
+            WARNING,
+            f"{limit}: {done}. Nothing says how to cut this training shorter; what comes after it was not tried.",
+            remedy="A loop that goes by fn_args.train_steps is cut short by it; or give a larger --limit.",
+            details=seen,
+        )
+
+
+def died(stage: str, error: Exception, output: LastText) -> Verdict:
+    """Returns the verdict on a process that ended with an exception of its own."""
+    last = "\n".join(output.getvalue().splitlines()[-20:])
+    item = _item_of(stage)
+    text = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}"
+    remote = error.__cause__
+    trace = remote.text if isinstance(remote, RemoteTraceback) else last
+    code = 1 if isinstance(error, ProcessDiedError) else getattr(error, "exit_code", 1)
+    return Verdict(item, FAILED, text, exit_code=code, traceback=trace, error=describe(error))
+
+
+def _item_of(stage: str) -> str:
+    return {"trial": "training"}.get(stage, stage)

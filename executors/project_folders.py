@@ -1,0 +1,87 @@
+"""The folder of a project from which an absolute import resolves, wherever the command is run.
+
+    project_folder("pipeline.models.features", "/code/pipeline/models/model.py", search)    # "/code"
+
+TFX users start a pipeline from the project's root, which Python then has on `sys.path`. A module may be run from
+another folder here: the folders above the importing file are searched as well, up to the project's root.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import os
+from collections.abc import Iterator, Sequence
+
+# Files that mark the root of a project.
+MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile")
+
+
+def project_folder(target: str, file: str, search: Sequence[str]) -> str | None:
+    """Returns the folder around a file in which an absolute import is found.
+
+    Args:
+      target: The imported name, `pipeline.models.features`.
+      file: The importing file.
+      search: Folders that Python searches.
+
+    Returns:
+      A folder of `search` that is around the file, if the import is found there first. If Python finds nothing
+      anywhere, the nearest folder above the file that has it: either the folder of a package around the file, or a
+      folder inside the project whose root a file such as `setup.py` or `.git` marks. None for other imports.
+    """
+    top = target.partition(".")[0]
+    if not top:
+        return None
+    if (spec := importlib.machinery.PathFinder.find_spec(top, list(search))) is not None:
+        places = spec.submodule_search_locations
+        folders = [os.path.dirname(place) for place in (places if places is not None else [spec.origin or ""])]
+        return next((folder for folder in folders if _is_around(folder, file)), None)
+    if _is_importable(top):
+        return None
+    parts = target.split(".")
+    inside = True
+    for folder in _above(file):
+        is_around = os.path.basename(folder) == top  # the package itself lies around the file
+        if is_around and _is_there(parts, os.path.dirname(folder)):
+            return os.path.dirname(folder)
+        if inside and _is_there(parts, folder) and _has_marker_above(folder):
+            return folder
+        inside = inside and not _is_marked(folder)
+    return None
+
+
+def _is_importable(top: str) -> bool:
+    try:
+        return importlib.util.find_spec(top) is not None
+    except (ImportError, ValueError):  # a module that has taken itself out of sys.modules, or without a spec
+        return True
+
+
+def _is_around(folder: str, file: str) -> bool:
+    return file.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _above(file: str) -> Iterator[str]:
+    """Yields the folders that a file lies in, the nearest first, without the file system's root."""
+    folder = os.path.dirname(file)
+    while os.path.dirname(folder) != folder:
+        yield folder
+        folder = os.path.dirname(folder)
+
+
+def _has_marker_above(folder: str) -> bool:
+    return _is_marked(folder) or any(_is_marked(one) for one in _above(folder))
+
+
+def _is_marked(folder: str) -> bool:
+    return any(os.path.exists(os.path.join(folder, marker)) for marker in MARKERS)
+
+
+def _is_there(parts: Sequence[str], folder: str) -> bool:
+    """Returns whether a folder has a module by this name, or, for its last part, a package with that attribute."""
+    for length in (len(parts), len(parts) - 1):
+        path = os.path.join(folder, *parts[:length])
+        if length and (os.path.isfile(f"{path}.py") or os.path.isfile(os.path.join(path, "__init__.py"))):
+            return True
+    return False

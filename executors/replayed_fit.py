@@ -1,0 +1,61 @@
+"""The epochs of a fit that is not run again, for callbacks that log them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from .grouped_steps import keras_of
+
+TAKES_REPLAY = "takes_replay"  # an attribute of callbacks of this package that read an epoch's logs alone
+
+
+def replay(model: Any, history: Any, callbacks: Sequence[Any], validation_freq: Any = 1) -> None:
+    """Calls TensorBoard and the callbacks that take replays as `fit` did at the ends of its epochs.
+
+    So the event files of the run have the metrics, of which the failed run's may be gone. Histograms of weights are
+    left out: those of the epochs are not known.
+
+    Args:
+      model: Restored.
+      history: What fit returned.
+      callbacks: All that fit was given.
+      validation_freq: fit's argument.
+    """
+    module = keras_of(model).callbacks
+    chosen = [one for one in callbacks if isinstance(one, module.TensorBoard) or getattr(one, TAKES_REPLAY, False)]
+    if not chosen:
+        return
+    frequencies = {one: one.histogram_freq for one in chosen if isinstance(one, module.TensorBoard)}
+    for board in frequencies:
+        board.histogram_freq = 0
+    stopped = model.stop_training
+    listed = module.CallbackList(chosen, add_history=False, add_progbar=False, model=model, **dict(history.params))
+    listed.on_train_begin()
+    for epoch, logs in _epochs(history, validation_freq):
+        listed.on_epoch_begin(epoch)
+        listed.on_epoch_end(epoch, logs)
+    listed.on_train_end()
+    model.stop_training, model.history = stopped, history
+    for board, frequency in frequencies.items():
+        board.histogram_freq = frequency
+
+
+def _epochs(history: Any, validation_freq: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yields each epoch with its logs; metrics that were computed now and then, with those of their epochs."""
+    count = max((len(series) for series in history.history.values()), default=0)
+    last = history.epoch[-1] if history.epoch else count - 1
+    epochs = range(last - count + 1, last + 1)  # a fit that was resumed in the middle lists its later epochs alone
+    validated = [epoch for epoch in epochs if _is_validated(epoch, validation_freq)]
+    logs: dict[int, dict[str, Any]] = {epoch: {} for epoch in epochs}
+    for name, series in history.history.items():
+        for places in (epochs, validated):
+            if len(series) == len(places):
+                for epoch, value in zip(places, series, strict=True):
+                    logs[epoch][name] = value
+                break
+    yield from logs.items()
+
+
+def _is_validated(epoch: int, frequency: Any) -> bool:
+    return (epoch + 1) % frequency == 0 if isinstance(frequency, int) else epoch + 1 in frequency

@@ -1,0 +1,87 @@
+"""What TFX's own Trainer has imported by the time it loads a module; here it is imported when it is first used.
+
+Modules rely on that without naming it: `keras.utils.plot_model` prints its complaint about a missing graphviz where
+IPython is imported and raises it elsewhere, and `import tfx; tfx.v1` works only if something imported `tfx.v1` before.
+Importing all of it would take more than ten seconds.
+
+Usage:
+
+    with as_in_tfx():
+        module.run_fn(fn_args)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+# Keras 2 and 3 ask for it by this name.
+_NOTEBOOK = "IPython.core.magics.namespace"
+# Packages with submodules that TFX's process has imported and a process with TensorFlow alone has not.
+_PACKAGES = ("concurrent.futures", "email", "http", "logging", "multiprocessing", "pyarrow", "tfx", "xml")
+
+
+class _StandIn(types.ModuleType):
+    """An entry of `sys.modules` that is replaced by the module when one of its attributes is read.
+
+    Attributes such as `__file__` do not count: `inspect` reads them of every module.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+@contextlib.contextmanager
+def as_in_tfx() -> Iterator[None]:
+    """Makes what TFX would have imported available in a block; what is not installed stays missing."""
+    with contextlib.suppress(ImportError):  # without it tensorflow_data_validation 1.16 and later do not import
+        importlib.import_module("tfx")
+    with contextlib.ExitStack() as stack:
+        for name in _PACKAGES:
+            if name in sys.modules:
+                stack.enter_context(_submodules_on_use(sys.modules[name]))
+        if _NOTEBOOK not in sys.modules and importlib.util.find_spec("IPython") is not None:
+            stack.enter_context(_standing_in(_StandIn(_NOTEBOOK)))
+        yield
+
+
+@contextlib.contextmanager
+def _standing_in(module: types.ModuleType) -> Iterator[None]:
+    sys.modules[module.__name__] = module
+    try:
+        yield
+    finally:
+        if sys.modules.get(module.__name__) is module:
+            del sys.modules[module.__name__]
+
+
+@contextlib.contextmanager
+def _submodules_on_use(package: types.ModuleType) -> Iterator[None]:
+    """Imports a submodule of a package when the package is asked for it as an attribute."""
+    content = vars(package)
+    if "__getattr__" in content:
+        yield
+        return
+    content["__getattr__"] = _importer(package.__name__)
+    try:
+        yield
+    finally:
+        content.pop("__getattr__", None)
+
+
+def _importer(package: str) -> Callable[[str], Any]:
+    def submodule(name: str) -> Any:
+        if not name.startswith("_") and importlib.util.find_spec(f"{package}.{name}") is not None:
+            return importlib.import_module(f"{package}.{name}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return submodule

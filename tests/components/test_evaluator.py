@@ -1,0 +1,209 @@
+"""The Evaluator with real artifacts: a model that cannot be evaluated is no failed step, and the verdict says why."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import logging
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tfx.types import standard_artifacts
+
+from generic_trainer.components.evaluator import Evaluator, EvaluatorExecutor
+from generic_trainer.executors.evaluation.plan import BINARY, LOGITS, EvaluationPlan, OutputPlan, Overrides
+from generic_trainer.executors.evaluation.verdict import Verdict, read_verdict
+from generic_trainer.pipelines.evaluation_results import read_evaluation
+from generic_trainer.pipelines.report_evaluation import evaluation_sections
+
+SCHEMA = """
+feature { name: "x" type: FLOAT presence { min_fraction: 1 } shape { dim { size: 1 } } }
+feature { name: "y" type: INT presence { min_fraction: 1 } shape { dim { size: 1 } } }
+"""
+
+
+class Step:
+    """An Evaluator's artifacts in a folder, with 200 examples of `x` and `y`."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.inputs = {
+            "examples": [self._artifact(standard_artifacts.Examples, "examples")],
+            "schema": [self._artifact(standard_artifacts.Schema, "schema")],
+            "model": [self._artifact(standard_artifacts.Model, "model")],
+        }
+        self.inputs["examples"][0].split_names = '["train", "eval"]'
+        split = folder / "examples" / "Split-eval"
+        split.mkdir()
+        random = np.random.default_rng(0)
+        with tf.io.TFRecordWriter(str(split / "data.gz"), "GZIP") as writer:
+            for x in random.normal(size=200):
+                example = tf.train.Example()
+                example.features.feature["x"].float_list.value.append(x)
+                example.features.feature["y"].int64_list.value.append(int(x + random.normal() > 0))
+                writer.write(example.SerializeToString())
+        text_format.Parse(SCHEMA, schema_pb2.Schema())
+        (folder / "schema" / "schema.pbtxt").write_text(SCHEMA)
+
+    def save(self, function: Any, name: str = "model") -> str:
+        """Saves a model that answers `score` by a function of x."""
+
+        class Model(tf.Module):
+            @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+            def serve(self, examples: Any) -> dict[str, Any]:
+                parsed = tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([1], tf.float32)})
+                return {"score": function(parsed["x"])}
+
+        model = Model()
+        target = str(self.folder / name / "Format-Serving")
+        tf.saved_model.save(model, target, signatures={"serving_default": model.serve})
+        return target
+
+    def run(self, **properties: Any) -> tuple[Verdict, Any]:
+        """Runs the executor; returns the verdict and the blessing."""
+        outputs = {
+            "evaluation": [self._artifact(standard_artifacts.ModelEvaluation, "evaluation")],
+            "blessing": [self._artifact(standard_artifacts.ModelBlessing, "blessing")],
+        }
+        context = EvaluatorExecutor.Context(
+            beam_pipeline_args=["--direct_running_mode=in_memory", "--sdk_container_image=none"],
+            tmp_dir=str(self.folder / "tmp"),
+            unique_id="1",
+        )
+        EvaluatorExecutor(context).Do(self.inputs, outputs, {"example_splits": "null", **properties})
+        verdict = read_verdict(str(self.folder / "evaluation"))
+        assert verdict is not None
+        return verdict, outputs["blessing"][0]
+
+    def _artifact(self, kind: Any, name: str) -> Any:
+        artifact = kind()
+        artifact.uri = str(self.folder / name)
+        (self.folder / name).mkdir(exist_ok=True)
+        return artifact
+
+
+@pytest.fixture
+def step(tmp_path: pathlib.Path) -> Step:
+    return Step(tmp_path)
+
+
+def overrides(**values: Any) -> str:
+    return json.dumps(values)
+
+
+def texts_of(step: Step, blessed: bool) -> str:
+    return str(evaluation_sections(read_evaluation(str(step.folder / "evaluation")), blessed))
+
+
+def test_a_model_is_blessed_by_a_plan_that_is_made_from_it(step: Step) -> None:
+    step.save(tf.sigmoid)
+    verdict, blessing = step.run(overrides=overrides(labels={"": "y"}))
+    assert (verdict.blessed, verdict.has_threshold, verdict.reason) == (True, True, "")
+    assert verdict.plan_line.startswith("binary: score (probabilities) against label y")
+    assert blessing.get_int_custom_property("blessed") == 1
+    assert (step.folder / "blessing" / "BLESSED").exists()
+    assert read_evaluation(str(step.folder / "evaluation")).metrics["eval"]["auc"] > 0.6
+
+
+def test_a_plan_that_was_made_before_is_kept_if_it_fits(step: Step) -> None:
+    step.save(lambda x: 2.0 * x)
+    plan = EvaluationPlan("serving_default", outputs=(OutputPlan("score", BINARY, "y", scores=LOGITS),))
+    verdict, _ = step.run(plan=json.dumps(plan.to_json()))
+    assert EvaluationPlan.from_json(verdict.plan) == plan
+    other = EvaluationPlan("serving_default", outputs=(OutputPlan("logits", BINARY, "y", scores=LOGITS),))
+    verdict, _ = step.run(plan=json.dumps(other.to_json()), overrides=overrides(labels={"": "y"}, task="binary"))
+    assert verdict.plan["outputs"][0]["output"] == "score"
+
+
+def test_a_threshold_that_was_missed_is_named(step: Step) -> None:
+    step.save(lambda x: tf.sigmoid(-x))
+    verdict, blessing = step.run(overrides=overrides(labels={"": "y"}))
+    assert not verdict.blessed
+    assert verdict.reason.startswith("auc is 0.")
+    assert verdict.reason.endswith("and must be at least 0.5")
+    assert blessing.get_int_custom_property("blessed") == 0
+    assert (step.folder / "blessing" / "NOT_BLESSED").exists()
+    assert f"so it was not pushed: {verdict.reason}." in texts_of(step, blessed=False)
+
+
+def test_a_model_of_an_unknown_task_is_blessed_without_a_threshold(step: Step) -> None:
+    step.save(lambda x: tf.abs(x) * 3.0)
+    verdict, _ = step.run(overrides=overrides(labels={"": "y"}, task="unknown"))
+    assert (verdict.blessed, verdict.has_threshold) == (True, False)
+    assert verdict.reason == "No quality threshold: the task is unknown"
+    assert read_evaluation(str(step.folder / "evaluation")).metrics == {"eval": {"example_count": 200}}
+    assert "No quality threshold: the task is unknown." in texts_of(step, blessed=True)
+
+
+def test_a_plan_with_a_problem_leaves_the_evaluation_out(step: Step) -> None:
+    step.save(tf.sigmoid)
+    verdict, blessing = step.run(overrides=overrides(labels={"": "z"}))
+    assert verdict.reason.startswith("No quality threshold: the model was not evaluated: ")
+    assert "the label 'z'" in verdict.reason
+    assert blessing.get_int_custom_property("blessed") == 1
+    assert read_evaluation(str(step.folder / "evaluation")).metrics == {}
+
+
+def test_a_label_that_does_not_go_with_the_answers_leaves_the_evaluation_out(step: Step) -> None:
+    step.save(lambda x: tf.sigmoid(tf.concat([x, x, x], 1)))
+    verdict, blessing = step.run(overrides=overrides(labels={"": "y"}, task="multilabel"))
+    assert verdict.reason.startswith("No quality threshold: the model was not evaluated: label y has 1 values")
+    assert blessing.get_int_custom_property("blessed") == 1
+
+
+def test_an_evaluation_that_fails_keeps_the_model_and_is_tried_again(
+    step: Step, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(x: Any) -> Any:
+        with tf.control_dependencies([tf.debugging.assert_less(x, -100.0, "too large")]):
+            return tf.sigmoid(x)
+
+    logging.use_absl_handler()
+    step.save(fails)
+    verdict, blessing = step.run(overrides=overrides(labels={"": "y"}))
+    assert (verdict.blessed, verdict.failed) == (False, True)
+    assert verdict.reason.startswith("The evaluation failed: SignatureError: ")
+    assert "too large" in verdict.reason
+    assert "\n" not in verdict.reason
+    assert blessing.get_int_custom_property("blessed") == 0
+    assert not (step.folder / "blessing").exists()  # so that TFX does not take the step from the cache
+    assert "The evaluation failed: " in texts_of(step, blessed=False)
+    shown = [record for record in caplog.records if not getattr(record, "kept_only", False)]
+    assert not any(record.exc_info for record in shown)
+
+
+def test_a_baseline_with_other_signatures_is_left_out(step: Step) -> None:
+    step.save(tf.sigmoid)
+    (step.folder / "baseline").mkdir()
+    baseline = standard_artifacts.Model()
+    baseline.uri = str(step.folder / "baseline")
+    step.inputs["baseline_model"] = [baseline]
+    verdict, _ = step.run(overrides=overrides(labels={"": "y"}))
+    assert verdict.blessed
+    assert verdict.notes[0].startswith(f"The baseline model {baseline.uri} was left out of the comparison: ")
+    step.save(lambda x: tf.sigmoid(-x), "baseline")
+    verdict, _ = step.run(overrides=overrides(labels={"": "y"}))
+    assert verdict.notes == ()
+    assert "auc_diff" in read_evaluation(str(step.folder / "evaluation")).metrics["eval"]
+
+
+def test_the_component_takes_what_a_plan_is_made_from() -> None:
+    from tfx.types import Channel
+
+    evaluator = Evaluator(
+        Channel(type=standard_artifacts.Examples),
+        Channel(type=standard_artifacts.Model),
+        model_run=Channel(type=standard_artifacts.ModelRun),
+        overrides=Overrides({"": "y"}, task="binary"),
+        slice_by=["hour"],
+        threshold_slack=0.01,
+    )
+    assert evaluator.id == "Evaluator"
+    assert set(evaluator.inputs) == {"examples", "model", "model_run"}
+    assert set(evaluator.outputs) == {"evaluation", "blessing"}
+    assert json.loads(evaluator.exec_properties["overrides"])["task"] == "binary"
+    assert json.loads(evaluator.exec_properties["slice_by"]) == ["hour"]

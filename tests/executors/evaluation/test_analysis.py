@@ -1,0 +1,318 @@
+"""Models that are evaluated by a plan: TFMA's metrics equal those that NumPy computes from the same answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from generic_trainer import InputError
+from generic_trainer.executors.beam_runner import IN_PROCESS
+from generic_trainer.executors.evaluation.analysis import Analysis, Analyzed, Candidate, analyze
+from generic_trainer.executors.evaluation.answers import ScoresError
+from generic_trainer.executors.evaluation.blessing import missed_thresholds
+from generic_trainer.executors.evaluation.plan import (
+    ASKED_FOR,
+    BINARY,
+    LOGITS,
+    MARGINS,
+    MULTICLASS,
+    MULTILABEL,
+    PROBABILITIES,
+    RAW,
+    REGRESSION,
+    EvaluationPlan,
+    OutputPlan,
+)
+from generic_trainer.pipelines.evaluation_results import ALL, read_evaluation
+
+from .served_models import COUNT, features, save_model, write_examples
+
+Answer = Callable[[Any], dict[str, Any]]
+FEATURES = features()
+X = FEATURES["x"]
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_examples(FEATURES, tmp_path_factory.mktemp("Split-eval"))
+
+
+def run(analysis: Analysis, output: pathlib.Path) -> Analyzed:
+    arguments = [IN_PROCESS, "--direct_running_mode=in_memory", "--sdk_container_image=none"]
+    return analyze(analysis, beam.Pipeline(argv=arguments), str(output))
+
+
+def evaluated(
+    examples: str,
+    answer: Answer,
+    outputs: Sequence[OutputPlan],
+    folder: pathlib.Path,
+    *,
+    named: bool = False,
+    slice_by: Sequence[str] = (),
+) -> tuple[dict[str, dict[str, float]], EvaluationPlan]:
+    """Returns {slice: {metric: value}}, and the plan as the answers corrected it."""
+    model = save_model(answer, folder / "model", named=named)
+    plan = EvaluationPlan("serving_default", RAW, named, tuple(outputs))
+    done = run(Analysis([examples], Candidate(model, plan), slice_by=slice_by), folder / "evaluation")
+    slices = read_evaluation(str(folder / "evaluation")).slices
+    return {name: {key: one.value for key, one in found.items()} for name, found in slices.items()}, done.plan
+
+
+def auc(labels: Any, scores: Any) -> float:
+    """The share of pairs that are ranked the right way."""
+    difference = np.subtract.outer(scores[labels > 0], scores[labels <= 0])
+    return float((difference > 0).mean() + (difference == 0).mean() / 2)
+
+
+def sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def softmax(x: Any) -> Any:
+    return np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
+
+
+def cross_entropy(labels: Any, p: Any) -> float:
+    return float(-np.mean(labels * np.log(p) + (1 - labels) * np.log(1 - p)))
+
+
+def of_binary(labels: Any, p: Any) -> dict[str, float]:
+    return {
+        "example_count": COUNT,
+        "binary_accuracy": ((p > 0.5) == labels).mean(),
+        "binary_crossentropy": cross_entropy(labels, p),
+        "calibration": p.mean() / labels.mean(),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "scores", "answer"),
+    [
+        ("logits", "binary", LOGITS, lambda x: {"score": 1.5 * x[:, :1]}),
+        ("logits_of_rank_1", "binary", LOGITS, lambda x: {"score": 1.5 * x[:, 0]}),
+        ("probabilities", "binary", PROBABILITIES, lambda x: {"score": tf.sigmoid(1.5 * x[:, :1])}),
+        ("margins", "margin", MARGINS, lambda x: {"score": 1.5 * x[:, :1]}),
+        ("two_classes", "binary", LOGITS, lambda x: {"score": tf.concat([x[:, :1] * 0, 1.5 * x[:, :1]], 1)}),
+    ],
+)
+def test_a_binary_task(
+    name: str, label: str, scores: str, answer: Answer, examples: str, tmp_path: pathlib.Path
+) -> None:
+    plan = OutputPlan("score", BINARY, label, scores=scores)
+    slices, _ = evaluated(examples, answer, [plan], tmp_path)
+    p = sigmoid(1.5 * X[:, 0].astype(float))
+    expected = of_binary(FEATURES["binary"], p)
+    assert slices[ALL] == pytest.approx({**expected, "auc": auc(FEATURES["binary"], p)}, abs=1e-3)
+    assert {key: slices[ALL][key] for key in expected} == pytest.approx(expected, rel=1e-5)
+
+
+def test_numbers_outside_of_0_to_1_are_never_probabilities(examples: str, tmp_path: pathlib.Path) -> None:
+    plan = OutputPlan("score", BINARY, "binary", scores=PROBABILITIES)
+    slices, corrected = evaluated(examples, lambda x: {"score": 1.5 * x[:, :1]}, [plan], tmp_path)
+    assert corrected.outputs[0].scores == LOGITS
+    expected = of_binary(FEATURES["binary"], sigmoid(1.5 * X[:, 0].astype(float)))
+    assert {key: slices[ALL][key] for key in expected} == pytest.approx(expected, rel=1e-5)
+
+
+def test_scores_that_the_user_asked_for_are_not_changed(examples: str, tmp_path: pathlib.Path) -> None:
+    model = save_model(lambda x: {"score": x[:, :1]}, tmp_path / "model")
+    output = OutputPlan("score", BINARY, "binary", scores=PROBABILITIES)
+    plan = EvaluationPlan("serving_default", outputs=(output,), reasons={"scores": ASKED_FOR})
+    with pytest.raises(ScoresError, match=r"values from -.* to .*, which are no probabilities. Give --scores logits"):
+        run(Analysis([examples], Candidate(model, plan)), tmp_path / "evaluation")
+
+
+@pytest.mark.parametrize(
+    ("label", "scores", "answer"),
+    [
+        ("species", LOGITS, lambda x: {"score": 2.0 * x}),
+        ("one_hot", LOGITS, lambda x: {"score": 2.0 * x}),
+        ("one_hot", PROBABILITIES, lambda x: {"score": tf.nn.softmax(2.0 * x)}),
+    ],
+)
+def test_several_classes(label: str, scores: str, answer: Answer, examples: str, tmp_path: pathlib.Path) -> None:
+    slices, _ = evaluated(examples, answer, [OutputPlan("score", MULTICLASS, label, scores=scores)], tmp_path)
+    p, species = softmax(2.0 * X.astype(float)), FEATURES["species"]
+    expected = {
+        "example_count": COUNT,
+        "sparse_categorical_accuracy": (p.argmax(axis=1) == species).mean(),
+        "sparse_categorical_crossentropy": -np.log(p[np.arange(COUNT), species]).mean(),
+    }
+    assert slices[ALL] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("scores", [LOGITS, PROBABILITIES])
+def test_several_labels(scores: str, examples: str, tmp_path: pathlib.Path) -> None:
+    def answer(x: Any) -> dict[str, Any]:
+        return {"score": x if scores == LOGITS else tf.sigmoid(x)}
+
+    slices, _ = evaluated(examples, answer, [OutputPlan("score", MULTILABEL, "tags", scores=scores)], tmp_path)
+    p, tags = sigmoid(X.astype(float)), FEATURES["tags"]
+    assert slices[ALL]["binary_accuracy"] == pytest.approx(((p > 0.5) == tags).mean(), rel=1e-6)
+    assert slices[ALL]["auc"] == pytest.approx(auc(tags.ravel(), p.ravel()), abs=1e-3)
+
+
+def test_regression_with_any_loss(examples: str, tmp_path: pathlib.Path) -> None:
+    plan = OutputPlan("score", REGRESSION, "price", loss="huber")
+    slices, _ = evaluated(examples, lambda x: {"score": 3.0 * x[:, :1] + 9.5}, [plan], tmp_path)
+    error = 3.0 * X[:, 0].astype(float) + 9.5 - FEATURES["price"]
+    expected = {
+        "example_count": COUNT,
+        "mean_squared_error": (error**2).mean(),
+        "mean_absolute_error": np.abs(error).mean(),
+    }
+    assert slices[ALL] == pytest.approx(expected, rel=1e-5)
+
+
+def test_several_outputs_and_named_tensors_and_slices(examples: str, tmp_path: pathlib.Path) -> None:
+    outputs = [
+        OutputPlan("click", BINARY, "binary", scores=LOGITS),
+        OutputPlan("price", REGRESSION, "price"),
+    ]
+
+    def answer(x: Any) -> dict[str, Any]:
+        return {"price": 3.0 * x[:, :1] + 10.0, "click": x[:, :1], "key": tf.strings.as_string(x[:, 0])}
+
+    slices, _ = evaluated(examples, answer, outputs, tmp_path, named=True, slice_by=["third"])
+    p, error = sigmoid(X[:, 0].astype(float)), 3.0 * X[:, 0].astype(float) + 10.0 - FEATURES["price"]
+    for name, rows in {ALL: slice(None), "third=1": slice(1, None, 3)}.items():
+        found, labels = slices[name], FEATURES["binary"][rows]
+        assert found["example_count"] == len(labels)
+        assert found["click/binary_crossentropy"] == pytest.approx(cross_entropy(labels, p[rows]), rel=1e-5)
+        assert found["click/auc"] == pytest.approx(auc(labels, p[rows]), abs=1e-3)
+        assert found["price/mean_squared_error"] == pytest.approx((error[rows] ** 2).mean(), rel=1e-5)
+
+
+def test_a_model_is_not_blessed_below_the_bound_or_below_the_baseline(examples: str, tmp_path: pathlib.Path) -> None:
+    plan = EvaluationPlan("serving_default", outputs=(OutputPlan("score", BINARY, "binary", scores=LOGITS),))
+    good = Candidate(save_model(lambda x: {"score": x[:, :1]}, tmp_path / "good"), plan)
+    poor = Candidate(save_model(lambda x: {"score": x[:, :1] + 3 * x[:, 1:2]}, tmp_path / "poor"), plan)
+    wrong = Candidate(save_model(lambda x: {"score": -x[:, :1]}, tmp_path / "wrong"), plan)
+    run(Analysis([examples], wrong), tmp_path / "1")
+    [missed] = missed_thresholds(str(tmp_path / "1"))
+    assert missed.startswith("auc is 0.")
+    assert missed.endswith(", and must be at least 0.5")
+    run(Analysis([examples], poor, good), tmp_path / "2")
+    [missed] = missed_thresholds(str(tmp_path / "2"))
+    assert missed.startswith("auc differs from the baseline model's by -0.")
+    run(Analysis([examples], poor, good, worst_loss=0.5), tmp_path / "3")
+    assert missed_thresholds(str(tmp_path / "3")) == []
+    assert "auc_diff" in read_evaluation(str(tmp_path / "3")).slices[ALL]
+
+
+def test_a_baseline_that_cannot_be_evaluated_is_left_out(examples: str, tmp_path: pathlib.Path) -> None:
+    def fails(x: Any) -> dict[str, Any]:
+        with tf.control_dependencies([tf.debugging.assert_less(x, -100.0, "too large")]):
+            return {"score": tf.identity(x[:, :1])}
+
+    plan = EvaluationPlan("serving_default", outputs=(OutputPlan("score", BINARY, "binary", scores=LOGITS),))
+    candidate = Candidate(save_model(lambda x: {"score": x[:, :1]}, tmp_path / "model"), plan)
+    broken = Candidate(save_model(fails, tmp_path / "broken"), plan)
+    done = run(Analysis([examples], candidate, broken), tmp_path / "evaluation")
+    [note] = done.notes
+    assert note.startswith("The baseline model was left out of the comparison: ")
+    assert "too large" in note
+    assert "auc" in read_evaluation(str(tmp_path / "evaluation")).slices[ALL]
+
+
+def test_models_are_compared_on_the_examples_that_both_answer(tmp_path: pathlib.Path) -> None:
+    """The baseline fails on an example of the second batch, after the first one has been tried."""
+
+    def fails(x: Any) -> dict[str, Any]:
+        with tf.control_dependencies([tf.debugging.assert_less(x, 50.0, "too large")]):
+            return {"score": tf.identity(x[:, :1])}
+
+    x = X.copy()
+    x[550, 1] = 99.0
+    examples = write_examples({**FEATURES, "x": x}, tmp_path)
+    plan = EvaluationPlan("serving_default", outputs=(OutputPlan("score", BINARY, "binary", scores=LOGITS),))
+    candidate = Candidate(save_model(lambda x: {"score": x[:, :1]}, tmp_path / "model"), plan)
+    baseline = Candidate(save_model(fails, tmp_path / "baseline"), plan)
+    done = run(Analysis([examples], candidate, baseline), tmp_path / "evaluation")
+    metrics = read_evaluation(str(tmp_path / "evaluation")).slices[ALL]
+    assert (metrics["example_count"].value, metrics["auc_diff"].value) == (COUNT - 1, 0.0)
+    [note] = done.notes
+    assert note.startswith(f"The evaluation left out 1 of {COUNT} examples: ")
+    assert "too large" in note
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        (OutputPlan("score", BINARY, "word"), "label word holds strings, which cannot be compared with numbers"),
+        (OutputPlan("score", BINARY, "Binary"), "the raw examples have no feature 'Binary'.* Did you mean 'binary'"),
+        (OutputPlan("score", BINARY, "tags"), "label tags has 3 values in each example and output score 1"),
+        (OutputPlan("logits", BINARY, "binary"), "signature 'serving_default' has no output 'logits'; it has score"),
+    ],
+)
+def test_what_does_not_go_together_is_named(
+    output: OutputPlan, message: str, examples: str, tmp_path: pathlib.Path
+) -> None:
+    model = save_model(lambda x: {"score": x[:, :1]}, tmp_path / "model")
+    plan = EvaluationPlan("serving_default", outputs=(dataclasses.replace(output, scores=LOGITS),))
+    with pytest.raises(InputError, match=message):
+        run(Analysis([examples], Candidate(model, plan)), tmp_path / "evaluation")
+
+
+def test_examples_without_a_label_or_an_answer_are_left_out_and_counted(tmp_path: pathlib.Path) -> None:
+    """The model drops the rows below -1, as a boolean mask in Transform does; every tenth example has no label."""
+
+    class Model(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+        def serve(self, examples: Any) -> dict[str, Any]:
+            x = tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([3], tf.float32)})["x"]
+            return {"score": tf.sigmoid(tf.boolean_mask(x, x[:, 0] > -1)[:, :1])}
+
+    model = Model()
+    tf.saved_model.save(model, str(tmp_path / "model"), signatures={"serving_default": model.serve})
+    some = np.arange(COUNT) % 10 == 0
+    partly: list[Any] = [[] if missing else [value] for missing, value in zip(some, FEATURES["binary"], strict=True)]
+    column = np.empty(COUNT, object)
+    column[:] = partly
+    examples = write_examples({"x": X, "partly": column}, tmp_path)
+    plan = EvaluationPlan("serving_default", outputs=(OutputPlan("score", BINARY, "partly", scores=PROBABILITIES),))
+    done = run(Analysis([examples], Candidate(str(tmp_path / "model"), plan)), tmp_path / "evaluation")
+    kept = (X[:, 0] > -1) & ~some
+    metrics = read_evaluation(str(tmp_path / "evaluation")).slices[ALL]
+    assert metrics["example_count"].value == kept.sum()
+    expected = auc(FEATURES["binary"][kept], X[kept, 0])
+    assert metrics["auc"].value == pytest.approx(expected, abs=1e-3)
+    [note] = done.notes
+    assert note.startswith(f"The evaluation left out {COUNT - kept.sum()} of {COUNT} examples: ")
+    assert "partly" in note
+
+
+def test_keras_models_of_both_versions(examples: str, tmp_path: pathlib.Path) -> None:
+    """Two heads of a Keras 3 model, and of a Keras 2 model, as their exports name the outputs."""
+    import keras
+    import tf_keras
+
+    for version, library in {"2": tf_keras, "3": keras}.items():
+        inputs = library.Input([3], name="x")
+        heads = {name: library.layers.Dense(1, name=name)(inputs) for name in ("click", "price")}
+        model = library.Model(inputs, heads)
+        answers = {name: np.asarray(value)[:, 0].astype(float) for name, value in model(X).items()}
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32, "x")])
+        def serve(x: Any, model: Any = model) -> Mapping[str, Any]:
+            return model(x)
+
+        module = tf.Module()
+        module.model, folder = model, str(tmp_path / version)
+        tf.saved_model.save(model, folder, signatures={"serving_default": serve})
+        outputs = (OutputPlan("click", BINARY, "binary", scores=LOGITS), OutputPlan("price", REGRESSION, "price"))
+        plan = EvaluationPlan("serving_default", RAW, True, outputs)
+        run(Analysis([examples], Candidate(folder, plan)), tmp_path / f"evaluation{version}")
+        found = read_evaluation(str(tmp_path / f"evaluation{version}")).metrics["eval"]
+        crossentropy = cross_entropy(FEATURES["binary"], sigmoid(answers["click"]))
+        assert found["click/binary_crossentropy"] == pytest.approx(crossentropy, rel=1e-4)
+        error = answers["price"] - FEATURES["price"]
+        assert found["price/mean_squared_error"] == pytest.approx((error**2).mean(), rel=1e-4)

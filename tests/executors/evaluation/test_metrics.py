@@ -1,0 +1,66 @@
+"""TFMA's configuration for a plan."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from google.protobuf import json_format
+from tensorflow_model_analysis.proto import config_pb2
+
+from generic_trainer import InputError
+from generic_trainer.executors.evaluation.metrics import eval_config, has_threshold, read_eval_config
+from generic_trainer.executors.evaluation.plan import BINARY, REGRESSION, EvaluationPlan, OutputPlan
+
+TIP = EvaluationPlan("serving_default", outputs=(OutputPlan("probability", BINARY, "big_tip"),))
+
+
+def test_slices_are_beside_the_metrics_over_all() -> None:
+    config = eval_config(TIP, slice_by=["trip_start_hour", "payment_type"])
+    assert [list(spec.feature_keys) for spec in config.slicing_specs] == [[], ["trip_start_hour"], ["payment_type"]]
+
+
+def test_the_first_metric_may_not_be_worse_than_the_blessed_models() -> None:
+    count, own = eval_config(TIP, worst_loss=0.01).metrics_specs
+    assert [metric.class_name for metric in count.metrics] == ["ExampleCount"]
+    auc, *others = own.metrics
+    assert auc.class_name == "AUC"
+    [over_all] = auc.per_slice_thresholds
+    assert list(over_all.slicing_specs) == [config_pb2.SlicingSpec()]
+    assert over_all.threshold.value_threshold.lower_bound.value == 0.5
+    assert over_all.threshold.change_threshold.absolute.value == -0.01
+    assert not any(metric.HasField("threshold") or metric.per_slice_thresholds for metric in others)
+    price = EvaluationPlan("serving_default", outputs=(OutputPlan("output_0", REGRESSION, "price"),))
+    error = eval_config(price, worst_loss=0.1).metrics_specs[1].metrics[0]
+    change = error.per_slice_thresholds[0].threshold.change_threshold
+    assert change.direction == config_pb2.MetricDirection.Value("LOWER_IS_BETTER")
+    assert change.absolute.value == 0.1
+
+
+def test_of_several_outputs_the_first_decides() -> None:
+    two = EvaluationPlan(
+        "serving_default", outputs=(OutputPlan("price", REGRESSION, "price"), OutputPlan("click", BINARY, "click"))
+    )
+    _, price, click = eval_config(two).metrics_specs
+    assert (list(price.output_names), list(click.output_names)) == (["price"], ["click"])
+    assert price.metrics[0].per_slice_thresholds
+    assert not any(metric.per_slice_thresholds for metric in click.metrics)
+
+
+def test_without_a_known_task_there_is_no_threshold() -> None:
+    unknown = EvaluationPlan("serving_default", outputs=(OutputPlan("output_0", label="y"),))
+    assert [metric.class_name for metric in eval_config(unknown).metrics_specs[0].metrics] == ["ExampleCount"]
+    assert not has_threshold(unknown)
+    assert has_threshold(TIP)
+    assert not has_threshold(EvaluationPlan("serving_default", outputs=(OutputPlan("probability", BINARY),)))
+
+
+def test_a_configuration_of_the_user(tmp_path: pathlib.Path) -> None:
+    config = eval_config(TIP)
+    (tmp_path / "eval.json").write_text(json_format.MessageToJson(config))
+    assert read_eval_config(str(tmp_path / "eval.json")) == config
+    wrong = {"{": "is not JSON", '{"metric": 1}': "is not a tfma.EvalConfig in JSON", "[]": "must hold a JSON object"}
+    for broken, text in wrong.items():
+        (tmp_path / "eval.json").write_text(broken)
+        with pytest.raises(InputError, match=f"eval.json {text}"):
+            read_eval_config(str(tmp_path / "eval.json"))

@@ -1,0 +1,35 @@
+"""Whatever ends a run between its last step and publishing: the next one exports what was trained, and trains nothing.
+
+The module has Keras fits and no callback of the trainer's. Exports that raise and models that fail the check are in
+`tests/executors/test_finished_fits.py`; `matrix.py` has every fault in every phase.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+
+import pytest
+from fault_job import FitJob
+from fit_promises import require_recovered_after_fit, suffer_after_fit
+from promises import Fault
+
+FAULTS = (
+    Fault("export", signal.SIGKILL),
+    Fault("export", signal.SIGINT),
+    Fault("check", signal.SIGKILL),
+    Fault("check", signal.SIGTERM),
+    Fault("publish", signal.SIGKILL),
+)
+
+
+@pytest.mark.slow
+def test_a_fit_that_ended_is_not_trained_again(tmp_path: pathlib.Path, shim: pathlib.Path) -> None:
+    job = FitJob(tmp_path / "job", shim)
+    try:
+        for fault in FAULTS:
+            suffer_after_fit(job, fault)
+        require_recovered_after_fit(job)
+        require_recovered_after_fit(job)  # trains: that one had published
+    finally:
+        job.stop()

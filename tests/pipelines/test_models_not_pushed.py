@@ -1,0 +1,58 @@
+"""`generic-trainer run` of models that are trained and checked, and cannot be evaluated."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+MODULE = """
+    import tensorflow as tf
+
+    class Model(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+        def serve(self, examples):
+            x = tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([1], tf.float32)})["x"]
+            return {"score": answer(x)}
+
+    def run_fn(fn_args):
+        model = Model()
+        tf.saved_model.save(model, fn_args.serving_model_dir, signatures={"serving_default": model.serve})
+"""
+FAILS = """
+    import tensorflow as tf
+
+    def answer(x):
+        with tf.control_dependencies([tf.debugging.assert_less(x, 90.0, "too large")]):
+            return tf.sigmoid(x)
+"""
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_be_evaluated_is_kept_or_pushed_with_the_reason(
+    command: Command, module: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
+    data, root = tmp_path / "data", tmp_path / "root"
+    data.mkdir()
+    (data / "data.csv").write_text("x,y\n" + "".join(f"{x}.5,{x % 2}\n" for x in range(100)))
+    arguments = ["run", "--data", data, "--label", "y", "--pipeline-root", root, "--no-check", "--module-file"]
+    done = command(*arguments, module(FAILS + MODULE), "--task", "binary")
+    assert done.returncode == 4, done.stderr[-3000:]
+    assert "Traceback" not in done.stderr
+    assert "The model was not pushed: The evaluation failed: " in done.stderr.splitlines()[-1]
+    assert "too large" in done.stderr
+    assert f"It is kept in {root}/Trainer/model/" in done.stderr
+    assert not (root / "serving").exists()
+    [log] = (root / "logs").iterdir()
+    assert "Traceback" in log.read_text()
+    not_asked = command(*arguments, module(FAILS + MODULE), "--task", "binary", "--no-push")
+    assert not_asked.returncode == 0, not_asked.stderr[-3000:]
+    assert "threshold" not in not_asked.stderr
+    unknown = command(*arguments, module("\n    def answer(x): return x * x\n" + MODULE), "--task", "unknown")
+    assert unknown.returncode == 0, unknown.stderr[-3000:]
+    assert "No quality threshold: the task is unknown; pushed because the SavedModel check passed." in unknown.stdout
+    assert "Pushed model: " in unknown.stdout

@@ -1,0 +1,31 @@
+"""Failures in TFX's own steps are told in a line, with the step's name; the log keeps the full text."""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+from collections.abc import Callable
+
+import pytest
+
+from generic_trainer.executors.errors import StepError
+from generic_trainer.pipelines.local import LocalPipeline, run_pipeline
+
+
+def test_a_failure_inside_a_step_of_tfx_names_the_step_in_one_line(
+    module: Callable[..., str], tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "data.csv").write_text("a,b\n1,2\n3,4,5\n6,7\n")
+    path = module("def run_fn(fn_args): ...")
+    with pytest.raises(StepError) as raised:
+        run_pipeline(LocalPipeline(str(data), path, str(tmp_path / "root")))
+    message = str(raised.value)
+    assert message.startswith("The step CsvExampleGen failed: ")
+    assert "Columns do not match" in message
+    assert len(message.splitlines()) == 1
+    assert raised.value.exit_code == 1
+    [kept] = [record for record in caplog.records if getattr(record, "kept_only", False)]
+    assert "Traceback" in kept.getMessage()

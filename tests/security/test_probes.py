@@ -1,0 +1,128 @@
+"""What is redacted in texts, and what is left alone: probes of every class."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+import threading
+
+import pytest
+
+from generic_trainer.executors.errors import InputError
+from generic_trainer.executors.masking import MASK, masked, masked_text, remember, unfinished_secret, without_known
+from generic_trainer.pipelines.clear_text import require_no_secrets
+
+sys.path.append(str(pathlib.Path(__file__).parent))
+from probes import HARMLESS, SECRETS
+
+sys.path.pop()
+
+NAMES = """
+    password passwd pwd db_pass dbPass DB_PASS passcode passphrase secret client_secret clientSecret auth jwt dsn token
+    authToken api_key apiKey API_KEY x-api-key X_API_KEY secret_key encryption_key signingKey storage_key ssh_key
+    private_key access_key account_key credentials cookie set-cookie authorization webhook_url bearer otp userPassword
+    PGPASSWORD mysqlPwd connection_string SECRET_KEY_BASE license_key openai_key wandb_api_key
+"""
+
+
+@pytest.mark.parametrize(("text", "secret"), SECRETS, ids=lambda one: one[:60].encode("unicode_escape").decode())
+def test_a_secret_is_taken_out(text: str, secret: str) -> None:
+    shown = masked_text(text)
+    assert secret not in shown
+    assert MASK in shown
+    assert masked_text(shown) == shown
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_only_looks_so_stays(text: str) -> None:
+    assert masked_text(text) == text
+
+
+@pytest.mark.parametrize("name", NAMES.split())
+def test_values_under_such_a_name_are_secrets_at_any_depth(name: str) -> None:
+    assert masked({"a": [{name: "tulip-7Hf3qZ"}], "b": name}) == {"a": [{name: MASK}], "b": name}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"label_key": "tips", "feature_key": "fare", "key_features": ["a", "b"], "primary_key": "id"},
+        {"tokenizer": "bert", "max_tokens": 512, "oov_token": "<OOV>", "tokens": ["the", "cat"], "token_dim": 64},
+        {
+            "auth": "none",
+            "author": "Jane",
+            "auth_rate": 0.93,
+            "password": "",
+            "secret": None,
+            "use_auth": True,
+            "env_secrets": ["db"],
+        },
+        {"cache_key": "b1946ac92492d2347c6235b4d2611184", "sort_keys": True, "keys": {"train": 3}, "pass": 2},
+    ],
+)
+def test_configurations_without_secrets_stay(config: dict[str, object]) -> None:
+    assert masked(config) == config
+
+
+@pytest.mark.parametrize(("text", "secret"), SECRETS, ids=lambda one: one[:60].encode("unicode_escape").decode())
+def test_a_manifest_holds_none(text: str, secret: str) -> None:
+    for value in (text, json.dumps({"note": text})):
+        with pytest.raises(InputError) as raised:
+            require_no_secrets("--custom-config", value, ())
+        assert secret not in str(raised.value)
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_a_manifest_may_hold_what_only_looks_so(text: str) -> None:
+    require_no_secrets("--custom-config", text, ())
+    require_no_secrets("--custom-config", json.dumps({"note": text, "batch_size": 32}), ())
+
+
+def test_secrets_are_known_in_every_spelling_and_the_longest_first() -> None:
+    remember({"password": 'quo"te\\and/sl@sh', "token": "tulip-garden", "api_key": "tulip-garden-at-night"})
+    for text in (
+        'x quo"te\\and/sl@sh',
+        json.dumps(['quo"te\\and/sl@sh']),
+        repr('quo"te\\and/sl@sh'),
+        "https://host/?p=quo%22te%5Cand%2Fsl%40sh",
+        "a tulip-garden-at-night b tulip-garden",
+    ):
+        shown = without_known(text)
+        assert MASK in shown
+        assert [part for part in ("sl@sh", "sl%40sh", "garden", "night") if part in shown] == []
+
+
+def test_a_stream_in_pieces_keeps_what_may_be_the_beginning_of_a_secret() -> None:
+    remember({"password": "lilac-by-the-gate", "token": "lilac-by-the-gate-or-not", "api_key": "xy1-rose-xy1"})
+    text = "one lilac-by-the-gate two lilac-by-the-wall xy1-rose-xy1 lilac-by-the-gate-or-not"
+    for size in range(1, len(text)):
+        rest, shown = "", ""
+        for start in range(0, len(text), size):
+            rest += text[start : start + size]
+            cut = len(rest) - unfinished_secret(rest)
+            shown, rest = shown + without_known(rest[:cut]), rest[cut:]
+        assert shown + without_known(rest) == f"one {MASK} two lilac-by-the-wall {MASK} {MASK}"
+
+
+def test_threads_mask_while_others_add_secrets() -> None:
+    over = threading.Event()
+    failed: list[BaseException] = []
+
+    def mask() -> None:
+        try:
+            while not over.is_set():
+                masked_text("a line with rose-0-garden in it, and password=x1y2z3")
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=mask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(300):
+        remember({"password": f"rose-{number}-garden"})
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert masked_text("rose-0-garden rose-299-garden") == f"{MASK} {MASK}"
