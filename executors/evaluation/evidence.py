@@ -18,7 +18,7 @@ from typing import Any
 from absl import logging
 
 from ..fit_hooks import fits_by, may_use_keras
-from .label_values import label_values
+from .label_values import by_key, label_values
 from .losses import from_logits_of, name_of
 
 
@@ -151,7 +151,7 @@ def _evidence(model: Any, given: Mapping[str, Any], label_batches: int) -> Train
         x, y = data, given.get("y")
     inner = getattr(model, "inner", model)  # of an ElasticDL job
     names = [str(name) for name in getattr(inner, "output_names", None) or ()]
-    labels = _by_key(y)
+    labels = {} if y is None else by_key(y)
     losses = _losses(getattr(inner, "loss", None), names, len(labels))
     values = label_values(data, y, given.get("validation_data"), label_batches) if label_batches else {}
     outputs = []
@@ -171,17 +171,6 @@ def _evidence(model: Any, given: Mapping[str, Any], label_batches: int) -> Train
         )
     inputs = tuple(sorted(map(str, x))) if isinstance(x, Mapping) else ()
     return TrainingEvidence(tuple(outputs), inputs)
-
-
-def _by_key(y: Any) -> dict[str, Any]:
-    """Returns labels by their keys, or by their positions; {} without labels."""
-    if y is None:
-        return {}
-    if isinstance(y, Mapping):
-        return {str(key): one for key, one in y.items()}
-    if isinstance(y, (tuple, list)) and any(hasattr(one, "dtype") for one in y):
-        return {str(number): one for number, one in enumerate(y)}
-    return {"0": y}
 
 
 def _losses(loss: Any, names: Sequence[str], labels: int) -> list[Any]:

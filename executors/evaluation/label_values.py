@@ -32,20 +32,21 @@ def _label_batches(data: Any, y: Any, validation: Any) -> Iterator[Mapping[str, 
     source = validation if hasattr(validation, "element_spec") else data
     if not hasattr(source, "element_spec"):
         if hasattr(y, "shape") or isinstance(y, (Mapping, list, tuple)):
-            yield _arrays(y)
+            yield {key: _array(one) for key, one in by_key(y).items()}
         return
     for batch in source:
         if not isinstance(batch, tuple) or len(batch) < 2:
             return
-        yield _arrays(batch[1])
+        yield {key: _array(one) for key, one in by_key(batch[1]).items()}
 
 
-def _arrays(y: Any) -> dict[str, Any]:
+def by_key(y: Any) -> dict[str, Any]:
+    """Returns the labels of a fit by their keys, or by their positions."""
     if isinstance(y, Mapping):
-        return {str(key): _array(one) for key, one in y.items()}
+        return {str(key): one for key, one in y.items()}
     if isinstance(y, (tuple, list)) and any(hasattr(one, "dtype") for one in y):
-        return {str(number): _array(one) for number, one in enumerate(y)}
-    return {"0": _array(y)}
+        return {str(number): one for number, one in enumerate(y)}
+    return {"0": y}
 
 
 def _array(value: Any) -> Any:
