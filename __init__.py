@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .components.trainer import Trainer
     from .components.tuner import Tuner
-    from .executors.checkpoints import AsyncCheckpoints
+    from .executors.checkpoints.async_checkpoints import AsyncCheckpoints
     from .executors.dialects import run_as
+    from .executors.engines.strategies import strategy
     from .executors.errors import (
         CheckpointError,
         InputError,
@@ -29,40 +30,39 @@ if TYPE_CHECKING:
     from .executors.fn_args import FnArgs
     from .executors.generic_executor import GenericExecutor
     from .executors.inputs.device_prefetch import prefetch_to_device
+    from .executors.keras.callbacks import callbacks
+    from .executors.monitoring.progress import report_progress
     from .executors.options import TrainingOptions
-    from .executors.preemption import Preempted
-    from .executors.progress import report_progress
-    from .executors.saved_model import check_saved_model
-    from .executors.strategies import strategy
-    from .executors.training_callbacks import callbacks
-    from .executors.training_run import train
-    from .executors.tuner_fn import TunerFnResult
+    from .executors.runtime.process.preemption import Preempted
+    from .executors.saved_models.check import check_saved_model
+    from .executors.training.run import train
+    from .executors.tuning.tuner_fn import TunerFnResult
     from .version import __version__
 
 _HOMES = {
-    "AsyncCheckpoints": "executors.checkpoints",
+    "AsyncCheckpoints": "executors.checkpoints.async_checkpoints",
     "CheckpointError": "executors.errors",
     "FnArgs": "executors.fn_args",
     "GenericExecutor": "executors.generic_executor",
     "InputError": "executors.errors",
     "ModelCheckError": "executors.errors",
     "ModuleError": "executors.errors",
-    "Preempted": "executors.preemption",
+    "Preempted": "executors.runtime.process.preemption",
     "StorageError": "executors.errors",
     "Trainer": "components.trainer",
     "TrainerError": "executors.errors",
     "TrainingOptions": "executors.options",
     "TrainingProcessError": "executors.errors",
     "Tuner": "components.tuner",
-    "TunerFnResult": "executors.tuner_fn",
+    "TunerFnResult": "executors.tuning.tuner_fn",
     "__version__": "version",
-    "callbacks": "executors.training_callbacks",
-    "check_saved_model": "executors.saved_model",
+    "callbacks": "executors.keras.callbacks",
+    "check_saved_model": "executors.saved_models.check",
     "prefetch_to_device": "executors.inputs.device_prefetch",
-    "report_progress": "executors.progress",
+    "report_progress": "executors.monitoring.progress",
     "run_as": "executors.dialects",
-    "strategy": "executors.strategies",
-    "train": "executors.training_run",
+    "strategy": "executors.engines.strategies",
+    "train": "executors.training.run",
 }
 
 __all__ = [

@@ -112,8 +112,8 @@ def _write_csv(path: str, rows: int) -> None:
 
 
 def _measure(side: str, data: str, options: argparse.Namespace) -> float:
-    from generic_trainer.executors.module_loader import loaded
-    from generic_trainer.executors.module_source import find_source
+    from generic_trainer.executors.modules.loader import loaded
+    from generic_trainer.executors.modules.source import find_source
 
     with tempfile.TemporaryDirectory() as scratch:
         with loaded(find_source(str(_MODULE), scratch)) as module:

@@ -221,16 +221,17 @@ def run_fn(fn_args: Any) -> None:
 
 def _ours() -> None:
     from generic_trainer import FnArgs, TrainingOptions
-    from generic_trainer.executors import keras_version, training_worker
-    from generic_trainer.executors.module_source import find_source
+    from generic_trainer.executors.modules import keras_version
+    from generic_trainer.executors.modules.source import find_source
+    from generic_trainer.executors.training import worker
 
     with tempfile.TemporaryDirectory() as folder:
         fn_args = FnArgs(serving_model_dir=os.path.join(folder, "model"), model_run_dir=os.path.join(folder, "run"))
-        request = training_worker.TrainingRequest(
+        request = worker.TrainingRequest(
             find_source(__file__, folder), None, fn_args, TrainingOptions(dialect="run_fn"),
             keras_version.choose("3", []),
         )  # fmt: skip
-        training_worker.execute(request.to_json())
+        worker.execute(request.to_json())
 
 
 def _by_hand() -> None:

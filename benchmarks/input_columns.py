@@ -16,7 +16,7 @@ The data are the Chicago taxi trips that come with TFX, drawn anew to 240,000 ro
   and the way of the blocks through tf.data into batches 350; pyarrow is through with it in 650. Tried besides: the
   columns of a type in one tensor, 1, 3 and 8 threads. A model file takes records, vectors of 18 strings which a user's
   function makes numbers, and gets 0.2 to 0.3: to take such records out of blocks and to batch them is 600 of 2,200, and
-  since Arrow before 20 crashes at rows that are too wide, its rows are counted first (`csv_rows.py`).
+  since Arrow before 20 crashes at rows that are too wide, its rows are counted first (`rows.py`).
 - Parquet by `data_accessor.tf_dataset_factory`, against pyarrow's `iter_batches` of the same columns of the same file
   in the same batches, each column `to_numpy`. Nothing is shuffled on pyarrow's side, and a sparse tensor has indices
   and a shape besides the values. Both sides read with pyarrow's own threads.
@@ -172,7 +172,7 @@ class Data:
 
     def records(self, columns: list[str]) -> Any:
         """Returns the rows as an ElasticDL model file gets them, one by one, in batches again."""
-        from generic_trainer.executors.inputs.open_records import open_records
+        from generic_trainer.executors.inputs.readers.open_records import open_records
 
         return open_records(self._parquet, {"columns": columns}).dataset().batch(BATCH_SIZE)
 
@@ -180,11 +180,11 @@ class Data:
         """Returns the rows of the text file as the input of a conf."""
         import tensorflow as tf
 
-        from generic_trainer.executors.dlrover.file_reader import FileReader
-        from generic_trainer.executors.inputs.delimited_blocks import BlockDecoder
-        from generic_trainer.executors.inputs.range_reader import count_rows, read_ranges
-        from generic_trainer.executors.inputs.reader_errors import ReaderErrors
-        from generic_trainer.executors.inputs.shard_ledger import ShardLedger
+        from generic_trainer.executors.dialects.dlrover.shim.file_reader import FileReader
+        from generic_trainer.executors.inputs.csv.delimited_blocks import BlockDecoder
+        from generic_trainer.executors.inputs.readers.range_reader import count_rows, read_ranges
+        from generic_trainer.executors.inputs.readers.reader_errors import ReaderErrors
+        from generic_trainer.executors.inputs.readers.shard_ledger import ShardLedger
 
         decoder, reader = BlockDecoder(self._fields()), FileReader(self._csv)
         size = count_rows(reader)
@@ -201,7 +201,7 @@ class Data:
         """Returns the rows of the text file as DLRover's dataset has them."""
         import tensorflow as tf
 
-        from generic_trainer.executors.inputs.delimited import decode
+        from generic_trainer.executors.inputs.csv.delimited import decode
 
         def lines() -> Iterator[str]:
             with open(self._csv, encoding="utf-8") as file:
@@ -215,7 +215,7 @@ class Data:
 
     def csv(self) -> Any:
         """Returns the rows of the text file as a model file gets them, made numbers in batches."""
-        from generic_trainer.executors.inputs.open_records import open_records
+        from generic_trainer.executors.inputs.readers.open_records import open_records
 
         return self._numbers(open_records(self._csv, {"columns": self.columns, "sep": ","}).dataset())
 
@@ -250,7 +250,7 @@ class Data:
         return rows.batch(BATCH_SIZE).map(typed, num_parallel_calls=10)
 
     def _fields(self) -> list[Any]:
-        from generic_trainer.executors.inputs.delimited import Field
+        from generic_trainer.executors.inputs.csv.delimited import Field
 
         kinds = {"INT": "int64", "FLOAT": "float32", "BYTES": "string"}
         return [Field(name, kinds[kind]) for name, kind in self._types.items()]

@@ -95,8 +95,9 @@ def _peak() -> float:
 
 def _train(dialect: str, rows: int, folder: str) -> None:
     from generic_trainer import FnArgs, TrainingOptions
-    from generic_trainer.executors import keras_version, training_worker
-    from generic_trainer.executors.module_source import find_source
+    from generic_trainer.executors.modules import keras_version
+    from generic_trainer.executors.modules.source import find_source
+    from generic_trainer.executors.training import worker
 
     data = os.path.join(folder, str(rows))
     reference, config = _work(dialect, data)
@@ -113,8 +114,8 @@ def _train(dialect: str, rows: int, folder: str) -> None:
         )
         source = find_source(reference, scratch)
         options = TrainingOptions(dialect={"keras": "run_fn"}.get(dialect, dialect))
-        request = training_worker.TrainingRequest(source, source.function, fn_args, options, keras)
-        training_worker.execute(request.to_json())
+        request = worker.TrainingRequest(source, source.function, fn_args, options, keras)
+        worker.execute(request.to_json())
 
 
 def _work(dialect: str, data: str) -> tuple[str, dict[str, Any]]:

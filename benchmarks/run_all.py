@@ -33,7 +33,7 @@ PROGRAMS = (
     "training_loops.py",
     "checkpoints.py",
     "memory.py",
-    "history.py",
+    "runs.py",
 )
 _PACKAGES = ("tensorflow", "tfx", "tfx-bsl", "keras", "tf-keras", "numpy", "pyarrow", "protobuf")
 _FOLDER = pathlib.Path(__file__).resolve().parent

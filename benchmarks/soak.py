@@ -216,8 +216,8 @@ def rows_of(runs: str, readings: Sequence[Reading]) -> Iterator[Row]:
 
 
 def _write_page(path: str, readings: dict[str, list[Reading]]) -> None:
-    from generic_trainer.executors.report.document import Chart, Report, Section
-    from generic_trainer.executors.report.page import html_of
+    from generic_trainer.executors.reporting.document import Chart, Report, Section
+    from generic_trainer.executors.reporting.page import html_of
 
     def chart(field: str, values: Sequence[Reading]) -> Chart:
         name, unit, _ = _WHAT[field]

@@ -237,8 +237,9 @@ def _fit(make_optimizer: Callable[[], Any] = optimizer, **flags: Any) -> None:
 def _execute(dialect: str, function: str | None = None, **options: Any) -> None:
     """Runs this file as a training module, as the trainer's process does."""
     from generic_trainer import FnArgs, TrainingOptions
-    from generic_trainer.executors import keras_version, training_worker
-    from generic_trainer.executors.module_source import find_source
+    from generic_trainer.executors.modules import keras_version
+    from generic_trainer.executors.modules.source import find_source
+    from generic_trainer.executors.training import worker
 
     with tempfile.TemporaryDirectory() as folder:
         rows = pathlib.Path(folder, "rows.csv")
@@ -258,10 +259,8 @@ def _execute(dialect: str, function: str | None = None, **options: Any) -> None:
         )  # fmt: skip
         keras = keras_version.KerasChoice("2" if os.environ["TF_USE_LEGACY_KERAS"] == "1" else "3", "this side's")
         training_options = TrainingOptions(dialect=dialect, **options)
-        request = training_worker.TrainingRequest(
-            find_source(__file__, folder), function, fn_args, training_options, keras
-        )
-        training_worker.execute(request.to_json())
+        request = worker.TrainingRequest(find_source(__file__, folder), function, fn_args, training_options, keras)
+        worker.execute(request.to_json())
 
 
 _SIDES: dict[str, Callable[[], None]] = {

@@ -15,16 +15,21 @@ from ..executors.errors import InputError, TrainerError
 from ..executors.evaluation.overrides import set_beside_label
 from ..executors.fn_args import FnArgs
 from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
-from ..executors.pipeline_modules import find_modules
+from ..executors.modules.pipeline_modules import find_modules
 from ..executors.preflight import stamp
 from ..executors.preflight.check import check as check_run
 from ..executors.preflight.request import LIMIT, CheckRequest
 from ..executors.preflight.verdicts import Verdict
-from ..pipelines.pipeline_options import tunes_with
+from ..pipelines.definition.options import tunes_with
 from .evaluation_flags import evaluation_flags
 from .input_flags import input_flags
 from .pipeline_flags import module_flags
-from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
+from .training_flags import (
+    custom_config_flag,
+    options_from,
+    parse_custom_config,
+    training_flags,
+)
 from .verdict_lines import summary_of, verdict_lines
 
 

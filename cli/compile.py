@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from ..executors.logs import keep_logs
-from ..pipelines.pipeline_options import DATA_FORMATS
+from ..executors.runtime.logs.setup import keep_logs
+from ..pipelines.definition.options import DATA_FORMATS
 from .pipeline_flags import pipeline_flags, pipeline_options
 
 
@@ -49,7 +49,7 @@ def compile(output: str, resources: tuple[str, ...], volumes: tuple[str, ...], *
     options = pipeline_options(flags)
     keep_logs(os.devnull, native=True)
     from ..pipelines.kubeflow import KubeflowPipeline, StepResources, compile_pipeline  # imports TensorFlow and TFX
-    from ..pipelines.kuberay import Volume
+    from ..pipelines.submit.kuberay import Volume
 
     compiled = compile_pipeline(
         KubeflowPipeline(

@@ -31,10 +31,10 @@ import click
 import yaml
 from click.core import ParameterSource
 
-from ..executors import file_io
 from ..executors.errors import InputError, StorageError, did_you_mean
-from ..executors.masking import masked, masked_text
-from ..executors.yaml_size import require_small
+from ..executors.runtime.files import file_io
+from ..executors.runtime.files.yaml_size import require_small
+from ..executors.runtime.logs.redaction import masked, masked_text
 from .command_names import COMMANDS
 from .places import Place
 

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from ..executors import conversion
+from ..executors.dialects import conversion
 
 
 @click.command()

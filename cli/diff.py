@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from ..executors.printable import printable
-from ..pipelines.history import Run, find_run
-from ..pipelines.run_diff import MetricDifference, RunDifference, compare
+from ..executors.runtime.logs.sanitize import printable
+from ..pipelines.history.diff import MetricDifference, RunDifference, compare
+from ..pipelines.history.runs import Run, find_run
 from .history_flags import place_flags, where
 from .tables import Column, moment, number, print_json, print_table
 

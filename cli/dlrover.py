@@ -8,19 +8,24 @@ from typing import Any
 
 import click
 
-from ..executors import run_record
-from ..executors.cluster import task_from_environment
 from ..executors.dialects.dlrover.conf import ANEW, LABEL_IN_SIGNATURE, OWN_MODEL_DIR, TRAINED
+from ..executors.distributed.tf_config import task_from_environment
 from ..executors.errors import InputError, did_you_mean
 from ..executors.fn_args import FnArgs
-from ..executors.layouts import EVAL_DIR, SERVING_DIRS
+from ..executors.monitoring import run_record
 from ..executors.options import LOCAL, TrainingOptions
-from ..executors.training_run import train as train_module
+from ..executors.saved_models.locations import EVAL_DIR, SERVING_DIRS
+from ..executors.training.run import train as train_module
 from .gone_flags import gone_flags, without_gone
 from .notify import notify_flag
 from .summary import print_summary, told_of
 from .terminal import keep_logs_in, live_display
-from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
+from .training_flags import (
+    custom_config_flag,
+    options_from,
+    parse_custom_config,
+    training_flags,
+)
 from .worker_counts import with_counts
 
 # DLRover's local platforms are stand-ins for a cluster's, with processes of this machine.

@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
-from ..executors import elasticdl_worker, file_io
+from ..executors.dialects.elasticdl import worker
 from ..executors.fn_args import FnArgs
-from ..executors.logs import LOG_NAME, keep_logs
 from ..executors.options import LOCAL
-from ..executors.training_run import train as train_module
+from ..executors.runtime.files import file_io
+from ..executors.runtime.logs.setup import LOG_NAME, keep_logs
+from ..executors.training.run import train as train_module
 from .elasticdl_flags import elasticdl_flags, model_file, settle
 from .elasticdl_prepare import prepare
 from .notify import notify_flag
@@ -101,7 +102,7 @@ def _ask(action: str, given: dict[str, Any]) -> dict[str, float]:
     module, model_name, fn_args = _job(given)
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         keep_logs(os.path.join(scratch, LOG_NAME))
-        return elasticdl_worker.run(action, module, model_name, fn_args, scratch)
+        return worker.run(action, module, model_name, fn_args, scratch)
 
 
 def _job(given: dict[str, Any]) -> tuple[str, str, FnArgs]:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from ..executors.errors import InputError, did_you_mean
-from ..executors.module_archive import archive_in
+from ..executors.modules.archive import archive_in
 from .gone_flags import gone_flags, without_gone
 from .vscode import vscode_flag
 

@@ -6,8 +6,8 @@ import os
 
 import click
 
-from ..executors.data_preparation import FORMATS, TF_RECORD, PreparationJob
-from ..executors.data_preparation import prepare as prepare_data
+from ..executors.dialects.elasticdl.prepare.command import FORMATS, TF_RECORD, PreparationJob
+from ..executors.dialects.elasticdl.prepare.command import prepare as prepare_data
 from .elasticdl_flags import model_file
 
 

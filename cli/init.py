@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..executors import file_io
 from ..executors.errors import InputError
-from ..executors.printable import printable
+from ..executors.runtime.files import file_io
+from ..executors.runtime.logs.sanitize import printable
 from .vscode import LAUNCH_FILE, configuration, read_launch
 
 if TYPE_CHECKING:

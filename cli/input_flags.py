@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ..pipelines.pipeline_options import SCHEMA_SHAPES, TRAIN_EXAMPLES
+from ..pipelines.definition.options import SCHEMA_SHAPES, TRAIN_EXAMPLES
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

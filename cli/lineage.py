@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from ..executors import file_io
-from ..executors.printable import printable
-from ..pipelines.history import Run, find_run, find_runs
-from ..pipelines.lineage import EXECUTION, Lineage, Node, lineage_of_run
+from ..executors.runtime.files import file_io
+from ..executors.runtime.logs.sanitize import printable
+from ..pipelines.history.lineage import EXECUTION, Lineage, Node, lineage_of_run
+from ..pipelines.history.runs import Run, find_run, find_runs
 from .history_flags import place_flags, where
 from .tables import moment, number, print_json, print_pairs
 

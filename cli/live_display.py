@@ -16,10 +16,11 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from ..executors import display, logs
-from ..executors.display import Display, Recent, duration, parts
-from ..executors.printable import printable
-from ..executors.progress import Progress
+from ..executors.monitoring import display
+from ..executors.monitoring.display import Display, Recent, duration, parts
+from ..executors.monitoring.progress import Progress
+from ..executors.runtime.logs import setup
+from ..executors.runtime.logs.sanitize import printable
 
 _PHASES = {
     "inputs": "Looking at the inputs",
@@ -136,12 +137,12 @@ class _Steps(logging.Handler):
         self._shown = shown
 
     def emit(self, record: logging.LogRecord) -> None:
-        if found := logs.step_in(record):
+        if found := setup.step_in(record):
             self._shown.step(*found)
 
 
 def _is_no_step(record: logging.LogRecord) -> bool:
-    return logs.step_in(record) is None
+    return setup.step_in(record) is None
 
 
 def _with_details(told: Progress, before: Progress) -> Progress:

@@ -14,14 +14,22 @@ from types import FrameType
 
 import click
 
-from ..executors import generated_code, scratch, standard_streams, storage_errors
 from ..executors.errors import TrainerError
-from ..executors.logs import show_logs
-from ..executors.masking import masked_text
-from ..executors.preemption import Terminated
-from ..executors.printable import printable_lines
-from ..executors.raised_errors import RemoteTraceback, gist_of, has_frame_of_user, message_of, traceback_of
-from ..executors.run_record import stack
+from ..executors.monitoring.run_record import stack
+from ..executors.runtime.files import storage_errors, temporary_folder
+from ..executors.runtime.logs import standard_streams
+from ..executors.runtime.logs.exceptions import (
+    RemoteTraceback,
+    gist_of,
+    has_frame_of_user,
+    message_of,
+    traceback_of,
+)
+from ..executors.runtime.logs.redaction import masked_text
+from ..executors.runtime.logs.sanitize import printable_lines
+from ..executors.runtime.logs.setup import show_logs
+from ..executors.runtime.process import generated_modules
+from ..executors.runtime.process.preemption import Terminated
 from .command_names import COMMANDS
 from .configuration import with_config
 from .variables import check_variables
@@ -86,7 +94,7 @@ def main() -> None:
         _say(f"generic-trainer: not all could be printed: standard output: {error.strerror}.")
         code = code or 1
     sys.stderr.flush()
-    generated_code.remove_all()
+    generated_modules.remove_all()
     # Not sys.exit(): a process that ran Transform's analysis can crash in TensorFlow's destructors after all
     # its work is done, and its exit code would then say that the run had failed.
     os._exit(code)
@@ -130,7 +138,7 @@ def _code_of(error: BaseException) -> int:
         _say(f"generic-trainer: {error}; {_left_by(error)}")
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
-    error = scratch.explained(error) or error
+    error = temporary_folder.explained(error) or error
     if isinstance(error, TrainerError):
         if isinstance(error.__cause__, RemoteTraceback) and error.exit_code == 1:
             _say(str(error.__cause__).strip())

@@ -24,12 +24,12 @@ from urllib.parse import urlsplit
 
 import click
 
-from ..executors.cluster import task_from_environment
-from ..executors.display import duration
+from ..executors.distributed.tf_config import task_from_environment
 from ..executors.errors import InputError
-from ..executors.masking import masked_text
-from ..executors.raised_errors import message_of
-from ..executors.run_record import FAILED, INTERRUPTED, SUCCEEDED, status_after
+from ..executors.monitoring.display import duration
+from ..executors.monitoring.run_record import FAILED, INTERRUPTED, SUCCEEDED, status_after
+from ..executors.runtime.logs.exceptions import message_of
+from ..executors.runtime.logs.redaction import masked_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _SECONDS = 30.0

@@ -11,7 +11,12 @@ import click
 
 from .evaluation_flags import evaluation_flags
 from .input_flags import input_flags
-from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
+from .training_flags import (
+    custom_config_flag,
+    options_from,
+    parse_custom_config,
+    training_flags,
+)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

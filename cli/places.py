@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from ..executors import user_paths
 from ..executors.errors import InputError
+from ..executors.runtime.files import user_paths
 
 _STDOUT = "-"
 _OUTPUTS = ("--output", "--pipeline-root", "--push-to")

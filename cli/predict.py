@@ -8,8 +8,8 @@ from typing import NoReturn
 
 import click
 
-from ..executors.logs import keep_logs
-from ..executors.prediction.request import OUTPUT_ENDINGS, STDOUT, PredictionRequest
+from ..executors.runtime.logs.setup import keep_logs
+from ..executors.saved_models.prediction.request import OUTPUT_ENDINGS, STDOUT, PredictionRequest
 
 
 @click.command()
@@ -42,7 +42,7 @@ def predict(model: str, examples: tuple[str, ...], output: str, **flags: object)
     request = PredictionRequest.of(model, examples, output, **flags)
     keep_logs(os.devnull, native=True)
 
-    from ..executors.prediction.predict import predict as predict_all  # imports TensorFlow: seconds
+    from ..executors.saved_models.prediction.predict import predict as predict_all  # imports TensorFlow: seconds
 
     try:
         summary = predict_all(request)

@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
-from ..executors import file_io
 from ..executors.errors import InputError
-from ..executors.logs import keep_logs
-from ..executors.report.writing import write_report
-from ..pipelines.history import Run, find_run
-from ..pipelines.metrics_compared import is_higher_better
+from ..executors.reporting.writing import write_report
+from ..executors.runtime.files import file_io
+from ..executors.runtime.logs.setup import keep_logs
+from ..pipelines.history.metric_comparison import is_higher_better
+from ..pipelines.history.runs import Run, find_run
 from .history_flags import place_flags, where
 
 _COMPARISON = "comparison.html"
@@ -64,14 +64,14 @@ def _folder_of(run: Run, name: str) -> str:
 
 def _reported(run: Run, folder: str, path: str) -> str:
     keep_logs(os.devnull, native=True)  # an evaluation's results are read by TFMA, which imports TensorFlow
-    from ..pipelines.report_sections import parts_of
+    from ..pipelines.reporting.sections import parts_of
 
     return write_report(folder, run.record, parts_of(run), path)
 
 
 def _compared(runs: Sequence[Run], folders: Sequence[str], path: str) -> str:
-    from ..executors.report.comparison import comparison
-    from ..executors.report.page import html_of
+    from ..executors.reporting.comparison import comparison
+    from ..executors.reporting.page import html_of
 
     records = [run.record for run in runs]
     page = html_of(comparison(list(zip(folders, records, strict=True)), higher_is_better=is_higher_better))

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..executors import display, file_io, run_record
 from ..executors.errors import NotPushedError
-from ..executors.pipeline_modules import find_modules
-from ..executors.printable import printable
-from ..executors.raw_data_files import raw_data_files
-from ..executors.report.writing import path_in
-from ..pipelines.pipeline_options import tunes_with
+from ..executors.modules.pipeline_modules import find_modules
+from ..executors.monitoring import display, run_record
+from ..executors.reporting.writing import path_in
+from ..executors.runtime.files import file_io
+from ..executors.runtime.files.raw_data_files import raw_data_files
+from ..executors.runtime.logs.sanitize import printable
+from ..pipelines.definition.options import tunes_with
 from . import run_check
 from .history_flags import metadata_flag
 from .notify import notify_flag
@@ -23,7 +24,7 @@ from .summary import hyperparameters_of, print_summary, told_of
 from .terminal import live_display, logs_of_pipeline
 
 if TYPE_CHECKING:
-    from ..pipelines.outcome import Outcome
+    from ..pipelines.local.outcome import Outcome
 
 
 @click.command()
@@ -62,7 +63,7 @@ def _outcome(options: dict[str, Any], check: bool) -> Outcome:
 
     checking = run_check.begin(options, tunes) if check else None
     with display.current().phase("Checking module and data" if checking else "Starting"):
-        from ..pipelines.local import LocalPipeline, run_pipeline  # imports TensorFlow and TFX: seconds
+        from ..pipelines.local.pipeline import LocalPipeline, run_pipeline  # imports TensorFlow and TFX: seconds
 
         findings = checking.require_passed() if checking else run_check.noted(options, tunes)
     try:

@@ -16,7 +16,6 @@ from typing import Any
 import click
 from absl import logging
 
-from ..executors import file_io
 from ..executors.engines import child_process
 from ..executors.engines.forwarding import LastText
 from ..executors.errors import InputError, ModelCheckError, TrainingProcessError
@@ -26,7 +25,8 @@ from ..executors.fn_args import FnArgs
 from ..executors.preflight import stamp
 from ..executors.preflight.request import CheckRequest
 from ..executors.preflight.verdicts import NOT_REACHED, PASSED, WARNING, Report, Verdict
-from ..executors.raised_errors import rebuild
+from ..executors.runtime.files import file_io
+from ..executors.runtime.logs.exceptions import rebuild
 from .verdict_lines import verdict_lines
 
 _WORKER = "generic_trainer.executors.preflight.check"
@@ -102,7 +102,7 @@ class BackgroundCheck:
 
     def note(self) -> None:
         """Notes in the pipeline's root that this has passed, with its findings."""
-        from ..pipelines.metadata_store import ROOT_MARKER
+        from ..pipelines.history.metadata_store import ROOT_MARKER
 
         if self._report is not None and self._report.passed and file_io.exists(os.path.join(self._root, ROOT_MARKER)):
             stamp.note(self._root, self._digest, self._report.findings)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from ..pipelines.history import Run, find_runs, metric_of
-from ..pipelines.past_runs import STATUSES
+from ..pipelines.history.past_runs import STATUSES
+from ..pipelines.history.runs import Run, find_runs, metric_of
 from .history_flags import store_flags, where
 from .tables import Column, duration, moment, number, print_json, print_table
 

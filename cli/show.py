@@ -9,12 +9,20 @@ from typing import Any
 import click
 
 from ..executors.options import TrainingOptions
-from ..executors.printable import printable
-from ..executors.report.writing import path_in
-from ..pipelines.history import Run, find_run
+from ..executors.reporting.writing import path_in
+from ..executors.runtime.logs.sanitize import printable
+from ..pipelines.history.runs import Run, find_run
 from .history_flags import place_flags, where
 from .summary import told_of
-from .tables import Column, duration, moment, number, print_json, print_pairs, print_table
+from .tables import (
+    Column,
+    duration,
+    moment,
+    number,
+    print_json,
+    print_pairs,
+    print_table,
+)
 
 
 @click.command()

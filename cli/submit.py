@@ -11,17 +11,17 @@ from typing import Any
 import click
 import yaml
 
-from ..executors import file_io
-from ..executors.cluster import CHIEF, EVALUATOR, MASTER, PS, WORKER
+from ..executors.distributed.tf_config import CHIEF, EVALUATOR, MASTER, PS, WORKER
 from ..executors.errors import InputError
-from ..executors.local_cluster import parse_counts
 from ..executors.options import RAY, TrainingOptions
-from ..pipelines import kuberay, vertex_job
-from ..pipelines.clear_text import require_no_secrets
-from ..pipelines.code_archive import CodeArchive
-from ..pipelines.elastic_job import ElasticJob, read_elastic_job
-from ..pipelines.submission import SubmittedJob, derived_name
-from ..pipelines.vertex_job import Vertex
+from ..executors.runtime.files import file_io
+from ..executors.training.local_cluster import parse_counts
+from ..pipelines.definition.code_archive import CodeArchive
+from ..pipelines.submit import kuberay, vertex
+from ..pipelines.submit.elastic_job import ElasticJob, read_elastic_job
+from ..pipelines.submit.secrets import require_no_secrets
+from ..pipelines.submit.submission import SubmittedJob, derived_name
+from ..pipelines.submit.vertex import Vertex
 from .submit_request import KUBERAY, VERTEX, SubmitRequest
 from .submitted_command import CommandLine, read_command_line
 from .submitted_files import MODULES, packed, require_reachable
@@ -87,7 +87,7 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
     _write(request, manifest, notes)
     if request.sends:
         is_kuberay = request.platform == KUBERAY
-        made = kuberay.send(manifest) if is_kuberay else vertex_job.send(manifest, request.project, request.region)
+        made = kuberay.send(manifest) if is_kuberay else vertex.send(manifest, request.project, request.region)
         click.echo(f"Created {made}.", err=True)
 
 
@@ -181,7 +181,7 @@ def _manifest(
     """Returns the manifest, and what whoever sends it should know."""
     if request.platform == VERTEX:
         output = request.staging_bucket or (job.output if job.output.startswith("gs://") else "")
-        return vertex_job.custom_job(job, Vertex(request.machine_type, output)), vertex_job.remarks(job)
+        return vertex.custom_job(job, Vertex(request.machine_type, output)), vertex.remarks(job)
     manifest = kuberay.ray_job(job, request.kuberay(elastic))
     notes = [*(elastic.notes if elastic else ()), *kuberay.remarks(job)]
     if elastic and not request.image:

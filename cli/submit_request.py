@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from ..executors.errors import InputError
-from ..pipelines import vertex_job
-from ..pipelines.elastic_job import ElasticJob
-from ..pipelines.kuberay import KubeRay, Volume
+from ..pipelines.submit import vertex
+from ..pipelines.submit.elastic_job import ElasticJob
+from ..pipelines.submit.kuberay import KubeRay, Volume
 
 KUBERAY, VERTEX = "kuberay", "vertex"
 _ONLY = {
@@ -78,13 +78,13 @@ class SubmitRequest:
     def hint(self) -> str:
         """What to do about a path of this machine."""
         if self.platform == VERTEX:
-            return f"Give gs://bucket/… or {vertex_job.BUCKETS}/bucket/…."
+            return f"Give gs://bucket/… or {vertex.BUCKETS}/bucket/…."
         return "Give URIs such as gs://bucket/…, or folders of a volume that --volume CLAIM:/FOLDER mounts."
 
     def folders(self, elastic: ElasticJob | None) -> list[str]:
         """Returns what is mounted on the platform."""
         if self.platform == VERTEX:
-            return [vertex_job.BUCKETS]
+            return [vertex.BUCKETS]
         return [*(volume.path for volume in self.claims), *(elastic.folders if elastic else ())]
 
     def kuberay(self, elastic: ElasticJob | None) -> KubeRay:

@@ -8,12 +8,13 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 
-from ..executors import file_io, module_archive
 from ..executors.errors import InputError
-from ..executors.module_source import find_source
-from ..executors.pipeline_modules import find_modules
-from ..pipelines.code_archive import CodeArchive, pack, place_of
-from ..pipelines.submission import is_reachable
+from ..executors.modules import archive as module_archive
+from ..executors.modules.pipeline_modules import find_modules
+from ..executors.modules.source import find_source
+from ..executors.runtime.files import file_io
+from ..pipelines.definition.code_archive import CodeArchive, pack, place_of
+from ..pipelines.submit.submission import is_reachable
 from .elasticdl_flags import model_file
 from .submitted_command import CommandLine
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from ..executors import run_record
-from ..executors.metrics_origin import origin_line
-from ..executors.printable import printable
-from ..executors.tuner_fn import KERAS_TUNERS_OWN
+from ..executors.monitoring import run_record
+from ..executors.monitoring.metrics_origin import origin_line
+from ..executors.runtime.logs.sanitize import printable
+from ..executors.tuning.tuner_fn import KERAS_TUNERS_OWN
 from .tables import print_pairs
 
 _BAD_RECORDS = 3  # that are shown

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from ..executors.printable import printable
+from ..executors.runtime.logs.sanitize import printable
 
 _WHOLE = 1_000_000  # columns of text: nothing is cut off in a file or a pipe
 _LEAST = 24  # characters of the last column, the one that is folded: what is too narrow for the others, wraps

@@ -14,9 +14,9 @@ from typing import Any
 
 import click
 
-from ..executors import file_io
 from ..executors.errors import InputError
-from ..pipelines.history import Run, find_run, find_runs
+from ..executors.runtime.files import file_io
+from ..pipelines.history.runs import Run, find_run, find_runs
 from .history_flags import place_flags, where
 
 _MOST = 20  # runs, when none is named

@@ -20,8 +20,9 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from ..executors import file_io, logs
 from ..executors.errors import InputError, TrainerError
+from ..executors.runtime.files import file_io
+from ..executors.runtime.logs import setup
 
 
 def keep_logs_in(folder: str, paths: Iterable[str] = ()) -> None:
@@ -31,10 +32,10 @@ def keep_logs_in(folder: str, paths: Iterable[str] = ()) -> None:
       folder: Of the run; where it is not on this machine, a temporary folder takes its place.
       paths: What else this process reads: it imports TensorFlow for paths that are not on this machine.
     """
-    if not logs.is_for_people():
+    if not setup.is_for_people():
         return
-    path = os.path.join(_place() if "://" in folder else folder, logs.LOG_NAME)
-    logs.keep_logs(path, native=any("://" in one for one in (folder, *paths)))
+    path = os.path.join(_place() if "://" in folder else folder, setup.LOG_NAME)
+    setup.keep_logs(path, native=any("://" in one for one in (folder, *paths)))
     if "://" in folder:
         click.echo(f"Logs:         {path}", err=True)
 
@@ -42,11 +43,11 @@ def keep_logs_in(folder: str, paths: Iterable[str] = ()) -> None:
 @contextlib.contextmanager
 def logs_of_pipeline(root: str) -> Iterator[None]:
     """Keeps what is logged in a block, by C++ as well; a pipeline that has begun finds it in its root, in `logs`."""
-    if not logs.is_for_people():
+    if not setup.is_for_people():
         yield
         return
-    path = os.path.join(_place(), logs.LOG_NAME)
-    logs.keep_logs(path, native=True)
+    path = os.path.join(_place(), setup.LOG_NAME)
+    setup.keep_logs(path, native=True)
     is_refused = False
     try:
         yield
@@ -54,7 +55,7 @@ def logs_of_pipeline(root: str) -> Iterator[None]:
         is_refused = error.exit_code == InputError.exit_code
         raise
     finally:
-        from ..pipelines.metadata_store import ROOT_MARKER
+        from ..pipelines.history.metadata_store import ROOT_MARKER
 
         folder = os.path.join(root, "logs")
         if os.path.exists(os.path.join(root, ROOT_MARKER)):
@@ -83,7 +84,7 @@ def _place() -> str:
 
 def live_display() -> contextlib.AbstractContextManager[None]:
     """Shows the runs of a block, where there is a terminal for it."""
-    if not (sys.stderr.isatty() and logs.is_for_people() and os.environ.get("TERM", "dumb") != "dumb"):
+    if not (sys.stderr.isatty() and setup.is_for_people() and os.environ.get("TERM", "dumb") != "dumb"):
         return contextlib.nullcontext()
     from .live_display import shown_live  # imports rich
 

@@ -9,20 +9,32 @@ from typing import Any
 
 import click
 
-from ..executors import file_io, run_record
-from ..executors.cluster import task_from_environment
+from ..executors.distributed.tf_config import task_from_environment
 from ..executors.errors import InputError
 from ..executors.fn_args import FnArgs
 from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
-from ..executors.layouts import EVAL_DIR, SERVING_DIRS, base_model_path, latest, read_hyperparameters
-from ..executors.local_cluster import parse_counts, train_on_cluster
-from ..executors.report.writing import path_in
-from ..executors.run_lock import alone_in
-from ..executors.training_run import train as train_module
+from ..executors.monitoring import run_record
+from ..executors.reporting.writing import path_in
+from ..executors.runtime.files import file_io
+from ..executors.saved_models.locations import (
+    EVAL_DIR,
+    SERVING_DIRS,
+    base_model_path,
+    latest,
+    read_hyperparameters,
+)
+from ..executors.training.local_cluster import parse_counts, train_on_cluster
+from ..executors.training.run import train as train_module
+from ..executors.training.run_lock import alone_in
 from .notify import notify_flag
 from .summary import hyperparameters_of, print_summary, told_of
 from .terminal import keep_logs_in, live_display
-from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
+from .training_flags import (
+    custom_config_flag,
+    options_from,
+    parse_custom_config,
+    training_flags,
+)
 
 
 @click.command()

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 import click
 
-from ..executors import file_io
 from ..executors.errors import InputError, StorageError
-from ..executors.json_text import parsed_json
 from ..executors.options import STORED_AS, TrainingOptions
+from ..executors.runtime.files import file_io
+from ..executors.runtime.files.json_text import parsed_json
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

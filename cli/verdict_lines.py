@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import click
 
-from ..executors.masking import masked_text
 from ..executors.preflight.verdicts import FAILED, NOT_REACHED, PASSED, WARNING, Report, Verdict
-from ..executors.printable import printable, printable_lines
+from ..executors.runtime.logs.redaction import masked_text
+from ..executors.runtime.logs.sanitize import printable, printable_lines
 
 _MARKS = {PASSED: ("✓", "green"), FAILED: ("✗", "red"), WARNING: ("!", "yellow"), NOT_REACHED: ("\u2013", None)}
 _PLAIN = str.maketrans({"✓": "+", "✗": "x", "\u2013": "-", "→": ">", "…": "."})

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import click
 
-from ..executors import file_io
 from ..executors.errors import InputError
+from ..executors.runtime.files import file_io
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 LAUNCH_FILE = os.path.join(".vscode", "launch.json")

@@ -27,7 +27,6 @@ from tfx.types import artifact_utils, standard_artifacts, standard_component_spe
 from tfx.types.component_spec import ChannelParameter, ExecutionParameter
 from tfx.utils import io_utils, json_utils
 
-from ..executors import file_io, run_record
 from ..executors.errors import InputError
 from ..executors.evaluation.analysis import Analysis, Candidate, analyze
 from ..executors.evaluation.blessing import missed_thresholds
@@ -36,9 +35,11 @@ from ..executors.evaluation.for_model import plan_for_model
 from ..executors.evaluation.metrics import has_threshold
 from ..executors.evaluation.plan import EvaluationPlan, Overrides
 from ..executors.evaluation.verdict import Verdict
-from ..executors.layouts import base_model_path, only_file_in
-from ..executors.prediction.predict import SignatureError
-from ..executors.raised_errors import gist_of, remembered
+from ..executors.monitoring import run_record
+from ..executors.runtime.files import file_io
+from ..executors.runtime.logs.exceptions import gist_of, remembered
+from ..executors.saved_models.locations import base_model_path, only_file_in
+from ..executors.saved_models.prediction.predict import SignatureError
 
 _EVAL = "eval"
 

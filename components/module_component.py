@@ -12,9 +12,9 @@ from tfx.types.component_spec import ComponentSpec
 from tfx.utils import json_utils
 
 from ..executors.errors import InputError
-from ..executors.masking import masked_text, secret_names
-from ..executors.module_source import find_source
-from ..executors.scratch import require_temporary_folder
+from ..executors.modules.source import find_source
+from ..executors.runtime.files.temporary_folder import require_temporary_folder
+from ..executors.runtime.logs.redaction import masked_text, secret_names
 
 FINGERPRINT = "module_fingerprint"
 

@@ -13,8 +13,8 @@ from tfx.orchestration.experimental.interactive import visualizations
 from tfx.types import standard_artifacts
 from tfx.types.artifact import Artifact
 
-from ..executors import run_record
-from ..executors.notebook_html import record_table, small_table
+from ..executors.monitoring import run_record
+from ..executors.monitoring.notebook_html import record_table, small_table
 
 _OF_MODEL = ("dialect", "keras", "signatures", "checks", "answer", "size_bytes", "module_fingerprint")
 

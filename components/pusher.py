@@ -20,9 +20,9 @@ from tfx.orchestration.portable import base_driver as portable_driver
 from tfx.proto import pusher_pb2
 from tfx.proto.orchestration import driver_output_pb2
 
-from ..executors import file_io
-from ..executors.pushed_models import already_pushed, push
-from ..executors.raised_errors import remembered
+from ..executors.runtime.files import file_io
+from ..executors.runtime.logs.exceptions import remembered
+from ..executors.saved_models.pushed_models import already_pushed, push
 
 ALREADY_PUSHED = "already_pushed"  # property of the PushedModel, and what the driver adds to the cache's key
 

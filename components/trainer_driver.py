@@ -10,7 +10,8 @@ from tfx.dsl.components.base import base_driver
 from tfx.orchestration.portable import base_driver as portable_driver
 from tfx.proto.orchestration import driver_output_pb2
 
-from ..executors import file_io, metadata_pointer
+from ..executors.runtime.files import file_io
+from ..executors.training import metadata_pointer
 
 
 class TrainerDriver(base_driver.BaseDriver, portable_driver.BaseDriver):  # type: ignore[misc]

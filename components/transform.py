@@ -16,9 +16,9 @@ from tfx.components.transform import component, executor, executor_utils
 from tfx.dsl.components.base import executor_spec
 
 from ..executors.errors import ModuleError
-from ..executors.module_loader import loaded
-from ..executors.module_source import find_source
-from ..executors.raised_errors import remembered
+from ..executors.modules.loader import loaded
+from ..executors.modules.source import find_source
+from ..executors.runtime.logs.exceptions import remembered
 
 
 class TransformExecutor(executor.Executor):

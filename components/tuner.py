@@ -29,8 +29,8 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 
 from ..executors.errors import InputError
 from ..executors.options import STORED_AS, TrainingOptions
-from ..executors.raised_errors import remembered
-from ..executors.tuner_step import tune_from_artifacts
+from ..executors.runtime.logs.exceptions import remembered
+from ..executors.tuning.step import tune_from_artifacts
 from .module_component import ModuleComponent, fingerprint, serialized
 
 _OPTIONS = ("isolate", "keras", "timeout", "seed", "on_bad_records", "input_cache", "input_cache_gb")
@@ -46,7 +46,7 @@ class TunerExecutor(base_executor.BaseExecutor):
         output_dict: dict[str, list[types.Artifact]],
         exec_properties: dict[str, Any],
     ) -> None:
-        """Searches, as `executors.tuner_step.tune_from_artifacts` describes it."""
+        """Searches, as `executors.tuning.step.tune_from_artifacts` describes it."""
         self._log_startup(input_dict, output_dict, exec_properties)
         tune_from_artifacts(input_dict, output_dict, exec_properties)
 

@@ -13,8 +13,8 @@ from typing import Any
 from tfx import types
 from tfx.dsl.components.base import base_executor
 
-from .raised_errors import remembered
-from .trainer_step import train_from_artifacts
+from .runtime.logs.exceptions import remembered
+from .training.step import train_from_artifacts
 
 
 class GenericExecutor(base_executor.BaseExecutor):

@@ -6,7 +6,7 @@ import ast
 
 from generic_trainer.executors.dialects.dlrover.columns import Columns
 from generic_trainer.executors.dialects.dlrover.conf import read_conf
-from generic_trainer.executors.dlrover.column_info import Column
+from generic_trainer.executors.dialects.dlrover.shim.column_info import Column
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.fn_args import FnArgs
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generic_trainer.pipelines.elastic_job import read_elastic_job
+from generic_trainer.pipelines.submit.elastic_job import read_elastic_job
 
 from .target import answer, file_of
 

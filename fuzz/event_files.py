@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorboard.compat.proto import event_pb2
 
-from generic_trainer.executors.event_files import scalars
+from generic_trainer.executors.monitoring.event_files import scalars
 
 from .target import file_of
 from .tf_records import framed

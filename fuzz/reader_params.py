@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.inputs.reader_params import ReaderParams, parse_reader_params
+from generic_trainer.executors.inputs.readers.reader_params import ReaderParams, parse_reader_params
 
 SEEDS = [
     b"columns=['sepal.length', 'variety']; sep=','",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 
-from generic_trainer.executors.inputs import recordio
+from generic_trainer.executors.inputs.recordio import records as recordio
 
 from .target import answer, file_of
 

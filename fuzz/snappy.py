@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from generic_trainer.executors.inputs import snappy_framing
+from generic_trainer.executors.inputs.recordio import snappy_framing
 
 SEEDS = [snappy_framing.compress(data) for data in (b"", b"one", b"two" * 1000, bytes(range(256)) * 3)]
 

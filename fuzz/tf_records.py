@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import struct
 
-from generic_trainer.executors.inputs.snappy_framing import masked_crc32c
-from generic_trainer.executors.inputs.tf_record_ranges import TfRecordRanges
+from generic_trainer.executors.inputs.recordio.snappy_framing import masked_crc32c
+from generic_trainer.executors.inputs.tfrecord.ranges import TfRecordRanges
 
 from .target import answer, file_of
 

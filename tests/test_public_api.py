@@ -30,12 +30,12 @@ SNAPSHOT = pathlib.Path(__file__).with_name("public_api.txt")
 # Besides what the package exports: what the pages of the documentation name by its module.
 OTHERS = {
     "executors.dialects": ["Dialect"],
-    "executors.run_record": ["RunRecord"],
-    "pipelines.kubeflow_component": ["trainer_component", "trainer_op"],  # from pipelines.kubeflow, as the next three
-    "pipelines.kubeflow_pipeline": ["KubeflowPipeline", "StepResources", "compile_pipeline"],
+    "executors.monitoring.run_record": ["RunRecord"],
+    "pipelines.kubeflow.component": ["trainer_component", "trainer_op"],  # from pipelines.kubeflow, as the next three
+    "pipelines.kubeflow.pipeline": ["KubeflowPipeline", "StepResources", "compile_pipeline"],
     "pipelines.local": ["LocalPipeline", "create_pipeline", "run_pipeline"],
-    "pipelines.outcome": ["Outcome"],
-    "pipelines.pipeline_options": ["PipelineOptions"],
+    "pipelines.local.outcome": ["Outcome"],
+    "pipelines.definition.options": ["PipelineOptions"],
 }
 UPDATE = "UPDATE_PUBLIC_API"
 ADVICE = f"""
@@ -66,7 +66,7 @@ def snapshot() -> Iterator[str]:
         "Exit codes": exit_codes(),
         "Commands": commands(),
         "Environment variables": variables(),
-        "run.json": fields_of("executors.run_record", "RunRecord"),
+        "run.json": fields_of("executors.monitoring.run_record", "RunRecord"),
         "The Trainer's inputs, outputs and execution properties": specification("components.trainer", "TrainerSpec"),
         "The Tuner's": specification("components.tuner", "TunerSpec"),
         "Properties of artifacts": properties(),
@@ -200,7 +200,7 @@ def specification(module: str, name: str) -> Iterator[str]:
 def properties() -> Iterator[str]:
     """What is put on artifacts for others to read, by the code that puts it there."""
     found = set()
-    for module in ("executors.trainer_step", "executors.tuner_step", "executors.kubeflow_component_step"):
+    for module in ("executors.training.step", "executors.tuning.step", "executors.kubeflow.component_step"):
         for node in ast.walk(tree(module)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 if re.fullmatch(r"set_\w+_custom_property", node.func.attr):

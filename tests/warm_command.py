@@ -26,8 +26,8 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from generic_trainer.executors import keras_version
 from generic_trainer.executors.engines import fork_server, fork_server_main
+from generic_trainer.executors.modules import keras_version
 
 LONGEST = 600.0  # seconds for a command
 _OF_A_MODULE = ("dlrover", "elasticdl", "run", "train")

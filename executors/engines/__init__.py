@@ -2,6 +2,6 @@
 
 A worker is a module with `execute(request) -> result`, both JSON values. Every engine runs it the same way:
 
-    result = in_process.run("generic_trainer.executors.training_worker", request)
-    result = child_process.run("generic_trainer.executors.training_worker", request, environment={...})
+    result = in_process.run("generic_trainer.executors.training.worker", request)
+    result = child_process.run("generic_trainer.executors.training.worker", request, environment={...})
 """

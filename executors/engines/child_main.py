@@ -13,9 +13,9 @@ import os
 import signal
 import sys
 
-from ..generated_code import remove_byte_code
-from ..logs import show_logs_as_parent_does
-from ..raised_errors import describe
+from ..runtime.logs.exceptions import describe
+from ..runtime.logs.setup import show_logs_as_parent_does
+from ..runtime.process.generated_modules import remove_byte_code
 from . import exit_watch
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # <linux/prctl.h>

@@ -22,13 +22,14 @@ from typing import Any, TypeAlias
 
 from absl import logging
 
-from .. import storage_errors
 from ..errors import ProcessDiedError, TrainingProcessError
-from ..logs import LOG_FILE, kept_since, size_kept
-from ..masking import without_known
-from ..preemption import Preempted
-from ..raised_errors import rebuild
-from . import exit_watch, fork_server, inherited, offspring
+from ..runtime.files import storage_errors
+from ..runtime.logs.exceptions import rebuild
+from ..runtime.logs.redaction import without_known
+from ..runtime.logs.setup import LOG_FILE, kept_since, size_kept
+from ..runtime.process import process_tree
+from ..runtime.process.preemption import Preempted
+from . import exit_watch, fork_server, inherited
 from .forwarding import LastText, Sink, forwarded, write
 from .readable import readable
 
@@ -91,8 +92,8 @@ def run(
         hidden = LastText()
         shown = hidden if quiet else output
         targets = (shown, shown) if shown is not None else (sys.stdout, sys.stderr)
-        mark = offspring.new_mark()
-        variables = {**os.environ, **(environment or {}), offspring.VARIABLE: mark}
+        mark = process_tree.new_mark()
+        variables = {**os.environ, **(environment or {}), process_tree.VARIABLE: mark}
         kept = size_kept()
         try:
             with _started(worker, files, variables, timeout, forked) as process:
@@ -144,7 +145,7 @@ def _started(
     if sys.platform != "linux" or not inherited.shares_process_ids():  # the kernel ends all of a namespace
         yield process
         return
-    with offspring.ended_with_this_process(environment[offspring.VARIABLE]):
+    with process_tree.ended_with_this_process(environment[process_tree.VARIABLE]):
         yield process
 
 
@@ -182,7 +183,7 @@ def _wait(
             _end_group(process)
         finally:
             if status != 0:
-                offspring.end_all(mark)
+                process_tree.end_all(mark)
 
 
 def _status_of(

@@ -29,24 +29,25 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import IO, TypeAlias
 
-from .. import progress
-from ..cluster import LOGS_IN_ERRORS
-from ..logs import LOG_FILE
-from . import inherited, offspring
+from ..distributed.tf_config import LOGS_IN_ERRORS
+from ..monitoring import progress
+from ..runtime.logs.setup import LOG_FILE
+from ..runtime.process import process_tree
+from . import inherited
 from .readable import readable
 
 _SWITCH = "GENERIC_TRAINER_FORK_SERVER"
 _MAIN = f"{__package__}.fork_server_main"
 _MODULES = (
     "tensorflow",
-    "generic_trainer.executors.training_worker",
-    "generic_trainer.executors.saved_model_probe",
+    "generic_trainer.executors.training.worker",
+    "generic_trainer.executors.saved_models.probe",
 )
 # Read when a worker begins to use TensorFlow, or not by it at all; pytest's changes with every test.
 _READ_LATE = frozenset(
     {
         "CUDA_VISIBLE_DEVICES", "PYTEST_CURRENT_TEST", "TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL",
-        progress.VARIABLE, LOG_FILE, offspring.VARIABLE, LOGS_IN_ERRORS,
+        progress.VARIABLE, LOG_FILE, process_tree.VARIABLE, LOGS_IN_ERRORS,
     }
 )  # fmt: skip
 _AT_ONCE = 2  # one for each Keras
@@ -99,8 +100,8 @@ class _Server:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         # Without the mark of its first worker, or it would be killed together with what that has started.
-        own = {name: value for name, value in os.environ.items() if name == offspring.VARIABLE}
-        variables = {name: value for name, value in environment.items() if name != offspring.VARIABLE} | own
+        own = {name: value for name, value in os.environ.items() if name == process_tree.VARIABLE}
+        variables = {name: value for name, value in environment.items() if name != process_tree.VARIABLE} | own
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             theirs.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # each message has its sender's user

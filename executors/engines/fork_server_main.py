@@ -24,8 +24,8 @@ import sys
 import time
 from typing import Any
 
-from ..logs import LOG_FILE, keep_logs_as_parent_does, show_logs_as_parent_does
-from . import offspring
+from ..runtime.logs.setup import LOG_FILE, keep_logs_as_parent_does, show_logs_as_parent_does
+from ..runtime.process import process_tree
 from .child_main import die_with_parent, work
 from .deferred_imports import deferred
 
@@ -137,7 +137,7 @@ class _Server:
             os.setpgid(pid, pid)
         for file in files[1:]:
             os.close(file)
-        self._lines[pid], self._marks[pid] = line, order["environment"].get(offspring.VARIABLE, "")
+        self._lines[pid], self._marks[pid] = line, order["environment"].get(process_tree.VARIABLE, "")
         if not _say(line, {"pid": pid}):
             self._kill(pid)
         return None
@@ -160,7 +160,7 @@ class _Server:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
         if mark := self._marks.get(pid):
-            offspring.end_all(mark)
+            process_tree.end_all(mark)
 
 
 def _received(control: socket.socket) -> tuple[bytes, list[int], bool]:

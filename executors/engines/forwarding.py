@@ -26,7 +26,7 @@ from typing import IO, TypeAlias
 
 from absl import logging
 
-from ..masking import masked_text, unfinished_secret, without_known
+from ..runtime.logs.redaction import masked_text, unfinished_secret, without_known
 from .readable import readable
 
 Sink: TypeAlias = "IO[str] | io.TextIOBase"

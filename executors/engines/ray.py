@@ -5,7 +5,7 @@ process of this machine's drives it; it brings back the chief's result as a work
 
 Usage:
 
-    result = run("generic_trainer.executors.training_worker", request, options, storage=model_run_dir)
+    result = run("generic_trainer.executors.training.worker", request, options, storage=model_run_dir)
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from urllib.parse import urlsplit
 
 from absl import logging
 
-from .. import file_io, progress
 from ..errors import InputError, ProcessDiedError, TrainingProcessError
-from ..module_parcel import pack
-from ..module_source import ModuleSource
+from ..modules.bundle import pack
+from ..modules.source import ModuleSource
+from ..monitoring import progress
 from ..options import TrainingOptions
-from ..preemption import Preempted, asked, heeded
-from ..raised_errors import RemoteTraceback, describe, rebuild
+from ..runtime.files import file_io
+from ..runtime.logs.exceptions import RemoteTraceback, describe, rebuild
+from ..runtime.process.preemption import Preempted, asked, heeded
 from . import child_process
 from .ray_losses import Loss, losses, lost_nodes
 from .ray_session import session_folder

@@ -14,7 +14,7 @@ from typing import Any
 import ray
 from ray.train.backend import Backend, BackendConfig
 
-from ..cluster import CHIEF, PS, VARIABLE, WORKER, ClusterTask
+from ..distributed.tf_config import CHIEF, PS, VARIABLE, WORKER, ClusterTask
 
 
 class TfConfig(BackendConfig):

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from absl import logging
 
-from .. import file_io
+from ..runtime.files import file_io
 
 LOGS = "ray_logs"
 _LONGEST = 107 - len("/session_2026-11-23_15-35-11_123456_4194304/sockets/plasma_store")  # bytes of a socket's path

@@ -12,14 +12,14 @@ import os
 import tempfile
 from typing import Any
 
-from .. import progress
-from ..cluster import ClusterTask, task_from_environment
+from ..distributed.tf_config import ClusterTask, task_from_environment
 from ..errors import ProcessDiedError, TrainingProcessError
-from ..module_parcel import unpack
-from ..preemption import Preempted
-from ..raised_errors import describe
+from ..modules.bundle import unpack
+from ..monitoring import progress
+from ..monitoring.throughput import Pace
+from ..runtime.logs.exceptions import describe
+from ..runtime.process.preemption import Preempted
 from . import child_process
-from .pace import Pace
 from .ray_losses import Member
 
 _MODEL_FOLDERS = ("serving_model_dir", "eval_model_dir")

@@ -21,9 +21,9 @@ import tensorflow.compat.v1 as tf
 from absl import logging
 from tensorflow.python.client.session import SessionInterface
 
-from .. import checkpoint_writer
-from ..checkpoint_writer import BackgroundWriter, Value
-from ..progress import report_checkpoint
+from ..checkpoints import background_writer
+from ..checkpoints.background_writer import BackgroundWriter, Value
+from ..monitoring.progress import report_checkpoint
 
 _SAVE = "SaveV2"
 _EVALUATES = "_NewCheckpointListenerForEvaluate"  # of train_and_evaluate, on one machine
@@ -92,7 +92,7 @@ class BackgroundSaverHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
         super().end(session)
 
     def _save(self, session: Any, step: int) -> Any:
-        with checkpoint_writer.pause():
+        with background_writer.pause():
             self._writer.wait()
             if self._is_ending or not self._begin(session, int(step)):
                 wants_stop = super()._save(session, step)
@@ -173,7 +173,7 @@ class _Snapshot:
     def size(self, session: Any) -> int:
         """Returns the bytes that a copy of the values takes."""
         if self._size is None:
-            self._size = checkpoint_writer.size(self.take(session))
+            self._size = background_writer.size(self.take(session))
         return self._size
 
     def take(self, session: Any) -> list[Value]:

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from ..errors import InputError, did_you_mean
 from ..goals import Goal
-from ..progress import Due
+from ..monitoring.progress import Due
 
 _LOOK_STEPS = 100  # of several workers, whose clocks differ
 

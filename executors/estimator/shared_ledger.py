@@ -29,9 +29,16 @@ from typing import Any, Protocol
 import tensorflow.compat.v1 as tf
 from absl import logging
 
-from ..cluster import CHIEF, PS, WORKER, ClusterTask
+from ..distributed.tf_config import CHIEF, PS, WORKER, ClusterTask
 from ..errors import InputError, ProcessDiedError
-from ..inputs.shard_ledger import MOST_TRIES, Ledger, Shard, ShardError, ShardLedger, WorkInHand
+from ..inputs.readers.shard_ledger import (
+    MOST_TRIES,
+    Ledger,
+    Shard,
+    ShardError,
+    ShardLedger,
+    WorkInHand,
+)
 from .task_mail import Mail
 
 _PATIENCE = 600.0  # seconds that a worker may take for a step

@@ -17,7 +17,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ..cluster import CHIEF, WORKER, ClusterTask
+from ..distributed.tf_config import CHIEF, WORKER, ClusterTask
 
 _BOX = "generic_trainer_mail_to_{}"
 _ROOM = 10_000  # messages in a box

@@ -16,8 +16,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from tensorflow.python.training import training_util
 
-from ..preemption import Preempted, asked
-from ..progress import report_details, report_progress
+from ..monitoring.progress import report_details, report_progress
+from ..runtime.process.preemption import Preempted, asked
 
 
 class EndIfAskedHook(tf.train.SessionRunHook):  # type: ignore[misc]

@@ -21,9 +21,15 @@ from apache_beam.utils.shared import Shared
 
 from ..errors import InputError
 from ..inputs.example_files import TF_RECORD, ExampleFile, batches
-from ..inputs.record_files import is_gzipped
-from ..raised_errors import gist_of
-from .inference import ExampleReader, Features, PlannedModel, labels_of, require_all_comparable
+from ..inputs.readers.record_files import is_gzipped
+from ..runtime.logs.exceptions import gist_of
+from .inference import (
+    ExampleReader,
+    Features,
+    PlannedModel,
+    labels_of,
+    require_all_comparable,
+)
 from .metrics import eval_config
 from .plan import EvaluationPlan
 

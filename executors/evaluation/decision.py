@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from ..input_names import feature_for
+from ..saved_models.input_names import feature_for
+from ..saved_models.signatures import ServedInput, ServedSignature
 from .evidence import LabelEvidence, OutputEvidence, TrainingEvidence
 from .features import ExampleFeatures, Feature
 from .labels import Choice, candidates_of, choose, label_problem
 from .outputs import Pair, pairs_of
-from .plan import ASKED_FOR, MULTICLASS, MULTILABEL, RAW, TRANSFORMED, EvaluationPlan, OutputPlan, Overrides, reason_key
-from .serving import ServedInput, ServedSignature
+from .plan import (
+    ASKED_FOR,
+    MULTICLASS,
+    MULTILABEL,
+    RAW,
+    TRANSFORMED,
+    EvaluationPlan,
+    OutputPlan,
+    Overrides,
+    reason_key,
+)
 from .tasks import label_facts, scores_of, task_of
 
 _NOT_FOR_SCORES = (

@@ -17,7 +17,7 @@ from typing import Any
 
 from absl import logging
 
-from ..fit_hooks import fits_by, may_use_keras
+from ..keras.interception import fits_by, may_use_keras
 from .label_values import by_key, label_values
 from .losses import from_logits_of, name_of
 

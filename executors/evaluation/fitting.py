@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..saved_models.signatures import meta_graph_of
 from .plan import EvaluationPlan
-from .serving import meta_graph_of
 
 
 def fits(plan: EvaluationPlan, model: str) -> bool:

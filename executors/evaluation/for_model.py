@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .. import run_record
+from ..monitoring import run_record
 from .evidence import TrainingEvidence
 from .plan import EvaluationPlan, Overrides
 from .planning import plan_of

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InputError, did_you_mean
-from ..inputs.columns import from_tf_examples
+from ..inputs.csv.columns import from_tf_examples
 from ..inputs.example_files import TF_RECORD, Batch, ExampleFile
 from ..inputs.shown import listed
-from ..prediction.predict import answers_of
-from ..prediction.signature import load_signature
+from ..saved_models.prediction.predict import answers_of
+from ..saved_models.prediction.signature import load_signature
 from .answers import checked_by_values, labels_in, require_comparable, scores_in
 from .plan import TRANSFORMED, VALUES, EvaluationPlan, OutputPlan
 from .transforming import TransformGraph

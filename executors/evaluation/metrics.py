@@ -8,8 +8,15 @@ from google.protobuf import json_format
 from tensorflow_model_analysis.proto import config_pb2
 
 from ..errors import InputError
-from ..layouts import read_json_object
-from .plan import BINARY, MULTICLASS, MULTILABEL, REGRESSION, EvaluationPlan, OutputPlan
+from ..saved_models.locations import read_json_object
+from .plan import (
+    BINARY,
+    MULTICLASS,
+    MULTILABEL,
+    REGRESSION,
+    EvaluationPlan,
+    OutputPlan,
+)
 
 EXAMPLE_COUNT = "example_count"
 

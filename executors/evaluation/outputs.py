@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from ..saved_models.signatures import ServedOutput, ServedSignature
 from .evidence import OutputEvidence, TrainingEvidence
 from .plan import Overrides
-from .serving import ServedOutput, ServedSignature
 
 # Where a signature has several outputs of one thing, the first of these is what metrics are computed from.
 _KEYS = (

@@ -9,14 +9,19 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from .. import file_io
-from ..layouts import base_model_path
-from ..schema_file import read_schema
+from ..runtime.files import file_io
+from ..runtime.files.schema import read_schema
+from ..saved_models.locations import base_model_path
+from ..saved_models.signatures import signatures_of
 from .decision import make_plan
 from .evidence import TrainingEvidence
-from .features import TRANSFORM_FN, TRANSFORMED_SCHEMA, ExampleFeatures, features_of_schema
+from .features import (
+    TRANSFORM_FN,
+    TRANSFORMED_SCHEMA,
+    ExampleFeatures,
+    features_of_schema,
+)
 from .plan import EvaluationPlan, Overrides
-from .serving import signatures_of
 from .transform_graph import origins_of
 
 Sample = Mapping[str, Mapping[str, Mapping[str, Any]]]

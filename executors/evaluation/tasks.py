@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from ..saved_models.signatures import ServedOutput
 from .evidence import LabelEvidence, OutputEvidence
 from .features import Feature
 from .losses import HINGES, TASK_OF_LOSS
@@ -19,7 +20,6 @@ from .plan import (
     UNKNOWN,
     VALUES,
 )
-from .serving import ServedOutput
 
 _MANY = 20  # distinct integers, from which on they are a quantity rather than classes
 _PROBABILITY_OPS = ("Sigmoid", "Softmax")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .graph import Graph
-from .serving import meta_graph_of
+from ..saved_models.graph import Graph
+from ..saved_models.signatures import meta_graph_of
 
 _V1_SIGNATURE = "transform_signature"
 _V2_SIGNATURE = "serving_default"

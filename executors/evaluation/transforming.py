@@ -17,7 +17,7 @@ from tensorflow_transform import impl_helper
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
 from ..errors import InputError
-from ..raised_errors import gist_of
+from ..runtime.logs.exceptions import gist_of
 
 
 class TransformGraph:

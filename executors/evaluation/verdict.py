@@ -7,8 +7,8 @@ import json
 import os
 from typing import Any
 
-from .. import file_io
-from ..json_text import parsed_json
+from ..runtime.files import file_io
+from ..runtime.files.json_text import parsed_json
 from .plan import EvaluationPlan
 
 FILE_NAME = "verdict.json"

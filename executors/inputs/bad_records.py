@@ -33,8 +33,8 @@ from typing import Any
 
 from absl import logging
 
-from .. import file_io
 from ..errors import InputError
+from ..runtime.files import file_io
 
 LISTED = 100
 _IN_A_MESSAGE = 20

@@ -3,7 +3,7 @@
 `DataAccessor` has the fields of TFX's, so modules that call `fn_args.data_accessor.tf_dataset_factory`
 run unchanged. What comes out is what tfx_bsl's readers give, in their order; `record_dataset.py` reads the records,
 `record_parsers.py` makes tensors of them and `example_batches.py` Arrow batches, none of which imports Beam.
-Parquet, for which tfx_bsl has no dataset, is read in `parquet.py`. They are imported when a factory is called.
+Parquet, for which tfx_bsl has no dataset, is read in `datasets.py`. They are imported when a factory is called.
 
 Usage:
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import tensorflow as tf
 
-    from .record_parsers import RecordParser
+    from .readers.record_parsers import RecordParser
 
 TF_EXAMPLE = "FORMAT_TF_EXAMPLE"
 SEQUENCE_EXAMPLE = "FORMAT_TF_SEQUENCE_EXAMPLE"
@@ -98,11 +98,11 @@ def _tf_dataset(
     examples: ExamplesFormat, cache: CacheOptions | None, file_pattern: list[str], options: Any, schema: Any = None
 ) -> Any:
     if examples.payload == PARQUET:
-        from . import parquet
+        from .parquet import datasets
 
-        return parquet.tf_dataset(file_pattern, options, schema)
-    from .record_dataset import ReadOptions, find_files, record_batches
+        return datasets.tf_dataset(file_pattern, options, schema)
     from .shown import few
+    from .tfrecord.record_dataset import ReadOptions, find_files, record_batches
 
     parser = _parser(examples, file_pattern, schema)
     label = options.label_key
@@ -116,7 +116,7 @@ def _tf_dataset(
         options.parser_num_threads,
     )
     if (bad := policy("data_accessor")) is not None:
-        from .tf_record_scan import ParseTrial, scan
+        from .tfrecord.scan import ParseTrial, scan
 
         accepts = ParseTrial(parser.parse) if hasattr(parser, "parse") else None
         files = dataclasses.replace(files, left_out=scan(files.paths, bad, accepts, repr((examples, schema))))
@@ -124,7 +124,7 @@ def _tf_dataset(
         note_use(files.paths, parser.parse)
     dataset = parser(record_batches(files, reading), threads, not options.sloppy_ordering)
     if cache is not None:
-        from .batch_cache import BatchCache, key_of
+        from .cache.batch_cache import BatchCache, key_of
 
         in_order = dataclasses.replace(
             reading, num_epochs=1, shuffle=False, drop_final_batch=False, sloppy_ordering=False
@@ -141,19 +141,19 @@ def _tf_dataset(
 
 def _record_batches(examples: ExamplesFormat, file_pattern: list[str], options: Any, schema: Any = None) -> Any:
     if examples.payload == PARQUET:
-        from . import parquet
+        from .parquet import datasets
 
-        return parquet.record_batches(file_pattern, options, schema)
+        return datasets.record_batches(file_pattern, options, schema)
     if examples.payload != TF_EXAMPLE:
         raise NotImplementedError(
             f"{file_pattern}: {examples.payload} is read as tf.data only, as by tfx_bsl. Use tf_dataset_factory."
         )
     from .example_batches import arrow_batches, decoder_of
-    from .record_dataset import ReadOptions, find_files
+    from .tfrecord.record_dataset import ReadOptions, find_files
 
     files = find_files(file_pattern)
     if (bad := policy("data_accessor")) is not None:
-        from .tf_record_scan import scan
+        from .tfrecord.scan import scan
 
         def accepts(records: Any) -> object:
             return decoder_of(schema).DecodeBatch(records)  # one that has refused a record is no good afterwards
@@ -163,7 +163,7 @@ def _record_batches(examples: ExamplesFormat, file_pattern: list[str], options: 
 
 
 def _parser(examples: ExamplesFormat, file_pattern: list[str], schema: Any) -> RecordParser:
-    from . import record_parsers
+    from .readers import record_parsers
 
     if examples.payload == TF_EXAMPLE:
         return record_parsers.ExampleParser(schema)
@@ -179,7 +179,7 @@ def _data_view_decoder(data_view: str) -> Callable[[tf.Tensor], dict[str, Any]]:
 
     @functools.cache
     def decoder() -> Any:
-        from .record_parsers import load_decoder
+        from .readers.record_parsers import load_decoder
 
         return load_decoder(data_view).decode_record
 

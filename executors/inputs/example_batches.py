@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from ..errors import InputError
-from .record_dataset import ReadOptions, RecordFiles, record_batches
-from .refused_records import first_refused
 from .shown import listed
-from .tf_record_framing import damage
+from .tfrecord.framing import damage
+from .tfrecord.record_dataset import ReadOptions, RecordFiles, record_batches
+from .tfrecord.refused_records import first_refused
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,11 +21,11 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from .. import file_io
 from ..errors import InputError
-from ..user_paths import require_readable_kind
-from .record_files import GZIP_ERRORS, check_text, is_gzipped
-from .tf_record_framing import damage
+from ..runtime.files import file_io
+from ..runtime.files.user_paths import require_readable_kind
+from .readers.record_files import GZIP_ERRORS, check_text, is_gzipped
+from .tfrecord.framing import damage
 
 TF_RECORD, CSV, JSON_LINES = "TFRecord", "CSV", "JSON lines"
 

@@ -16,9 +16,9 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .. import file_io
 from ..errors import InputError
-from ..raised_errors import tensorflows_text
+from ..runtime.files import file_io
+from ..runtime.logs.exceptions import tensorflows_text
 
 # What TensorFlow says of a record that cannot be parsed.
 _WORDS = ("could not be found", "Number of", "Data types don't match", "Could not parse example", "parse serialized")
@@ -52,8 +52,8 @@ def refusals(error: BaseException) -> Iterator[str]:
     text = tensorflows_text(error) or (str(error) if type(error).__name__ == "InvalidArgumentError" else "")
     if not any(word in text for word in _WORDS):
         return
-    from .refused_records import first_refused  # with TensorFlow, which raised the error
-    from .tf_record_scan import ParseTrial
+    from .tfrecord.refused_records import first_refused  # with TensorFlow, which raised the error
+    from .tfrecord.scan import ParseTrial
 
     for paths, parse in list((_in_use or {}).items()):
         there = [path for path in paths if file_io.exists(path)]

@@ -11,11 +11,11 @@ from typing import Any
 from ..engines import child_process
 from ..engines.forwarding import LastText
 from ..errors import ProcessDiedError, TrainerError
-from ..keras_version import KerasChoice
-from ..layouts import EVAL_DIR, SERVING_DIRS
-from ..module_source import ModuleSource
-from ..pipeline_modules import PipelineModules
-from ..raised_errors import RemoteTraceback, describe
+from ..modules.keras_version import KerasChoice
+from ..modules.pipeline_modules import PipelineModules
+from ..modules.source import ModuleSource
+from ..runtime.logs.exceptions import RemoteTraceback, describe
+from ..saved_models.locations import EVAL_DIR, SERVING_DIRS
 from .adaptation import Outcome, Settings
 from .events import EventReader
 from .raw_process import RawData

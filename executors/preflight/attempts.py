@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection
 
-from ..masking import masked_text
+from ..runtime.logs.redaction import masked_text
 from .adaptation import MOST, RAW, Settings, adapted, alternatives, on_transformed
 from .attempt import Trial
 from .verdicts import FAILED, WARNING, Report, Verdict

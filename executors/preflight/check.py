@@ -16,16 +16,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..cluster import VARIABLE
+from ..distributed.tf_config import VARIABLE
 from ..engines import fork_server
 from ..engines.forwarding import LastText
 from ..errors import ModelCheckError, TrainerError
 from ..evaluation.plan import EvaluationPlan
-from ..keras_version import KerasChoice
-from ..module_source import ModuleSource
-from ..pipeline_modules import PipelineModules, find_modules
-from ..raised_errors import describe
-from ..saved_model import check_saved_model
+from ..modules.keras_version import KerasChoice
+from ..modules.pipeline_modules import PipelineModules, find_modules
+from ..modules.source import ModuleSource
+from ..runtime.logs.exceptions import describe
+from ..saved_models.check import check_saved_model
 from .adaptation import AUTO, Settings
 from .attempt import Attempt, Trial, died
 from .attempts import Attempts, masked

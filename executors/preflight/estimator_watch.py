@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..fit_hooks import replaced
+from ..keras.interception import replaced
 
 if TYPE_CHECKING:
     from .watch import Watch

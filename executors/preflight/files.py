@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .. import file_io
 from ..errors import InputError, TrainerError, did_you_mean
-from ..layouts import base_model_path, read_hyperparameters
-from ..schema_file import read_schema
+from ..runtime.files import file_io
+from ..runtime.files.schema import read_schema
+from ..saved_models.locations import base_model_path, read_hyperparameters
 from .places import shown
 from .request import CheckRequest
 from .verdicts import FAILED, PASSED, Verdict

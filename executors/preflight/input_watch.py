@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..fit_hooks import replaced
+from ..keras.interception import replaced
 
 _KINDS = {"string": "BYTES", "int64": "INT", "float32": "FLOAT"}
 _TRANSFORMS = (

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..fit_hooks import fits_by, listed
+from ..keras.interception import fits_by, listed
 
 if TYPE_CHECKING:
     from .watch import Watch
@@ -71,7 +71,7 @@ class _Seen:
 
 
 def _step_callback(model: Any, watch: Watch) -> Any:
-    from ..grouped_steps import keras_of
+    from ..keras.grouped_steps import keras_of
 
     class Steps(keras_of(model).callbacks.Callback):  # type: ignore[misc]
         """Reports each step, and ends the epoch."""

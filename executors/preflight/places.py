@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from ..errors import TrainerError
-from ..module_source import parsed
+from ..modules.source import parsed
 from .verdicts import Place
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')

@@ -10,10 +10,10 @@ import csv
 import random
 from collections.abc import Iterator, Sequence
 
-from .. import file_io
 from ..errors import InputError
-from ..inputs.record_files import check_text
+from ..inputs.readers.record_files import check_text
 from ..inputs.shown import listed
+from ..runtime.files import file_io
 
 _SCANNED = 100_000  # rows
 _FIRST, _OTHERS = 400, 200  # rows that are taken: the first, and some of all the others

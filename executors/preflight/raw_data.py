@@ -13,14 +13,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .. import file_io
 from ..errors import InputError, TrainerError
 from ..evaluation.labels import label_problem
 from ..evaluation.overrides import labels_in
-from ..module_loader import loaded
-from ..module_source import ModuleSource
-from ..raw_data_files import SPLITS, raw_data_files
-from ..schema_file import read_schema
+from ..modules.loader import loaded
+from ..modules.source import ModuleSource
+from ..runtime.files import file_io
+from ..runtime.files.raw_data_files import SPLITS, raw_data_files
+from ..runtime.files.schema import read_schema
 from . import sample, trial
 from .adaptation import NO, RAW, TRANSFORMED
 from .example_facts import FeatureFacts, facts_of

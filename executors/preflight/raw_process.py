@@ -11,7 +11,7 @@ from typing import Any
 from ..engines import child_process
 from ..engines.forwarding import LastText
 from ..errors import ProcessDiedError, TrainingProcessError
-from ..raised_errors import describe
+from ..runtime.logs.exceptions import describe
 from .verdicts import FAILED, WARNING, Verdict
 
 _WORKER = f"{__name__.rpartition('.')[0]}.raw_data"

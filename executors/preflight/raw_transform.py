@@ -20,9 +20,9 @@ from tensorflow_transform.tf_metadata import dataset_metadata
 from tfx_bsl.coders import example_coder
 from tfx_bsl.tfxio import tf_example_record
 
-from ..beam_runner import IN_PROCESS
 from ..fn_args import FnArgs
-from ..schema_file import read_schema
+from ..runtime.beam_runner import IN_PROCESS
+from ..runtime.files.schema import read_schema
 
 _BEAM_ARGS = (IN_PROCESS, "--direct_running_mode=in_memory", "--direct_num_workers=1")
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ..errors import did_you_mean
-from ..raised_errors import gist_of
+from ..runtime.logs.exceptions import gist_of
 
 _LAST_ERROR = re.compile(r"^\s*(?:\w+\.)*(\w*(?:Error|Exception)): (.+)", re.MULTILINE | re.DOTALL)
 _LONGEST = 400

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from ..fn_args import FnArgs
-from ..module_source import with_tuples
+from ..modules.source import with_tuples
 from ..options import TrainingOptions
 from .adaptation import AUTO
 

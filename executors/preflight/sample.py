@@ -18,11 +18,11 @@ import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .. import file_io
 from ..errors import InputError
-from ..inputs import recordio
-from ..inputs.reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
-from ..inputs.record_files import GZIP_ERRORS, check_text, is_gzipped, kind_of
+from ..inputs.readers.reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
+from ..inputs.readers.record_files import GZIP_ERRORS, check_text, is_gzipped, kind_of
+from ..inputs.recordio import records as recordio
+from ..runtime.files import file_io
 
 _WHOLE_BYTES = 4 << 20  # data that are no larger are taken whole
 _RECORDS = 512  # of each file, of larger data
@@ -180,7 +180,7 @@ def _copy_parquet(path: str, target: str, most: int | None) -> _Taken:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from ..inputs.arrow_file import ArrowFile
+    from ..inputs.parquet.arrow_file import ArrowFile
 
     try:
         with ArrowFile(path, "rb") as file:

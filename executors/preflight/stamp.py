@@ -14,9 +14,9 @@ import os
 import tempfile
 from typing import Any
 
-from .. import file_io
 from ..errors import TrainerError
-from ..pipeline_modules import find_modules
+from ..modules.pipeline_modules import find_modules
+from ..runtime.files import file_io
 from .request import CheckRequest
 
 FILE = "generic_trainer_check.json"

@@ -15,9 +15,9 @@ from typing import Any
 
 from ..errors import TrainerError
 from ..fn_args import FnArgs
-from ..module_source import ModuleSource, parsed
-from ..raised_errors import describe, handled_before
-from ..random_seeds import seed_all
+from ..modules.seeds import seed_all
+from ..modules.source import ModuleSource, parsed
+from ..runtime.logs.exceptions import describe, handled_before
 from . import estimate
 from .places import definition, place_of
 from .remedies import remedy_for, said
@@ -207,7 +207,7 @@ def _python_files_beside(source: ModuleSource | None) -> Sequence[str]:
 
 def _trains_visibly(source: ModuleSource) -> bool:
     """Returns whether a module trains by Keras's `fit` or by an Estimator, read off its source."""
-    from ..estimator_use import estimator_use
+    from ..dialects.estimators.detection import estimator_use
 
     return any(estimator_use(file) or any(map(_is_fit, ast.walk(parsed(file)))) for file in source.files)
 

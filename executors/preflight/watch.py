@@ -22,7 +22,7 @@ from typing import Any
 
 from ..evaluation import evidence
 from ..evaluation.evidence import Observer
-from ..fit_hooks import replaced
+from ..keras.interception import replaced
 from .places import calling_place
 from .verdicts import Place
 

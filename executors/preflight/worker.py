@@ -21,17 +21,17 @@ from ..errors import InputError
 from ..evaluation.labels import label_problem
 from ..evaluation.overrides import labels_in, overrides_of
 from ..fn_args import FnArgs
-from ..hyperparameter_search import TUNER_FN, defaults_of_search, import_keras_tuner, shown
 from ..inputs.data_accessor import TF_EXAMPLE
-from ..inputs.reader_params import PARQUET, TF_RECORD
+from ..inputs.readers.reader_params import PARQUET, TF_RECORD
 from ..inputs.shown import listed
-from ..keras_version import KerasChoice
-from ..module_loader import loaded
-from ..module_source import ModuleSource
-from ..offered_example import example_wanted
-from ..op_packages import imported_op_packages
-from ..schema_file import read_schema
-from ..source_text import text_of
+from ..modules.keras_version import KerasChoice
+from ..modules.loader import loaded
+from ..modules.source import ModuleSource
+from ..modules.source_text import text_of
+from ..runtime.files.schema import read_schema
+from ..saved_models.custom_ops import imported_op_packages
+from ..saved_models.sample_input import example_wanted
+from ..tuning.search import TUNER_FN, defaults_of_search, import_keras_tuner, shown
 from . import example_facts, input_watch, made_up, module_checks, trial
 from .adaptation import RAW, TRANSFORMED
 from .events import EventWriter

@@ -12,8 +12,8 @@ import sys
 import tempfile
 from typing import Any
 
-from ...executors import file_io
 from ...executors.inputs.example_files import CSV, batches
+from ...executors.runtime.files import file_io
 from .planning import Plan
 
 _SAMPLE_ROWS = 1000

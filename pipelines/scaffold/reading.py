@@ -11,11 +11,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...executors import file_io
 from ...executors.errors import InputError
-from ...executors.inputs.columns import BYTES, FLOAT, INT, from_tf_examples
-from ...executors.inputs.example_files import CSV, TF_RECORD, Batch, ExampleFile, batches, find_example_files
+from ...executors.inputs.csv.columns import BYTES, FLOAT, INT, from_tf_examples
+from ...executors.inputs.example_files import (
+    CSV,
+    TF_RECORD,
+    Batch,
+    ExampleFile,
+    batches,
+    find_example_files,
+)
 from ...executors.inputs.shown import listed, shown
+from ...executors.runtime.files import file_io
 
 ROWS = 100_000  # more are not read: TFX goes over all of them later on
 _BATCH = 4096

@@ -16,8 +16,8 @@ from generic_trainer import ModuleError, TrainingOptions
 from generic_trainer.cli import run_check
 from generic_trainer.cli.verdict_lines import summary_of, verdict_lines
 from generic_trainer.executors.preflight.verdicts import FAILED, NOT_REACHED, Place, Report, Verdict
-from generic_trainer.pipelines.metadata_store import ROOT_MARKER
-from generic_trainer.pipelines.pipeline_options import PipelineOptions
+from generic_trainer.pipelines.definition.options import PipelineOptions
+from generic_trainer.pipelines.history.metadata_store import ROOT_MARKER
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "module_files"
@@ -155,6 +155,6 @@ def test_what_check_has_passed_is_not_checked_again_by_run(
     values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     assert run_check.begin({**values, "train_steps": 30}).is_known
     assert not run_check.begin({**values, "train_steps": 31, "module_file": "none.py"}).is_known
-    from generic_trainer.pipelines.local import _claim_root  # imports TFX
+    from generic_trainer.pipelines.local.pipeline import _claim_root  # imports TFX
 
     _claim_root(str(root), "pipeline")  # does not take the note for somebody else's

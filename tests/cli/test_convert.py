@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from generic_trainer.cli.convert import convert as convert_command
-from generic_trainer.executors.conversion import convert
+from generic_trainer.executors.dialects.conversion import convert
+from generic_trainer.executors.dialects.estimators.detection import estimator_use
 from generic_trainer.executors.errors import InputError, ModuleError
-from generic_trainer.executors.estimator_use import estimator_use
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 TRAINER_FN = "def trainer_fn(fn_args, schema):\n    raise SystemExit  # never executed\n"
@@ -174,7 +174,7 @@ def test_the_command_reports_in_one_line_without_tensorflow(command: Command, fi
     assert len(done.stderr.splitlines()) == 1
     program = f"""
         import sys
-        from generic_trainer.executors.conversion import convert
+        from generic_trainer.executors.dialects.conversion import convert
         convert({str(file(TRAINER_FN))!r})
         assert "tensorflow" not in sys.modules
     """

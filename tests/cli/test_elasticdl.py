@@ -218,7 +218,7 @@ def mnist(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     import tensorflow as tf
     from sklearn.datasets import load_digits
 
-    from generic_trainer.executors.inputs.recordio import RecordWriter
+    from generic_trainer.executors.inputs.recordio.records import RecordWriter
 
     folder = tmp_path_factory.mktemp("mnist")
     data = load_digits()
@@ -493,10 +493,10 @@ def test_parameter_servers_need_a_chief_a_worker_and_a_model_made_for_them(tmp_p
     from types import ModuleType
 
     from generic_trainer import FnArgs, InputError, ModuleError
-    from generic_trainer.executors.cluster import ClusterTask
     from generic_trainer.executors.dialects.elasticdl.options import ElasticDLOptions
     from generic_trainer.executors.dialects.elasticdl.parameter_servers import served_strategy
     from generic_trainer.executors.dialects.elasticdl.parts import Parts
+    from generic_trainer.executors.distributed.tf_config import ClusterTask
 
     task = ClusterTask("chief", 0, {"chief": ("a:1",), "ps": ("b:1",)})
     with pytest.raises(InputError, match="The cluster has 1 chief, 1 ps: with parameter servers it needs"):

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import pytest
 
-from generic_trainer.executors.data_preparation import PreparationJob
+from generic_trainer.executors.dialects.elasticdl.prepare.command import PreparationJob
+from generic_trainer.executors.dialects.elasticdl.prepare.manifest import Group, GroupResult, Manifest
+from generic_trainer.executors.dialects.elasticdl.prepare.shards import preparation_of, write_group
 from generic_trainer.executors.errors import InputError, ModuleError
-from generic_trainer.executors.inputs.open_records import open_records
-from generic_trainer.executors.preparation_manifest import Group, GroupResult, Manifest
-from generic_trainer.executors.prepared_shards import preparation_of, write_group
+from generic_trainer.executors.inputs.readers.open_records import open_records
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 

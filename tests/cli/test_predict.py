@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from generic_trainer.cli.predict import predict as predict_command
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.evaluation.plan import EvaluationPlan
-from generic_trainer.executors.keras_version import choose
+from generic_trainer.executors.modules.keras_version import choose
 
 RESTORED = "before TensorFlow 2.16" not in choose("auto", []).reason
 Command = Callable[..., subprocess.CompletedProcess[str]]

@@ -117,7 +117,7 @@ def test_a_model_zoo_travels_too(submit: Callable[..., Any], module: Callable[..
     [archive] = [word for word in words_of(manifest) if word.startswith("--model_zoo=")]
     # What the job does with it:
     from generic_trainer.cli.elasticdl_flags import model_file
-    from generic_trainer.executors.module_source import find_source
+    from generic_trainer.executors.modules.source import find_source
 
     reference, name = model_file(archive.partition("=")[2], "iris.model.custom_model")
     source = find_source(reference, str(tmp_path / "scratch"))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from generic_trainer.executors import scratch
+from generic_trainer.executors.runtime.files import temporary_folder
 
 
 def no_files() -> None:
@@ -55,4 +55,4 @@ def test_from_python_it_is_an_error_of_the_input() -> None:
 
 
 def test_a_missing_file_is_something_else() -> None:
-    assert scratch.explained(FileNotFoundError("another file")) is None
+    assert temporary_folder.explained(FileNotFoundError("another file")) is None

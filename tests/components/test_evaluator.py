@@ -17,8 +17,8 @@ from tfx.types import standard_artifacts
 from generic_trainer.components.evaluator import Evaluator, EvaluatorExecutor
 from generic_trainer.executors.evaluation.plan import BINARY, LOGITS, EvaluationPlan, OutputPlan, Overrides
 from generic_trainer.executors.evaluation.verdict import Verdict, read_verdict
-from generic_trainer.pipelines.evaluation_results import read_evaluation
-from generic_trainer.pipelines.report_evaluation import evaluation_sections
+from generic_trainer.pipelines.history.evaluation_results import read_evaluation
+from generic_trainer.pipelines.reporting.evaluation import evaluation_sections
 
 SCHEMA = """
 feature { name: "x" type: FLOAT presence { min_fraction: 1 } shape { dim { size: 1 } } }

@@ -12,8 +12,8 @@ from tfx.orchestration.experimental.interactive import visualizations
 from tfx.types import standard_artifacts
 
 from generic_trainer import Trainer
-from generic_trainer.executors.run_record import RunRecord
-from generic_trainer.pipelines.outcome import Outcome
+from generic_trainer.executors.monitoring.run_record import RunRecord
+from generic_trainer.pipelines.local.outcome import Outcome
 
 NASTY = "<script>alert('&')</script>"
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from generic_trainer.executors.pushed_models import already_pushed, newest_version, push
+from generic_trainer.executors.saved_models.pushed_models import already_pushed, newest_version, push
 
 
 def saved_model(folder: pathlib.Path, factor: float) -> str:
@@ -50,7 +50,7 @@ def pushes(tmp_path: pathlib.Path) -> Callable[..., Any]:
     from tfx.types.standard_artifacts import Model
 
     from generic_trainer.components.pusher import Pusher
-    from generic_trainer.pipelines.outcome import Outcome, outcome_of
+    from generic_trainer.pipelines.local.outcome import Outcome, outcome_of
 
     def run(model: str, folder: pathlib.Path) -> Outcome:
         given = Importer(source_uri=model, artifact_type=Model).with_id("given")

@@ -26,8 +26,8 @@ from tfx.types import standard_artifacts
 from tfx.utils import proto_utils
 
 from generic_trainer import FnArgs, GenericExecutor, ModuleError, Trainer
-from generic_trainer.executors.artifacts import common_fn_args
 from generic_trainer.executors.inputs.data_accessor import DataAccessor
+from generic_trainer.executors.training.artifacts import common_fn_args
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 HERE = "components/test_tfx_requirements.py"

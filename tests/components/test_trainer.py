@@ -20,7 +20,13 @@ from tfx.proto import trainer_pb2
 from tfx.proto.orchestration import executable_spec_pb2
 from tfx.types import standard_artifacts, standard_component_specs
 
-from generic_trainer import GenericExecutor, InputError, ModuleError, Trainer, TrainingOptions
+from generic_trainer import (
+    GenericExecutor,
+    InputError,
+    ModuleError,
+    Trainer,
+    TrainingOptions,
+)
 
 
 def channel(kind: type) -> types.Channel:

@@ -16,7 +16,7 @@ import tfx.version
 from tfx.types import standard_artifacts
 
 from generic_trainer import GenericExecutor, InputError, ModuleError
-from generic_trainer.executors.raised_errors import last_remembered
+from generic_trainer.executors.runtime.logs.exceptions import last_remembered
 
 TRAIN_ARGS = {"train_args": '{"num_steps": 5}', "eval_args": '{"num_steps": 2}'}
 

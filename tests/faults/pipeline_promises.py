@@ -14,7 +14,7 @@ COMPLETE = 3
 
 def trainers(job: PipelineJob) -> list[Any]:
     """Returns the Trainer's executions in ML Metadata."""
-    from generic_trainer.pipelines.metadata_store import open_store
+    from generic_trainer.pipelines.history.metadata_store import open_store
 
     store = open_store(str(job.out / "metadata.sqlite"))
     return store.get_executions_by_type("generic_trainer.components.trainer.Trainer")

@@ -162,7 +162,7 @@ class Commands:
 def _serve() -> None:
     """Runs what standard input asks for, a JSON list of arguments on each line."""
     from generic_trainer.cli import main
-    from generic_trainer.executors.logs import LOG_FILE
+    from generic_trainer.executors.runtime.logs.setup import LOG_FILE
 
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:

@@ -208,8 +208,8 @@ def test_a_lock_that_somebody_holds_for_a_while_is_waited_for(pipeline: Pipeline
 def test_a_lock_that_stays_is_given_up_and_its_holder_named(tmp_path: pathlib.Path) -> None:
     import ml_metadata as mlmd
 
-    from generic_trainer.pipelines.metadata_store import connection_config
-    from generic_trainer.pipelines.patient_metadata import patient
+    from generic_trainer.pipelines.history.metadata_retry import patient
+    from generic_trainer.pipelines.history.metadata_store import connection_config
 
     store = tmp_path / "metadata.sqlite"
     config = connection_config(str(store))

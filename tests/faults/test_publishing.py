@@ -16,17 +16,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from generic_trainer.executors import file_io, staging
 from generic_trainer.executors.errors import StorageError
-from generic_trainer.executors.publishing import publish
-from generic_trainer.executors.staging import Staging, staging_directory
+from generic_trainer.executors.runtime.files import file_io
+from generic_trainer.executors.saved_models import staging
+from generic_trainer.executors.saved_models.publishing import publish
+from generic_trainer.executors.saved_models.staging import Staging, staging_directory
 
 FILES = ("saved_model.pb", "variables")
 
 # Creates a staging directory in the folder that it is given, with a model that was moved aside, and waits.
 HOLDER = """
 import pathlib, sys, time
-from generic_trainer.executors.staging import staging_directory
+from generic_trainer.executors.saved_models.staging import staging_directory
 with staging_directory(sys.argv[1]) as staging:
     for name in ("replaced-Format-Serving", "written/Format-Serving"):
         folder = pathlib.Path(staging.path, name)
@@ -183,7 +184,7 @@ def test_directories_of_other_programs_stay(tmp_path: pathlib.Path) -> None:
 def test_a_model_that_is_not_the_checked_one_after_publishing_is_taken_back(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool
 ) -> None:
-    from generic_trainer.executors import publishing
+    from generic_trainer.executors.saved_models import publishing
 
     final = tmp_path / "Format-Serving"
     write_model(final, "before")
@@ -226,7 +227,7 @@ def test_a_file_beside_the_model_is_published_to_another_disk(
 def test_of_runs_that_publish_to_one_place_at_once_one_whole_model_stays(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool
 ) -> None:
-    from generic_trainer.executors import publishing
+    from generic_trainer.executors.saved_models import publishing
 
     if not exchanges:
         monkeypatch.setattr(publishing, "_exchanged", lambda one, other: False)

@@ -1,7 +1,7 @@
 """Whatever ends a run between its last step and publishing: the next one exports what was trained, and trains nothing.
 
 The module has Keras fits and no callback of the trainer's. Exports that raise and models that fail the check are in
-`tests/executors/test_finished_fits.py`; `matrix.py` has every fault in every phase.
+`tests/executors/keras/test_completed_fits.py`; `matrix.py` has every fault in every phase.
 """
 
 from __future__ import annotations

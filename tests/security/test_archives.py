@@ -13,11 +13,11 @@ from collections.abc import Callable
 import pytest
 
 from generic_trainer import InputError
-from generic_trainer.executors import module_archive
 from generic_trainer.executors.errors import ModuleError
-from generic_trainer.executors.module_archive import archive_in
-from generic_trainer.executors.module_source import find_source
-from generic_trainer.pipelines.code_archive import CodeArchive, archive_of
+from generic_trainer.executors.modules import archive as module_archive
+from generic_trainer.executors.modules.archive import archive_in
+from generic_trainer.executors.modules.source import find_source
+from generic_trainer.pipelines.definition.code_archive import CodeArchive, archive_of
 
 MODULE = "def run_fn(fn_args): pass\n"
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from generic_trainer import InputError
 from generic_trainer.cli.main import cli
-from generic_trainer.pipelines.elastic_job import read_elastic_job
+from generic_trainer.pipelines.submit.elastic_job import read_elastic_job
 
 LAUGHS = "\n".join(
     ["  a0: &a0 [x, x, x, x, x, x, x, x, x]"]

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from generic_trainer.executors import file_io, logs
 from generic_trainer.executors.engines import child_process
-from generic_trainer.pipelines.past_runs import Run
+from generic_trainer.executors.runtime.files import file_io
+from generic_trainer.executors.runtime.logs import setup
+from generic_trainer.pipelines.history.past_runs import Run
 
 PACKAGES = ("cli", "components", "executors", "pipelines")
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -90,7 +91,7 @@ def test_no_temporary_file_has_a_name_that_can_be_foretold() -> None:
         "engines/child_process.py",
         "preflight/",
         "engines/ray_session.py",
-        "executors/scratch.py",
+        "executors/runtime/files/temporary_folder.py",
     )
     assert [line for line in lines if not any(place in line for place in known)] == []
 
@@ -124,8 +125,8 @@ def test_no_file_of_code_is_read_by_pickle_or_evaluated() -> None:
 
 def test_a_line_of_log_does_not_steer_a_terminal() -> None:
     program = (
-        "from generic_trainer.executors.logs import show_logs; show_logs(False)\n"
-        "import generic_trainer.executors.display as ours, logging\n"
+        "from generic_trainer.executors.runtime.logs.setup import show_logs; show_logs(False)\n"
+        "import generic_trainer.executors.monitoring.display as ours, logging\n"
         "logger = logging.getLogger('absl')\n"
         "def said(path, text):\n"
         "    logger.handle(logger.makeRecord('absl', logging.INFO, path, 1, text, (), None))\n"
@@ -137,4 +138,4 @@ def test_a_line_of_log_does_not_steer_a_terminal() -> None:
     first, second = done.stderr.splitlines()
     assert first.endswith("metric \ufffd]0;taken\ufffd\ufffd[2J [red]x[/] \ufffd is")
     assert second.endswith("\x1b[32mgood")  # the module's own colours stay
-    assert logs.LOG_NAME == "generic-trainer.log"
+    assert setup.LOG_NAME == "generic-trainer.log"

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from generic_trainer.executors.notebook_html import record_table
-from generic_trainer.executors.report.build import PipelineParts
-from generic_trainer.executors.report.comparison import comparison
-from generic_trainer.executors.report.document import Graph, Node, Section, Table
-from generic_trainer.executors.report.page import html_of
-from generic_trainer.executors.report.writing import write_report
-from generic_trainer.pipelines.evaluation_results import Evaluation, Measure
-from generic_trainer.pipelines.report_evaluation import evaluation_sections
+from generic_trainer.executors.monitoring.notebook_html import record_table
+from generic_trainer.executors.reporting.build import PipelineParts
+from generic_trainer.executors.reporting.comparison import comparison
+from generic_trainer.executors.reporting.document import Graph, Node, Section, Table
+from generic_trainer.executors.reporting.page import html_of
+from generic_trainer.executors.reporting.writing import write_report
+from generic_trainer.pipelines.history.evaluation_results import Evaluation, Measure
+from generic_trainer.pipelines.reporting.evaluation import evaluation_sections
 
 # What only an injected page has: our own have neither images nor handlers, and one or two scripts without a source.
 INJECTED = """() => [...document.querySelectorAll("*")].filter((one) =>

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from generic_trainer.executors.beam_runner import IN_PROCESS, in_process_by_default
+from generic_trainer.executors.runtime.beam_runner import IN_PROCESS, in_process_by_default
 
 HERE = pathlib.Path(__file__).parent
 MODULES = HERE.parent.parent / "module_files"
@@ -74,8 +74,8 @@ def test_beam_downloads_no_runner(guarded: Guarded) -> None:
 def test_a_runner_that_the_user_names_wins() -> None:
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
-    from generic_trainer.pipelines.pipeline_options import PipelineOptions as Options
-    from generic_trainer.pipelines.steps import beam_args_of
+    from generic_trainer.pipelines.definition.options import PipelineOptions as Options
+    from generic_trainer.pipelines.definition.steps import beam_args_of
 
     def runner(*beam_args: str) -> str:
         options = Options(data="d", module_file="m", beam_args=beam_args)

@@ -10,8 +10,15 @@ import threading
 import pytest
 
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.masking import MASK, masked, masked_text, remember, unfinished_secret, without_known
-from generic_trainer.pipelines.clear_text import require_no_secrets
+from generic_trainer.executors.runtime.logs.redaction import (
+    MASK,
+    masked,
+    masked_text,
+    remember,
+    unfinished_secret,
+    without_known,
+)
+from generic_trainer.pipelines.submit.secrets import require_no_secrets
 
 sys.path.append(str(pathlib.Path(__file__).parent))
 from probes import HARMLESS, SECRETS

@@ -13,9 +13,9 @@ import yaml
 from click.testing import CliRunner
 
 from generic_trainer.cli.main import cli
-from generic_trainer.executors import logs
-from generic_trainer.executors.masking import MASK, masked, masked_text, remember, secret_names
 from generic_trainer.executors.preflight.verdicts import FAILED, Report, Verdict
+from generic_trainer.executors.runtime.logs import setup
+from generic_trainer.executors.runtime.logs.redaction import MASK, masked, masked_text, remember, secret_names
 
 Leaks = Callable[[Mapping[str, str]], list[str]]
 
@@ -77,14 +77,14 @@ PROTO = 'connection_config { mysql { host: "db" user: "me" password: "hunter2!" 
 
 def test_lines_of_other_packages_in_the_kept_log_hold_none(tmp_path: pathlib.Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("GENERIC_TRAINER_LOGS", "people")
-    monkeypatch.setenv(logs.LOG_FILE, str(tmp_path / "kept.log"))
+    monkeypatch.setenv(setup.LOG_FILE, str(tmp_path / "kept.log"))
     root = logging.getLogger()
     try:
-        logs.keep_logs_as_parent_does(native=False)
+        setup.keep_logs_as_parent_does(native=False)
         root.warning("Using deployment config:\n%s", PROTO)
     finally:
-        monkeypatch.delenv(logs.LOG_FILE)
-        logs.keep_logs_as_parent_does(native=False)
+        monkeypatch.delenv(setup.LOG_FILE)
+        setup.keep_logs_as_parent_does(native=False)
     kept = (tmp_path / "kept.log").read_text()
     assert f'user: "me" password: "{MASK}"' in kept
 

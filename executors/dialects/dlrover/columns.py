@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import InputError
-from ...inputs.delimited import Field, decode
+from ...inputs.csv.delimited import Field, decode
 from ...inputs.shown import listed, shown
 from .conf import DataSet
 from .examples import parse_examples

@@ -8,9 +8,9 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ...estimator.shared_ledger import Part
-from ...inputs.reader_errors import ReaderErrors
-from ...inputs.refused_records import first_refused
-from ...inputs.tf_record_scan import ParseTrial
+from ...inputs.readers.reader_errors import ReaderErrors
+from ...inputs.tfrecord.refused_records import first_refused
+from ...inputs.tfrecord.scan import ParseTrial
 from .conf import DataSet
 from .examples import Kinds
 from .sources import Source

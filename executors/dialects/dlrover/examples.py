@@ -16,9 +16,9 @@ from google.protobuf.message import DecodeError
 
 from ...errors import InputError, did_you_mean
 from ...inputs.bad_records import policy
-from ...inputs.delimited import Field, split_values
-from ...inputs.native_records import first_tf_records
+from ...inputs.csv.delimited import Field, split_values
 from ...inputs.shown import few, listed
+from ...inputs.tfrecord.native_records import first_tf_records
 
 READER = "DLRover"  # to `bad_records.policy`
 _RECORDS = 10_000  # a feature that is in none of so many is taken for what the conf says

@@ -12,15 +12,23 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 from absl import logging
 
-from ... import cluster, file_io
+from ...distributed import tf_config
 from ...errors import InputError
 from ...estimator.checkpoints import CheckpointHook, DataPositionHook, save_objects
 from ...estimator.shared_ledger import Part, SharingHook, part_of
 from ...fn_args import FnArgs
-from ...inputs.delimited import DECODE_ERRORS
-from ..estimator_training import EstimatorJob, at_work, train_and_export
+from ...inputs.csv.delimited import DECODE_ERRORS
+from ...runtime.files import file_io
+from ..estimators.training import EstimatorJob, at_work, train_and_export
 from .columns import Columns
-from .conf import ANEW, LABEL_IN_SIGNATURE, OWN_MODEL_DIR, TRAINED, Conf, read_conf
+from .conf import (
+    ANEW,
+    LABEL_IN_SIGNATURE,
+    OWN_MODEL_DIR,
+    TRAINED,
+    Conf,
+    read_conf,
+)
 from .data import Batches
 from .estimator import make_estimator, make_run_config
 from .serving import serving_input_receiver_fn
@@ -54,7 +62,7 @@ def train(conf: type, fn_args: FnArgs, where: str) -> dict[str, float]:
             "Leave out the preprocessing_fn, and the Trainer's transform_graph."
         )
     settings = read_conf(conf, fn_args, where)
-    task = cluster.task_from_environment()
+    task = tf_config.task_from_environment()
     job = _Job(settings, fn_args, part_of(task))
     with job.examined():
         metrics = train_and_export(job.make, fn_args, where)

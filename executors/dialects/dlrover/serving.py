@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ...inputs.delimited import Field, split_values
+from ...inputs.csv.delimited import Field, split_values
 from .columns import Columns
 from .examples import joined, parse_examples
 

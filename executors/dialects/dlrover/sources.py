@@ -23,29 +23,36 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from absl import logging
 
-from ...dlrover.file_reader import FileReader
-from ...dlrover.joined_reader import JoinedReader
-from ...dlrover.path_util import reader_for
 from ...errors import InputError
 from ...inputs.bad_records import policy
-from ...inputs.native_records import check_tf_records, tf_record_dataset
-from ...inputs.range_reader import THREADS, batches, count_rows, iterate_rows, read_range, read_ranges
-from ...inputs.reader_errors import ReaderErrors
-from ...inputs.reader_params import CSV, TEXT, TF_RECORD
-from ...inputs.record_files import find_record_files, kind_of
-from ...inputs.row_checks import check_rows, looks_like_data, split_row, what_is_wrong
-from ...inputs.shard_ledger import Ledger, Shard, ShardLedger
+from ...inputs.csv.row_checks import check_rows, looks_like_data, split_row, what_is_wrong
+from ...inputs.readers.range_reader import (
+    THREADS,
+    batches,
+    count_rows,
+    iterate_rows,
+    read_range,
+    read_ranges,
+)
+from ...inputs.readers.reader_errors import ReaderErrors
+from ...inputs.readers.reader_params import CSV, TEXT, TF_RECORD
+from ...inputs.readers.record_files import find_record_files, kind_of
+from ...inputs.readers.shard_ledger import Ledger, Shard, ShardLedger
+from ...inputs.readers.skipping_ledger import SkippingLedger, place_after
 from ...inputs.shown import shown
-from ...inputs.skipping_ledger import SkippingLedger, place_after
-from ...inputs.tf_record_ranges import DAMAGED, TfRecordRanges
-from ...inputs.tf_record_scan import ParseTrial, refused
+from ...inputs.tfrecord.native_records import check_tf_records, tf_record_dataset
+from ...inputs.tfrecord.ranges import DAMAGED, TfRecordRanges
+from ...inputs.tfrecord.scan import ParseTrial, refused
 from .columns import Columns
 from .conf import DataSet
 from .examples import READER, kinds_in
+from .shim.file_reader import FileReader
+from .shim.joined_reader import JoinedReader
+from .shim.path_util import reader_for
 
 if TYPE_CHECKING:
     from ...estimator.shared_ledger import Part
-    from ...inputs.delimited_blocks import BlockDecoder
+    from ...inputs.csv.delimited_blocks import BlockDecoder
 
 _BATCHES_IN_SHARD = 10  # DLRover's documented default
 _ROWS_EXAMINED = 1_000_000
@@ -269,7 +276,7 @@ class RangeSource:
             or not hasattr(self._reader, "read_text")
         ):
             return None
-        from ...inputs.delimited_blocks import BlockDecoder  # it needs Arrow
+        from ...inputs.csv.delimited_blocks import BlockDecoder  # it needs Arrow
 
         columns = self.columns
         return BlockDecoder(columns.row_fields, columns.field_delim, columns.value_delim)

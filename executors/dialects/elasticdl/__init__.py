@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from ...elasticdl_use import FEED_NAMES
 from ...options import TrainingOptions
 from .. import RunFn
+from .detection import FEED_NAMES
 from .parts import MODEL_NAMES
 
 NEEDS = "a Keras model (custom_model, CustomModel or model), feed or dataset_fn, loss and optimizer"

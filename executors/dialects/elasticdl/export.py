@@ -13,9 +13,9 @@ import tensorflow as tf
 from absl import logging
 
 from ...errors import ModuleError
-from ...input_names import argument_names
-from ...inputs.records import Records
-from ...raised_errors import gist_of
+from ...inputs.readers.records import Records
+from ...runtime.logs.exceptions import gist_of
+from ...saved_models.input_names import argument_names
 from .job import call_model
 from .parts import PREDICTION, Parts
 

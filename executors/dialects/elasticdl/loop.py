@@ -15,15 +15,15 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from ...batch_watchers import batch_watcher
-from ...checkpoint_restoring import restore
-from ...checkpoints import AsyncCheckpoints
+from ...checkpoints.async_checkpoints import AsyncCheckpoints
+from ...checkpoints.restore import restore
 from ...errors import InputError
-from ...grouped_steps import Brief, GroupedSteps, Way
-from ...loop_tuning import plan_for
-from ...preemption import Preempted, asked, heeded
-from ...progress import report_progress
-from ...weight_fingerprints import of_weights
+from ...keras.batch_watchers import batch_watcher
+from ...keras.grouped_steps import Brief, GroupedSteps, Way
+from ...keras.loop_tuning import plan_for
+from ...keras.weight_fingerprints import of_weights
+from ...monitoring.progress import report_progress
+from ...runtime.process.preemption import Preempted, asked, heeded
 from .job import Job
 from .options import ElasticDLOptions
 

@@ -43,13 +43,14 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from ... import file_io, run_record
-from ...batch_watchers import batch_watcher
-from ...cluster import CHIEF, PS, WORKER, ClusterTask
+from ...distributed.tf_config import CHIEF, PS, WORKER, ClusterTask
+from ...engines.strategies import strategy
 from ...errors import InputError
 from ...fn_args import FnArgs
-from ...preemption import Preempted, asked, heeded
-from ...strategies import strategy
+from ...keras.batch_watchers import batch_watcher
+from ...monitoring import run_record
+from ...runtime.files import file_io
+from ...runtime.process.preemption import Preempted, asked, heeded
 from .job import Job
 from .loop import ENDLESS, Checkpoints, Schedule
 from .options import ElasticDLOptions

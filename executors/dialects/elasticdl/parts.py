@@ -19,11 +19,11 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-from ...elasticdl.constants import Mode
-from ...elasticdl_use import FEED_NAMES
 from ...errors import ModuleError, did_you_mean
-from ...inputs.reader_params import parse_reader_params
+from ...inputs.readers.reader_params import parse_reader_params
+from .detection import FEED_NAMES
 from .options import ElasticDLOptions
+from .shim.constants import Mode
 
 TRAINING, EVALUATION, PREDICTION = Mode.TRAINING, Mode.EVALUATION, Mode.PREDICTION
 MODEL_NAMES = ("custom_model", "CustomModel", "model")

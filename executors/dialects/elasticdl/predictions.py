@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ...prediction.files import opened
+from ...saved_models.prediction.files import opened
 from .export import named
 from .job import call_model
 

@@ -11,17 +11,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from ...cluster import PS, ClusterTask, task_from_environment
+from ...checkpoints.trained_marker import TrainedMark
+from ...distributed.tf_config import PS, ClusterTask, task_from_environment
+from ...engines.strategies import strategy
 from ...errors import InputError, ModuleError
-from ...export_rehearsal import rehearsal, save_graph
 from ...fn_args import FnArgs
-from ...inputs.open_records import open_records
-from ...inputs.reader_params import parse_reader_params
-from ...inputs.records import Records
-from ...offered_example import offer_example
-from ...raised_errors import add_note
-from ...strategies import strategy
-from ...trained_mark import TrainedMark
+from ...inputs.readers.open_records import open_records
+from ...inputs.readers.reader_params import parse_reader_params
+from ...inputs.readers.records import Records
+from ...runtime.logs.exceptions import add_note
+from ...saved_models.export_rehearsal import rehearsal, save_graph
+from ...saved_models.sample_input import offer_example
 from .export import export, features_of, first_inputs
 from .job import Job, build
 from .loop import Checkpoints, Evaluation, Schedule, fit, load_weights
@@ -202,7 +202,7 @@ def _records(parts: Parts, origin: Any, what: str) -> Records:
     reader = parts.custom_data_reader()
     if reader is None:
         return open_records(origin, params)
-    from ...inputs.custom_reader import open_custom
+    from ...inputs.readers.custom_reader import open_custom
 
     data_origin = origin[0] if isinstance(origin, list) and len(origin) == 1 else origin
     made = reader(data_origin, records_per_task=parts.options.records_per_task or None, **params)

@@ -13,7 +13,6 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer import InputError
-from generic_trainer.executors.beam_runner import IN_PROCESS
 from generic_trainer.executors.evaluation.analysis import Analysis, Analyzed, Candidate, analyze
 from generic_trainer.executors.evaluation.answers import ScoresError
 from generic_trainer.executors.evaluation.blessing import missed_thresholds
@@ -30,7 +29,8 @@ from generic_trainer.executors.evaluation.plan import (
     EvaluationPlan,
     OutputPlan,
 )
-from generic_trainer.pipelines.evaluation_results import ALL, read_evaluation
+from generic_trainer.executors.runtime.beam_runner import IN_PROCESS
+from generic_trainer.pipelines.history.evaluation_results import ALL, read_evaluation
 
 from .served_models import COUNT, features, save_model, write_examples
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from generic_trainer.executors.evaluation.plan import Overrides
 from generic_trainer.executors.evaluation.planning import plan_of
-from generic_trainer.executors.evaluation.serving import signatures_of
+from generic_trainer.executors.saved_models.signatures import signatures_of
 
 v1 = tf.compat.v1
 Answers = Callable[[Any], dict[str, dict[str, Any]]]

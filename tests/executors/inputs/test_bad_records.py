@@ -17,11 +17,11 @@ from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatase
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.inputs.bad_records import TooManyBadRecordsError, policy, skipping
 from generic_trainer.executors.inputs.data_accessor import PARQUET, DataAccessor, ExamplesFormat
-from generic_trainer.executors.inputs.open_records import open_records
-from generic_trainer.executors.inputs.recordio import RecordWriter, read_index
-from generic_trainer.executors.inputs.shard_ledger import ShardLedger
-from generic_trainer.executors.inputs.skipping_ledger import SkippingLedger, place_after
-from generic_trainer.executors.inputs.tf_record_framing import frames
+from generic_trainer.executors.inputs.readers.open_records import open_records
+from generic_trainer.executors.inputs.readers.shard_ledger import ShardLedger
+from generic_trainer.executors.inputs.readers.skipping_ledger import SkippingLedger, place_after
+from generic_trainer.executors.inputs.recordio.records import RecordWriter, read_index
+from generic_trainer.executors.inputs.tfrecord.framing import frames
 
 SCHEMA = text_format.Parse(
     "".join(

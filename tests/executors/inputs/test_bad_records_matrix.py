@@ -14,15 +14,15 @@ import pytest
 import tensorflow as tf
 from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
 
-from generic_trainer.executors.dlrover.file_reader import FileReader
+from generic_trainer.executors.dialects.dlrover.shim.file_reader import FileReader
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.inputs import snappy_framing
 from generic_trainer.executors.inputs.data_accessor import PARQUET, TF_EXAMPLE, DataAccessor, ExamplesFormat
 from generic_trainer.executors.inputs.example_files import batches, find_example_files
-from generic_trainer.executors.inputs.native_records import check_tf_records
-from generic_trainer.executors.inputs.open_records import open_records
-from generic_trainer.executors.inputs.recordio import RecordWriter
-from generic_trainer.executors.inputs.tf_record_ranges import TfRecordRanges
+from generic_trainer.executors.inputs.readers.open_records import open_records
+from generic_trainer.executors.inputs.recordio import snappy_framing
+from generic_trainer.executors.inputs.recordio.records import RecordWriter
+from generic_trainer.executors.inputs.tfrecord.native_records import check_tf_records
+from generic_trainer.executors.inputs.tfrecord.ranges import TfRecordRanges
 from generic_trainer.executors.preflight.sample import take
 
 from .test_bad_records import SCHEMA, example

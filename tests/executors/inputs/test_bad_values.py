@@ -20,21 +20,21 @@ from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatase
 from generic_trainer.executors.dialects.dlrover.columns import Columns
 from generic_trainer.executors.dialects.dlrover.conf import DataSet
 from generic_trainer.executors.dialects.dlrover.data import Batches
+from generic_trainer.executors.dialects.dlrover.shim.column_info import Column
 from generic_trainer.executors.dialects.dlrover.sources import open_source
-from generic_trainer.executors.dlrover.column_info import Column
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.inputs.bad_records import skipping
-from generic_trainer.executors.inputs.columns import BYTES, FLOAT, INT, from_tf_examples, typed_columns
-from generic_trainer.executors.inputs.csv_records import column_names, csv_blocks
+from generic_trainer.executors.inputs.csv.columns import BYTES, FLOAT, INT, from_tf_examples, typed_columns
+from generic_trainer.executors.inputs.csv.delimited import MOST_COLUMNS, Field, check_format
+from generic_trainer.executors.inputs.csv.records import column_names, csv_blocks
+from generic_trainer.executors.inputs.csv.row_checks import split_row
 from generic_trainer.executors.inputs.data_accessor import PARQUET, TF_EXAMPLE, DataAccessor, ExamplesFormat
-from generic_trainer.executors.inputs.delimited import MOST_COLUMNS, Field, check_format
 from generic_trainer.executors.inputs.example_files import batches, find_example_files
-from generic_trainer.executors.inputs.open_records import open_records
 from generic_trainer.executors.inputs.parse_uses import noted_uses, refusals
-from generic_trainer.executors.inputs.row_checks import split_row
+from generic_trainer.executors.inputs.readers.open_records import open_records
 from generic_trainer.executors.inputs.shown import listed, shown
-from generic_trainer.executors.prediction.predict import _long_values
 from generic_trainer.executors.preflight.raw_csv import csv_examples
+from generic_trainer.executors.saved_models.prediction.predict import _long_values
 from generic_trainer.pipelines.scaffold.reading import read_data
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "howto" / "bad_data.md"

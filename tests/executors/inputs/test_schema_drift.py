@@ -14,16 +14,16 @@ import tensorflow as tf
 from generic_trainer import FnArgs
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.inputs.data_accessor import PARQUET, TF_EXAMPLE
-from generic_trainer.executors.inputs.open_records import open_records
+from generic_trainer.executors.inputs.readers.open_records import open_records
 from generic_trainer.executors.preflight.check import check
-from generic_trainer.executors.preflight.example_facts import (
+from generic_trainer.executors.preflight.example_facts import (  # fmt: skip
     FeatureFacts,
     differences,
     facts_of,
     facts_of_rows,
     first_of,
     odd_values,
-)  # fmt: skip
+)
 from generic_trainer.executors.preflight.request import CheckRequest
 from generic_trainer.executors.preflight.sample import take
 

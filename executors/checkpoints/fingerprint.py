@@ -1,0 +1,145 @@
+"""What a training's checkpoints are made by: its code, its data and its arguments.
+
+Checkpoints that were made by something else would be trained on without a word, and the result be neither this
+training's nor the other's. So it is written beside them, in `checkpoint.json`, and compared before they are used.
+
+Usage:
+
+    now = identity_of(fn_args, source, function, options, keras)
+    now.key                              # names a folder: the same for every try of the same training
+    now.differences(read(folder))        # ["code of taxi.py", "custom_config.learning_rate (0.01, now 0.1)"]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..fn_args import FnArgs
+from ..modules.keras_version import KerasChoice
+from ..modules.source import ModuleSource
+from ..options import TrainingOptions
+from ..runtime.files import file_io
+from ..runtime.logs.redaction import masked
+from .data_fingerprint import SAMPLED, sample_of
+
+FILE_NAME = "checkpoint.json"
+# Of TrainingOptions, those that decide what is computed. `keras` is not among them: it is what it turned out to be.
+OPTIONS = ("dialect", "seed", "tune_loop")
+# Where a try writes to, and which part of a cluster it is.
+_OF_ONE_TRY = (
+    *("serving_model_dir", "eval_model_dir", "model_run_dir", "checkpoint_dir", "working_dir"),
+    *("is_chief", "worker_index", "num_workers"),
+    *("schema_file", "transform_output"),  # copies of others
+)
+_PATHS = ("train_files", "eval_files", "schema_path", "transform_graph_path", "base_model")
+_CODE = "code of "
+_DATA = ("train_files", "eval_files")
+# How long is trained, how often something is done, and what a command tells a dialect of the try before. Who trains by
+# hand may change them and go on, in fn_args and in custom_config alike.
+_LENGTHS = (
+    *("train_steps", "eval_steps", "epochs", "num_epochs", "max_step", "max_steps", "evaluation_steps"),
+    *("checkpoint_steps", "save_steps", "save_secs", "log_steps", "log_loss_steps", "keep_checkpoint_max"),
+    *("checkpoint_dir", "checkpoint_dir_for_init", "records_per_task"),
+    *("has_trained", "train_data_anew", "use_conf_model_dir"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Identity:
+    """Code, data and arguments of a training.
+
+    Attributes:
+      parts: Each by its name, as JSON values; code and data as digests.
+    """
+
+    parts: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """Sixteen hexadecimal digits over all parts."""
+        text = json.dumps(self.parts, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def differences(self, earlier: Identity) -> list[str]:
+        """Returns what differs from an earlier training in words; how long it trains, and how often it saves, may."""
+        found = []
+        for name in sorted({*self.parts, *earlier.parts}):
+            before, now = earlier.parts.get(name), self.parts.get(name)
+            if before != now and name.rpartition(".")[2] not in _LENGTHS:
+                shown = not name.startswith(("code of", "data of")) and len(f"{before}{now}") < 200
+                found.append(f"{name} ({before!r}, now {now!r})" if shown else name)
+        return found
+
+    def write(self, folder: str) -> None:
+        """Writes it into a folder of checkpoints."""
+        content = {"key": self.key, "made_by": self.parts}
+        file_io.write_text(os.path.join(folder, FILE_NAME), json.dumps(content, indent=2, default=str) + "\n")
+
+
+def is_code(differences: Iterable[str]) -> bool:
+    """Whether code is all that differs."""
+    return all(name.startswith(_CODE) for name in differences)
+
+
+def read(folder: str) -> Identity | None:
+    """Returns what the checkpoints of a folder were made by, or None when nothing tells."""
+    path = os.path.join(folder, FILE_NAME)
+    if not file_io.exists(path):
+        return None
+    try:
+        parts = json.loads(file_io.read_text(path))["made_by"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return Identity(parts) if isinstance(parts, dict) else None
+
+
+def identity_of(
+    fn_args: FnArgs, source: ModuleSource, function: str | None, options: TrainingOptions, keras: KerasChoice
+) -> Identity:
+    """Returns what a training is made by.
+
+    Of the data, the names of the files count, and on local disks their sizes and samples of what is in them: nobody
+    wants to read them all.
+
+    Args:
+      fn_args: What the module is given.
+      source: The module, with every file of the user's that it imports.
+      function: The function that is run, if it was named.
+      options: How it is run; what doesn't change results is left out.
+      keras: Which Keras it is run with.
+    """
+    parts: dict[str, Any] = {"function": function, "keras": keras.version}
+    for file in source.files:
+        name = os.path.relpath(file, source.roots[-1])
+        parts[f"{_CODE}{name}"] = hashlib.sha256(file_io.read_bytes(file)).hexdigest()[:16]
+    parts |= {f"options.{name}": getattr(options, name) for name in OPTIONS}
+    arguments = {name: value for name, value in fn_args.to_json().items() if name not in _OF_ONE_TRY}
+    for name in _PATHS:
+        arguments[name] = _absolute(arguments.get(name))
+    for name in ("custom_config", "hyperparameters"):
+        config = masked(arguments.pop(name, None) or {})  # a token may be another one at each try
+        arguments |= {f"{name}.{key}": value for key, value in config.items()}
+    parts |= arguments
+    parts |= {f"data of {name}": _digest(arguments[name]) for name in _DATA}
+    return Identity(json.loads(json.dumps(parts, default=str)))
+
+
+def _absolute(value: Any) -> Any:
+    if isinstance(value, str) and value and not file_io.is_remote(value):
+        return os.path.abspath(value)
+    return [_absolute(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def _digest(patterns: Iterable[str] | None) -> str:
+    files = [file for pattern in patterns or () for file in file_io.glob(pattern)]
+    digest = hashlib.sha256()
+    for number, file in enumerate(files):
+        digest.update(f"{file}\0".encode())
+        if number < SAMPLED and not file_io.is_remote(file) and os.path.isfile(file):
+            digest.update(sample_of(file))
+    return digest.hexdigest()[:16]

@@ -1,0 +1,190 @@
+"""Conf classes merged into one configuration, by their priorities.
+
+Usage, as in a conf and a model file:
+
+    class Defaults(ConfigurationManagerInterface):
+        priority = 20                     # the smaller number wins
+        train_set = {"batch_size": 64, "epoch": 10}
+
+    conf = get_conf("train_conf.TrainConf")
+    conf.get("train_set").batch_size      # what TrainConf says, or 64
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ....errors import did_you_mean
+from .log_util import default_logger
+from .reflect_util import get_class
+
+
+class ConfDict(dict[Any, Any]):
+    """A dict whose keys are attributes as well, also in the dicts inside of it. A key with dots in it is one key."""
+
+    @classmethod
+    def of(cls, value: Any) -> Any:
+        """Returns a dict as a ConfDict, and anything else as it is."""
+        if type(value) is not dict:
+            return value
+        return cls({key: cls.of(inner) for key, inner in value.items()})
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            hint = did_you_mean(name, [str(key) for key in self])
+            raise AttributeError(f"there is no {name!r} among {', '.join(map(str, self))}.{hint}") from None
+
+
+class Configuration:
+    """What the conf classes say, merged. There is one in a process: `Configuration()` always returns it."""
+
+    inner_dict: dict[str, Any]
+    _only: Configuration | None = None
+
+    def __new__(cls, inner_dict: dict[str, Any] | None = None) -> Configuration:
+        """Returns the process's configuration."""
+        if cls._only is None:
+            cls._only = super().__new__(cls)
+            object.__setattr__(cls._only, "inner_dict", {})
+        return cls._only
+
+    def __init__(self, inner_dict: dict[str, Any] | None = None) -> None:
+        """Replaces what it holds, if there is something to replace it by."""
+        if inner_dict is not None:
+            object.__setattr__(self, "inner_dict", inner_dict)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Returns a value; a dict can be read by attributes, too, and changing it changes the configuration."""
+        if key not in self.inner_dict:
+            return ConfDict.of(default)
+        value = self.inner_dict[key] = ConfDict.of(self.inner_dict[key])
+        return value
+
+    def put(self, key: str, value: Any) -> None:
+        """Sets a value."""
+        self.inner_dict[key] = value
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns all values by name; changing them changes the configuration."""
+        return self.inner_dict
+
+    def from_dict(self, dt: Mapping[str, Any]) -> None:
+        """Sets values by name."""
+        self.inner_dict.update(dt)
+
+    def clear(self) -> None:
+        """Forgets all values."""
+        self.inner_dict.clear()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.inner_dict
+
+    def __getitem__(self, key: str) -> Any:
+        return self.get(key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.inner_dict[key] = value
+
+    def __getattr__(self, key: str) -> Any:
+        if key.startswith("__"):  # copy and pickle ask for such
+            raise AttributeError(key)
+        return self.get(key)
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        self.inner_dict.setdefault(key, value)  # as in DLRover: what a conf says is not overwritten this way
+
+    def __str__(self) -> str:
+        return str(self.inner_dict)
+
+    def __reduce__(self) -> tuple[type[Configuration], tuple[dict[str, Any]]]:
+        return type(self), (self.inner_dict,)
+
+
+class ConfigurationManagerMeta(type):
+    """Takes note of the classes that have it as their metaclass, and merges them."""
+
+    _all_conf_by_name: ClassVar[dict[str, Any]] = {}
+    _final_attrs: ClassVar[dict[str, Any]] = {}
+    _override_order: ClassVar[list[str]] = []
+    _default_priority: ClassVar[int] = 1 << 30
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], attrs: dict[str, Any]) -> Any:
+        """Makes a class and registers it."""
+        made = super().__new__(mcs, name, bases, attrs)
+        if name != "ConfigurationManagerInterface":
+            mcs.register(made)
+        return made
+
+    @classmethod
+    def register(mcs, clz: Any, priority: int | None = None) -> None:
+        """Has a class merged with the others.
+
+        Args:
+          clz: The class; its `build()`, if it has one, is called now. One with the same name is replaced.
+          priority: The smaller number wins. None for the class's own `priority`; where it has none, it wins over the
+            classes before it that have none.
+        """
+        if priority is not None:
+            clz.priority = priority
+        if not hasattr(clz, "priority"):
+            clz.priority = mcs._default_priority
+            mcs._default_priority -= 1
+        if hasattr(clz, "build"):
+            clz.build()
+        if clz.__name__ in mcs._all_conf_by_name:
+            default_logger.info("The conf class %s takes the place of one with the same name.", clz.__name__)
+        mcs._all_conf_by_name[clz.__name__] = clz
+
+    @classmethod
+    def merge_configs(mcs) -> Configuration:
+        """Merges the registered classes; dicts that several of them have are merged key by key.
+
+        Returns:
+          The process's configuration, which holds nothing else afterwards.
+        """
+        ordered = sorted(mcs._all_conf_by_name.items(), key=lambda item: -int(item[1].priority))
+        merged: dict[str, Any] = {}
+        for _, clz in ordered:
+            merged = _merged(merged, clz.to_dict() if hasattr(clz, "to_dict") else _values_of(clz))
+        mcs._final_attrs, mcs._override_order = merged, [name for name, _ in ordered]
+        return Configuration(dict(merged))
+
+
+class ConfigurationManagerInterface(metaclass=ConfigurationManagerMeta):
+    """What a conf class inherits from to be merged with others."""
+
+
+def get_conf(py_conf: Any = None) -> Configuration:
+    """Returns what a conf class says, merged with the registered ones.
+
+    Args:
+      py_conf: The class or its dotted name; None for the registered ones alone.
+
+    Raises:
+      ModuleError: When there is no class of that name.
+    """
+    conf = get_class(py_conf) if isinstance(py_conf, str) else py_conf
+    if conf is not None:
+        if callable(getattr(conf, "build", None)) and not isinstance(conf, ConfigurationManagerMeta):
+            conf.build()  # the others' has been called
+        ConfigurationManagerMeta("py_conf", (ConfigurationManagerInterface,), _values_of(conf))
+    return ConfigurationManagerMeta.merge_configs()
+
+
+def _values_of(conf: Any) -> dict[str, Any]:
+    """Returns what a class holds, also what it inherits, without functions and names of Python's own."""
+    members = inspect.getmembers(conf, lambda value: not inspect.isroutine(value))
+    return {name: value for name, value in members if not name.startswith("__")}
+
+
+def _merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns two dicts as one, in which the second wins."""
+    merged = ConfDict(lower)
+    for key, value in upper.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merged(merged[key], value) if both else ConfDict.of(value)
+    return merged

@@ -1,0 +1,73 @@
+"""Paths of DLRover's first generation, "file://train.csv" and "fake://anything", and their readers.
+
+Usage:
+
+    parse_uri("file://data/train.csv")                     # ("file://", "data/train.csv")
+    reader_for(["file://day-1.csv", "file://day-2.csv"])   # the rows of both, without their headers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ....errors import InputError, did_you_mean
+from . import fake_reader, file_reader  # noqa: F401  (they register themselves)
+from .base_reader import ElasticReader
+from .constants import TFConstants
+from .joined_reader import JoinedReader
+from .reader_util import reader_registery
+
+FILE_SCHEME = TFConstants.FILE_SCHEME()
+FAKE_SCHEME = TFConstants.FAKE_SCHEME()
+_SEPARATOR = "://"
+
+
+class WrongPathError(InputError, ValueError):
+    """A path that no reader is known for. DLRover raises a ValueError."""
+
+
+def parse_uri(path: str) -> tuple[str, str]:
+    """Splits a path into its scheme, such as "file://", and the rest.
+
+    Raises:
+      WrongPathError: When it has no scheme, or one that no reader is registered for; it names those that are known.
+    """
+    name, separator, rest = str(path).strip().partition(_SEPARATOR)
+    known = sorted(reader_registery.reader_registry)
+    if separator and name in known:
+        return name + separator, rest
+    schemes = ", ".join(scheme + _SEPARATOR for scheme in known)
+    hint = did_you_mean(name, known) if separator else f" For a file write {FILE_SCHEME}{name}."
+    raise WrongPathError(f"Wrong path provided: {path!r}. It must begin with one of {schemes}.{hint}")
+
+
+def reader_for(path: Any) -> Any:
+    """Returns the reader of a `path` in a conf.
+
+    Args:
+      path: A path with a scheme: "file://" for the lines of a text file after the first, "fake://" for made-up rows,
+        and those that the conf registered. Of a list or tuple, all rows in order. A reader is returned as it is: an
+        example of DLRover's has one in place of a path.
+
+    Raises:
+      WrongPathError: When there is no path, or it has an unknown scheme.
+    """
+    if isinstance(path, (list, tuple)):
+        return _joined(path)
+    if callable(getattr(path, "iterator", None)):
+        return path
+    scheme, rest = parse_uri(path)
+    return reader_registery.reader_registry[scheme.removesuffix(_SEPARATOR)](path=rest)
+
+
+def _joined(paths: Sequence[str]) -> Any:
+    readers = [reader_for(path) for path in paths]
+    if len(readers) == 1:
+        return readers[0]
+    if not readers or not all(isinstance(reader, ElasticReader) for reader in readers):
+        raise WrongPathError(
+            f"Wrong path provided: {paths!r}. A list holds one path or more, and the readers of all have to be "
+            "ElasticReaders."
+        )
+    return JoinedReader(readers)

@@ -1,0 +1,48 @@
+"""The registry by which confs of DLRover's first generation name readers of their own in a path.
+
+Usage, as in a conf:
+
+    reader_registery.register_reader("clicks", ClicksReader)
+    train_set = {"path": "clicks://2023-01", …}      # ClicksReader(path="2023-01")
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....errors import did_you_mean
+from .common_util import singleton
+from .log_util import default_logger
+
+
+@singleton
+class ReaderRegistry:
+    """Reader classes by the schemes of paths.
+
+    Attributes:
+      reader_registry: The classes by name; "file" is the scheme of "file://…".
+    """
+
+    def __init__(self) -> None:
+        """Begins with none."""
+        self.reader_registry: dict[str, Any] = {}
+
+    def register_reader(self, reader_name: str, reader_class: Any) -> None:
+        """Sets the reader of a scheme; one that was set before is replaced."""
+        if self.reader_registry.get(reader_name, reader_class) is not reader_class:
+            default_logger.info("Paths %s://… are read by %s now.", reader_name, reader_class)
+        self.reader_registry[reader_name] = reader_class
+
+    def get_reader(self, reader_name: str) -> Any:
+        """Returns the reader class of a scheme, or None."""
+        if reader_name not in self.reader_registry:
+            hint = did_you_mean(reader_name, self.reader_registry)
+            default_logger.warning("There is no reader for paths %s://….%s", reader_name, hint)
+        return self.reader_registry.get(reader_name)
+
+    def unregister_reader(self, reader_name: str) -> None:
+        """Forgets the reader of a scheme, if there is one."""
+        self.reader_registry.pop(reader_name, None)
+
+
+reader_registery = ReaderRegistry()  # DLRover spells it so

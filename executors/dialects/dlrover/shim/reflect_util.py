@@ -1,0 +1,43 @@
+"""Classes by their dotted names."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import Any
+
+from ....errors import ModuleError, did_you_mean
+
+
+def get_class(module_class: str) -> Any:
+    """Returns a class, or whatever else a module holds under a name.
+
+    Args:
+      module_class: `module.ClassName` or `package.module.ClassName`.
+
+    Raises:
+      ModuleError: When there is no such module, or the module has no such name; it names the nearest one.
+      Exception: Whatever the module itself raises, with its own type and traceback.
+    """
+    name, _, content = module_class.rpartition(".")
+    if not name:
+        raise ModuleError(f"{module_class!r} names no class: write module.ClassName, such as 'train_conf.TrainConf'.")
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # one that the module imports
+        raise ModuleError(f"{module_class}: there is no module {error.name!r}.{_near(error.name)}") from error
+    try:
+        return getattr(module, content)
+    except AttributeError as error:
+        known = [key for key in vars(module) if not key.startswith("_")]
+        raise ModuleError(
+            f"{module_class}: {module.__file__} has no {content!r}.{did_you_mean(content, known)}"
+        ) from error
+
+
+def _near(name: str) -> str:
+    package, _, last = name.rpartition(".")
+    places = getattr(importlib.import_module(package), "__path__", []) if package else None
+    return did_you_mean(last, [found.name for found in pkgutil.iter_modules(places)])

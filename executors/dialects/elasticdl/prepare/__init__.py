@@ -1,0 +1,1 @@
+"""Data preparation with an ElasticDL model file's `prepare_data_for_a_single_file`."""

@@ -1,0 +1,166 @@
+"""Data preparation with an ElasticDL model file: its `prepare_data_for_a_single_file`, over a tree of files.
+
+The files are prepared in groups, in parallel with Beam, on this machine or on a cluster that sees the same paths.
+
+Usage:
+
+    outcome = prepare(PreparationJob("zoo/mnist.py", input="images", output="records", workers=4))
+    outcome.records, outcome.bad_files
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import posixpath
+import tempfile
+from typing import Any
+
+from ....engines import child_process
+from ....errors import InputError, TrainerError
+from ....modules import keras_version
+from ....modules.source import find_source
+from ....runtime.files import file_io
+from ....runtime.logs.exceptions import RemoteTraceback
+from .manifest import Manifest
+
+FUNCTION = "prepare_data_for_a_single_file"
+TF_RECORD, RECORD_IO = "tfrecord", "recordio"
+FORMATS = (TF_RECORD, RECORD_IO)
+_PIPELINE = f"{__package__}.pipeline"
+
+
+class BadFilesError(TrainerError):
+    """More files than allowed could not be prepared."""
+
+    exit_code = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparationJob:
+    """What to prepare.
+
+    Attributes:
+      module: The model file.
+      input: Folder of the files; all below it are prepared but those whose names begin with ".".
+      output: Folder for the shards.
+      records_per_shard: The most that a shard holds. As many files are prepared in one go.
+      format: One of FORMATS.
+      max_bad: How many files may fail: a number ("10"), or with a point in it a fraction of all ("0.01").
+      workers: Processes on this machine; 0 for one a core, but no more than there are groups of files.
+      beam_args: Further arguments for Beam, such as "--runner=DataflowRunner".
+    """
+
+    module: str
+    input: str
+    output: str
+    records_per_shard: int = 1024
+    format: str = TF_RECORD
+    max_bad: str = "0.01"
+    workers: int = 0
+    beam_args: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.records_per_shard < 1:
+            raise InputError(f"records_per_shard={self.records_per_shard!r}: give a number of records, at least 1.")
+        if self.format not in FORMATS:
+            raise InputError(f"format={self.format!r}: give one of {', '.join(FORMATS)}.")
+        self.allowed_bad(0)
+
+    def allowed_bad(self, files: int) -> int:
+        """Returns how many of a number of files may be bad.
+
+        "0.01" allows 2 of 250 files, "10" allows 10 of any number.
+
+        Raises:
+          InputError: When max_bad is neither a number of files nor a fraction.
+        """
+        try:
+            value = float(self.max_bad) if "." in self.max_bad else int(self.max_bad)
+        except ValueError:
+            value = -1
+        if value < 0 or (isinstance(value, float) and value > 1):
+            raise InputError(f"max_bad={self.max_bad!r}: give a number of files (10) or a fraction of them (0.01).")
+        return int(value * files) if isinstance(value, float) else value
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What an output folder holds after a call.
+
+    Attributes:
+      files: How many files there are in the input.
+      prepared: How many of them this call had to prepare.
+      records: How many records there are, of this call and those before.
+      shards: How many files hold them.
+      bad: How many files failed.
+      bad_files: The list of those, with their errors.
+    """
+
+    files: int
+    prepared: int
+    records: int
+    shards: int
+    bad: int
+    bad_files: str
+
+
+def prepare(job: PreparationJob) -> Outcome:
+    """Prepares what has not been prepared yet.
+
+    Raises:
+      InputError: When there are no files, or the output was begun with other options.
+      ModuleError: When the model file is not there, or prepares no data.
+      BadFilesError: When more files failed than allowed; the first one's traceback is its cause.
+    """
+    files = _files(job)
+    manifest = Manifest(job.output)
+    settings = {"input": job.input, "records_per_shard": job.records_per_shard, "format": job.format}
+    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+        source = find_source(job.module, scratch)
+        groups = manifest.plan(files, job.records_per_shard, settings)
+        if groups:
+            keras = keras_version.choose("auto", source.files)
+            request = {
+                "job": dataclasses.asdict(job),
+                "groups": [dataclasses.asdict(group) for group in groups],
+                "allowed_bad": job.allowed_bad(len(files)),
+            }
+            child_process.run(_PIPELINE, request, environment=keras.environment(), what="preparation")
+    bad = manifest.list_bad_files()
+    results = [result for _, result in manifest.results()]
+    if len(bad) > (allowed := job.allowed_bad(len(files))):
+        raise _too_many(job, bad, allowed, len(files), manifest.bad_files)
+    return Outcome(
+        files=len(files),
+        prepared=sum(len(group.files) for group in groups),
+        records=sum(result.records for result in results),
+        shards=sum(len(result.shards) for result in results),
+        bad=len(bad),
+        bad_files=manifest.bad_files,
+    )
+
+
+def _files(job: PreparationJob) -> list[str]:
+    if not file_io.isdir(job.input):
+        raise InputError(f"input={job.input}: there is no such folder.")
+    inside = os.path.relpath(job.output, job.input)
+    files = sorted(
+        file
+        for file in file_io.files_below(job.input)
+        if not any(part.startswith(".") for part in file.split("/")) and not file.startswith(f"{inside}/")
+    )
+    if not files:
+        raise InputError(f"input={job.input}: there are no files in this folder.")
+    return files
+
+
+def _too_many(job: PreparationJob, bad: list[dict[str, Any]], allowed: int, files: int, listed: str) -> BadFilesError:
+    first = bad[0]
+    error = BadFilesError(
+        f"{posixpath.join(job.input, first['file'])}: {first['error']}. At least {len(bad)} of {files} files failed, "
+        f"and max_bad={job.max_bad} allows {allowed}; {listed} lists them. What was prepared is kept: mend the files "
+        f"or {FUNCTION} and call this again."
+    )
+    error.__cause__ = RemoteTraceback(first["traceback"])
+    return error

@@ -1,0 +1,128 @@
+"""The module `recordio` of the package pyrecordio, which data tools and custom readers import beside ElasticDL.
+
+writer = Writer("train.recordio"); writer.write(b"…"); writer.close()
+scanner = Scanner("train.recordio", 1000, 100)      # records 1000 to 1099
+while record := scanner.record(): …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ....inputs.recordio.records import RecordWriter, read_chunks, read_index
+
+
+class Writer(RecordWriter):
+    """Writes records, bytes or text."""
+
+    def __init__(self, path: str) -> None:
+        """Makes the file, or empties it."""
+        super().__init__(path)
+
+    def write(self, record: bytes | str) -> None:
+        """Adds a record."""
+        super().write(record.encode() if isinstance(record, str) else record)
+
+
+class Scanner:
+    """Reads a range of a file's records."""
+
+    def __init__(self, path: str, start: int = 0, length: int = -1) -> None:
+        """Takes file and range; a negative length reads to the end."""
+        chunks = read_chunks(path, start, None if length < 0 else start + length)
+        self._records: Iterator[bytes] = (record for chunk in chunks for record in chunk)
+
+    def record(self) -> bytes | None:
+        """Returns the next record, or None after the last one."""
+        return next(self._records, None)
+
+    def close(self) -> None:
+        """Ends the reading."""
+        self._records = iter(())
+
+
+class Index:
+    """Knows how many records a file holds."""
+
+    def __init__(self, path: str) -> None:
+        """Reads the headers of the file's chunks."""
+        self._chunks = read_index(path)
+
+    def num_records(self) -> int:
+        """Returns the number of records."""
+        return sum(chunk.records for chunk in self._chunks)
+
+    def num_chunks(self) -> int:
+        """Returns the number of chunks."""
+        return len(self._chunks)
+
+    def chunk_len(self, number: int) -> int:
+        """Returns the number of records in a chunk."""
+        return self._chunks[number].records
+
+    def close(self) -> None:
+        """Does nothing: the file was closed when it had been read."""
+
+
+class File:
+    """Writes or reads a file as the package's first versions did.
+
+    with File("train.recordio", "r") as records:
+        records.count(), records.get(5), list(records)
+    """
+
+    def __init__(self, path: str, mode: str, **unused_options: Any) -> None:
+        """Opens the file, to "r"/"read" or "w"/"write". Options on chunks and compression are left to the writer.
+
+        Raises:
+          ValueError: When it is another mode.
+        """
+        if mode not in ("r", "read", "w", "write"):
+            raise ValueError(f"recordio.File({path!r}): mode is {mode!r}; give 'r' or 'w'.")
+        self._path = path
+        self._writer = Writer(path) if mode in ("w", "write") else None
+
+    def write(self, record: bytes | str) -> None:
+        """Adds a record.
+
+        Raises:
+          RuntimeError: When the file is open for reading.
+        """
+        if self._writer is None:
+            raise RuntimeError(f"recordio.File({self._path!r}) is open for reading; open it with mode 'w' to write.")
+        self._writer.write(record)
+
+    def count(self) -> int:
+        """Returns the number of records."""
+        return self.get_index().num_records()
+
+    def get_index(self) -> Index:
+        """Returns what is known of the file's chunks."""
+        return Index(self._path)
+
+    def get(self, index: int) -> bytes:
+        """Returns one record.
+
+        Raises:
+          IndexError: When there are not so many.
+        """
+        record = Scanner(self._path, index, 1).record() if index >= 0 else None
+        if record is None:
+            raise IndexError(f"{self._path} has {self.count()} records; there is no number {index}.")
+        return record
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in read_chunks(self._path):
+            yield from chunk
+
+    def close(self) -> None:
+        """Writes what has not been written yet."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def __enter__(self) -> File:
+        return self
+
+    def __exit__(self, *unused: Any) -> None:
+        self.close()

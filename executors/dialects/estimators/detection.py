@@ -1,0 +1,53 @@
+"""Whether a module's source uses Estimators, read off before it runs.
+
+It has to be known before: the module may touch `tf.estimator` in its first line, and Estimators need Keras 2 in the
+process from the start.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+
+from ...estimator import restore_estimator
+from ...estimator.tfma_export import restore_tfma_export
+from ...modules.source import imports_in, parsed
+from ..dlrover.detection import dlrover_use
+
+_NAMES = re.compile(r"^(tf|tensorflow|tf_compat_v1)(\.compat\.v[12])?\.estimator\b|^tfma\.export\b")
+_ENTRY_POINTS = ("trainer_fn",)
+_PACKAGES_THAT_USE_IT = ("tensorflow_hub",)  # 0.15 imports tf.compat.v1.estimator, whatever the module does with it
+
+
+def estimator_use(path: str) -> tuple[int, str] | None:
+    """Returns the line and the words by which a source file uses Estimators, or None.
+
+    A conf of DLRover's does, by the class that it names.
+    """
+    if found := dlrover_use(path):
+        return found
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Attribute) and _NAMES.search(ast.unparse(node)):
+            return node.lineno, ast.unparse(node)
+        if isinstance(node, ast.FunctionDef) and node.name in _ENTRY_POINTS:
+            return node.lineno, f"def {node.name}"
+        if isinstance(node, ast.ImportFrom) and node.module in ("tensorflow", "tensorflow.compat.v1"):
+            names = [alias.name for alias in node.names]
+            if "estimator" in names:
+                return node.lineno, f"from {node.module} import estimator"
+    for _, name in imports_in(path):
+        if name.startswith(("tensorflow_estimator", "tensorflow.estimator", "tensorflow.python.estimator")):
+            return 1, f"import {name}"
+    return None
+
+
+def restore_what_is_used(files: Sequence[str]) -> None:
+    """Puts back what TensorFlow and TFMA dropped, if a module's files or the packages they import use it."""
+    packages = {name.partition(".")[0] for file in files for _, name in imports_in(file)}
+    if any(estimator_use(file) for file in files):
+        restore_estimator()
+        if "tensorflow_model_analysis" in packages:
+            restore_tfma_export()
+    elif packages.intersection(_PACKAGES_THAT_USE_IT):
+        restore_estimator()

@@ -1,0 +1,235 @@
+"""The dialect of bare Estimators: a module with `model_fn`, or with an Estimator itself, and its input functions.
+
+    def model_fn(features, labels, mode, params): …       # as tf.estimator.Estimator calls it
+    def input_fn(fn_args, mode): …                        # or train_input_fn(fn_args) and eval_input_fn(fn_args)
+
+Both may take what they like of `fn_args`, `mode`, `params`, `config`, `file_pattern` and the names in `params`. Without
+input functions the examples are read by their schema; the label is then the module's LABEL_KEY. A module may define:
+
+* `params`: a dict, or a function that returns one. Tuned hyper-parameters and custom_config are put on top.
+* `run_config`: a tf.estimator.RunConfig, or a function that returns one.
+* `serving_input_receiver_fn`: by default it parses tf.Examples by their schema.
+* `exporters`: exporters, or a function that returns them; by default a FinalExporter.
+* `hooks`: hooks for training, or a function that returns them.
+* `train_steps`, `eval_steps`: used where fn_args has none.
+* `start_delay_secs`, `throttle_secs`: the EvalSpec's.
+
+In place of `model_fn` it may hold an Estimator, `build_estimator` that returns one, or a subclass of Estimator.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+from ...errors import InputError, ModuleError
+from ...fn_args import FnArgs
+from ...options import TrainingOptions
+from ...runtime.files.schema import read_schema
+from .. import RunFn, function_in
+from ..dlrover.conf import conf_classes
+from .inputs import examples_input_fn, parsing_receiver_fn
+from .signatures import call_by_name, parameter_names, takes_features_and_labels
+from .training import EstimatorJob, at_work, train_and_export
+
+NEEDS = "a function model_fn(features, labels, mode, params), or an Estimator"
+_KERAS_VARIABLE = "/.ATTRIBUTES/VARIABLE_VALUE"
+_BUILDER = "build_estimator"
+_PATTERN_NAMES = ("file_pattern", "file_patterns", "files", "filenames", "input_files")
+_LABELS = ("LABEL_KEY", "_LABEL_KEY", "label_key", "LABEL")
+
+
+def matches(module: ModuleType, function: str | None) -> str:
+    """Returns evidence when the module has a model function or an Estimator, and nothing that says more."""
+    if function is not None:
+        candidate = getattr(module, function, None)
+        return f"the function {function} takes features and labels" if takes_features_and_labels(candidate) else ""
+    if any(callable(getattr(module, name, None)) for name in ("run_fn", "trainer_fn")) or conf_classes(module):
+        return ""
+    if callable(getattr(module, "model_fn", None)):
+        return "it defines model_fn"
+    found = _estimators_in(module)
+    return f"it holds the Estimator {found[0]}" if found else ""
+
+
+def run_fn(module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
+    """Returns a `run_fn` that builds the Estimator, trains and exports it.
+
+    Raises:
+      ModuleError: When there is neither a model function nor exactly one Estimator.
+    """
+    del options
+    name = function or ("model_fn" if hasattr(module, "model_fn") else "")
+    if name:
+        function_in(module, name, NEEDS)
+    elif len(found := _estimators_in(module)) == 1:
+        [name] = found
+    else:
+        raise ModuleError(f"{module.__file__} holds {', '.join(found) or 'no Estimator'}; the dialect needs {NEEDS}.")
+    where = f"{module.__file__}: {name}"
+    return lambda fn_args: train_and_export(lambda: _Parts(module, name, at_work(fn_args)).job(), fn_args, where)
+
+
+def _estimators_in(module: ModuleType) -> list[str]:
+    """Returns the names of the module's own Estimators: `build_estimator`, else instances, else subclasses."""
+    if callable(getattr(module, _BUILDER, None)):
+        return [_BUILDER]
+    wheel = sys.modules.get("tensorflow_estimator.python.estimator.estimator")
+    if wheel is None:
+        return []  # nobody has made one
+    instances = [name for name, value in vars(module).items() if isinstance(value, wheel.Estimator)]
+    return instances or [
+        name
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and issubclass(value, wheel.Estimator) and value.__module__ == module.__name__
+    ]
+
+
+class _Parts:
+    """The parts of a module, put together to an Estimator and its specs."""
+
+    def __init__(self, module: ModuleType, name: str, fn_args: FnArgs) -> None:
+        import tensorflow as tf
+
+        self._module = module
+        self._name = name
+        self._fn_args = fn_args
+        self._modes = tf.estimator.ModeKeys
+        schema = read_schema(fn_args.schema_path) if fn_args.schema_path else None
+        self._known: dict[str, Any] = {"fn_args": fn_args, "params": {}, "schema": schema}
+        self._known["params"] = self._params()
+        self._known["config"] = self._known["run_config"] = self._run_config()
+        self._known["model_dir"] = fn_args.serving_model_dir
+        self._known["serving_input_receiver_fn"] = self._serving_input_receiver_fn()
+
+    def job(self) -> EstimatorJob:
+        """Returns the Estimator, its TrainSpec and its EvalSpec."""
+        import tensorflow as tf
+
+        receiver_fn = self._known["serving_input_receiver_fn"]
+        fn_args, known = self._fn_args, vars(self._module)
+        exporters = self._value("exporters")
+        if exporters is None:
+            exporters = [tf.estimator.FinalExporter("final", receiver_fn)]
+        timing = {name: known[name] for name in ("start_delay_secs", "throttle_secs") if name in known}
+        train_spec = tf.estimator.TrainSpec(
+            self._input_fn(self._modes.TRAIN),
+            max_steps=fn_args.train_steps or known.get("train_steps"),
+            hooks=self._value("hooks"),
+        )
+        eval_spec = tf.estimator.EvalSpec(
+            self._input_fn(self._modes.EVAL),
+            steps=fn_args.eval_steps or known.get("eval_steps"),
+            exporters=exporters,
+            **timing,
+        )
+        return EstimatorJob(self._estimator(), train_spec, eval_spec, known.get("eval_input_receiver_fn"))
+
+    def _value(self, name: str) -> Any:
+        """Returns what the module has under a name, calling it if it is a function."""
+        value = getattr(self._module, name, None)
+        return self._call(value, name) if inspect.isroutine(value) else value
+
+    def _call(self, function: Callable[..., Any], name: str, **more: Any) -> Any:
+        return call_by_name(function, {**self._known["params"], **self._known, **more}, self._where(name))
+
+    def _where(self, name: str) -> str:
+        return f"{self._module.__file__}: {name}"
+
+    def _params(self) -> dict[str, Any]:
+        params = self._value("params")
+        if params is not None and not hasattr(params, "keys"):
+            raise ModuleError(f"{self._where('params')} must be a dict, not {params!r}.")
+        tuned = self._fn_args.hyperparameters or {}
+        return {**(params or {}), **tuned.get("values", tuned), **(self._fn_args.custom_config or {})}
+
+    def _run_config(self) -> Any:
+        import tensorflow as tf
+
+        config = self._value("run_config") or tf.estimator.RunConfig()
+        if not isinstance(config, tf.estimator.RunConfig):
+            raise ModuleError(f"{self._where('run_config')} must be a tf.estimator.RunConfig, not {config!r}.")
+        seed = config.tf_random_seed if config.tf_random_seed is not None else self._fn_args.seed
+        return config.replace(model_dir=self._fn_args.serving_model_dir, tf_random_seed=seed)
+
+    def _estimator(self) -> Any:
+        import tensorflow as tf
+
+        value = getattr(self._module, self._name)
+        if isinstance(value, tf.compat.v1.estimator.Estimator):
+            return self._moved(value)
+        warm_start = self._warm_start()
+        if self._name == _BUILDER or inspect.isclass(value):
+            return self._call(value, self._name, **warm_start)
+        params = {"params": self._known["params"]} if "params" in parameter_names(value) else {}
+        return tf.estimator.Estimator(value, config=self._known["config"], **params, **warm_start)
+
+    def _warm_start(self) -> dict[str, str]:
+        """Returns the Estimator's argument that starts it from the weights of `fn_args.base_model`."""
+        import tensorflow as tf
+
+        base_model = self._fn_args.base_model
+        if not base_model:
+            return {}
+        names = [name for name, _ in tf.train.list_variables(os.path.join(base_model, "variables", "variables"))]
+        if any(name.endswith(_KERAS_VARIABLE) for name in names):
+            raise InputError(
+                f"base_model {base_model} was not written by an Estimator: its variables go by other names, such as "
+                f"{names[0]}. Give a model that this module trained, or none."
+            )
+        return {"warm_start_from": base_model}
+
+    def _moved(self, estimator: Any) -> Any:
+        """Returns a module's Estimator as one that works in the model run, if its author chose no folder for it.
+
+        TensorFlow makes up a folder for an Estimator that was given none.
+        """
+        parent, name = os.path.split(os.path.realpath(estimator.model_dir))
+        if parent != os.path.realpath(tempfile.gettempdir()) or not name.startswith("tmp"):
+            return estimator
+        moved = copy.copy(estimator)
+        moved._model_dir = self._fn_args.serving_model_dir
+        moved._config = estimator.config.replace(model_dir=self._fn_args.serving_model_dir)
+        return moved
+
+    def _input_fn(self, mode: str) -> Callable[..., Any]:
+        training = mode == self._modes.TRAIN
+        patterns = self._fn_args.train_files if training else self._fn_args.eval_files
+        name = "train_input_fn" if training else "eval_input_fn"
+        function = getattr(self._module, name, None) or getattr(self._module, "input_fn", None)
+        if function is None:
+            other = "eval_input_fn" if training else "train_input_fn"
+            if hasattr(self._module, other):
+                raise ModuleError(f"{self._module.__file__} defines {other}, but neither {name} nor input_fn.")
+            return examples_input_fn(self._fn_args, patterns, self._label(), self._known["params"], training)
+        more = {"mode": mode, **dict.fromkeys(_PATTERN_NAMES, patterns)}
+        if "input_context" in parameter_names(function):
+            return lambda input_context=None: self._call(function, name, **more, input_context=input_context)
+        return lambda: self._call(function, name, **more)
+
+    def _serving_input_receiver_fn(self) -> Callable[[], Any]:
+        function = getattr(self._module, "serving_input_receiver_fn", None)
+        if function is not None:
+            return lambda: self._call(function, "serving_input_receiver_fn")
+        if not self._fn_args.schema_path and not self._fn_args.transform_graph_path:
+            raise ModuleError(
+                f"{self._module.__file__} has no serving_input_receiver_fn, and there is no schema to make one from. "
+                "Define serving_input_receiver_fn(), or give the examples' schema."
+            )
+        return parsing_receiver_fn(self._fn_args, self._label(required=False))
+
+    def _label(self, required: bool = True) -> str | None:
+        names: Sequence[str] = [name for name in _LABELS if isinstance(getattr(self._module, name, None), str)]
+        label = self._known["params"].get("label_key") or next((getattr(self._module, name) for name in names), None)
+        if label is None and required:
+            raise ModuleError(
+                f"{self._module.__file__} has no input_fn. To read the examples by their schema, it needs the label's "
+                "feature name: LABEL_KEY = '…', or label_key in custom_config."
+            )
+        return label

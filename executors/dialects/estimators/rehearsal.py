@@ -1,0 +1,112 @@
+"""Rehearses an Estimator's export before training: builds and saves each exporter's graph, without its variables."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from ...errors import ModuleError
+from ...saved_models.export_rehearsal import rehearsal
+from ...saved_models.input_names import argument_names
+
+_WHEEL = "tensorflow_estimator"
+
+
+def rehearse_exports(estimator: Any, exporters: Any, where: str) -> None:
+    """Raises before training what the exporters' serving functions, or the model function, would raise after it.
+
+    TensorFlow's exporters are rehearsed; how others export is not known.
+
+    Args:
+      estimator: The Estimator, untrained or not.
+      exporters: The EvalSpec's.
+      where: The module and function, for messages.
+
+    Raises:
+      ModuleError: When an input of a signature has a name with which the model could not be loaded.
+      Exception: What the module raises.
+    """
+    done: list[Any] = []
+    for exporter in exporters:
+        own = getattr(exporter, "_saved_model_exporter", exporter)
+        receiver_fn = getattr(own, "_serving_input_receiver_fn", None)
+        if receiver_fn is None or not (
+            _is_tensorflows(exporter.export) and _is_tensorflows(estimator.export_saved_model)
+        ):
+            logging.debug("The export of %r is not rehearsed: its method is not TensorFlow's.", exporter)
+        elif receiver_fn not in done:
+            done.append(receiver_fn)
+            with rehearsal() as folder, _same_classes():
+                for name, signature in _save_graph(estimator, receiver_fn, folder).items():
+                    _require_loadable(signature, f"{folder}/{len(done)}", f"{where}: the signature {name!r}")
+
+
+def _is_tensorflows(method: Any) -> bool:
+    return bool(method.__module__.startswith(_WHEEL))
+
+
+@contextlib.contextmanager
+def _same_classes() -> Iterator[None]:
+    """Undoes what tf-keras does to classes during a block.
+
+    A Keras model that is cloned in a graph gets the base classes of TensorFlow 1, with its class and all its instances.
+    The model of a `model_to_estimator`, made in eager mode, could then no longer be cloned for training.
+    """
+    before = {one: one.__bases__ for one in _subclasses(tf.Module)}
+    try:
+        yield
+    finally:
+        for one, bases in before.items():
+            if one.__bases__ != bases:
+                one.__bases__ = bases
+
+
+def _subclasses(base: type) -> Iterator[type]:
+    subclasses: list[type] = type.__subclasses__(base)
+    for one in subclasses:
+        yield one
+        yield from _subclasses(one)
+
+
+def _save_graph(estimator: Any, receiver_fn: Any, folder: str) -> Any:
+    """Does what `export_saved_model` does, but for the variables; returns the signatures by name."""
+    predict = tf.estimator.ModeKeys.PREDICT
+    with tf.Graph().as_default():
+        builder = tf.compat.v1.saved_model.Builder(folder)
+        builder._has_saved_variables = True  # TensorFlow wants them first
+        estimator._add_meta_graph_for_mode(
+            builder, {predict: receiver_fn}, None, save_variables=False, mode=predict, check_variables=False
+        )
+        builder.save()
+    [graph] = builder._saved_model.meta_graphs
+    return dict(graph.signature_def)
+
+
+def _require_loadable(signature: Any, folder: str, what: str) -> None:
+    """Raises if TensorFlow cannot load and call a signature because of its inputs' names.
+
+    It is tried with a model of the same names, if any of them is out of the ordinary.
+    """
+    names = sorted(signature.inputs)
+    odd = [name for name, argument in argument_names(names).items() if name != argument]
+    if not odd or not tf.executing_eagerly():
+        return
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        inputs = {name: tf.compat.v1.placeholder(tf.float32, []) for name in names}
+        outputs = {"sum": tf.add_n(list(inputs.values()))}
+        builder = tf.compat.v1.saved_model.Builder(folder)
+        definition = tf.compat.v1.saved_model.predict_signature_def(inputs, outputs)
+        builder.add_meta_graph_and_variables(session, ["serve"], signature_def_map={"serving_default": definition})
+        builder.save()
+    try:
+        loaded = tf.saved_model.load(folder, tags=["serve"])
+        loaded.signatures["serving_default"](**{name: tf.constant(0.0) for name in names})
+    except (TypeError, ValueError) as error:
+        raise ModuleError(
+            f"{what} has inputs that TensorFlow cannot load the model with: {', '.join(map(repr, odd))} ({error}). "
+            "Rename them in the serving_input_receiver_fn's receiver_tensors, or rename the columns."
+        ) from error

@@ -1,0 +1,79 @@
+"""The dialect of TFX up to 0.29: `trainer_fn(fn_args, schema)` returns an Estimator and how to train it.
+
+The shim does what TFX's executor of that time did (1.15.1 had it last); see `training.py`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+from ...errors import ModuleError
+from ...fn_args import FnArgs
+from ...options import TrainingOptions
+from ...runtime.files.schema import read_schema
+from .. import RunFn, function_in
+from .signatures import takes_fn_args_and_schema
+from .training import EstimatorJob, at_work, train_and_export
+
+NEEDS = "a function trainer_fn(fn_args, schema) that returns a dict with estimator, train_spec and eval_spec"
+_KEYS = ("estimator", "train_spec", "eval_spec")
+
+
+def matches(module: ModuleType, function: str | None) -> str:
+    """Returns evidence when the module has `trainer_fn` and no `run_fn`, or names a function of two arguments."""
+    if function is not None:
+        candidate = getattr(module, function, None)
+        return f"the function {function} takes fn_args and schema" if takes_fn_args_and_schema(candidate) else ""
+    if callable(getattr(module, "run_fn", None)):
+        return ""  # a module that grew a run_fn wants it to be used
+    return "it defines trainer_fn" if callable(getattr(module, "trainer_fn", None)) else ""
+
+
+def run_fn(module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
+    """Returns a `run_fn` around the module's `trainer_fn`.
+
+    Raises:
+      ModuleError: When it is missing.
+    """
+    del options
+    name = function or "trainer_fn"
+    trainer_fn = function_in(module, name, NEEDS)
+    where = f"{module.__file__}: {name}"
+    return lambda fn_args: _train(trainer_fn, where, fn_args)
+
+
+def _train(trainer_fn: Callable[..., Any], where: str, fn_args: FnArgs) -> dict[str, float]:
+    theirs = at_work(fn_args)
+    for key, value in (fn_args.custom_config or {}).items():
+        vars(theirs).setdefault(key, value)  # TFX 0.21 to 0.25 handed its entries over one by one
+    schema = read_schema(fn_args.schema_path) if fn_args.schema_path else None
+
+    def make_job() -> EstimatorJob:
+        spec = _checked(trainer_fn(copy.copy(theirs), schema), where)
+        return EstimatorJob(
+            spec["estimator"], spec["train_spec"], spec["eval_spec"], spec.get("eval_input_receiver_fn")
+        )
+
+    return train_and_export(make_job, fn_args, where)
+
+
+def _checked(spec: Any, where: str) -> Mapping[str, Any]:
+    """Looks the returned dict over, key by key.
+
+    Raises:
+      ModuleError: With the key, what it holds, and what it has to hold.
+    """
+    import tensorflow as tf
+
+    if not isinstance(spec, Mapping):
+        raise ModuleError(f"{where} must return a dict with {', '.join(_KEYS)}; it returned {spec!r}.")
+    kinds = (tf.compat.v1.estimator.Estimator, tf.estimator.TrainSpec, tf.estimator.EvalSpec)
+    for key, kind in zip(_KEYS, kinds, strict=True):
+        if key not in spec:
+            raise ModuleError(f"{where} returned a dict without {key!r}; it has {', '.join(map(str, spec))}.")
+        if not isinstance(spec[key], kind):
+            raise ModuleError(f"{where} returned {key}={spec[key]!r}; it must be a tf.estimator.{kind.__name__}.")
+    return spec

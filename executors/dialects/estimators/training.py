@@ -1,0 +1,267 @@
+"""Trains an Estimator, evaluates it and exports it, on one machine or as a task of a cluster.
+
+What the dialects of Estimators share. Training is `tf.estimator.train_and_evaluate`'s. Around it stands what TFX's
+executor of Estimators did (1.15.1 had it last): the Estimator works in the model run's folder, and what is exported
+there is copied to where models are expected. Three things are better than they were:
+
+* where several exports lie in that folder, the newest counts (TFX died of them);
+* an evaluator ends when training has ended, whatever it was that ended it, and then exports for good;
+* it works with a MultiWorkerMirroredStrategy, which TensorFlow cannot even build in an evaluator's process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from absl import logging
+
+from ...distributed import tf_config
+from ...engines import cluster_records
+from ...errors import ModuleError
+from ...estimator import tfma_export
+from ...fn_args import FnArgs
+from ...keras import early_stopping, loop_tuning
+from ...monitoring import progress
+from ...runtime.files import file_io
+from ...runtime.process.preemption import Preempted, asked, heeded
+from ...saved_models.check import find_saved_model
+from ...saved_models.locations import EVAL_DIR
+from .end_of_training import EndOfTraining
+
+_LOOK_SECONDS = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class EstimatorJob:
+    """An Estimator and how to train it.
+
+    Attributes:
+      estimator: The tf.estimator.Estimator.
+      train_spec: Its tf.estimator.TrainSpec.
+      eval_spec: Its tf.estimator.EvalSpec.
+      eval_input_receiver_fn: For TFMA's evaluation model, or None.
+    """
+
+    estimator: Any
+    train_spec: Any
+    eval_spec: Any
+    eval_input_receiver_fn: Callable[[], Any] | None = None
+
+
+def at_work(fn_args: FnArgs) -> FnArgs:
+    """Returns a copy of the arguments whose model folders lie in the model run: an Estimator works there."""
+    theirs = copy.copy(fn_args)
+    theirs.serving_model_dir = os.path.join(fn_args.model_run_dir, os.path.basename(fn_args.serving_model_dir))
+    theirs.eval_model_dir = os.path.join(fn_args.model_run_dir, os.path.basename(fn_args.eval_model_dir or EVAL_DIR))
+    return theirs
+
+
+def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, where: str) -> dict[str, float]:
+    """Does this process's part of training an Estimator and exporting it to `fn_args.serving_model_dir`.
+
+    Args:
+      make_job: Builds the Estimator; called without TF_CONFIG where it is only to be evaluated and exported.
+      fn_args: The run's own arguments.
+      where: The module and function, for messages.
+
+    Returns:
+      The exported model's metrics as `eval_…`; {} from a task that does not evaluate.
+
+    Raises:
+      ModuleError: When nothing was exported.
+    """
+    from .rehearsal import rehearse_exports  # imports TensorFlow
+
+    task = tf_config.task_from_environment()
+    if task is None or task.type == tf_config.MASTER:
+        job = _checked(make_job(), where)
+        trained = EndOfTraining(job, fn_args)
+        if (exported := trained.exported()) is not None:
+            _publish(job, fn_args, where)
+            return exported
+        if trained.is_over():
+            metrics = {}
+        else:
+            rehearse_exports(job.estimator, job.eval_spec.exporters, where)
+            metrics = _train(job, trained)
+        if not metrics or find_saved_model(job.estimator.model_dir) is None:
+            # Without max_steps, or with none of them left to train, TensorFlow calls no evaluation the last one.
+            metrics = _Evaluator(job).evaluate(last=True)
+    elif task.type == tf_config.EVALUATOR:
+        del os.environ[tf_config.VARIABLE]  # it is no part of the training cluster, and must not try to join it
+        job = _checked(make_job(), where)
+        metrics = _evaluate_until_trained(job, fn_args)
+    else:
+        job = _checked(make_job(), where)
+        if task.is_chief:
+            rehearse_exports(job.estimator, job.eval_spec.exporters, where)
+        _train(job, EndOfTraining(job, fn_args))
+        return {}  # the evaluator exports
+    export = _require_export(job, where)
+    found = _metrics_of(export, job, metrics)
+    metrics = {f"eval_{name}": float(value) for name, value in found.items() if name != "global_step"}
+    if task is None:
+        trained.note_export(metrics)
+    _publish(job, fn_args, where)
+    return metrics
+
+
+def _checked(job: EstimatorJob, where: str) -> EstimatorJob:
+    """Makes sure, before hours of training, that a model will come out of it."""
+    if not job.eval_spec.exporters:
+        raise ModuleError(
+            f"{where}: the EvalSpec has no exporter, so no model would be exported. Give it one, such as "
+            "exporters=tf.estimator.FinalExporter('taxi', serving_input_receiver_fn)."
+        )
+    from ...estimator.train_spec import find_endless
+
+    if endless := find_endless(job.estimator, job.train_spec, job.eval_spec):
+        raise ModuleError(f"{where}: {endless}")
+    return job
+
+
+def _train(job: EstimatorJob, trained: EndOfTraining) -> dict[str, Any]:
+    import tensorflow as tf
+
+    from ...estimator.background_saving import is_alone, save_in_background
+    from ...estimator.hooks import early_stopping_hook, watch_loss
+    from ...estimator.session_calls import SessionCallsHook
+    from ...estimator.training_hooks import (
+        EndIfAskedHook,
+        EvaluationHook,
+        NoMoreEvaluationHook,
+        ProgressHook,
+        note_end,
+    )
+
+    logging.info("Training the Estimator in %s.", job.estimator.model_dir)
+    train_spec = watch_loss(job.train_spec)
+    alone = is_alone(job.estimator.config)
+    trial = loop_tuning.trial_for_session(type(job.estimator).__name__) if alone else None
+    watching: tuple[Any, ...] = (ProgressHook(train_spec.max_steps, alone),) if progress.is_watched() else ()
+    if goal := early_stopping.stop_of_estimator():
+        watching = (*watching, early_stopping_hook(job.estimator, job.eval_spec, goal))
+    train_spec = train_spec._replace(hooks=(*train_spec.hooks, SessionCallsHook(trial), *watching, EndIfAskedHook()))
+    eval_spec = job.eval_spec._replace(hooks=(*job.eval_spec.hooks, NoMoreEvaluationHook(), EvaluationHook()))
+    save_in_background(job.estimator, train_spec.hooks)
+    if alone:
+        note_end(job.estimator, trained.note)
+    metrics = None
+    with heeded() if _saves_by_itself(job.estimator.config) else contextlib.nullcontext():
+        with contextlib.suppress(Preempted):  # from an evaluation: what is evaluated is saved
+            metrics, _ = tf.estimator.train_and_evaluate(job.estimator, train_spec, eval_spec) or (None, None)
+        if asked():
+            raise Preempted(job.estimator.latest_checkpoint() or "")
+    return metrics or {}
+
+
+def _saves_by_itself(config: Any) -> bool:
+    """Returns whether this process can save when SIGTERM comes.
+
+    Not one that saves nothing: all go back to the last checkpoint then. So they do where workers train by all-reduce,
+    in which the others would wait for it.
+    """
+    task = tf_config.task_from_environment()
+    return task is None or (task.is_chief and (task.num_workers == 1 or not config.train_distribute))
+
+
+class _Evaluator:
+    """Evaluates checkpoints and calls the EvalSpec's exporters, as TensorFlow's evaluator does."""
+
+    def __init__(self, job: EstimatorJob) -> None:
+        self._job = job
+        self._checkpoint: str | None = None
+        self._metrics: dict[str, Any] = {}
+        self._silent = self._exporters()
+
+    def evaluate(self, last: bool) -> dict[str, Any]:
+        """Evaluates the newest checkpoint, if it is a new one, and exports it; returns the metrics."""
+        estimator, eval_spec = self._job.estimator, self._job.eval_spec
+        checkpoint = estimator.latest_checkpoint()
+        if checkpoint != self._checkpoint:
+            self._checkpoint, self._silent = checkpoint, self._exporters()
+            self._metrics = estimator.evaluate(
+                eval_spec.input_fn,
+                steps=eval_spec.steps,
+                hooks=eval_spec.hooks,
+                checkpoint_path=checkpoint,
+                name=eval_spec.name,
+            )
+        # Those that have exported this checkpoint are not asked twice.
+        self._silent = [exporter for exporter in self._silent if not self._export(exporter, last)]
+        return self._metrics
+
+    def _exporters(self) -> list[Any]:
+        return list(self._job.eval_spec.exporters or ())
+
+    def _export(self, exporter: Any, last: bool) -> Any:
+        return exporter.export(
+            estimator=self._job.estimator,
+            export_path=os.path.join(self._job.estimator.model_dir, "export", exporter.name),
+            checkpoint_path=self._checkpoint,
+            eval_result=self._metrics,
+            is_the_final_export=last,
+        )
+
+
+def _evaluate_until_trained(job: EstimatorJob, fn_args: FnArgs) -> dict[str, Any]:
+    evaluator = _Evaluator(job)
+    due = time.monotonic() + job.eval_spec.start_delay_secs
+    while not cluster_records.is_trained(fn_args.model_run_dir):
+        if time.monotonic() >= due and job.estimator.latest_checkpoint():
+            evaluator.evaluate(last=False)
+            due = time.monotonic() + job.eval_spec.throttle_secs
+        time.sleep(_LOOK_SECONDS)
+    return evaluator.evaluate(last=True)
+
+
+def _metrics_of(export: str, job: EstimatorJob, last: dict[str, Any]) -> dict[str, Any]:
+    """Returns the metrics of an export: the last ones, or those that were logged for its step, as a BestExporter's."""
+    import tensorflow as tf
+    from tensorflow_estimator.python.estimator.early_stopping import read_eval_metrics
+
+    step_name = tf.compat.v1.GraphKeys.GLOBAL_STEP
+    variables = tf.train.load_checkpoint(os.path.join(export, "variables", "variables"))
+    step = int(variables.get_tensor(step_name)) if variables.has_tensor(step_name) else last.get(step_name)
+    if step == last.get(step_name):
+        return last
+    logged: dict[str, Any] = read_eval_metrics(job.estimator.eval_dir(job.eval_spec.name)).get(step, last)
+    return logged
+
+
+def _require_export(job: EstimatorJob, where: str) -> str:
+    """Returns the folder of the newest export."""
+    export = find_saved_model(job.estimator.model_dir)
+    if export is None:
+        raise ModuleError(
+            f"{where}: the exporters of the EvalSpec wrote no SavedModel below {job.estimator.model_dir}/export. A "
+            "BestExporter writes when a compare_fn says so; add a FinalExporter."
+        )
+    return export
+
+
+def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> None:
+    """Copies what was exported to where the trainer looks for a model."""
+    export = _require_export(job, where)
+    file_io.copytree(export, fn_args.serving_model_dir)
+    eval_models = at_work(fn_args).eval_model_dir
+    if job.eval_input_receiver_fn is not None:
+        tfma_export.export_eval_savedmodel(
+            estimator=job.estimator,
+            export_dir_base=eval_models,
+            eval_input_receiver_fn=job.eval_input_receiver_fn,
+            checkpoint_path=os.path.join(export, "variables", "variables"),  # a BestExporter's is not the latest
+        )
+    if fn_args.eval_model_dir and (found := _newest(eval_models)):
+        file_io.copytree(found, fn_args.eval_model_dir)
+
+
+def _newest(folder: str) -> str | None:
+    stamps = [name for name in file_io.listdir(folder) if name.isdigit()] if file_io.isdir(folder) else []
+    return os.path.join(folder, max(stamps, key=int)) if stamps else None

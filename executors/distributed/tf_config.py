@@ -1,0 +1,172 @@
+"""This process's place in a cluster, as the platform tells it by the environment variable TF_CONFIG.
+
+    {"cluster": {"chief": ["host0:2222"], "worker": ["host1:2222"], "ps": ["host2:2222"]},
+     "task": {"type": "worker", "index": 0}}
+
+The variable, its roles and who is chief are TensorFlow's: https://www.tensorflow.org/guide/distributed_training and
+`tensorflow.python.distribute.multi_worker_util`. An evaluator stands beside the cluster and needs no address in it.
+
+Usage:
+
+    task = task_from_environment()     # None on one machine
+    task.is_chief, str(task)           # True, "worker 0"
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import hashlib
+import json
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InputError
+
+VARIABLE = "TF_CONFIG"
+CHIEF, MASTER, WORKER, PS, EVALUATOR = "chief", "master", "worker", "ps", "evaluator"
+# TensorFlow puts a cluster's latest warnings into each of its errors. Where one of them quotes bytes that are no text,
+# Python raises a UnicodeDecodeError in place of the error, also of the one that says that the data has ended.
+LOGS_IN_ERRORS = "TF_WORKER_NUM_FORWARDED_LOG_MESSAGES"
+ROLES = (CHIEF, WORKER, PS, EVALUATOR, MASTER)  # `master` is a chief of TensorFlow 1 that evaluates as well
+_EXAMPLE = '{"cluster": {"chief": ["host:port"], "worker": ["host:port"]}, "task": {"type": "chief", "index": 0}}'
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterTask:
+    """One process of a cluster.
+
+    Attributes:
+      type: Its role: "chief", "worker", "ps", "evaluator" or "master".
+      index: Its number among those of its role, from 0.
+      jobs: The addresses of the cluster by role, each "host:port".
+    """
+
+    type: str
+    index: int
+    jobs: Mapping[str, tuple[str, ...]]
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.index}"
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether it exports: chief or master, and worker 0 where there is neither."""
+        if self.type in (CHIEF, MASTER):
+            return True
+        return self.type == WORKER and self.index == 0 and not self._leaders
+
+    @property
+    def worker_index(self) -> int:
+        """Its number among those that train, the chief first; its index for the other roles."""
+        return self.index + (self._leaders if self.type == WORKER else 0)
+
+    @property
+    def num_workers(self) -> int:
+        """How many train."""
+        return self._leaders + len(self.jobs.get(WORKER, ()))
+
+    @property
+    def cluster_id(self) -> str:
+        """The same short name in every process of a cluster; an evaluator may be known to itself alone."""
+        known_to_all = sorted(item for item in self.jobs.items() if item[0] != EVALUATOR)
+        return hashlib.sha256(json.dumps(known_to_all).encode()).hexdigest()[:12]
+
+    @property
+    def _leaders(self) -> int:
+        return len(self.jobs.get(CHIEF, ())) + len(self.jobs.get(MASTER, ()))
+
+    def to_tf_config(self) -> str:
+        """Returns the value of TF_CONFIG for this task."""
+        cluster = {job: list(addresses) for job, addresses in self.jobs.items()}
+        return json.dumps({"cluster": cluster, "task": {"type": self.type, "index": self.index}})
+
+    def environment(self) -> dict[str, str]:
+        """Returns the variables of the task's process."""
+        return {VARIABLE: self.to_tf_config(), LOGS_IN_ERRORS: "0"}
+
+    def require_free_port(self) -> None:
+        """Makes sure that TensorFlow's server can listen on this task's own port.
+
+        TensorFlow shares a port with whoever else uses it so, and then hangs.
+
+        Raises:
+          InputError: When another process of this machine listens there.
+        """
+        if self.type == EVALUATOR:
+            return
+        address = self.jobs[self.type][self.index]
+        port = int(address.rpartition(":")[2])
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("", port))
+            except OSError as error:
+                if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                    return  # an odd network; TensorFlow will say
+                raise InputError(
+                    f"{VARIABLE}: {self} is to listen on {address}, but cannot: {os.strerror(error.errno)}. "
+                    "End the process that uses the port, or choose another one."
+                ) from error
+
+
+def task_from_environment() -> ClusterTask | None:
+    """Returns this process's task, or None when TF_CONFIG names no cluster.
+
+    Raises:
+      InputError: When TF_CONFIG is not of the form above; it says which part.
+    """
+    text = os.environ.get(VARIABLE, "").strip()
+    return parse(text) if text else None
+
+
+def parse(text: str) -> ClusterTask | None:
+    """Reads the value of TF_CONFIG; see `task_from_environment`."""
+    try:
+        config = json.loads(text)
+    except ValueError as error:
+        raise _malformed(text, f"is not JSON ({error})") from error
+    if not isinstance(config, dict):
+        raise _malformed(text, "is not a JSON object")
+    cluster = config.get("cluster") or {}
+    if not cluster:
+        return None
+    if not isinstance(cluster, dict):
+        raise _malformed(text, f"has a cluster that is no object of lists: {cluster!r}")
+    jobs = {job: _addresses(text, job, addresses) for job, addresses in cluster.items()}
+    task = config.get("task")
+    if not isinstance(task, dict) or not isinstance(task.get("type"), str):
+        raise _malformed(text, f"needs a task with type and index, not {task!r}")
+    kind, index = task["type"], _index(text, task.get("index", 0))
+    if kind == EVALUATOR:
+        jobs.setdefault(EVALUATOR, ())
+    elif kind not in jobs:
+        raise _malformed(text, f"has the task type {kind!r}, which is not in its cluster of {', '.join(jobs)}")
+    elif index >= len(jobs[kind]):
+        raise _malformed(text, f"has the task {kind} {index}, but its cluster has only {len(jobs[kind])} of these")
+    return ClusterTask(kind, index, jobs)
+
+
+def _addresses(text: str, job: str, addresses: Any) -> tuple[str, ...]:
+    if job not in ROLES:
+        raise _malformed(text, f"has the unknown role {job!r}; the roles are {', '.join(ROLES)}")
+    if isinstance(addresses, dict):  # TensorFlow takes {"0": "host:port"} too
+        addresses = [addresses[key] for key in sorted(addresses, key=int)]
+    if not isinstance(addresses, list):
+        raise _malformed(text, f"needs a list of addresses for {job!r}, not {addresses!r}")
+    for address in addresses:
+        if not isinstance(address, str) or not address.rpartition(":")[2].isdigit():
+            raise _malformed(text, f"has the address {address!r} for {job!r}; it must be host:port")
+    return tuple(addresses)
+
+
+def _index(text: str, value: Any) -> int:
+    if not str(value).isdigit():  # some platforms write it as a string
+        raise _malformed(text, f"has the task index {value!r}, which is no number")
+    return int(value)
+
+
+def _malformed(text: str, what: str) -> InputError:
+    return InputError(f"{VARIABLE}={text[:300]!r} {what}. Expected {_EXAMPLE}")

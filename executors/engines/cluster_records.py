@@ -1,0 +1,140 @@
+"""How the tasks of a cluster know of each other: by their records in the model run's folder, which they share.
+
+The chief's record is `run.json`, that of every other task `tasks/TYPE-INDEX.json`. The chief alone checks and
+publishes. An evaluator evaluates until the chief has trained, and the chief waits for it. Parameter servers never end
+by themselves in TensorFlow; here they end when all that they serve has ended.
+
+Usage, in each task:
+
+    name = record_name(task)
+    over = is_over(task, model_run_dir)    # for a parameter server: over() is True when it may go
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from absl import logging
+
+from ..distributed.tf_config import EVALUATOR, PS, WORKER, ClusterTask
+from ..errors import TrainingProcessError
+from ..monitoring import run_record
+from ..runtime.files import file_io
+
+_ENDED = (run_record.SUCCEEDED, *run_record.UNSUCCESSFUL)
+_LOOK_SECONDS = 1.0
+_WORKERS_GRACE = 60.0  # seconds that a parameter server stays for workers after the chief has ended
+EVALUATOR_PATIENCE = 600.0  # seconds that the chief waits for an evaluator of which nothing is heard
+
+
+def record_name(task: ClusterTask | None) -> str:
+    """Returns the name of a task's record in the model run's folder."""
+    if task is None or task.is_chief:
+        return run_record.FILE_NAME
+    return _task_record(task.type, task.index)
+
+
+def forget_finished_tasks(model_run_dir: str) -> None:
+    """Removes the records that the tasks of an earlier run left; called by the chief when it begins."""
+    folder = os.path.join(model_run_dir, run_record.TASKS_DIR)
+    for name in file_io.listdir(folder) if file_io.isdir(folder) else ():
+        if run_record.status_of(folder, name) in _ENDED:
+            file_io.file_system(folder).remove(os.path.join(folder, name))
+
+
+def has_evaluator(task: ClusterTask, model_run_dir: str) -> bool:
+    """Returns whether the cluster has an evaluator: TF_CONFIG lists it, or it has begun a record."""
+    return EVALUATOR in task.jobs or bool(run_record.read(model_run_dir, _task_record(EVALUATOR, 0)))
+
+
+def is_trained(model_run_dir: str) -> bool:
+    """Returns whether the chief has finished training, so that the last checkpoint is written."""
+    return "training" in run_record.read(model_run_dir).get("phases", {})
+
+
+def is_over(task: ClusterTask, model_run_dir: str) -> Callable[[], bool]:
+    """Returns a function that says whether a task that is not the chief has nothing left to do.
+
+    A worker goes on until it is done, unless the chief fails. A run that had finished before this task began is an
+    earlier one.
+    """
+    earlier = _finished(model_run_dir)
+    since = None
+
+    def over() -> bool:
+        nonlocal since
+        chief = _finished(model_run_dir)
+        if not chief or chief == earlier:
+            return False
+        if chief.get("status") in run_record.UNSUCCESSFUL or task.type == EVALUATOR:
+            return True
+        since = since or time.monotonic()
+        waited = time.monotonic() - since
+        return task.type == PS and (waited > _WORKERS_GRACE or _all_workers_finished(task, model_run_dir))
+
+    return over
+
+
+def require_success(model_run_dir: str) -> None:
+    """Makes sure that the chief has not failed; called by a task that ended because the run was over.
+
+    Raises:
+      TrainingProcessError: With the chief's error.
+    """
+    record = run_record.read(model_run_dir)
+    if record.get("status") in run_record.UNSUCCESSFUL:
+        raise _ended_by("chief", record)
+
+
+def _ended_by(task: str, record: dict[str, Any]) -> TrainingProcessError:
+    error = record.get("error") or {}
+    what = "was interrupted" if record["status"] == run_record.INTERRUPTED else "failed"
+    return TrainingProcessError(f"The {task} {what}: {error.get('type')}: {error.get('message')}")
+
+
+def await_evaluator(model_run_dir: str) -> dict[str, Any]:
+    """Waits until the evaluator has finished, and returns its metrics.
+
+    Raises:
+      TrainingProcessError: When it failed, or when nothing was heard of it for `EVALUATOR_PATIENCE` seconds.
+    """
+    name = _task_record(EVALUATOR, 0)
+    logging.info("Trained; waiting for the evaluator.")
+    seen, end = None, time.monotonic() + EVALUATOR_PATIENCE
+    while time.monotonic() < end:
+        record = run_record.read(model_run_dir, name)
+        if record.get("status") == run_record.SUCCEEDED:
+            return dict(record["metrics"])
+        if record.get("status") in run_record.UNSUCCESSFUL:
+            raise _ended_by("evaluator", record)
+        if (now := _events_of(model_run_dir)) != seen:
+            seen, end = now, time.monotonic() + EVALUATOR_PATIENCE
+        time.sleep(_LOOK_SECONDS)
+    raise TrainingProcessError(
+        f"Nothing was heard of the evaluator for {EVALUATOR_PATIENCE:g} s after training. Its record would be "
+        f"{os.path.join(model_run_dir, name)}. Start the evaluator, or take it out of TF_CONFIG's cluster."
+    )
+
+
+def _task_record(kind: str, index: int) -> str:
+    return os.path.join(run_record.TASKS_DIR, f"{kind}-{index}.json")
+
+
+def _finished(model_run_dir: str) -> dict[str, Any]:
+    """Returns the chief's record if its run has ended, {} otherwise."""
+    record = run_record.read(model_run_dir)
+    return record if record.get("status") in _ENDED else {}
+
+
+def _all_workers_finished(task: ClusterTask, model_run_dir: str) -> bool:
+    workers = [ClusterTask(WORKER, index, task.jobs) for index in range(len(task.jobs.get(WORKER, ())))]
+    return all(run_record.status_of(model_run_dir, record_name(worker)) in _ENDED for worker in workers)
+
+
+def _events_of(model_run_dir: str) -> list[tuple[str, int]]:
+    """Returns the event files of a run with their sizes: they grow while an evaluator works."""
+    names = [name for name in file_io.files_below(model_run_dir) if "tfevents" in name]
+    return [(name, file_io.size_of(os.path.join(model_run_dir, name))) for name in names]

@@ -1,0 +1,1 @@
+"""Parsed examples kept on local disk."""

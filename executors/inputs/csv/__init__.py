@@ -1,0 +1,1 @@
+"""Delimited text as records, columns and tensors."""

@@ -1,0 +1,159 @@
+"""Examples as Arrow columns of lists: out of text, JSON and tf.Examples, and into tf.Examples.
+
+A feature of an example is a list of values, or null where it is missing, as tfx_bsl has it. The types are INT, FLOAT
+and BYTES, those of a tf.Example, and DOUBLE for models that take named tensors of that type.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from ...errors import InputError
+from ..example_files import CSV, Batch, ExampleFile, batches
+from ..shown import cut, shown
+
+INT, FLOAT, DOUBLE, BYTES = pa.int64(), pa.float32(), pa.float64(), pa.binary()
+
+_NARROW_TO_WIDE = (INT, FLOAT, BYTES)
+_ROWS_LOOKED_AT_ONCE = 4096
+
+
+def typed_columns(batch: Batch, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the wanted features of a batch of CSV or JSON rows, as far as the file has them.
+
+    Args:
+      batch: Rows as they stand in the file.
+      wanted: {feature: INT, FLOAT, DOUBLE or BYTES}.
+
+    Returns:
+      {feature: an Arrow array of lists, one an example}.
+
+    Raises:
+      InputError: When a value is not of the type; it names file, row and feature.
+    """
+    return {name: _typed(batch, name, values, wanted[name]) for name, values in batch.columns.items() if name in wanted}
+
+
+def inferred_types(files: Iterable[ExampleFile]) -> dict[str, Any]:
+    """Reads CSV and JSON files to the end; returns the narrowest type of INT, FLOAT, BYTES that holds all of a column.
+
+    Columns without a single value are left out.
+    """
+    widths: dict[str, int] = {}
+    for file in files:
+        for batch in batches(file, _ROWS_LOOKED_AT_ONCE):
+            for name, values in batch.columns.items():
+                for value in values:
+                    if value is not None and widths.get(name, 0) < len(_NARROW_TO_WIDE) - 1:
+                        widths[name] = max(widths.get(name, 0), _width(value, is_text=file.kind == CSV))
+    return {name: _NARROW_TO_WIDE[width] for name, width in widths.items()}
+
+
+def to_tf_examples(columns: Mapping[str, Any], size: int) -> list[bytes]:
+    """Returns serialized tf.Examples; without columns, that many empty ones."""
+    from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
+
+    if not columns:
+        return [b""] * size
+    batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    serialized: list[bytes] = RecordBatchToExamplesEncoder().encode(batch)
+    return serialized
+
+
+def from_tf_examples(batch: Batch) -> dict[str, Any]:
+    """Returns the features of a batch of serialized tf.Examples.
+
+    Raises:
+      InputError: When a record is something else, or a feature has values of one type here and of another there.
+    """
+    from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
+
+    try:
+        decoded = ExamplesToRecordBatchDecoder().DecodeBatch(batch.records)
+    except RuntimeError as error:
+        last = batch.first + batch.size - 1
+        raise InputError(
+            f"{batch.where(0)} to {last}: these records are not tf.Examples of one kind: {cut(str(error))}"
+        ) from error
+    return dict(zip(decoded.schema.names, decoded.columns, strict=True))
+
+
+def _typed(batch: Batch, name: str, values: list[Any], kind: Any) -> Any:
+    read = _READERS[kind]
+
+    def column(some: list[Any]) -> Any:
+        lists = [None if value is None else [read(item) for item in _flat(value)] for value in some]
+        return pa.array(lists, pa.list_(kind))
+
+    try:
+        return column(values)
+    except (ValueError, TypeError, OverflowError):
+        for index, value in enumerate(values):
+            try:
+                column([value])
+            except (ValueError, TypeError, OverflowError) as error:
+                raise InputError(
+                    f"{batch.where(index)}: feature {name!r} is {shown(value)}; the model takes {_NAMES[kind]}. "
+                    f"({cut(str(error))})"
+                ) from error
+        raise
+
+
+def _flat(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        return [value]
+    return [item for part in value for item in _flat(part)] if any(isinstance(v, list) for v in value) else value
+
+
+def _integer(value: Any) -> int:
+    try:
+        return int(_plain(value)) if not isinstance(value, float) else _whole(value)
+    except ValueError:
+        return _whole(float(_plain(value)))  # "3.0", as pandas writes integers of a column with gaps
+
+
+def _whole(value: float) -> int:
+    if not value.is_integer():
+        raise ValueError("it is not a whole number")
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    return float(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str) and "_" in value:
+        raise ValueError("it is not a number")  # Python reads 1_000 as one
+    return value
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape")
+    if isinstance(value, dict) and list(value) == ["b64"]:
+        return base64.b64decode(value["b64"], validate=True)
+    raise TypeError('bytes are written as "text" or {"b64": "…"}')
+
+
+def _width(value: Any, is_text: bool) -> int:
+    """Returns how wide a type the value needs, as an index of `_NARROW_TO_WIDE`."""
+    if isinstance(value, list):
+        return max((_width(item, is_text) for item in _flat(value)), default=0)
+    if not is_text:
+        return 0 if isinstance(value, int) else 1 if isinstance(value, float) else 2
+    for width, read in enumerate((int, float)):
+        try:
+            read(_plain(value))
+        except ValueError:
+            continue
+        return width
+    return 2
+
+
+_READERS = {INT: _integer, FLOAT: _number, DOUBLE: _number, BYTES: _bytes}
+_NAMES = {INT: "whole numbers", FLOAT: "numbers", DOUBLE: "numbers", BYTES: "strings"}

@@ -1,0 +1,224 @@
+r"""Delimited rows as tensors, whole batches at a time.
+
+The rows are those of `tf.io.decode_csv`: fields with quotes as RFC 4180 has them, no line ends outside of quotes.
+
+Usage:
+
+    fields = [Field("age", "int32"), Field("tags", "string", is_sparse=True), Field("label", "float32")]
+    decode(tf.constant(["31,a\x01b,1", ",,0"]), fields)     # {"age": [31, 0], "tags": a SparseTensor [2, 2], …}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ...errors import InputError, did_you_mean
+from ..shown import listed, shown
+
+MOST_COLUMNS = 1 << 16
+FIELD_DELIM = ","
+VALUE_DELIM = "\x01"
+
+# By which of the types that decode_csv and to_number parse everywhere the others are read.
+_PARSED_AS = {
+    "float16": tf.string,
+    "float32": tf.float32,
+    "float64": tf.float64,
+    "int8": tf.int32,
+    "int16": tf.int32,
+    "int32": tf.int32,
+    "int64": tf.int64,
+    "uint8": tf.int32,
+    "uint16": tf.int32,
+    "uint32": tf.int64,
+    "uint64": tf.string,
+    "bool": tf.string,
+    "string": tf.string,
+}
+# DLRover's names are those that np.dtype knows.
+_OTHER_NAMES = {"float": "float64", "double": "float64", "int": "int64", "str": "string", "bytes": "string"}
+
+# What running `decode` raises because of the data. TensorFlow's message quotes the field that is no number; where that
+# is no UTF-8, as in a latin-1 file, Python cannot even make the exception.
+DECODE_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """A column of delimited rows.
+
+    Attributes:
+      name: Of the column.
+      dtype: Of its values: a tf.DType, or a name such as "float32", or what NumPy has for one; a tf.DType afterwards.
+        "float" and "double" are float64, "int" is int64, as in NumPy.
+      is_sparse: Whether a field holds any number of values.
+      is_required: Whether an empty field is an error, as of a label, and not 0 or "".
+
+    Raises:
+      InputError: When the type cannot be decoded.
+    """
+
+    name: str
+    dtype: Any
+    is_sparse: bool = False
+    is_required: bool = False
+
+    def __post_init__(self) -> None:
+        name = _name_of(self.dtype)
+        known = [*_PARSED_AS, *_OTHER_NAMES]
+        if name not in known:
+            raise InputError(
+                f"the column {self.name!r} has the dtype {self.dtype!r}, which cannot be decoded."
+                f"{did_you_mean(name, known)} Those that can are {', '.join(known)}."
+            )
+        object.__setattr__(self, "dtype", tf.as_dtype(_OTHER_NAMES.get(name, name)))
+
+
+def decode(
+    rows: Any, fields: Sequence[Field], delim: str = FIELD_DELIM, value_delim: str = VALUE_DELIM
+) -> dict[str, Any]:
+    """Returns the columns of delimited rows.
+
+    A field that is empty is 0, "" or False, and no value in a sparse column. Other values that are not of their
+    column's type, an empty field of a required column, and rows with another number of fields, are one of DECODE_ERRORS
+    when the tensors are computed; `row_checks` tells which row it is.
+
+    Args:
+      rows: String vector, [batch].
+      fields: The columns in their order.
+      delim: The character that separates fields.
+      value_delim: What separates the values of a sparse column.
+
+    Returns:
+      {name: tensor [batch] of the column's dtype, or SparseTensor [batch, most values of a row]}.
+
+    Raises:
+      InputError: When a delimiter cannot be one.
+    """
+    check_format(fields, delim, value_delim)
+    return typed(raw_columns(rows, fields, delim), fields, value_delim)
+
+
+def raw_columns(rows: Any, fields: Sequence[Field], delim: str) -> list[Any]:
+    """Returns the columns of delimited rows in the types that decode_csv knows; sparse ones are text."""
+    columns: list[Any] = tf.io.decode_csv(rows, [default_value(field) for field in fields], delim)
+    return columns
+
+
+def typed(columns: Sequence[Any], fields: Sequence[Field], value_delim: str) -> dict[str, Any]:
+    """Returns the columns that `raw_columns` has found as `decode` does."""
+    return {
+        field.name: split_values(column, field, value_delim) if field.is_sparse else _narrowed(column, field.dtype)
+        for field, column in zip(fields, columns, strict=True)
+    }
+
+
+def split_values(text: Any, field: Field, value_delim: str = VALUE_DELIM) -> tf.SparseTensor:
+    """Returns the values of a sparse column.
+
+    Args:
+      text: String vector, [batch]: the values of each row, with `value_delim` between them; none where it is empty.
+      field: The column.
+      value_delim: What separates values.
+
+    Returns:
+      [batch, most values of a row], of the column's dtype. A value that is not is an error as in `decode`.
+    """
+    some = tf.not_equal(text, "")
+    parts = tf.strings.split(text, value_delim)  # one empty value where there is none
+    values = tf.boolean_mask(parts.flat_values, tf.gather(some, parts.value_rowids()))
+    lengths = tf.where(some, parts.row_lengths(), tf.zeros_like(parts.row_lengths()))
+    sparse = tf.RaggedTensor.from_row_lengths(values, lengths, validate=False).to_sparse()
+    return tf.SparseTensor(sparse.indices, parsed_values(sparse.values, field.dtype), sparse.dense_shape)
+
+
+def check_format(fields: Sequence[Field], delim: str, value_delim: str) -> None:
+    """Raises an InputError when two columns have the same name, or a delimiter cannot be one."""
+    if len(fields) > MOST_COLUMNS:
+        raise InputError(
+            f"there are {len(fields):,} columns, from {shown(fields[0].name)} on. Each becomes a tensor of its own, "
+            f"and TensorFlow takes minutes for more than {MOST_COLUMNS:,}: leave out what no model reads."
+        )
+    names = [field.name for field in fields]
+    if not names or len(set(names)) != len(names):
+        raise InputError(f"the columns are {listed(names)}; there must be at least one, and each name only once.")
+    if len(delim.encode()) != 1 or delim in '"\r\n':
+        raise InputError(f"{delim!r} cannot separate fields; that takes one ASCII character, no quote and no line end.")
+    if any(field.is_sparse for field in fields) and value_delim in ("", delim):
+        raise InputError(
+            f"{value_delim!r} cannot separate the values in a sparse column, where {delim!r} separates the columns."
+        )
+
+
+def _name_of(dtype: Any) -> str:
+    """Returns the name of a type that is given by name, as TensorFlow's, NumPy's or Python's."""
+    if isinstance(dtype, str):
+        return dtype
+    if isinstance(dtype, tf.DType):
+        return str(dtype.base_dtype.name)
+    is_numpys = isinstance(dtype, np.dtype) or (isinstance(dtype, type) and issubclass(dtype, np.generic))
+    if is_numpys or dtype in (bool, int, float, str, bytes):
+        found = np.dtype(dtype)
+        return "string" if found.kind in "SU" else found.name
+    return repr(dtype)
+
+
+def _raw_type(field: Field) -> tf.DType:
+    """Returns the type as which decode_csv reads a column."""
+    return tf.string if field.is_sparse else _PARSED_AS[field.dtype.name]
+
+
+def default_value(field: Field) -> Any:
+    """Returns what stands for an empty field, [1], of the type as which decode_csv reads the column, or [0]."""
+    raw = _raw_type(field)
+    if field.is_required:
+        return np.array([], raw.as_numpy_dtype)
+    nothing = "" if field.is_sparse or field.dtype == tf.string else "0" if raw == tf.string else 0
+    return np.array([nothing], raw.as_numpy_dtype)
+
+
+def parsed_values(text: Any, dtype: tf.DType) -> Any:
+    """Returns texts, a string vector, as values of a type."""
+    raw = _PARSED_AS[dtype.name]
+    return _narrowed(text if raw == tf.string else tf.strings.to_number(text, raw), dtype)
+
+
+def _narrowed(values: Any, dtype: tf.DType) -> Any:
+    """Returns values as another type, where they have been read as a wider one or as text; what does not fit fails."""
+    if values.dtype == dtype:
+        return values
+    narrow, fits = {tf.bool: _bools, tf.float16: _halves, tf.uint64: _longs}.get(dtype, _integers)(values, dtype)
+    check = tf.debugging.Assert(tf.reduce_all(fits), [f"a value in the data is not of the type {dtype.name}"])
+    with tf.control_dependencies([check]):
+        return tf.identity(narrow)
+
+
+def _integers(values: Any, dtype: tf.DType) -> tuple[Any, Any]:
+    return tf.cast(values, dtype), (values >= int(dtype.min)) & (values <= int(dtype.max))
+
+
+def _bools(text: Any, _: tf.DType) -> tuple[Any, Any]:
+    lower = tf.strings.lower(tf.strings.strip(text))
+    true, false = (tf.equal(lower, digit) | tf.equal(lower, word) for digit, word in (("1", "true"), ("0", "false")))
+    return true, true | false
+
+
+def _halves(text: Any, dtype: tf.DType) -> tuple[Any, Any]:
+    values = tf.cast(tf.strings.to_number(text, tf.float32), dtype)
+    return values, ~tf.math.is_inf(values) | tf.strings.regex_full_match(text, r"(?i)\s*[+-]?inf.*")
+
+
+def _longs(text: Any, dtype: tf.DType) -> tuple[Any, Any]:
+    """Returns numbers of up to 20 digits, of which no op of TensorFlow 2.15 makes more than 19: in two halves."""
+    digits = tf.strings.strip(text)
+    padded = tf.strings.join(["0" * 20, tf.strings.regex_replace(digits, r"^\+?0*", "")])
+    high, low = (tf.strings.to_number(tf.strings.substr(padded, start, 10), tf.int64) for start in (-20, -10))
+    top_high, top_low = divmod(int(dtype.max), 10**10)
+    fits = (high < top_high) | (tf.equal(high, top_high) & (low <= top_low))
+    is_number = tf.strings.regex_full_match(digits, r"\+?0*[0-9]{1,20}")
+    return tf.cast(high, dtype) * 10**10 + tf.cast(low, dtype), is_number & fits

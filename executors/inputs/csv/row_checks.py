@@ -1,0 +1,280 @@
+r"""What is wrong with a delimited row that cannot be decoded, and where it stands.
+
+It is the slow way, in Python, taken after TensorFlow has said that something in the data is no good.
+
+Usage:
+
+    fields = [Field("age", "int32"), Field("tags", "string", is_sparse=True), Field("label", "float32")]
+    check_rows([b"31,a,1", b"old,a,1"], fields)             # InputError: row 1: the field 'age' is 'old', …
+    looks_like_data(b"age,tags,label", fields)              # False
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ...errors import InputError
+from ..shown import listed, shown
+from .delimited import (
+    DECODE_ERRORS,
+    FIELD_DELIM,
+    VALUE_DELIM,
+    Field,
+    check_format,
+    parsed_values,
+)
+
+_USUAL_DELIMS = (",", "\t", ";", "|")
+_ROWS_AT_ONCE = 1024
+_WHOLE = re.compile(rb"\s*[+-]?\d+\s*")
+_DIGITS = 40  # more than any whole number has
+_NAME = re.compile(r"[^\W\d][\w .:/#()%-]*")
+
+
+def check_rows(
+    rows: Sequence[bytes],
+    fields: Sequence[Field],
+    delim: str = FIELD_DELIM,
+    value_delim: str = VALUE_DELIM,
+    first: int = 0,
+    where: Callable[[int], str] = "row {}".format,
+) -> None:
+    """Looks for the first row that `decode` would not decode.
+
+    Args:
+      rows: The rows.
+      fields: As of `decode`.
+      delim: As of `decode`.
+      value_delim: As of `decode`.
+      first: Number of the first of these rows in its file, from 0.
+      where: Says in words which row that is of a number, with its file.
+
+    Raises:
+      InputError: With the place, what is wrong, and the row.
+    """
+    check_format(fields, delim, value_delim)
+    with _Trial() as trial:
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            some = rows[start : start + _ROWS_AT_ONCE]
+            bad = _first_bad(some, fields, delim, value_delim, trial)
+            if bad is None:
+                continue
+            index, what = bad
+            number = first + start + index
+            header = (
+                " It looks like a header, which has to be skipped."
+                if number == 0 and _is_header(some[0], delim)
+                else ""
+            )
+            raise InputError(f"{where(number)}: {what}. The row is {shown(some[index])}.{header}")
+
+
+def what_is_wrong(row: bytes, fields: Sequence[Field], delim: str, value_delim: str) -> str:
+    """Returns what is wrong with a row, and the row; "" when nothing is. The arguments are those of `check_rows`."""
+    with _Trial() as trial:
+        found = _first_bad([row], fields, delim, value_delim, trial)
+    return f"{found[1]}: {shown(row)}" if found else ""
+
+
+def looks_like_data(
+    row: bytes | str, fields: Sequence[Field], delim: str = FIELD_DELIM, value_delim: str = VALUE_DELIM
+) -> bool:
+    """Returns whether a row is probably no header: it can be decoded, and there are numbers in it."""
+    row = row.encode("utf-8", "surrogateescape") if isinstance(row, str) else row
+    try:
+        texts = split_row(row, delim)
+    except ValueError:
+        return False
+    if not any(text for field, text in zip(fields, texts, strict=False) if field.dtype != tf.string):
+        return False
+    optional = [dataclasses.replace(field, is_required=False) for field in fields]
+    with _Trial() as trial:
+        return _first_bad([row], optional, delim, value_delim, trial) is None
+
+
+def split_row(row: bytes, delim: str = FIELD_DELIM) -> list[bytes]:
+    """Returns the fields of a row as `tf.io.decode_csv` finds them (decode_csv_op.cc, ExtractFields).
+
+    Raises:
+      ValueError: When its quotes are not as they should be; it says which field's.
+    """
+    separator = delim.encode()
+    if not any(mark in row for mark in (b'"', b"\n", b"\r")):
+        return row.split(separator) if row else []
+    fields: list[bytes] = []
+    position = 0
+    while position < len(row):
+        if row[position : position + 1] in (b"\n", b"\r"):  # before a field
+            position += 1
+            continue
+        read = _quoted if row.startswith(b'"', position) else _unquoted
+        try:
+            field, position = read(row, position, separator)
+        except ValueError as error:
+            raise ValueError(f"field {len(fields) + 1} {error}") from None
+        fields.append(field)
+    return [*fields, b""] if row.endswith(separator) else fields
+
+
+def _unquoted(row: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
+    """Returns a field and where the next one begins."""
+    end = row.find(separator, start)
+    field = row[start:] if end < 0 else row[start:end]
+    if b'"' in field:
+        raise ValueError("has a quote inside; such fields must be in quotes, with the quotes in them doubled")
+    if b"\n" in field or b"\r" in field:
+        raise ValueError("has a line end inside; rows must come without one, or the field be in quotes")
+    return field, start + len(field) + 1
+
+
+def _quoted(row: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
+    """Returns a field and where the next one begins."""
+    parts, position = [], start + 1
+    while True:
+        end = row.find(b'"', position)
+        if end < 0:
+            raise ValueError("begins with a quote and does not end with one")
+        parts.append(row[position:end])
+        after = row[end + 1 : end + 2]
+        if after in (b"", separator):
+            return b'"'.join(parts), end + 2
+        if after != b'"':
+            raise ValueError("goes on after its closing quote; quotes inside of quotes must be doubled")
+        position = end + 2
+
+
+class _Trial:
+    """Finds out which texts TensorFlow takes for values of a type: numbers differ from release to release."""
+
+    def __init__(self) -> None:
+        self._graph = tf.Graph()
+        cpu = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
+        self._session = tf.compat.v1.Session(graph=self._graph, config=cpu)
+        self._parsers: dict[tf.DType, Any] = {}
+
+    def __enter__(self) -> _Trial:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._session.close()
+
+    def first_refused(self, texts: Sequence[bytes], dtype: tf.DType) -> int | None:
+        """Returns the index of the first text that is no value of the type."""
+        if self._accepts(texts, dtype):
+            return None
+        good, bad = 0, len(texts)  # up to good all are accepted, up to bad they are not
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            good, bad = (middle, bad) if self._accepts(texts[good:middle], dtype) else (good, middle)
+        return good
+
+    def _accepts(self, texts: Sequence[bytes], dtype: tf.DType) -> bool:
+        if dtype not in self._parsers:
+            with self._graph.as_default():
+                text = tf.compat.v1.placeholder(tf.string, [None])
+                self._parsers[dtype] = self._session.make_callable(parsed_values(text, dtype), [text])
+        try:
+            self._parsers[dtype](np.array(texts, object))
+        except DECODE_ERRORS:
+            return False
+        return True
+
+
+def _first_bad(
+    rows: Sequence[bytes], fields: Sequence[Field], delim: str, value_delim: str, trial: _Trial
+) -> tuple[int, str] | None:
+    """Returns the index of the first row that cannot be decoded, and why."""
+    split: list[list[bytes]] = []
+    bad = None
+    for row in rows:
+        try:
+            split.append(_split_exactly(row, fields, delim))
+        except ValueError as error:
+            bad = len(split), str(error)
+            break
+    for place, field in enumerate(fields):
+        if (
+            field.is_required
+            and (empty := next((index for index, row in enumerate(split) if not row[place]), None)) is not None
+        ):
+            bad = empty, f"the field {field.name!r} is empty, and it must have a value"
+            del split[empty:]
+        if field.dtype == tf.string:
+            continue
+        values = list(_values([row[place] for row in split], field, value_delim))
+        refused = trial.first_refused([text for _, text in values], field.dtype)
+        if refused is not None:
+            index, text = values[refused]
+            bad = index, _wrong_value(field, text)
+            del split[index:]  # another column can only be to blame for an earlier row
+    return bad
+
+
+def _values(texts: Sequence[bytes], field: Field, value_delim: str) -> Iterator[tuple[int, bytes]]:
+    """Yields the row's index and the value for each value of a column."""
+    for index, text in enumerate(texts):
+        if text:
+            yield from ((index, value) for value in (text.split(value_delim.encode()) if field.is_sparse else [text]))
+
+
+def _split_exactly(row: bytes, fields: Sequence[Field], delim: str) -> list[bytes]:
+    """Returns as many fields as there are columns; raises ValueError if the row has others."""
+    found = split_row(row, delim)
+    if len(found) == len(fields):
+        return found
+    names = f"there are {len(fields)} columns ({listed([field.name for field in fields])})"
+    if not found:
+        raise ValueError(f"it is empty, and {names}")
+    others = [other for other in _USUAL_DELIMS if other != delim and _separates(row, other, len(fields))]
+    hint = "".join(f"; {other!r} for the delimiter would give {len(fields)}" for other in others)
+    number = "1 field" if len(found) == 1 else f"{len(found)} fields"
+    raise ValueError(f"it has {number} separated by {delim!r}, and {names}{hint}")
+
+
+def _separates(row: bytes, delim: str, count: int) -> bool:
+    with contextlib.suppress(ValueError):
+        return count > 1 and len(split_row(row, delim)) == count
+    return False
+
+
+def _wrong_value(field: Field, text: bytes) -> str:
+    dtype = field.dtype
+    what = f"{'a value in ' if field.is_sparse else ''}the field {field.name!r} is {shown(text)}, which is"
+    if dtype == tf.bool:
+        return f"{what} none of 0, 1, true and false"
+    if dtype == tf.float16 and _is_finite(text):
+        return f"{what} beyond the range of float16"
+    if dtype.is_floating:
+        return f"{what} no number, and the column is {dtype.name}"
+    if not _WHOLE.fullmatch(text):
+        return f"{what} no whole number, and the column is {dtype.name}"
+    if len(text) > _DIGITS or not dtype.min <= int(text) <= dtype.max:
+        return f"{what} beyond the range of {dtype.name}"
+    return f"{what} not how TensorFlow {tf.__version__} reads whole numbers"  # 2.15 takes no plus
+
+
+def _is_finite(text: bytes) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _is_header(row: bytes, delim: str) -> bool:
+    """Returns whether all fields of a row are names, and different ones."""
+    try:
+        names = [field.decode() for field in split_row(row, delim)]
+    except ValueError:
+        return False
+    return bool(names) and len(set(names)) == len(names) and all(map(_NAME.fullmatch, names))

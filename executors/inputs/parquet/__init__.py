@@ -1,0 +1,1 @@
+"""Parquet files as records, rows and tensors."""

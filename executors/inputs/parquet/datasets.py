@@ -1,0 +1,89 @@
+"""Parquet examples as `tf.data` datasets and Arrow record batches.
+
+TFX's ExampleGen writes Parquet, but tfx_bsl reads it only inside Beam. Here the same files give what the
+other formats give: one list-valued Arrow column a feature, and tensors as the schema represents them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import tensorflow as tf
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from ..shown import few
+from .arrow_file import ArrowFile
+from .files import opened_parquet, require_columns
+from .rows import as_lists, batched_rows, first_misfit
+from .tensors import BatchTensors, arrow_schema
+
+_LOOKED_AT = 256  # files that are opened before anything is read
+
+
+def tf_dataset(file_pattern: list[str], options: Any, schema: schema_pb2.Schema | None) -> tf.data.Dataset:
+    """Reads Parquet files as batches of tensors.
+
+    Args:
+      file_pattern: Glob patterns.
+      options: A tfx_bsl `TensorFlowDatasetOptions`; batch_size, drop_final_batch, num_epochs, shuffle,
+        shuffle_buffer_size, shuffle_seed, prefetch_buffer_size and label_key are honoured.
+      schema: The examples' schema; it says which columns there are and how they become tensors.
+
+    Returns:
+      A dataset of dicts of tensors, or of (dict, label) pairs when `options.label_key` is given.
+
+    Raises:
+      ValueError: When there is no schema, no file, or no column called `options.label_key`.
+    """
+    if schema is None:
+        raise ValueError(f"{file_pattern}: Parquet needs a schema to become tensors.")
+    paths = _matching(file_pattern)  # now, since an error inside the dataset loses its type
+    tensors = BatchTensors(schema)
+    if options.label_key is not None and options.label_key not in tensors.specs:
+        raise ValueError(
+            f"label_key {options.label_key!r} is not in the schema; "
+            f"it has {few(list(tensors.specs), near=options.label_key)}."
+        )
+    for path in paths[:_LOOKED_AT]:
+        check_parquet(path, tensors.arrow_schema)
+    dataset = tensors.dataset(
+        lambda: batched_rows(paths, options, tensors.arrow_schema),
+        options.batch_size,
+        options.label_key,
+        lambda: first_misfit(paths, tensors.arrow_schema, tensors.sizes),
+    )
+    return dataset.prefetch(options.prefetch_buffer_size)
+
+
+def record_batches(file_pattern: list[str], options: Any, schema: schema_pb2.Schema | None) -> Iterator[pa.RecordBatch]:
+    """Yields record batches of `options.batch_size` rows; see `tf_dataset` for the options.
+
+    A batch may hold rows of two files or epochs. Only the very last one may be smaller, unless
+    `drop_final_batch` is set.
+    """
+    columns = None if schema is None else arrow_schema(schema)
+    for table in batched_rows(_matching(file_pattern), options, columns):
+        for start in range(0, table.num_rows, options.batch_size):
+            yield as_lists(table.slice(start, options.batch_size), columns)
+
+
+def check_parquet(path: str, schema: pa.Schema) -> None:
+    """Reads what a file says of itself, which takes no time.
+
+    Raises:
+      InputError: When it is no Parquet file, or lacks a column.
+    """
+    with ArrowFile(path, "rb") as file:
+        found = opened_parquet(path, file).schema_arrow.names
+    require_columns(path, schema.names, found)
+
+
+def _matching(file_pattern: str | list[str]) -> list[str]:
+    patterns = [file_pattern] if isinstance(file_pattern, str) else file_pattern  # tfx_bsl takes both
+    files = sorted(itertools.chain.from_iterable(tf.io.gfile.glob(pattern) for pattern in patterns))
+    if not files:
+        raise ValueError(f"no Parquet file matches {', '.join(patterns)}.")
+    return files

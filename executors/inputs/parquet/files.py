@@ -1,0 +1,91 @@
+"""Parquet files, opened, and read row group by row group: a group that does not decode is told, or left out as a whole.
+
+Pages have checksums where whoever wrote them asked for these (pyarrow: `write_page_checksum=True`); in a page without
+one, a flipped bit is another value, and nobody can tell.
+
+Usage:
+
+    with ArrowFile(path, "rb") as file:
+        for batch in row_batches(path, opened_parquet(path, file), 4096, ["age"]):
+            ...
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...errors import InputError
+from ..bad_records import policy
+from ..readers.reader_params import PARQUET
+from ..shown import cut, listed, shown
+
+_CHECKED = {"page_checksum_verification": True} if int(pa.__version__.split(".")[0]) >= 13 else {}
+
+
+def opened_parquet(path: str, file: Any) -> pq.ParquetFile:
+    """Returns a Parquet file.
+
+    Args:
+      path: Its name, for messages.
+      file: What it is read from.
+
+    Raises:
+      InputError: When it is no Parquet file: its end, which says what is where, is missing or damaged.
+    """
+    try:
+        return pq.ParquetFile(file, **_CHECKED)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: it is no Parquet file, or is damaged: {str(error).strip()} Write the file again."
+        ) from error
+
+
+def require_columns(path: str, names: Sequence[str], there: Sequence[str], kind: type[Exception] = InputError) -> None:
+    """Checks that a file has columns, each once.
+
+    Raises:
+      Exception: Of the kind, when it has not.
+    """
+    counts = collections.Counter(there)
+    if missing := [name for name in names if not counts[name]]:
+        raise kind(f"{path} has no column {listed(list(map(shown, missing)))}; it has {listed(there)}.")
+    if several := [name for name in names if counts[name] > 1]:
+        raise kind(f"{path} has {counts[several[0]]} columns {shown(several[0])}; nobody can tell which one is meant.")
+
+
+def row_batches(path: str, parquet: pq.ParquetFile, rows: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows in batches; where bad records are left out, batches end where row groups do.
+
+    Args:
+      path: The file's name.
+      parquet: The file.
+      rows: Most rows in a batch.
+      columns: Which columns.
+
+    Raises:
+      InputError: When a row group does not decode.
+    """
+    bad = policy(PARQUET)
+    groups = range(parquet.num_row_groups)
+    for some in [list(groups)] if bad is None else [[group] for group in groups]:
+        batches = parquet.iter_batches(rows, row_groups=some, columns=list(columns))
+        read = 0
+        try:
+            whole = batches if bad is None else list(batches)  # nothing of a group of which not all can be read
+            for batch in whole:
+                yield batch
+                read += batch.num_rows
+        except (pa.ArrowException, OSError, ValueError) as error:
+            what = cut(str(error).strip().splitlines()[0])
+            if bad is None:
+                raise InputError(
+                    f"{path}: the Parquet file is damaged: behind row {read} a row group does not decode: {what} Write "
+                    "the file again; or have --on-bad-records=skip:N leave out up to N rows."
+                ) from error
+            lost = parquet.metadata.row_group(some[0]).num_rows
+            bad.skip(path, f"row group {some[0]}, {lost} rows", f"it does not decode: {what}", lost)

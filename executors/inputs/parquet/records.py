@@ -1,0 +1,115 @@
+"""Parquet rows as dicts of tensors by column, whatever types the columns have.
+
+`datasets.py` reads examples as TFX represents them, by a schema; here the file's own types are all there is. A column
+of lists gives vectors. A missing number of a float column is NaN (so pandas writes it), a missing string is empty.
+
+Usage:
+
+    signature = parquet_signature("a.parquet", columns=None)     # {"age": tf.TensorSpec([None], tf.int64), …}
+    for block in parquet_blocks(["a.parquet"], signature):
+        block     # {"age": np.array([31, …]), …}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import tensorflow as tf
+
+from ...errors import InputError
+from ..csv.delimited import MOST_COLUMNS
+from ..csv.records import check_columns
+from ..shown import cut
+from .arrow_file import ArrowFile
+from .files import opened_parquet, row_batches
+
+_ROWS_READ_AT_ONCE = 4096
+
+
+def parquet_signature(path: str, columns: Sequence[str] | None) -> dict[str, Any]:
+    """Returns the type specs of a block of rows, by column.
+
+    Raises:
+      InputError: When the file is no Parquet, lacks a column, or has one of a type that is no tensor's, or too many.
+    """
+    with ArrowFile(path, "rb") as file:
+        schema = opened_parquet(path, file).schema_arrow
+    names = list(columns or schema.names)
+    check_columns(path, names, schema.names)
+    if len(names) > MOST_COLUMNS:
+        raise InputError(
+            f"{path}: it has {len(names):,} columns. Each becomes a tensor of its own, and TensorFlow takes minutes "
+            f"for more than {MOST_COLUMNS:,}: name those that the model reads with columns=[…]."
+        )
+    return {name: _spec(path, schema.field(name)) for name in names}
+
+
+def parquet_blocks(paths: Sequence[str], signature: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields the rows of all files, in the files' order.
+
+    Args:
+      paths: The files.
+      signature: Of the blocks, from `parquet_signature`; other files may differ in width of numbers.
+
+    Raises:
+      InputError: When a column is missing, has another type, or misses a value where there is nothing to put instead.
+    """
+    for path in paths:
+        with ArrowFile(path, "rb") as file:
+            parquet = opened_parquet(path, file)
+            check_columns(path, list(signature), parquet.schema_arrow.names)
+            for batch in row_batches(path, parquet, _ROWS_READ_AT_ONCE, list(signature)):
+                yield {name: _tensor(path, name, batch.column(name), spec) for name, spec in signature.items()}
+
+
+def _spec(path: str, field: pa.Field) -> Any:
+    is_list = pa.types.is_list(field.type) or pa.types.is_large_list(field.type)
+    kind = _tensor_type(field.type.value_type if is_list else field.type)
+    if kind is None:
+        raise InputError(f"{path}: column {field.name!r} is {field.type}; leave it out of columns=[…], or cast it.")
+    return (
+        tf.RaggedTensorSpec([None, None], kind, row_splits_dtype=tf.int64) if is_list else tf.TensorSpec([None], kind)
+    )
+
+
+def _tensor_type(arrow: pa.DataType) -> tf.DType | None:
+    if pa.types.is_dictionary(arrow):
+        arrow = arrow.value_type
+    if any(is_text(arrow) for is_text in _TEXT):
+        return tf.string
+    if pa.types.is_boolean(arrow) or pa.types.is_integer(arrow) or pa.types.is_floating(arrow):
+        return tf.as_dtype(arrow.to_pandas_dtype())
+    return None
+
+
+def _tensor(path: str, name: str, column: pa.Array, spec: Any) -> Any:
+    if isinstance(spec, tf.RaggedTensorSpec):
+        if column.null_count:
+            raise _missing(path, name)
+        splits = column.offsets.to_numpy().astype("int64")
+        return tf.RaggedTensor.from_row_splits(_values(path, name, column.flatten(), spec.dtype), splits - splits[0])
+    return _values(path, name, column, spec.dtype)
+
+
+def _values(path: str, name: str, column: pa.Array, kind: tf.DType) -> Any:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    try:
+        column = column.cast(pa.large_binary() if kind == tf.string else pa.from_numpy_dtype(kind.as_numpy_dtype))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        what = f"column {name!r} is {column.type}, in the first file {kind.name}: {cut(str(error))}"
+        raise InputError(f"{path}: {what}") from None  # Arrow quotes all of a value
+    if column.null_count and not kind.is_floating:
+        if kind != tf.string:
+            raise _missing(path, name)
+        column = column.fill_null(b"")
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _missing(path: str, name: str) -> InputError:
+    return InputError(f"{path}: column {name!r} has rows without a value. Fill them, or leave it out of columns=[…].")
+
+
+_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)

@@ -1,0 +1,225 @@
+"""What the `custom_data_reader` of an ElasticDL model file returns, read shard by shard: a reader or a tf.data.Dataset.
+
+A reader has `create_shards()`, `read_records(task)`, `records_output_types` and `metadata`; whether it inherits from
+ElasticDL's AbstractDataReader makes no difference.
+
+Usage:
+
+    records = open_custom(module.custom_data_reader(data_origin="/data", records_per_task=None), "/data")
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ...errors import InputError
+from .reader_errors import ReaderErrors
+from .records import Metadata, Records, Shard
+
+KIND = "custom"
+
+_MOST_IN_A_BLOCK = 1024
+_RECORDS_LOOKED_AT = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskShard:
+    """The shard of a task, as ElasticDL's last versions have it.
+
+    Attributes:
+      name: Of the shard.
+      start: Number of the first record.
+      end: Number of the record to stop before.
+      indices: Of records, when they are shuffled; never so here.
+    """
+
+    name: str
+    start: int
+    end: int
+    indices: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What `read_records` is told to read; in ElasticDL 0.2.0 it has the shard's fields itself.
+
+    Attributes:
+      task_id: Number of the shard.
+      shard: The shard.
+      type: Of the task; there are no kinds of tasks here.
+    """
+
+    task_id: int
+    shard: TaskShard
+    type: None = None
+
+    @property
+    def shard_name(self) -> str:
+        """Name of the shard."""
+        return self.shard.name
+
+    @property
+    def start(self) -> int:
+        """Number of the first record."""
+        return self.shard.start
+
+    @property
+    def end(self) -> int:
+        """Number of the record to stop before."""
+        return self.shard.end
+
+
+def open_custom(reader: Any, origin: str = "") -> Records:
+    """Opens the records of a custom reader.
+
+    Its shards are read in their order, by one thread that is ahead of the training (ElasticDL never called a reader
+    from two). Records may be of any shape; it is static for the model where the first ones have it in common.
+
+    Args:
+      reader: A tf.data.Dataset, or an object as described above.
+      origin: The data's path or name: for messages (the reader's class when there is none), and what the one shard is
+        called when the reader makes none.
+
+    Raises:
+      InputError: When it is neither. While reading: when a record does not fit `records_output_types` or the others.
+        Exceptions of the reader itself come as they are, out of `Records.reraising()`.
+    """
+    if isinstance(reader, tf.data.Dataset):
+        return Records(origin, KIND, Metadata(None), lambda _: reader)
+    for name in ("read_records", "create_shards"):
+        if not callable(getattr(reader, name, None)):
+            raise InputError(
+                f"custom_data_reader returned {type(reader).__name__}, which has no {name}(). Return an object with "
+                "read_records(task) and create_shards(), or a tf.data.Dataset."
+            )
+    errors = ReaderErrors()
+    origin = origin or type(reader).__name__
+
+    def dataset(shards: Sequence[Shard] | None) -> tf.data.Dataset:
+        chosen = _shards(reader, origin) if shards is None else shards
+        first = list(itertools.islice(_read(reader, chosen), _RECORDS_LOOKED_AT))
+        if not first:
+            raise InputError(f"{origin}: the custom reader yields no records.")
+        types = _types(reader, first[0])
+        signature = _signature(types, [_arrays(record, types) for record in first])
+        return errors.dataset(lambda: _blocks(_read(reader, chosen), types, signature, origin), signature)
+
+    metadata = getattr(reader, "metadata", None) or Metadata(None)
+    return Records(origin, KIND, metadata, dataset, lambda: _shards(reader, origin), errors)
+
+
+def _shards(reader: Any, origin: str) -> list[Shard]:
+    """Returns the reader's shards in either of ElasticDL's forms; without any, the whole of the origin as one."""
+    made = reader.create_shards()
+    if made is None:  # as of ElasticDL's own CSV reader
+        return [Shard(origin, 0, sys.maxsize)]
+    try:
+        rows = [(name, *place) for name, place in made.items()] if isinstance(made, Mapping) else list(made)
+        shards = [Shard(name, start, start + count) for name, start, count, *_ in rows]
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"create_shards() returned {made!r}; return a list of (name, start, count), or {{name: (start, count)}}."
+        ) from error
+    if not shards:
+        raise InputError(f"{origin}: there are no records; the custom reader's create_shards() returned none.")
+    return shards
+
+
+def _read(reader: Any, shards: Sequence[Shard]) -> Iterator[Any]:
+    for number, shard in enumerate(shards):
+        yield from reader.read_records(Task(number, TaskShard(shard.name, shard.start, shard.end)))
+
+
+def _types(reader: Any, first: Any) -> Any:
+    """Returns the structure of TensorFlow types that the reader declares, or that its first record has."""
+    types = getattr(reader, "records_output_types", None)
+    if types is None:
+        return _packed(first, iter([_array(value, None).dtype for _, value in _leaves(first, first)]))
+    return types
+
+
+def _signature(types: Any, first: Sequence[list[Any]]) -> Any:
+    """Returns the type specs of a block, as far as the first records have their shapes in common."""
+    kinds = [kind for kind, _ in _leaves(types, types)]
+    return _packed(types, map(_spec, kinds, zip(*first, strict=True)))
+
+
+def _spec(kind: Any, values: Sequence[Any]) -> tf.TensorSpec:
+    shapes = [value.shape for value in values]
+    if len({len(shape) for shape in shapes}) > 1:
+        return tf.TensorSpec(None, kind)
+    common = [sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes, strict=True)]
+    return tf.TensorSpec([None, *common], kind)
+
+
+def _blocks(records: Iterator[Any], types: Any, signature: Any, origin: str) -> Iterator[Any]:
+    """Yields blocks of 1, 2, 4, … records: the first come at once even from a slow reader, the later cost little.
+
+    A block ends early where a record has another shape than those before it.
+    """
+    block: list[list[Any]] = []
+    shapes: list[Any] = []
+    size = 1
+    for record in records:
+        arrays = _arrays(record, types)
+        if (found := [array.shape for array in arrays]) != shapes:
+            _check_shapes(found, signature, origin)
+        if block and (len(block) >= size or found != shapes):
+            yield _stacked(block, types)
+            block, size = [], min(2 * size, _MOST_IN_A_BLOCK)
+        shapes = found
+        block.append(arrays)
+    if block:
+        yield _stacked(block, types)
+
+
+def _stacked(block: list[list[Any]], types: Any) -> Any:
+    return _packed(types, map(np.stack, zip(*block, strict=True)))
+
+
+def _check_shapes(shapes: list[Any], signature: Any, origin: str) -> None:
+    for shape, (spec, _) in zip(shapes, _leaves(signature, signature), strict=True):
+        if not spec.shape.is_compatible_with((None, *shape)):
+            raise InputError(
+                f"{origin}: the custom reader yields a record of shape {shape}, and the first {_RECORDS_LOOKED_AT} "
+                f"have {spec.shape[1:]}. Pad the records, or return a tf.data.Dataset."
+            )
+
+
+def _arrays(record: Any, types: Any) -> list[Any]:
+    try:
+        return [_array(value, tf.as_dtype(kind)) for kind, value in _leaves(types, record)]
+    except (TypeError, ValueError, KeyError, IndexError) as error:
+        raise InputError(
+            f"the custom reader yields {record!r}, which does not fit records_output_types = {types!r}: {error}"
+        ) from error
+
+
+def _array(value: Any, kind: tf.DType | None) -> Any:
+    array = np.asarray(value, None if kind is None else kind.as_numpy_dtype)
+    return array.astype(object) if array.dtype.kind in "SU" else array
+
+
+def _leaves(structure: Any, value: Any) -> list[tuple[Any, Any]]:
+    """Returns the leaves of a structure and what is at their place in the value; lists are leaves, as in tf.data."""
+    if isinstance(structure, Mapping):
+        return [leaf for name in structure for leaf in _leaves(structure[name], value[name])]
+    if isinstance(structure, tuple):
+        return [leaf for part, item in zip(structure, value, strict=True) for leaf in _leaves(part, item)]
+    return [(structure, value)]
+
+
+def _packed(structure: Any, leaves: Iterator[Any]) -> Any:
+    """Returns the structure with other leaves."""
+    if isinstance(structure, Mapping):
+        return {name: _packed(structure[name], leaves) for name in structure}
+    if isinstance(structure, tuple):
+        return tuple(_packed(part, leaves) for part in structure)
+    return next(leaves)

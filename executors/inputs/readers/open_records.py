@@ -1,0 +1,154 @@
+"""Finds the reader for data as ElasticDL's factory did, and for the kinds of files that it did not know.
+
+Usage:
+
+    records = open_records("iris.csv", parse_reader_params("columns=['sepal.length', 'variety']; sep=','"))
+    records = open_records("train/")                       # RecordIO, TFRecords, …: told by their first bytes
+    records = open_records("project.table", {"reader_type": "ODPS"})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...errors import InputError
+from ..bad_records import policy
+from .reader_errors import ReaderErrors
+from .reader_params import CSV, ODPS, PARQUET, RECORD_IO, TEXT, TF_RECORD, ReaderParams
+from .record_files import find_record_files, kind_of
+from .records import Metadata, Records, Shard
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+_RECORDS_AT_ONCE = 4096
+
+
+def open_records(origin: str | Sequence[str], reader_params: Mapping[str, Any] | None = None) -> Records:
+    """Opens records for reading; finds and recognizes the files, and reads nothing else yet.
+
+    The reader is the one that `reader_type` names. Without it, a name with no "/" is a MaxCompute table when
+    MAXCOMPUTE_PROJECT, MAXCOMPUTE_AK and MAXCOMPUTE_SK are set. Files are recognized: .csv is CSV when `columns` or
+    `sep` is given (ElasticDL 0.2.0) and else, also for the reader_type CSV, lines of text with the header among them
+    (its last versions); the others by their first bytes.
+
+    Args:
+      origin: A file, a folder (all files in it), a glob pattern, a list of these, or a table's name.
+      reader_params: As `parse_reader_params` returns them.
+
+    Raises:
+      InputError: When there is nothing to read, files of several or unknown kinds, or a column that is not there.
+    """
+    params = ReaderParams.of(reader_params or {})
+    origins = [origin] if isinstance(origin, str) else list(origin)
+    if not any(origins):
+        raise InputError("there is no data to read: the path, pattern or table name is empty.")
+    if params.reader_type == ODPS or (params.reader_type is None and _names_table(origins)):
+        return _open_table(origins, params)
+    files = find_record_files(origins)
+    by_columns = params.columns is not None or params.sep is not None
+    kind = params.reader_type
+    if kind is None:
+        kind, files = kind_of(files, by_columns)
+    elif kind == CSV and not by_columns:
+        kind = TEXT
+    return _OPENERS[kind](", ".join(origins), files, params)
+
+
+def _names_table(origins: Sequence[str]) -> bool:
+    from . import maxcompute
+
+    return maxcompute.is_configured() and len(origins) == 1 and "/" not in origins[0]
+
+
+def _open_table(origins: Sequence[str], params: ReaderParams) -> Records:
+    from . import maxcompute
+
+    if len(origins) > 1:
+        raise InputError(f"{', '.join(origins)}: name one MaxCompute table, as in 'project.table'.")
+    return maxcompute.open_table(origins[0], params)
+
+
+def _open_csv(origin: str, files: list[str], params: ReaderParams) -> Records:
+    import tensorflow as tf
+
+    from ..csv import records as csv_records
+
+    sep = params.sep or ","
+    columns = list(params.columns or csv_records.column_names(files[0], sep))
+    for path in files:
+        csv_records.check_columns(path, columns, csv_records.column_names(path, sep))
+    errors = ReaderErrors()
+    signature = tf.TensorSpec([None, len(columns)], tf.string)
+
+    def dataset(_: Sequence[Shard] | None) -> tf.data.Dataset:
+        return errors.dataset(lambda: csv_records.csv_blocks(files, columns, sep), signature)
+
+    return Records(origin, CSV, Metadata(columns), dataset, errors=errors)
+
+
+def _open_parquet(origin: str, files: list[str], params: ReaderParams) -> Records:
+    from ..parquet import records as parquet_records
+
+    signature = parquet_records.parquet_signature(files[0], params.columns)
+    errors = ReaderErrors()
+
+    def dataset(_: Sequence[Shard] | None) -> tf.data.Dataset:
+        return errors.dataset(lambda: parquet_records.parquet_blocks(files, signature), signature)
+
+    metadata = Metadata(list(signature), {name: spec.dtype.name for name, spec in signature.items()})
+    return Records(origin, PARQUET, metadata, dataset, errors=errors)
+
+
+def _open_recordio(origin: str, files: list[str], _: ReaderParams) -> Records:
+    import tensorflow as tf
+
+    from ..recordio import records as recordio
+
+    errors = ReaderErrors()
+
+    def all_shards() -> list[Shard]:
+        return [Shard(path, 0, sum(chunk.records for chunk in recordio.read_index(path))) for path in files]
+
+    def blocks(shards: Sequence[Shard] | None) -> Iterator[Any]:
+        whole: list[tuple[str, int, int | None]] = [(path, 0, None) for path in files]
+        for path, start, end in whole if shards is None else [(s.name, s.start, s.end) for s in shards]:
+            for records in recordio.read_chunks(path, start, end):
+                for first in range(0, len(records), _RECORDS_AT_ONCE):
+                    yield np.array(records[first : first + _RECORDS_AT_ONCE], object)
+
+    def dataset(shards: Sequence[Shard] | None) -> tf.data.Dataset:
+        return errors.dataset(lambda: blocks(shards), tf.TensorSpec([None], tf.string))
+
+    return Records(origin, RECORD_IO, Metadata(None), dataset, all_shards, errors)
+
+
+def _open_tf_records(origin: str, files: list[str], _: ReaderParams) -> Records:
+    from ..tfrecord import native_records
+    from ..tfrecord.scan import scan
+
+    errors = ReaderErrors(lambda: native_records.check_tf_records(files))
+
+    def dataset(_: Sequence[Shard] | None) -> tf.data.Dataset:
+        return native_records.tf_record_dataset(files, scan(files, policy(TF_RECORD)))
+
+    return Records(origin, TF_RECORD, Metadata(None), dataset, errors=errors)
+
+
+def _open_text(origin: str, files: list[str], _: ReaderParams) -> Records:
+    from ..tfrecord import native_records
+
+    errors = ReaderErrors()
+    return Records(origin, TEXT, Metadata(None), lambda _: native_records.line_dataset(files, errors), errors=errors)
+
+
+_OPENERS = {
+    CSV: _open_csv,
+    PARQUET: _open_parquet,
+    RECORD_IO: _open_recordio,
+    TF_RECORD: _open_tf_records,
+    TEXT: _open_text,
+}

@@ -1,0 +1,129 @@
+"""What ElasticDL's `--data_reader_params` says: its old syntax, read as literals, and the parameters of our readers.
+
+Usage:
+
+    parsed = parse_reader_params("columns=['sepal.length', 'variety']; sep=','")    # {"columns": [...], "sep": ","}
+    ReaderParams.of(parsed).columns                                                 # ("sepal.length", "variety")
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from ...errors import InputError, did_you_mean
+
+CSV, ODPS, RECORD_IO, TF_RECORD, TEXT, PARQUET = "CSV", "ODPS", "RecordIO", "TFRecord", "Text", "Parquet"
+READER_TYPES = (CSV, ODPS, RECORD_IO, TF_RECORD, TEXT, PARQUET)
+
+# Parameters that ElasticDL's readers took and that mean nothing here, or something to the model file's `feed` alone.
+_IGNORED = ("data_dir", "label_col")
+
+
+def parse_reader_params(text: str | Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns the parameters of "name=value; name=value" as ElasticDL did, but evaluates nothing.
+
+    Values are Python literals, and what is none is a string as it stands: `sep=,` is `sep=','`. A ";" inside of a
+    literal belongs to it. Mappings are returned as they are, and nothing (None, "") as no parameters.
+
+    Raises:
+      InputError: When a part has no "=", or a name comes twice.
+    """
+    if isinstance(text, Mapping):
+        return dict(text)
+    params: dict[str, Any] = {}
+    parts = (text or "").split(";")
+    while parts:
+        part = parts.pop(0)
+        if not part.strip():
+            continue
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise InputError(
+                f"--data_reader_params: {part.strip()!r} is not of the form name=value; all of it: {text!r}."
+            )
+        if name.strip() in params:
+            raise InputError(f"--data_reader_params names {name.strip()!r} twice: {text!r}.")
+        params[name.strip()] = _value(value, parts)
+    return params
+
+
+@dataclasses.dataclass(frozen=True)
+class ReaderParams:
+    """The parameters that our readers know; those of a custom reader are its own business.
+
+    Attributes:
+      reader_type: One of READER_TYPES; None to tell it from the data.
+      columns: Columns to read, in this order; None for all.
+      sep: What separates the values of a CSV row; None for a comma.
+      partition: Of a MaxCompute table, such as "dt=20200101".
+      num_processes: How many ranges of a MaxCompute table are read at once (by threads here).
+      records_per_task: How many rows of a MaxCompute table make up a range; None for a few thousand.
+      project: Of the MaxCompute table; None for MAXCOMPUTE_PROJECT, as the next four have their variables.
+      access_id: None for MAXCOMPUTE_AK.
+      access_key: None for MAXCOMPUTE_SK.
+      endpoint: None for MAXCOMPUTE_ENDPOINT.
+      tunnel_endpoint: None for MAXCOMPUTE_TUNNEL_ENDPOINT.
+    """
+
+    reader_type: str | None = None
+    columns: tuple[str, ...] | None = None
+    sep: str | None = None
+    partition: str | None = None
+    num_processes: int | None = None
+    records_per_task: int | None = None
+    project: str | None = None
+    access_id: str | None = dataclasses.field(default=None, repr=False)
+    access_key: str | None = dataclasses.field(default=None, repr=False)
+    endpoint: str | None = None
+    tunnel_endpoint: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.reader_type is not None and self.reader_type not in READER_TYPES:
+            hint = did_you_mean(str(self.reader_type), READER_TYPES)
+            raise InputError(f"reader_type {self.reader_type!r} is none of {', '.join(READER_TYPES)}.{hint}")
+        is_list = isinstance(self.columns, (list, tuple)) and bool(self.columns)
+        if self.columns is not None and not (is_list and all(isinstance(name, str) for name in self.columns)):
+            raise InputError(f"columns is {self.columns!r}; write a list of names, as in columns=['age', 'label'].")
+        if self.sep is not None and (not isinstance(self.sep, str) or len(self.sep) != 1 or self.sep in '"\r\n'):
+            raise InputError(f"sep is {self.sep!r}; it must be one character, as in sep=',' or sep='\\t'.")
+        for name in ("num_processes", "records_per_task"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise InputError(f"{name} is {value!r}; it must be a whole number from 1.")
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> ReaderParams:
+        """Returns the parameters of a mapping.
+
+        Raises:
+          InputError: When it has a name that no reader knows (ElasticDL ignored it), or a value that makes no sense.
+        """
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in params:
+            if name not in known and name not in _IGNORED:
+                raise InputError(
+                    f"--data_reader_params: no reader knows {name!r}.{did_you_mean(name, known)} "
+                    f"There are {', '.join(known)}; others are for a custom_data_reader."
+                )
+        given = {name: value for name, value in params.items() if name in known}
+        columns = given.get("columns")
+        if isinstance(columns, (list, tuple)):
+            given["columns"] = tuple(columns)
+        elif isinstance(columns, str):
+            given["columns"] = (columns,)
+        return cls(**given)
+
+
+def _value(text: str, following: list[str]) -> Any:
+    """Returns the literal that the text is, with as much of what follows as it takes; else the text itself."""
+    for count in range(len(following) + 1):
+        try:
+            value = ast.literal_eval(";".join([text, *following[:count]]).strip())
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue
+        del following[:count]
+        return value
+    return text.strip()

@@ -1,0 +1,179 @@
+"""Files of records: which ones a path, a folder or a pattern stands for, and of which kind they are.
+
+Usage:
+
+    files = find_record_files(["train/", "more-*.tfrecord"])
+    kind_of(files, columns_wanted=False)      # "TFRecord"
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import posixpath
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+
+from ...errors import InputError, did_you_mean
+from ...runtime.files import file_io
+from ..recordio.records import MAGIC as RECORD_IO_MAGIC
+from ..recordio.snappy_framing import masked_crc32c
+from .reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
+
+# What reading a gzipped file raises where it is cut off or damaged.
+GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
+
+_GZIP_MAGIC = b"\x1f\x8b\x08"  # two bytes alone may be a TFRecord's length
+_PARQUET_MAGIC = b"PAR1"
+_LOOKED_AT = 1024  # bytes
+_NO_TEXT = {
+    **{b"x" + level: "compressed by zlib" for level in (b"\x01", b"\x5e", b"\x9c", b"\xda")},
+    b"\xff\x06\x00\x00sNaPpY": "compressed by snappy",
+    b"BZh91AY": "compressed by bzip2",
+    b"\xfd7zXZ": "compressed by xz",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd",
+    b"PK\x03\x04": "a zip file",
+    b"\x89PNG": "a PNG image",
+    b"\x08\x01\x12": "a SavedModel",
+    _PARQUET_MAGIC: "Parquet",
+    RECORD_IO_MAGIC: "RecordIO",
+}
+_TF_RECORD_HEADER = struct.Struct("<QI")  # a record's length, and its checksum
+
+
+def find_record_files(origins: Sequence[str]) -> list[str]:
+    """Returns the files that paths, folders and glob patterns stand for; those of each one sorted, none twice.
+
+    Files whose names begin with "." or "_" are no data in a folder: Spark and Hadoop leave such beside theirs.
+
+    Raises:
+      InputError: When one of them stands for no file.
+    """
+    files: dict[str, None] = {}
+    for origin in origins:
+        found = _files_of(origin)
+        if not found:
+            raise InputError(_nothing_there(origin))
+        files.update(dict.fromkeys(found))
+    return list(files)
+
+
+def kind_of(files: Iterable[str], columns_wanted: bool, otherwise: str | None = None) -> tuple[str, list[str]]:
+    """Tells the kind of files by their names, and by their first bytes where the name says nothing.
+
+    Args:
+      files: The files; empty ones may be among them.
+      columns_wanted: Whether CSV is to be read by columns; else it is lines of text, as in ElasticDL's last versions.
+      otherwise: The kind of files that nothing tells the kind of; None if there should be none.
+
+    Returns:
+      The kind, one of READER_TYPES, and the files that are not empty.
+
+    Raises:
+      InputError: When they are of different kinds, of an unknown one, or all empty.
+    """
+    kinds: dict[str, list[str]] = {}
+    for path in files:
+        if not _is_empty(path):
+            kinds.setdefault(_kind_of_file(path, columns_wanted, otherwise), []).append(path)
+    if not kinds:
+        raise InputError(f"{', '.join(files)}: there are no records; every file is empty.")
+    if len(kinds) > 1:
+        examples = ", ".join(f"{paths[0]} ({kind})" for kind, paths in kinds.items())
+        raise InputError(f"the files are of different kinds: {examples}. Name the ones to read, as in 'folder/*.csv'.")
+    return kinds.popitem()
+
+
+def is_gzipped(path: str) -> bool:
+    """Returns whether the bytes of a file are gzipped, whatever its name says."""
+    return head_of(path, len(_GZIP_MAGIC)) == _GZIP_MAGIC
+
+
+def check_text(path: str) -> None:
+    """Looks at a file's first bytes, gzipped or not.
+
+    Raises:
+      InputError: When no text begins so.
+    """
+    head = unzipped_head(path, _LOOKED_AT) if is_gzipped(path) else head_of(path, _LOOKED_AT)
+    form = next((form for magic, form in _NO_TEXT.items() if head.startswith(magic)), "")
+    if _begins_tf_record(head[: _TF_RECORD_HEADER.size]):
+        form = "TFRecords"
+    if not form and b"\0" in head:
+        form = f"binary, or text in UTF-16: there is a zero at byte {head.index(0)}"
+    if form:
+        raise InputError(
+            f"{path} is no text: it is {form}, and begins with {head[:12].hex(' ')}. Give it as UTF-8, gzipped or not."
+        )
+
+
+def _files_of(origin: str) -> list[str]:
+    if file_io.isdir(origin):
+        paths = [posixpath.join(origin, name) for name in file_io.listdir(origin) if name[0] not in "._"]
+    else:  # a name may have brackets in it
+        paths = [origin] if file_io.exists(origin) else file_io.glob(origin)
+    return [path for path in paths if not file_io.isdir(path)]
+
+
+def _nothing_there(origin: str) -> str:
+    if file_io.isdir(origin):
+        return f"{origin}: there are no records; the folder holds no file."
+    folder, name = file_io.parent(origin), os.path.basename(origin)
+    beside = file_io.listdir(folder or ".") if file_io.isdir(folder or ".") else []
+    return f"{origin}: there is no such file, and nothing matches it as a pattern.{did_you_mean(name, beside)}"
+
+
+def _is_empty(path: str) -> bool:
+    """Returns whether there is nothing in a file; that of a shard without records may be gzipped nothing."""
+    return not file_io.size_of(path) or (is_gzipped(path) and not unzipped_head(path))
+
+
+def _kind_of_file(path: str, columns_wanted: bool, otherwise: str | None) -> str:
+    name = path.lower().removesuffix(".gz")
+    if name.endswith(".csv"):
+        return CSV if columns_wanted else TEXT
+    if name.endswith(".txt"):
+        return TEXT
+    head = head_of(path, _TF_RECORD_HEADER.size)
+    if name.endswith(".parquet") or head.startswith(_PARQUET_MAGIC):
+        return PARQUET
+    if head.startswith(RECORD_IO_MAGIC) or name.endswith(".recordio"):
+        return RECORD_IO
+    if _begins_tf_record(unzipped_head(path) if head.startswith(_GZIP_MAGIC) else head):
+        return TF_RECORD
+    if name.endswith((".tfrecord", ".tfrecords")):
+        return TF_RECORD  # and damaged, as its reader will say
+    if otherwise is not None:
+        return otherwise
+    raise InputError(
+        f"{path}: it begins with {head.hex(' ')}, which is neither RecordIO nor a TFRecord, nor does its name tell "
+        "what it is. Say it: reader_type='CSV', 'Text', 'Parquet', … in --data_reader_params."
+    )
+
+
+def head_of(path: str, size: int) -> bytes:
+    """Returns the first bytes of a file, as they are."""
+    with file_io.file_system(path).open(path, mode="rb") as file:
+        head: bytes = file.read(size)
+        return head
+
+
+def unzipped_head(path: str, size: int = _TF_RECORD_HEADER.size) -> bytes:
+    """Returns the first bytes of what is in a gzipped file.
+
+    Raises:
+      InputError: When it is damaged, or cut off before them.
+    """
+    with file_io.file_system(path).open(path, mode="rb") as file:
+        try:
+            return gzip.GzipFile(fileobj=file).read(size)
+        except (EOFError, OSError, zlib.error) as error:
+            raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
+
+
+def _begins_tf_record(head: bytes) -> bool:
+    if len(head) < _TF_RECORD_HEADER.size:
+        return False
+    _, checksum = _TF_RECORD_HEADER.unpack(head)
+    return masked_crc32c(head[:8]) == int(checksum)

@@ -1,0 +1,1 @@
+"""RecordIO files, the format of ElasticDL."""

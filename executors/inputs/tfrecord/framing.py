@@ -1,0 +1,142 @@
+"""TFRecord files read in Python, with both checksums of every record: where one is damaged, and which can be read yet.
+
+A record is its length in eight bytes, a checksum of these, its bytes, and a checksum of those. Where the bytes are
+damaged, the length still says where the next record begins. Where the length is damaged, nothing does: bytes further
+on that look like a record may lie inside of one. Of a file that is cut off, all up to the cut can be read.
+
+Usage:
+
+    for frame in frames("part-0.tfrecord"):
+        frame.number, frame.offset, frame.record, frame.problem
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ...errors import InputError
+from ...runtime.files import file_io
+from ..readers.record_files import GZIP_ERRORS, is_gzipped
+from ..recordio.snappy_framing import masked_crc32c
+
+HEAD = struct.Struct("<QI")  # a record's length, and the checksum of that
+FOOT = struct.Struct("<I")  # the checksum of the record
+_AT_ONCE = 16 << 20  # bytes: a length may claim more than there is
+_OTHER_FORMS = {
+    b"\x1f\x8b": "gzip",
+    b"x\x01": "zlib",
+    b"x\x9c": "zlib",
+    b"x\xda": "zlib",
+    b"\xff\x06\x00\x00sNaPpY": "snappy",
+    b"\x89PNG": "a PNG image",
+    b"PAR1": "Parquet",
+    b"PK\x03\x04": "a zip file",
+    b"\x04\x03\x02\x01": "RecordIO",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """A record in its place.
+
+    Attributes:
+      number: From 0; None where it is not known.
+      offset: In bytes, of a gzipped file uncompressed ones.
+      record: Its bytes; None where they are damaged or cut off.
+      problem: What is wrong, or "".
+    """
+
+    number: int | None
+    offset: int
+    record: bytes | None
+    problem: str = ""
+
+
+def frames(path: str) -> Iterator[Frame]:
+    """Yields the records of a file, good and damaged ones; after one that is cut off there is none.
+
+    Raises:
+      InputError: When it cannot be told where the next record begins; with the file, its number and offset.
+    """
+    zipped = is_gzipped(path)
+    with file_io.file_system(path).open(path, mode="rb") as raw:
+        file = gzip.GzipFile(fileobj=raw) if zipped else raw
+        number = offset = 0
+        while True:
+            head, is_cut = read_of(file, HEAD.size, path)
+            if not head and not is_cut:
+                return
+            if len(head) < HEAD.size:
+                yield Frame(number, offset, None, f"it is cut off: {len(head)} of the {HEAD.size} bytes of its head")
+                return
+            length, checksum = HEAD.unpack(head)
+            if masked_crc32c(head[:8]) != checksum:
+                raise lost(path, number, offset, head)
+            record, _ = read_of(file, length, path)
+            foot, _ = read_of(file, FOOT.size, path) if len(record) == length else (b"", False)
+            if len(foot) < FOOT.size:
+                yield Frame(number, offset, None, f"it is cut off: {len(record)} of its {length} bytes are there")
+                return
+            is_good = masked_crc32c(record) == FOOT.unpack(foot)[0]
+            yield Frame(number, offset, record if is_good else None, "" if is_good else "its checksum is wrong")
+            number, offset = number + 1, offset + HEAD.size + length + FOOT.size
+
+
+def lost(path: str, number: int | None, offset: int, head: bytes) -> InputError:
+    """Returns the error of a file in which the next record cannot be found."""
+    if number == 0:
+        form = next((form for magic, form in _OTHER_FORMS.items() if head.startswith(magic)), "")
+        what = f"it is {form}" if form else f"it begins with {head.hex(' ')}"
+        return InputError(f"{path} is no TFRecord file, or is damaged from its first byte on: {what}.")
+    return InputError(
+        f"{path}: the TFRecord file is damaged: corrupted record at {place_of(number, offset)}: its length is "
+        "wrong, so that no later record of the file can be found. Write the file again, or leave it out."
+    )
+
+
+def place_of(number: int | None, offset: int) -> str:
+    """Returns where a record is, in words: "1024, record 7"."""
+    return str(offset) if number is None else f"{offset}, record {number + 1}"
+
+
+def damaged(path: str, frame: Frame) -> InputError:
+    """Returns the error of a damaged record."""
+    place = place_of(frame.number, frame.offset)
+    return InputError(
+        f"{path}: the TFRecord file is damaged or cut off: corrupted record at {place}: {frame.problem}. Write the "
+        "file again; or have --on-bad-records=skip:N leave out up to N such records."
+    )
+
+
+def damage(path: str) -> InputError | None:
+    """Reads a file up to what is wrong with it; returns that, or None."""
+    try:
+        return next((damaged(path, frame) for frame in frames(path) if frame.record is None), None)
+    except InputError as error:
+        return error
+
+
+def damage_in(patterns: Iterable[str]) -> Iterator[str]:
+    """Yields what is wrong with the first damaged file that matches, if one is."""
+    for path in (path for pattern in patterns for path in file_io.glob(pattern) if not file_io.isdir(path)):
+        if (error := damage(path)) is not None:
+            yield str(error)
+            return
+
+
+def read_of(file: Any, size: int, path: str) -> tuple[bytes, bool]:
+    """Returns so many bytes, or those before the file's end; and whether a gzipped file breaks off there."""
+    parts: list[bytes] = []
+    try:
+        while size and (part := file.read(min(size, _AT_ONCE))):
+            parts.append(part)
+            size -= len(part)
+    except EOFError:
+        return b"".join(parts), True
+    except GZIP_ERRORS as error:
+        raise InputError(f"{path} is gzipped, and damaged: {error}. What follows cannot be read.") from error
+    return b"".join(parts), False

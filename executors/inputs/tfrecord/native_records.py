@@ -1,0 +1,125 @@
+"""TFRecords and lines of text, by tf.data's own readers as far as these tell what is wrong with a file.
+
+Usage:
+
+    dataset = tf_record_dataset(["a.tfrecord", "b.gz"])
+    dataset = line_dataset(["a.txt", "b.txt.gz"], ReaderErrors())
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ...errors import InputError
+from ...runtime.files import file_io
+from ..bad_records import policy
+from ..readers.reader_errors import ReaderErrors
+from ..readers.reader_params import TF_RECORD
+from ..readers.record_files import GZIP_ERRORS, check_text, is_gzipped
+from .framing import damage, frames
+from .scan import good_blocks
+
+_RECORDS_AT_ONCE = 4096
+
+
+def tf_record_dataset(paths: Sequence[str], left_out: Mapping[str, frozenset[int]] | None = None) -> tf.data.Dataset:
+    """Returns the records of all files, in the files' order; gzipped files may be among them.
+
+    Args:
+      paths: The files.
+      left_out: Numbers of records to leave out, by file; as of `tf_record_scan.scan`.
+    """
+    bad = left_out or {}
+    parts = []
+    # TensorFlow's reader takes files of one compression at a time.
+    for (gzipped, is_bad), group in itertools.groupby(paths, key=lambda path: (is_gzipped(path), path in bad)):
+        files = list(group)
+        parts.append(_good_records(files, bad) if is_bad else tf.data.TFRecordDataset(files, "GZIP" if gzipped else ""))
+    dataset = parts[0]
+    for part in parts[1:]:
+        dataset = dataset.concatenate(part)
+    return dataset
+
+
+def _good_records(paths: Sequence[str], left_out: Mapping[str, frozenset[int]]) -> tf.data.Dataset:
+    def blocks() -> Iterator[Any]:
+        for path in paths:
+            yield from good_blocks(path, left_out[path])
+
+    return tf.data.Dataset.from_generator(blocks, output_signature=tf.TensorSpec([None], tf.string)).unbatch()
+
+
+def first_tf_records(paths: Sequence[str], count: int) -> list[bytes]:
+    """Returns the first records of some files.
+
+    Args:
+      paths: The files.
+      count: How many records, if there are so many.
+
+    Raises:
+      InputError: When a file is damaged; where bad records are left out, only if these are not all that is wrong.
+    """
+    if policy(TF_RECORD) is not None:
+        found = (frame.record for path in paths for frame in frames(path) if frame.record is not None)
+        return list(itertools.islice(found, count))
+    with _session() as session:
+        batch = tf.compat.v1.data.make_one_shot_iterator(tf_record_dataset(paths).take(count).batch(count)).get_next()
+        try:
+            return list(session.run(batch))
+        except tf.errors.OutOfRangeError:
+            return []
+        except tf.errors.DataLossError:
+            check_tf_records(paths)
+            raise
+
+
+def check_tf_records(paths: Sequence[str]) -> None:
+    """Reads files to the end; called when tf.data has met a damaged one, since it does not say which.
+
+    Raises:
+      InputError: When one is damaged.
+    """
+    for path in paths:
+        if (error := damage(path)) is not None:
+            raise error
+
+
+@contextlib.contextmanager
+def _session() -> Iterator[Any]:
+    """Enters a session: where TensorFlow behaves as version 1 does, a dataset cannot be iterated in Python."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        yield session
+
+
+def line_dataset(paths: Sequence[str], errors: ReaderErrors) -> tf.data.Dataset:
+    """Returns the lines of all files, without their ends.
+
+    Gzipped files are not left to TextLineDataset: of one that is cut off it gives what is left, and no error.
+    """
+    for path in paths:
+        check_text(path)
+    if any(map(is_gzipped, paths)):
+        return errors.dataset(lambda: _lines(paths), tf.TensorSpec([None], tf.string))
+    return tf.data.TextLineDataset(list(paths))
+
+
+def _lines(paths: Sequence[str]) -> Iterator[Any]:
+    for path in paths:
+        with file_io.file_system(path).open(path, mode="rb") as raw:
+            lines = iter(gzip.GzipFile(fileobj=raw) if is_gzipped(path) else raw)
+            try:
+                while some := [_without_end(line) for line in itertools.islice(lines, _RECORDS_AT_ONCE)]:
+                    yield np.array(some, object)
+            except GZIP_ERRORS as error:
+                raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
+
+
+def _without_end(line: bytes) -> bytes:
+    return line.removesuffix(b"\n").removesuffix(b"\r")

@@ -1,0 +1,60 @@
+"""Which record it is that cannot be parsed: TensorFlow and tfx_bsl say what is wrong with it, and not where it is.
+
+Usage:
+
+    if (error := first_refused(["a.tfrecord"], ParseTrial(parser.parse))) is not None:
+        raise error       # InputError: a.tfrecord: the record at byte 120, record 7, cannot be parsed: …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ...errors import InputError
+from ...runtime.logs.exceptions import gist_of
+from ..shown import cut
+from .framing import Frame, frames, place_of
+from .scan import REFUSALS, Accepts, blocks
+
+
+def first_refused(paths: Iterable[str], accepts: Accepts) -> InputError | None:
+    """Returns the error of the first record that is not accepted; None when all are, each file by itself.
+
+    Args:
+      paths: TFRecord files.
+      accepts: Parses some records; raises one of REFUSALS where it cannot.
+
+    Raises:
+      InputError: When a file is damaged so that its next record cannot be found.
+    """
+    for path in paths:
+        for block in blocks(frame for frame in frames(path) if frame.record is not None):
+            found = _first_of(block, accepts)
+            if found is not None:
+                frame, problem = found
+                return InputError(
+                    f"{path}: the record at byte {place_of(frame.number, frame.offset)}, cannot be parsed: {problem} "
+                    "Write it again; or have --on-bad-records=skip:N leave out up to N such records."
+                )
+    return None
+
+
+def _first_of(block: Sequence[Frame], accepts: Accepts) -> tuple[Frame, str] | None:
+    """Returns the first record with which the block is no good any more, and why."""
+    problem = _problem(block, accepts)
+    if not problem:
+        return None
+    good, bad = 0, len(block)  # so many are accepted, and so many are not
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        found = _problem(block[:middle], accepts)
+        good, bad, problem = (good, middle, found) if found else (middle, bad, problem)
+    return block[bad - 1], problem
+
+
+def _problem(block: Sequence[Frame], accepts: Accepts) -> str:
+    try:
+        accepts([record for frame in block if (record := frame.record) is not None])
+    except REFUSALS as error:
+        return cut(gist_of(error))
+    return ""

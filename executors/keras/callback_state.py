@@ -1,0 +1,139 @@
+"""Saves and restores the state of a fit's callbacks: plain values and arrays, and the files of Keras' own callbacks.
+
+A module may use either after `fit`, also if the fit is restored instead of run.
+
+Usage:
+
+    before = attributes(callbacks)
+    model.fit(..., callbacks=callbacks)
+    values, arrays = found(callbacks, before)
+    ...
+    put_back(callbacks, values, arrays)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..modules.keras_version import KERAS_PACKAGES
+from ..runtime.files import file_io
+
+_KERAS_SETS = ("model", "params", "validation_data")
+_PRIVATE = ("_model", "_supports_tf_logs", "_chief_worker_only", "_keras_api_names")
+_ARRAY, _TUPLE = "__array__", "__tuple__"
+_PLACEHOLDER = re.compile(r"\{[^}]*\}")
+
+
+class NotPlainError(Exception):
+    """A callback holds something that cannot be written as plain values and arrays."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Seen:
+    """An attribute's value, and how it is written; None where it cannot be."""
+
+    value: Any
+    plain: Any = None
+    arrays: tuple[Any, ...] = ()
+    is_plain: bool = True
+
+    @classmethod
+    def of(cls, value: Any) -> _Seen:
+        arrays: list[Any] = []
+        try:
+            return cls(value, _packed(value, arrays), tuple(arrays))
+        except TypeError:
+            return cls(value, is_plain=False)
+
+    def is_as(self, other: _Seen | None) -> bool:
+        if other is None or not (self.is_plain and other.is_plain):
+            return other is not None and self.value is other.value
+        same = len(self.arrays) == len(other.arrays)
+        return same and self.plain == other.plain and all(map(np.array_equal, self.arrays, other.arrays))
+
+
+def attributes(callbacks: Sequence[Any]) -> list[dict[str, _Seen]]:
+    """Returns each callback's attributes as they are now, without those that Keras sets."""
+    return [{name: _Seen.of(value) for name, value in vars(one).items() if _is_its_own(one, name)} for one in callbacks]
+
+
+def found(callbacks: Sequence[Any], before: Sequence[Mapping[str, _Seen]]) -> tuple[list[dict[str, Any]], list[Any]]:
+    """Returns the attributes that a fit has changed as JSON values, and the arrays that these refer to.
+
+    Args:
+      callbacks: After the fit.
+      before: Their `attributes` before it.
+
+    Raises:
+      NotPlainError: When a callback that is not Keras's has a new value of another kind.
+    """
+    values: list[dict[str, Any]] = []
+    arrays: list[Any] = []
+    for callback, now, earlier in zip(callbacks, attributes(callbacks), before, strict=True):
+        changed = {name: seen for name, seen in now.items() if not seen.is_as(earlier.get(name))}
+        if _is_of_keras(callback):  # what else it holds, such as copies of weights, is over when fit is
+            changed = {name: seen for name, seen in changed.items() if seen.is_plain and not seen.arrays}
+        for name, seen in changed.items():
+            if not seen.is_plain:
+                raise NotPlainError(f"{type(callback).__name__}.{name} is a {type(seen.value).__name__}")
+        values.append({name: _packed(seen.value, arrays) for name, seen in changed.items()})
+    return values, arrays
+
+
+def _is_of_keras(callback: Any) -> bool:
+    return type(callback).__module__.partition(".")[0] in KERAS_PACKAGES
+
+
+def _is_its_own(callback: Any, name: str) -> bool:
+    return name not in _KERAS_SETS and not (name.startswith("_") and (_is_of_keras(callback) or name in _PRIVATE))
+
+
+def put_back(callbacks: Sequence[Any], values: Sequence[Mapping[str, Any]], arrays: Sequence[Any]) -> None:
+    """Sets what `found` returned."""
+    for callback, plain in zip(callbacks, values, strict=True):
+        for name, value in plain.items():
+            setattr(callback, name, _unpacked(value, arrays))
+
+
+def files_of(callback: Any) -> list[str]:
+    """Returns the files that a Keras callback with a `filepath` may have written, such as a ModelCheckpoint."""
+    path = getattr(callback, "filepath", None)
+    if not _is_of_keras(callback) or not isinstance(path, (str, os.PathLike)):
+        return []
+    return file_io.glob(_PLACEHOLDER.sub("*", os.fspath(path)) + "*")
+
+
+def _packed(value: Any, arrays: list[Any]) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if hasattr(value, "numpy") or isinstance(value, (np.ndarray, np.generic)):
+        array = np.asarray(value)
+        if array.dtype.hasobject:
+            raise TypeError
+        arrays.append(array)
+        return {_ARRAY: len(arrays) - 1}
+    if isinstance(value, (list, tuple)):
+        packed = [_packed(one, arrays) for one in value]
+        return {_TUPLE: packed} if isinstance(value, tuple) else packed
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _packed(one, arrays) for key, one in value.items()}
+    raise TypeError
+
+
+def _unpacked(value: Any, arrays: Sequence[Any]) -> Any:
+    if isinstance(value, list):
+        return [_unpacked(one, arrays) for one in value]
+    if isinstance(value, dict):
+        if value.keys() == {_ARRAY}:
+            array = arrays[value[_ARRAY]]
+            return array if array.shape else array[()]
+        if value.keys() == {_TUPLE}:
+            return tuple(_unpacked(one, arrays) for one in value[_TUPLE])
+        return {name: _unpacked(one, arrays) for name, one in value.items()}
+    return value

@@ -1,0 +1,221 @@
+"""Observes every Keras `fit` and `evaluate` of a run: which weights got which metrics.
+
+    with observed(files, kept) as seen:
+        run_fn(fn_args)
+    seen.evaluated                # a list of Evaluated
+    seen.live                     # the weights of the last fitted model
+    seen.evaluate_again()         # its metrics on the last fit's validation data
+
+Weights are fingerprinted where Keras evaluates them: at the end of a validation, before a callback such as
+SwapEMAWeights takes averages out again, and else at an epoch's end, before EarlyStopping restores others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from absl import logging
+
+from ..monitoring.metrics import Metrics, finite, from_return_value, numbers_in
+from . import train_on_batch
+from .evaluated_weights import Evaluated, Kept
+from .interception import fits_by, listed, may_use_keras
+from .train_on_batch import KerasBatches
+from .weight_fingerprints import of_weights
+
+_DATA = ("x", "y", "sample_weight", "batch_size", "steps")  # arguments of `evaluate` that say on what
+
+
+@contextlib.contextmanager
+def observed(files: Sequence[str], kept: Kept) -> Iterator[KerasEvaluations]:
+    """Observes the fits and evaluations of a block.
+
+    Args:
+      files: The module's source files. Keras is not imported for those that neither name nor import it.
+      kept: Where evaluations are kept for a later try.
+    """
+    seen = KerasEvaluations(kept)
+    if not may_use_keras(files):
+        yield seen
+        return
+    with fits_by(seen._fit), fits_by(seen._evaluate, "evaluate"), train_on_batch.observed() as seen.batches:
+        yield seen
+
+
+@dataclasses.dataclass
+class _Fit:
+    """A fit in progress, or the last one.
+
+    Attributes:
+      model: What is trained.
+      number: Which fit of the run it is, from 1.
+      validation: Arguments of `evaluate` for its validation data; None without.
+      weights: Those of the last validation that no epoch has taken up.
+      ended: Epochs whose logs later callbacks may still add to: (weights, epoch, logs).
+    """
+
+    model: Any
+    number: int
+    validation: dict[str, Any] | None = None
+    weights: tuple[str, ...] = ()
+    ended: list[tuple[tuple[str, ...], int, Any]] = dataclasses.field(default_factory=list)
+
+
+class KerasEvaluations:
+    """What was evaluated by Keras in a run.
+
+    Attributes:
+      evaluated: All evaluations, in order, those of earlier tries first.
+      batches: What `train_on_batch` and `test_on_batch` returned.
+    """
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+        self.evaluated = kept.read()
+        self.batches = KerasBatches()
+        self._fits = 0
+        self._last: _Fit | None = None
+        self._running: _Fit | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether Keras neither trained nor evaluated anything."""
+        return self._last is None and not self.evaluated
+
+    @property
+    def live(self) -> tuple[str, ...]:
+        """The weights of the last fitted model, as it is now; empty without one."""
+        return of_weights(self._last.model.weights) if self._last is not None else ()
+
+    @property
+    def last_epoch(self) -> list[Evaluated]:
+        """The last epoch that was trained; empty without."""
+        return [one for one in self.evaluated if one.origin["source"] == "fit"][-1:]
+
+    @property
+    def has_validation(self) -> bool:
+        """Whether the last fit had validation data, or anything was evaluated."""
+        again = self._last is not None and self._last.validation is not None
+        return again or any("eval" in one.metrics for one in self.evaluated)
+
+    def evaluate_again(self) -> dict[str, float]:
+        """Returns the metrics of the last fitted model, as it is now, on its fit's validation data; {} without."""
+        if self._last is None or self._last.validation is None:
+            return {}
+        logging.info("The published weights are those of no evaluation; they are evaluated once more.")
+        values = self._last.model.evaluate(**self._last.validation, verbose=0, return_dict=True)
+        return finite(numbers_in(values))
+
+    def _fit(self, original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
+        """Is called in place of `Model.fit`."""
+        if self._running is not None:  # a subclass's fit that calls its base's, or a fit in a callback
+            return original(model, *args, **options)
+        bound = inspect.signature(original).bind(model, *args, **options)
+        given = bound.arguments
+        callbacks: Any = given.get("callbacks")
+        callback = self._callback(model)
+        if _is_callback_list(callbacks):  # made by the module
+            callback.set_model(model)
+            callbacks.callbacks.insert(0, callback)
+        else:
+            given["callbacks"] = [callback, *listed(callbacks)]
+        self._fits += 1
+        self._last = self._running = _Fit(model, self._fits, _validation(given))
+        try:
+            return original(*bound.args, **bound.kwargs)
+        finally:
+            self._note_epochs(self._running)
+            self._running = None
+
+    def _evaluate(self, original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
+        """Is called in place of `Model.evaluate`, also by `fit` for its validation."""
+        bound = inspect.signature(original).bind(model, *args, **options)
+        given = bound.arguments
+        callbacks = given.get("callbacks")
+        if _is_callback_list(callbacks):
+            if self._running is None or self._running.model is not model:
+                return original(*bound.args, **bound.kwargs)
+            self._running.validation = {name: given[name] for name in _DATA if given.get(name) is not None}
+            return original(*bound.args, **bound.kwargs)
+        results: dict[str, float] = {}
+        given["callbacks"] = [*listed(callbacks), _results_callback(model, results)]
+        returned = original(*bound.args, **bound.kwargs)
+        if results:
+            self._add(Evaluated(of_weights(model.weights), {"eval": results}, {"source": "evaluate"}))
+        return returned
+
+    def _note_epochs(self, fit: _Fit) -> None:
+        """Takes up the epochs whose logs are complete."""
+        for weights, epoch, logs in fit.ended:
+            origin = {"source": "fit", "fit": fit.number, "epoch": epoch + 1}
+            self._add(Evaluated(weights, _metrics_of(logs), origin))
+        fit.ended.clear()
+
+    def _add(self, one: Evaluated) -> None:
+        self.evaluated.append(one)
+        self._kept.add(one)
+
+    def _callback(self, model: Any) -> Any:
+        from .grouped_steps import keras_of
+
+        seen = self
+
+        class Observing(keras_of(model).callbacks.Callback):  # type: ignore[misc]
+            """Fingerprints the weights, before other callbacks change them."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                self.knows_groups = True
+                self._supports_tf_logs = True  # tf-keras would otherwise wait for the logs after every batch
+                self._chief_worker_only = False  # variables of several workers are read by all of them together
+
+            def on_test_end(self, logs: Any = None) -> None:
+                if seen._running is not None:
+                    seen._running.weights = of_weights(self.model.weights)
+
+            def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+                if seen._running is not None:
+                    seen._note_epochs(seen._running)
+
+            def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+                if (fit := seen._running) is not None:
+                    fit.ended.append((fit.weights or of_weights(self.model.weights), epoch, logs))
+                    fit.weights = ()
+
+        return Observing()
+
+
+def _results_callback(model: Any, results: dict[str, float]) -> Any:
+    from .grouped_steps import keras_of
+
+    class Results(keras_of(model).callbacks.Callback):  # type: ignore[misc]
+        """Takes the results of `evaluate` by name: it returns a list."""
+
+        def on_test_end(self, logs: Any = None) -> None:
+            results.update(finite(numbers_in(logs)))
+
+    return Results()
+
+
+def _is_callback_list(callbacks: Any) -> bool:
+    """Whether the argument `callbacks` is what Keras itself makes of a list of them."""
+    return isinstance(getattr(callbacks, "callbacks", None), list)
+
+
+def _metrics_of(logs: Any) -> Metrics:
+    return from_return_value(numbers_in(logs))
+
+
+def _validation(given: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns a fit's `validation_data` as arguments of `evaluate`; it is replaced by those that `fit` itself uses."""
+    data = given.get("validation_data")
+    if data is None:
+        return None
+    values = data if isinstance(data, (list, tuple)) else (data,)
+    more = {"steps": given.get("validation_steps"), "batch_size": given.get("validation_batch_size")}
+    found = dict(zip(_DATA, values, strict=False)) | more
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,175 @@
+"""Has every Keras `fit` tell how far it is, whatever module calls it; see `progress.py`.
+
+with told_by_fits(source.files):
+    run_fn(fn_args)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..distributed.tf_config import task_from_environment
+from ..monitoring import progress
+from ..monitoring.metrics import numbers_in
+from .interception import fits_by, is_keras_2, listed, may_use_keras
+
+_ARRAYS = 32  # the size of a batch that Keras cuts out of arrays, where it is not told
+_LOOKED_AT = 100  # datasets that one is made of
+_INFINITE, _UNKNOWN = -1, -2  # tf.data.INFINITE_CARDINALITY, tf.data.UNKNOWN_CARDINALITY
+
+
+@contextlib.contextmanager
+def told_by_fits(files: Sequence[str]) -> Iterator[None]:
+    """Adds a callback to each `fit` of a block, where somebody watches.
+
+    Keras's bar, which would be a new line for every step where its output is no terminal, becomes a line an epoch.
+
+    Args:
+      files: The module's source files. Keras is not imported for those that neither name nor import it.
+    """
+    if not progress.is_watched() or not may_use_keras(files):
+        yield
+        return
+    with fits_by(_fit), fits_by(_evaluate, "evaluate"):
+        yield
+
+
+def _fit(original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
+    bound = inspect.signature(original).bind(model, *args, **options)
+    callbacks = bound.arguments.get("callbacks")
+    if callbacks is None or isinstance(callbacks, (list, tuple)) or not hasattr(callbacks, "append"):
+        own = listed(callbacks)
+        counted = any(getattr(one, "reports_progress", False) for one in own)
+        size = batch_size(bound.arguments.get("x"), bound.arguments.get("batch_size"))
+        bound.arguments["callbacks"] = [*own, _callback(model, size, counted, _Length.of(model, bound.arguments))]
+    _one_line_an_epoch(bound)
+    return original(*bound.args, **bound.kwargs)
+
+
+def _evaluate(original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
+    bound = inspect.signature(original).bind(model, *args, **options)
+    _one_line_an_epoch(bound)
+    progress.report_details(doing="evaluating")
+    try:
+        return original(*bound.args, **bound.kwargs)
+    finally:
+        progress.report_details(doing=None)
+
+
+def _one_line_an_epoch(bound: inspect.BoundArguments) -> None:
+    if bound.arguments.get("verbose", "auto") in ("auto", 1):
+        bound.arguments["verbose"] = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class _Length:
+    """What is known of the number of batches before a fit has used them.
+
+    Attributes:
+      is_certain: Whether the data lasts for the steps that Keras counts on. With `steps_per_epoch` Keras believes the
+        caller; a generator, or a dataset of another or of unknown cardinality, may end long before.
+      most: Batches that there are in all epochs together, where each is used once; None where that is not known.
+    """
+
+    is_certain: bool
+    most: int | None = None
+
+    @classmethod
+    def of(cls, model: Any, given: Mapping[str, Any]) -> _Length:
+        """Returns what is known of the length of a fit's data.
+
+        Args:
+          model: What is trained.
+          given: The arguments of `fit`.
+        """
+        x: Any = given.get("x")
+        steps = given.get("steps_per_epoch")
+        if not steps:
+            return cls(is_certain=True)
+        if not callable(getattr(x, "cardinality", None)):
+            return cls(is_certain=not hasattr(x, "__next__"))
+        batches = int(x.cardinality())
+        if batches in (_INFINITE, _UNKNOWN):
+            return cls(is_certain=batches == _INFINITE)
+        # Keras 2 goes through the data once, Keras 3 begins again in the epoch after the one in which it ended.
+        return cls(batches >= steps * given.get("epochs", 1), batches if is_keras_2(model) else None)
+
+
+def batch_size(x: Any, size: int | None = None) -> float:
+    """Returns how many of the examples of a batch this worker trains on, as far as that can be seen; else 0.
+
+    Args:
+      x: The argument of `fit`: a tf.data.Dataset that was batched, or arrays.
+      size: The argument `batch_size`.
+    """
+    found = size or (_size_in(x) if hasattr(x, "element_spec") else _ARRAYS if hasattr(x, "shape") else 0)
+    task = task_from_environment()
+    return found / task.num_workers if task is not None and "ps" not in task.jobs else found
+
+
+def _size_in(dataset: Any) -> int:
+    import tensorflow as tf
+
+    datasets = [dataset]
+    for one in datasets:
+        known = getattr(one, "_batch_size", None)
+        if known is not None and (value := tf.get_static_value(known)) is not None:
+            return int(value)
+        if len(datasets) < _LOOKED_AT:
+            datasets += getattr(one, "_inputs", list)()
+    return 0
+
+
+def _callback(model: Any, examples: float, counted: bool, length: _Length) -> Any:
+    """Returns the callback that tells step, epoch, metrics and examples.
+
+    Args:
+      model: What is trained.
+      examples: Of a batch.
+      counted: Whether another callback tells the step: BackUp, which knows where the training went on.
+      length: Of the data. The total is reported once it is certain: at the beginning, or after the first epoch.
+    """
+    from .grouped_steps import keras_of
+
+    class Telling(keras_of(model).callbacks.Callback):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.knows_groups = True
+            self._supports_tf_logs = True  # tf-keras would otherwise wait for the logs after every batch
+            self._before = self._steps = self._epoch_begin = 0
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            self._before = self._steps = self._epoch_begin = progress.reported_step()
+            self._say_total(self.params.get("steps") if length.is_certain else None)
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self._epoch_begin = self._steps
+            progress.report_details(epoch=epoch + 1, epochs=self.params.get("epochs"))
+            if not counted:
+                progress.report_progress(self._steps)
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            done, self._steps = self._steps, self._epoch_begin + batch + 1
+            if not counted:
+                progress.report_progress(self._steps, examples * max(0, self._steps - done))
+            elif examples:
+                progress.report_examples(examples * max(0, self._steps - done))
+            if progress.is_due():
+                progress.report_details(metrics=numbers_in(logs))
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            self._say_total(self._steps - self._epoch_begin)
+            progress.report_details(metrics=numbers_in(logs))
+
+        def _say_total(self, steps: int | None) -> None:
+            if steps and self.params.get("epochs"):
+                whole = steps * self.params["epochs"]
+                progress.report_details(total=self._before + min(whole, length.most or whole))
+            else:
+                progress.report_details(total=None)  # that of an earlier fit
+
+    return Telling()

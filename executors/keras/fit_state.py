@@ -1,0 +1,201 @@
+"""The state in which one `fit` ended, in a folder: weights, optimizer, history, and what its callbacks hold.
+
+Usage:
+
+    state = FitState(folder)
+    state.save(model, history, call, callbacks, before)
+    ...                                  # in the next run
+    history = state.restore(model, callbacks)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import io
+import json
+import math
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ..checkpoints import restore as checkpoint_restoring
+from ..checkpoints.async_checkpoints import AsyncCheckpoints
+from ..errors import CheckpointError
+from ..runtime.files import file_io
+from . import callback_state
+from .grouped_steps import keras_of
+from .model_state import shapes_of, state_of
+
+_FACTS, _ARRAYS, _WEIGHTS, _FILES = "fit.json", "callbacks.npz", "end", "files"
+_ROOM = 3  # the export, which follows, needs room as well
+
+
+class NotKeptError(Exception):
+    """A fit's state is not kept; the message gives the reason."""
+
+
+class FitState:
+    """The state in which one `fit` ended.
+
+    Args:
+      folder: Its own. What counts is `fit.json` in there, which is written last.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def facts(self) -> dict[str, Any] | None:
+        """Returns what was noted beside the weights; None where no whole state is."""
+        path = os.path.join(self.folder, _FACTS)
+        with contextlib.suppress(ValueError):
+            facts: dict[str, Any] | None = json.loads(file_io.read_text(path)) if file_io.exists(path) else None
+            return facts
+        return None
+
+    def save(
+        self,
+        model: Any,
+        history: Any,
+        call: Mapping[str, Any],
+        callbacks: Sequence[Any],
+        before: Any,
+        weights: str,
+        **facts: Any,
+    ) -> None:
+        """Saves the state of a model whose fit has ended.
+
+        Args:
+          model: The model.
+          history: The History that fit returned.
+          call: The call, as `fit_call.described` has it.
+          callbacks: The module's own.
+          before: Their `attributes` before the fit.
+          weights: A checkpoint of this state if one exists; else "".
+          **facts: More to note, as JSON values.
+
+        Raises:
+          NotKeptError: When weights are NaN or infinite, a callback holds more than values, or the disk is short of
+            room.
+          CheckpointError: When the disk refuses.
+        """
+        _require_finite(model)
+        try:
+            values, arrays = callback_state.found(callbacks, before)
+        except callback_state.NotPlainError as error:
+            raise NotKeptError(str(error)) from None
+        state = state_of(model)
+        shapes = shapes_of(state, model)
+        file_io.makedirs(self.folder)
+        if weights:
+            self._link(weights)
+        else:
+            self._require_room(sum(math.prod(shape) for shape in shapes.values()) * 4)
+            with AsyncCheckpoints(state, self.folder, 1, _WEIGHTS) as checkpoints:
+                weights = checkpoints.save(0)
+        if arrays:
+            written = io.BytesIO()
+            np.savez(written, *arrays)
+            with tf.io.gfile.GFile(os.path.join(self.folder, _ARRAYS), "wb") as file:
+                file.write(written.getvalue())
+        files = [self._copied(number, one) for number, one in enumerate(callbacks)]
+        noted = {
+            **facts,
+            "call": call,
+            "history": {name: list(series) for name, series in history.history.items()},
+            "epochs": list(history.epoch),
+            "params": {name: value for name, value in history.params.items() if isinstance(value, (int, type(None)))},
+            "weights": os.path.basename(weights),
+            "shapes": shapes,
+            "stopped": bool(model.stop_training),
+            "callbacks": values,
+            "files": files,
+        }
+        file_io.write_text(os.path.join(self.folder, _FACTS), json.dumps(noted, default=_number) + "\n")
+
+    def restore(self, model: Any, callbacks: Sequence[Any]) -> Any:
+        """Restores a built model and its fit's callbacks; returns the fit's History.
+
+        Raises:
+          CheckpointError: When the model has other variables than the one that was saved. It is as it was then.
+        """
+        facts = self.facts()
+        assert facts is not None
+        state = state_of(model)
+        if (here := shapes_of(state, model)) != facts["shapes"]:
+            there = facts["shapes"]
+            odd = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
+            raise CheckpointError(f"{self.folder} holds other variables than the model has: {', '.join(odd[:3])}")
+        checkpoint_restoring.restore(state, os.path.join(self.folder, facts["weights"])).expect_partial()
+        arrays: list[Any] = []
+        path = os.path.join(self.folder, _ARRAYS)
+        if file_io.exists(path):
+            with np.load(io.BytesIO(file_io.read_bytes(path)), allow_pickle=False) as kept:
+                arrays = [kept[name] for name in kept.files]
+        callback_state.put_back(callbacks, facts["callbacks"], arrays)
+        for number, (callback, names) in enumerate(zip(callbacks, facts["files"], strict=True)):
+            self._put_files_back(number, callback, names)
+        return self._history(model, facts)
+
+    def _history(self, model: Any, facts: Mapping[str, Any]) -> Any:
+        history = keras_of(model).callbacks.History()
+        history.set_model(model)
+        history.set_params(dict(facts["params"]))
+        history.epoch = list(facts["epochs"])
+        history.history = {name: list(series) for name, series in facts["history"].items()}
+        model.history = history
+        model.stop_training = facts["stopped"]
+        return history
+
+    def _link(self, checkpoint: str) -> None:
+        """Adds a checkpoint's files to this folder, by hard links where the disk has them."""
+        for path in file_io.glob(f"{glob.escape(checkpoint)}.*"):
+            target = os.path.join(self.folder, os.path.basename(path))
+            try:
+                os.link(path, target)
+            except OSError:  # another file system, one without links, or none of the system's
+                _copy(path, target)
+
+    def _copied(self, number: int, callback: Any) -> list[str]:
+        """Copies what a callback wrote: of a run that failed, its folders may be deleted."""
+        paths = callback_state.files_of(callback)
+        for path in paths:
+            _copy(path, os.path.join(self.folder, _FILES, str(number), os.path.basename(path)))
+        return [os.path.basename(path) for path in paths]
+
+    def _put_files_back(self, number: int, callback: Any, names: Sequence[str]) -> None:
+        for name in names:
+            target = os.path.join(os.path.dirname(os.fspath(callback.filepath)), name)
+            if not file_io.exists(target):
+                _copy(os.path.join(self.folder, _FILES, str(number), name), target)
+
+    def _require_room(self, size: int) -> None:
+        if file_io.is_remote(self.folder):
+            return
+        if (free := shutil.disk_usage(self.folder).free) < _ROOM * size:
+            raise NotKeptError(f"{free} bytes are free in {self.folder}, and the state takes about {size}")
+
+
+def _copy(source: str, target: str) -> None:
+    if file_io.isdir(source):
+        file_io.copytree(source, target)
+    else:
+        file_io.makedirs(file_io.parent(target))
+        file_io.file_system(target).copy(source, target, overwrite=True)
+
+
+def _require_finite(model: Any) -> None:
+    for variable in model.weights:
+        if not hasattr(variable, "dtype"):  # a lookup table of Keras 2
+            continue
+        value = tf.convert_to_tensor(variable)
+        if value.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(value))):
+            raise NotKeptError(f"the weights of {variable.name} are NaN or infinite")
+
+
+def _number(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else np.asarray(value).tolist()

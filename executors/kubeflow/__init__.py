@@ -1,0 +1,1 @@
+"""The entry points of a Kubeflow Pipelines step."""

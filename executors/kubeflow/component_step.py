@@ -1,0 +1,211 @@
+"""What the container of the Kubeflow component runs: one training, from ExecutorInput to ExecutorOutput.
+
+    python -m generic_trainer.executors.kubeflow_component_step --executor_input '{{$}}'
+
+The component is in `pipelines/kubeflow/component.py`, its parameters in `parameters.py`. TensorFlow is
+imported in the training's process alone. Nothing of `kfp` is needed here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+from ...version import __version__
+from ..distributed.tf_config import task_from_environment
+from ..modules.archive import HASH
+from ..monitoring import progress, run_record
+from ..monitoring.run_record import RunRecord
+from ..options import LOCAL, TrainingOptions
+from ..reporting.writing import write_report
+from ..runtime.files import file_io
+from ..runtime.logs.exceptions import message_of
+from ..runtime.logs.redaction import masked_text
+from ..saved_models.check import find_saved_model
+from ..training.run import train
+from .inputs import fn_args_for_step, only
+from .parameters import StepParameters, read_parameters
+from .step import (
+    StepArtifact,
+    artifacts_in,
+    exit_code_of,
+    failure_reported,
+    output_file_of,
+    parsed,
+    write_output,
+)
+from .storage import (
+    checkpoint_root,
+    readable_place,
+    require_readable_pattern,
+    writable_place,
+)
+
+MODEL, METRICS, REPORT, TENSORBOARD = "model", "metrics", "report", "tensorboard"
+OUTPUTS = (MODEL, METRICS, REPORT, TENSORBOARD)
+_OF_EVERY_RUN = (REPORT, TENSORBOARD)
+_EVAL_MODEL = "eval_model"  # in the folder for TensorBoard
+_MODULE_FILE = "module_text.py"
+_TELL_SECONDS = 30.0
+
+
+def run(invocation: Mapping[str, Any]) -> None:
+    """Trains as Kubeflow's ExecutorInput says, and writes the outputs, and ExecutorOutput to its file.
+
+    Args:
+      invocation: ExecutorInput.
+
+    Raises:
+      InputError: When a parameter, an input or an output is not usable.
+      Exception: What the training raises.
+    """
+    output_file = output_file_of(invocation)
+    outputs = artifacts_in(invocation["outputs"])
+    failed = {key: outputs[key] for key in _OF_EVERY_RUN if key in outputs}
+    with failure_reported(output_file, failed):
+        places = {key: writable_place(only(outputs, key).uri, key) for key in OUTPUTS}
+        with _page_written(places), tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+            inputs = artifacts_in(invocation.get("inputs", {}))
+            parameters, options = read_parameters(invocation.get("inputs", {}).get("parameterValues") or {})
+            logging.info("Generic Trainer %s: training %s.", __version__, parameters.module or "the module_text")
+            fn_args = fn_args_for_step(inputs, parameters, places[MODEL], places[TENSORBOARD])
+            fn_args.seed = options.seed
+            module = _module(parameters, scratch)
+            root = _checkpoint_root(parameters, outputs[TENSORBOARD][0].uri, places[TENSORBOARD], scratch)
+            with _progress_told(scratch, parameters.train_steps, options):
+                record = train(module, fn_args, options, function=parameters.function, checkpoint_root=root)
+        if not record.check:
+            logging.info("This task of a cluster has done its part; the chief publishes the model.")
+            return
+        if file_io.isdir(fn_args.eval_model_dir):
+            _keep_eval_model(fn_args.eval_model_dir, outputs, places)
+        _describe(outputs, places, fn_args.serving_model_dir, record)
+        file_io.write_text(places[METRICS], json.dumps(record.metrics, indent=2) + "\n")
+        write_output(output_file, outputs)
+    for split, values in record.metrics.items():
+        logging.info("%s metrics: %s", split.capitalize(), ", ".join(f"{k}={v:.5g}" for k, v in values.items()))
+    logging.info("Model published to %s.", outputs[MODEL][0].uri)
+
+
+def _module(parameters: StepParameters, scratch: str) -> str:
+    """Returns the module's reference; a module that came as text is in a file then."""
+    if parameters.module_text:
+        folder = os.path.join(scratch, "module")
+        path = os.path.join(folder, _MODULE_FILE)
+        file_io.write_text(path, parameters.module_text)
+        return path
+    name, at, place = str(parameters.module).rpartition("@")
+    uri, *sha256 = place.partition(HASH)
+    found = readable_place(uri, "module") if file_io.is_remote(uri) else uri
+    return "".join([name, at, found, *sha256])
+
+
+def _checkpoint_root(parameters: StepParameters, uri: str, place: str, scratch: str) -> str:
+    root = parameters.checkpoint_root
+    if root:
+        require_readable_pattern(root, "checkpoint_root")
+        return root
+    if beside := checkpoint_root(uri, place):
+        return beside
+    logging.info(
+        "Checkpoints are kept in this pod alone, so a retry begins anew. With checkpoint_root on a mounted volume, or "
+        "a gs:// URI, it goes on from the last one."
+    )
+    return os.path.join(scratch, "checkpoints")
+
+
+def _keep_eval_model(folder: str, outputs: Mapping[str, Sequence[StepArtifact]], places: Mapping[str, str]) -> None:
+    """Puts an Estimator's EvalSavedModel into the folder for TensorBoard: beside the model it is in no artifact."""
+    target = os.path.join(places[TENSORBOARD], _EVAL_MODEL)
+    file_io.rmtree(target)
+    file_io.move(folder, target)
+    outputs[MODEL][0].metadata["eval_saved_model"] = os.path.join(outputs[TENSORBOARD][0].uri, _EVAL_MODEL)
+
+
+def _describe(
+    outputs: Mapping[str, Sequence[StepArtifact]], places: Mapping[str, str], serving: str, record: RunRecord
+) -> None:
+    """Puts what is known of the model and its run on the artifacts, as plain texts and numbers."""
+    [model], [metrics], [logs] = (outputs[key] for key in (MODEL, METRICS, TENSORBOARD))
+    values = {
+        f"{split}/{name}": float(value) for split, found in record.metrics.items() for name, value in found.items()
+    }
+    lies_at = os.path.relpath(find_saved_model(serving) or serving, places[MODEL])
+    model.metadata.update(
+        framework="TensorFlow",
+        framework_version=record.stack.get("tensorflow", ""),
+        saved_model=model.uri if lies_at == "." else os.path.join(model.uri, lies_at),
+        signatures=", ".join(record.check["signatures"]),
+        checks="; ".join(f"{name}: {outcome}" for name, outcome in record.check["checks"].items()),
+        size_bytes=float(record.check["size_bytes"]),
+        dialect=record.dialect["name"],
+        keras=record.keras["version"],
+        module_fingerprint=record.code["fingerprint"],
+        **values,
+    )
+    metrics.metadata.update(values)
+    logs.metadata.update(run_id=record.id, run_record=run_record.FILE_NAME)
+
+
+@contextlib.contextmanager
+def _page_written(places: Mapping[str, str]) -> Iterator[None]:
+    """Writes the page about the run when the block ends, however that is; of a cluster, the chief does."""
+    said: dict[str, Any] = {}
+    try:
+        yield
+    except BaseException as error:
+        what = {"type": type(error).__qualname__, "message": masked_text(message_of(error))}
+        said = {"status": run_record.status_after(error), "error": what}
+        raise
+    finally:
+        with contextlib.suppress(Exception):  # it must not hide what went wrong before
+            task = task_from_environment()
+            if task is None or task.is_chief:
+                record = {**run_record.read(places[TENSORBOARD]), **said}
+                write_report(places[TENSORBOARD], record, path=places[REPORT])
+
+
+@contextlib.contextmanager
+def _progress_told(scratch: str, steps: int | None, options: TrainingOptions) -> Iterator[None]:
+    """Logs now and then how far the training is, where its loop reports that and nobody else listens."""
+    if options.engine != LOCAL or progress.VARIABLE in os.environ:
+        yield
+        return
+    path, ended = progress.watched(scratch), threading.Event()
+    os.environ[progress.VARIABLE] = path
+    teller = threading.Thread(target=_tell, args=(path, steps, ended), name="progress", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()
+        del os.environ[progress.VARIABLE]
+
+
+def _tell(path: str, steps: int | None, ended: threading.Event) -> None:
+    told = 0.0
+    while not ended.wait(_TELL_SECONDS):
+        now = progress.read(path)
+        if now is not None and now.step != told:
+            told, of = now.step, f" of {steps:,}" if steps else ""
+            speed = f", {now.steps / now.seconds:.3g} steps/s" if now.seconds > 0 else ""
+            logging.info("Step %s%s%s.", f"{now.step:,.0f}", of, speed)
+
+
+def main(line: Sequence[str]) -> int:
+    """Runs the command; returns its exit code, as `generic-trainer` has them."""
+    parser = argparse.ArgumentParser(
+        prog="python -m generic_trainer.executors.kubeflow_component_step", allow_abbrev=False
+    )
+    parser.add_argument("--executor_input", required=True, metavar="JSON", help="Kubeflow's ExecutorInput")
+    text = parser.parse_args(line).executor_input
+    return exit_code_of(lambda: run(parsed(text, "executor_input")))

@@ -1,0 +1,176 @@
+"""What a Kubeflow component's step hands to the module: its artifacts and parameters as `FnArgs`.
+
+Nobody has to write their data as TFX does. Examples may be a folder of splits, or files, or one file; a schema or
+hyperparameters a file, or the only one of a folder; a base model lies wherever a trainer or an importer has put it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from absl import logging
+
+from ..errors import InputError, did_you_mean
+from ..fn_args import FnArgs
+from ..inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, PROTO, TF_EXAMPLE, ExamplesFormat
+from ..runtime.files import file_io
+from ..saved_models.check import find_saved_model
+from ..saved_models.locations import EVAL_DIR, base_model_path, read_json_object
+from .parameters import StepParameters
+from .step import StepArtifact
+from .storage import readable_place, require_readable_pattern
+
+Inputs: TypeAlias = "Mapping[str, Sequence[StepArtifact]]"
+
+
+def fn_args_for_step(inputs: Inputs, parameters: StepParameters, model: str, logs: str) -> FnArgs:
+    """Returns what the module is given.
+
+    Args:
+      inputs: By key: examples, eval_examples, schema, transform_graph, base_model, hyperparameters; none is needed.
+      parameters: The step's.
+      model: Where the model goes; the SavedModel lies right there, or in the folder of its version.
+      logs: The model run's folder.
+
+    Raises:
+      InputError: When an input cannot be read, or lacks what is asked of it.
+    """
+    train_files, eval_files = _files(inputs, parameters)
+    for name, patterns in (("Training", train_files), ("Evaluation", eval_files)):
+        logging.info("%s examples: %s", name, ", ".join(patterns) or "none")
+    base, hyperparameters = _place(inputs, "base_model"), _file(inputs, "hyperparameters")
+    version = parameters.serving_version
+    serving = model.rstrip("/") if version is None else os.path.join(model, str(version))
+    return FnArgs(
+        train_files=train_files,
+        eval_files=eval_files,
+        train_steps=parameters.train_steps or None,
+        eval_steps=parameters.eval_steps or None,
+        schema_path=_file(inputs, "schema"),
+        transform_graph_path=_place(inputs, "transform_graph"),
+        serving_model_dir=serving,
+        eval_model_dir=os.path.join(file_io.parent(serving), EVAL_DIR),
+        model_run_dir=logs,
+        base_model=_base_model(base) if base else None,
+        hyperparameters=read_json_object(hyperparameters, "hyperparameters") if hyperparameters else None,
+        custom_config=dict(parameters.custom_config) if parameters.custom_config else None,
+        examples_format=_examples_format(inputs, parameters, train_files),
+    )
+
+
+def _files(inputs: Inputs, parameters: StepParameters) -> tuple[list[str], list[str]]:
+    """Returns the patterns of the training's examples and of the evaluation's."""
+    examples, more = (inputs.get(key) for key in ("examples", "eval_examples"))
+    if bool(examples) == bool(parameters.train_files):
+        got = "both" if examples else "neither"
+        raise InputError(f"Give the training's data as the artifact 'examples' or as train_files; got {got}.")
+    if not examples:
+        for name in ("train_files", "eval_files"):
+            for pattern in getattr(parameters, name):
+                require_readable_pattern(pattern, name)
+        evaluation = _patterns(inputs, "eval_examples", parameters.eval_splits) if more else []
+        return list(parameters.train_files), [*parameters.eval_files, *evaluation]
+    training = _patterns(inputs, "examples", parameters.train_splits)
+    key = "eval_examples" if more else "examples"
+    evaluation = _patterns(inputs, key, parameters.eval_splits, is_all_training=not more)
+    if not more and training[0].endswith("/*") and file_io.parent(training[0]) in map(file_io.parent, evaluation):
+        raise InputError(f"input examples: {training[0]} is everything, {evaluation[0]} among it. Name train_splits.")
+    return training, evaluation
+
+
+def _patterns(inputs: Inputs, key: str, splits: Sequence[str], *, is_all_training: bool = False) -> list[str]:
+    """Returns the patterns of an artifact's files.
+
+    Splits are folders `Split-NAME` or `NAME`, files `NAME*`, or what TFX's property `custom_split_pattern` says. An
+    artifact that has none of all that, a single file among others, is one split itself.
+
+    Args:
+      inputs: The artifacts.
+      key: Whose files.
+      splits: Names of splits.
+      is_all_training: Whether an artifact without splits has nothing for these.
+    """
+    artifact, folder = only(inputs, key), _place(inputs, key) or ""
+    if not file_io.isdir(folder):
+        return [] if is_all_training else [folder]
+    names = file_io.listdir(folder)
+    custom = json.loads(artifact.get_string_custom_property("custom_split_pattern") or "{}")
+    found = {
+        split: os.path.join(folder, pattern)
+        for split in splits
+        if (pattern := custom.get(split) or _in(folder, names, split))
+    }
+    if len(found) == len(splits):
+        return list(found.values())
+    folders = [name for name in names if file_io.isdir(os.path.join(folder, name))]
+    known = sorted({*custom, *(name.removeprefix("Split-") for name in folders)})
+    if found or known:
+        missing = next(split for split in splits if split not in found)
+        raise InputError(
+            f"input {key} {folder}: there is no split {missing!r}, but {', '.join(known) or ', '.join(found)}."
+            f"{did_you_mean(missing, known)} Name them in train_splits and eval_splits."
+        )
+    if not names:
+        raise InputError(f"input {key} {folder}: the folder is empty.")
+    return [] if is_all_training else [os.path.join(folder, "*")]
+
+
+def _in(folder: str, names: Sequence[str], split: str) -> str | None:
+    """Returns the pattern of a split's files in a folder, relative to it."""
+    for name in (f"Split-{split}", split):
+        if name in names and file_io.isdir(os.path.join(folder, name)):
+            return os.path.join(name, "*")
+    alike = [name for name in names if name.startswith(split)]
+    return f"{split}*" if alike and not any(file_io.isdir(os.path.join(folder, name)) for name in alike) else None
+
+
+def _examples_format(inputs: Inputs, parameters: StepParameters, train_files: Sequence[str]) -> ExamplesFormat:
+    [artifact] = inputs.get("examples") or [StepArtifact({})]
+    payload = parameters.payload_format or artifact.get_string_custom_property("payload_format")
+    if not payload:
+        files = [file for pattern in train_files for file in file_io.glob(pattern)]
+        payload = PARQUET if files and all(file.endswith(".parquet") for file in files) else TF_EXAMPLE
+    if payload not in PAYLOAD_FORMATS:
+        raise InputError(f"payload_format={payload!r} of {artifact.uri}: {', '.join(PAYLOAD_FORMATS)} can be read.")
+    view = artifact.get_string_custom_property("data_view_uri") if payload == PROTO else ""
+    return ExamplesFormat(payload, readable_place(view, "the examples' DataView") if view else None)
+
+
+def only(artifacts: Inputs, key: str) -> StepArtifact:
+    """Returns the only artifact of a key.
+
+    Raises:
+      InputError: When there is none, or more than one.
+    """
+    found = artifacts.get(key) or ()
+    if len(found) != 1:
+        raise InputError(f"{key}: expected one artifact, got {len(found)}. Is the component of this image's release?")
+    return found[0]
+
+
+def _place(inputs: Inputs, key: str) -> str | None:
+    if not inputs.get(key):
+        return None
+    artifact = only(inputs, key)
+    return readable_place(artifact.uri, f"input {key}", artifact.metadata)
+
+
+def _file(inputs: Inputs, key: str) -> str | None:
+    """Returns an artifact that is a file, or the only file of its folder."""
+    place = _place(inputs, key)
+    if place is None or not file_io.isdir(place):
+        return place
+    names = file_io.listdir(place)
+    if len(names) != 1:
+        raise InputError(f"input {key} {place}: expected one file in it, found {', '.join(names) or 'none'}.")
+    return os.path.join(place, names[0])
+
+
+def _base_model(place: str) -> str:
+    """Returns the SavedModel's folder: the newest of TensorFlow Serving's numbered ones, or where else it lies."""
+    versions = sorted((name for name in file_io.listdir(place) if name.isdigit()), key=int, reverse=True)
+    found = (find_saved_model(os.path.join(place, version)) for version in versions)
+    return next((model for model in found if model), None) or base_model_path(place)

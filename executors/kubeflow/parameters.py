@@ -1,0 +1,146 @@
+"""The parameters of the Kubeflow component beside `TrainingOptions`: what is trained, on what, for how long.
+
+The component's inputs are read off these fields and those of `TrainingOptions`, so each is declared once:
+
+    parameters, options = read_parameters({"module": "taxi.py", "train_steps": 300.0, "keras": "2"})
+    parameters.train_steps                              # 300
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InputError, did_you_mean
+from ..inputs.data_accessor import PAYLOAD_FORMATS
+from ..options import TrainingOptions
+
+# The step itself waits for the training's process, to report what became of it.
+NOT_OFFERED = ("isolate",)
+MISSING = (None, "")
+
+
+def _parameter(default: Any, help_text: str) -> Any:
+    return dataclasses.field(default=default, metadata={"help": help_text})
+
+
+@dataclasses.dataclass(frozen=True)
+class StepParameters:
+    """Parameters of one step; every field has a default, since all inputs of the component are optional.
+
+    Raises:
+      InputError: From the constructor, when there is no module, or two, or a value out of range.
+    """
+
+    module: str | None = _parameter(
+        None,
+        "The training module: a file's path or URI, package.module, package.module.function, or name@archive.zip. "
+        "Kubeflow's cache sees this text, not the code behind it.",
+    )
+    module_text: str | None = _parameter(
+        None, "The training module's source text, instead of 'module'; at most about 100 kB, and without helper files."
+    )
+    function: str | None = _parameter(None, "The function to run, if it is not called run_fn.")
+    train_files: tuple[str, ...] = _parameter(
+        (), "Paths or URI patterns of training examples, instead of the artifact 'examples'."
+    )
+    eval_files: tuple[str, ...] = _parameter((), "Paths or URI patterns of evaluation examples, beside 'train_files'.")
+    train_splits: tuple[str, ...] = _parameter(("train",), "Splits of 'examples' to train on.")
+    eval_splits: tuple[str, ...] = _parameter(("eval",), "Splits of 'examples' to evaluate on; [] for none.")
+    train_steps: int | None = _parameter(None, "fn_args.train_steps (default: the module decides).")
+    eval_steps: int | None = _parameter(None, "fn_args.eval_steps (default: the module decides).")
+    custom_config: Mapping[str, Any] | None = _parameter(
+        None, "fn_args.custom_config. Whole numbers arrive as int: a pipeline's JSON does not tell 1.0 from 1."
+    )
+    payload_format: str | None = _parameter(
+        None, f"How the examples are encoded: {', '.join(PAYLOAD_FORMATS)} (default: as the artifact or the names say)."
+    )
+    serving_version: int | None = _parameter(
+        None,
+        "Number of the folder below the model's uri that the SavedModel goes to, as TensorFlow Serving wants it "
+        "(default: none; it lies right at the uri).",
+    )
+    checkpoint_root: str | None = _parameter(
+        None,
+        "Folder or gs:// URI where retries and later runs of the same training find its checkpoints, such as on a "
+        "mounted volume (default: beside the outputs, if these are written to a place that outlives the pod).",
+    )
+
+    def __post_init__(self) -> None:
+        if not self.module and not self.module_text:
+            raise InputError("There is nothing to train: give 'module', or 'module_text'.")
+        if self.module and self.module_text:
+            raise InputError(f"module={self.module!r} and module_text are two modules: give one of them.")
+        if self.payload_format and self.payload_format not in PAYLOAD_FORMATS:
+            raise InputError(
+                f"payload_format={self.payload_format!r}: choose from {', '.join(PAYLOAD_FORMATS)}."
+                f"{did_you_mean(self.payload_format, PAYLOAD_FORMATS)}"
+            )
+        for name in ("train_steps", "eval_steps", "serving_version"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise InputError(f"{name}={value}: give 0 or more.")
+        if not self.train_splits:
+            raise InputError("train_splits=[]: name one split or more.")
+        if self.eval_files and not self.train_files:
+            raise InputError(
+                "eval_files goes with train_files; of the artifact 'examples', eval_splits are evaluated on."
+            )
+
+
+def kinds_of(fields: type[StepParameters] | type[TrainingOptions]) -> dict[str, type]:
+    """Returns {field: str, int, float, bool, list or dict}: what it is in JSON, and for Kubeflow Pipelines."""
+    kinds = {}
+    for name, hint in typing.get_type_hints(fields).items():
+        inner = [one for one in typing.get_args(hint) if one is not type(None)]
+        plain = inner[0] if type(None) in typing.get_args(hint) else hint
+        kind = typing.get_origin(plain) or plain
+        kinds[name] = {tuple: list, Mapping: dict}.get(kind, kind)
+    return {field.name: kinds[field.name] for field in dataclasses.fields(fields)}
+
+
+def read_parameters(values: Mapping[str, Any]) -> tuple[StepParameters, TrainingOptions]:
+    """Reads a step's parameters; absent, null and empty ones mean the default.
+
+    Args:
+      values: ExecutorInput's `inputs.parameterValues`.
+
+    Raises:
+      InputError: When one is not known, of another type, or out of range.
+    """
+    given = {name: value for name, value in values.items() if value not in MISSING}
+    own = {name: kind for name, kind in kinds_of(StepParameters).items() if name in given}
+    options = {field.name for field in dataclasses.fields(TrainingOptions)} - set(NOT_OFFERED)
+    for name in given:
+        if name not in own and name not in options:
+            known = [*kinds_of(StepParameters), *options]
+            raise InputError(
+                f"There is no parameter {name!r}.{did_you_mean(name, known)} If the component has it, its image is of "
+                "another release: take both from the same one."
+            )
+    parameters = StepParameters(**{name: _checked(name, given[name], kind) for name, kind in own.items()})
+    return parameters, TrainingOptions.from_exec_properties({name: given[name] for name in given if name in options})
+
+
+def _checked(name: str, value: Any, kind: type) -> Any:
+    if kind is int and isinstance(value, (int, float)) and not isinstance(value, bool) and float(value).is_integer():
+        return int(value)
+    if kind is list and isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return tuple(value)
+    if kind is dict and isinstance(value, dict):
+        return _with_whole_numbers(value)
+    if kind is str and isinstance(value, str):
+        return value
+    wanted = {int: "a whole number", list: "a list of texts", dict: "a JSON object", str: "a text"}[kind]
+    raise InputError(f"{name}={value!r}: give {wanted}, not {type(value).__name__}.")
+
+
+def _with_whole_numbers(value: Any) -> Any:
+    """Returns JSON values with 3.0 as 3; protobuf's Struct has floating-point numbers alone."""
+    if isinstance(value, dict):
+        return {key: _with_whole_numbers(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_with_whole_numbers(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

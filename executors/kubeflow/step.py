@@ -1,0 +1,293 @@
+"""The trainer's step in Kubeflow Pipelines, started without TFX's components: TFX's container command, made lean.
+
+    python -m generic_trainer.executors.kubeflow_step \
+        --executor_class_path generic_trainer.executors.generic_executor.GenericExecutor \
+        --json_serialized_invocation_args '{{$}}' --json_serialized_inputs_spec_args '{…}'
+
+The arguments are those of `tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor`, and so is the output
+file. That command imports TensorFlow, Beam and TFMA before it looks at the executor; this one reads the invocation's
+JSON itself, and TensorFlow is imported in the training process alone. Other executors than the trainer are handed on to
+TFX's command, so that it serves every step of a pipeline.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import runpy
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+from absl import logging
+from tfx.version import __version__ as tfx_version
+
+from ..distributed.tf_config import task_from_environment
+from ..errors import InputError, TrainerError
+from ..monitoring.run_record import status_after
+from ..runtime.files import file_io
+from ..runtime.files.temporary_folder import require_temporary_folder
+from ..runtime.logs.exceptions import RemoteTraceback, message_of, traceback_of
+from ..runtime.logs.redaction import masked_text
+from ..runtime.logs.setup import show_logs
+from ..training.step import train_from_artifacts
+
+EXECUTOR = f"{__package__.rpartition('.')[0]}.generic_executor.GenericExecutor"
+_TFX_COMMAND = "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"
+_CUSTOM_PREFIX = "custom:"  # tfx.types.artifact.CUSTOM_PROPERTIES_PREFIX, of names that a property has as well
+_LONGEST_MESSAGE = 4000  # characters of an error's message; it goes to a metadata store
+
+
+class StepArtifact:
+    """An artifact as Kubeflow Pipelines describes it; see `artifacts.Artifact` for its methods.
+
+    Attributes:
+      uri: Where it lies.
+      description: Kubeflow's JSON of it: name, uri, type, metadata.
+      metadata: Properties and custom properties, by name.
+    """
+
+    def __init__(self, description: Mapping[str, Any]) -> None:
+        self.description = dict(description)
+        self.uri: str = description.get("uri") or ""
+        self.metadata: dict[str, Any] = {}
+        for group in ("properties", "customProperties"):  # as in pipelines of schema 2.0
+            for name, value in description.get(group, {}).items():
+                self.metadata[name] = _plain(value)
+        self.metadata.update(description.get("metadata") or {})
+
+    @property
+    def split_names(self) -> str | None:
+        """The splits' names: a JSON list."""
+        return self.metadata.get("split_names")
+
+    def has_custom_property(self, key: str) -> bool:
+        """Returns whether the artifact has it."""
+        return key in self.metadata or _CUSTOM_PREFIX + key in self.metadata
+
+    def get_string_custom_property(self, key: str) -> str:
+        """Returns its text; "" where there is none."""
+        value = self._get(key)
+        return value if isinstance(value, str) else ""
+
+    def get_int_custom_property(self, key: str) -> int:
+        """Returns its number; 0 where there is none."""
+        value = self._get(key)
+        return int(value) if isinstance(value, (int, float)) else 0
+
+    def set_string_custom_property(self, key: str, value: str) -> None:
+        """Sets it to a text."""
+        self.metadata[key] = value
+
+    def set_int_custom_property(self, key: str, value: int) -> None:
+        """Sets it to a whole number, which JSON here has as any other."""
+        self.metadata[key] = float(value)
+
+    def set_float_custom_property(self, key: str, value: float) -> None:
+        """Sets it to a number."""
+        self.metadata[key] = float(value)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what Kubeflow Pipelines wants to know of an output."""
+        named = {"name": self.description["name"]} if "name" in self.description else {}
+        return {**named, "uri": self.uri, "metadata": self.metadata}
+
+    def _get(self, key: str) -> Any:
+        return self.metadata.get(_CUSTOM_PREFIX + key, self.metadata.get(key))
+
+
+def run(invocation: Mapping[str, Any], inputs_spec: Mapping[str, Any]) -> None:
+    """Trains as the invocation says, and writes the executor's output file.
+
+    Args:
+      invocation: Kubeflow's ExecutorInput.
+      inputs_spec: The component's ComponentInputsSpec, for the parameters' types; {} in pipelines of schema 2.0.
+
+    Raises:
+      InputError: When the invocation lacks something.
+      Exception: What the training raises.
+    """
+    wanted, promised = invocation.get("inputs", {}), invocation.get("outputs", {})
+    output_file = output_file_of(invocation)
+    driver_said = _driver_said(output_file)
+    parameters = {**wanted.get("parameters", {}), **wanted.get("parameterValues", {})}
+    parameters |= {**driver_said.get("parameters", {}), **driver_said.get("parameterValues", {})}
+    properties = {name: _typed(value, name, inputs_spec) for name, value in parameters.items()}
+    inputs, outputs = (artifacts_in(part) for part in (wanted, promised))
+    run_outputs = {key: artifacts for key, artifacts in outputs.items() if key != "model"}
+    with failure_reported(output_file, run_outputs, driver_said):
+        train_from_artifacts(inputs, outputs, properties)
+    for artifacts in outputs.values():
+        for artifact in artifacts:
+            artifact.metadata.setdefault("tfx_version", tfx_version)
+    write_output(output_file, outputs)
+
+
+def output_file_of(invocation: Mapping[str, Any]) -> str:
+    """Returns where the executor's output goes.
+
+    Raises:
+      InputError: When the invocation names no place.
+    """
+    output_file: str | None = invocation.get("outputs", {}).get("outputFile")
+    if not output_file:
+        raise InputError("ExecutorInput: outputs.outputFile is missing; there is no place to report.")
+    return output_file
+
+
+def artifacts_in(part: Mapping[str, Any]) -> dict[str, list[StepArtifact]]:
+    """Returns the artifacts in ExecutorInput's inputs or outputs; of optional inputs those that are there."""
+    found = part.get("artifacts", {})
+    return {key: [StepArtifact(one) for one in value.get("artifacts", ())] for key, value in found.items()}
+
+
+def write_output(
+    output_file: str, outputs: Mapping[str, Sequence[StepArtifact]], others: Mapping[str, Any] | None = None
+) -> None:
+    """Writes Kubeflow's ExecutorOutput; of a cluster, where all tasks have the same file, the chief does.
+
+    Args:
+      output_file: Where to.
+      outputs: The artifacts, as they are now.
+      others: Other fields of ExecutorOutput. Kubeflow takes no file with fields that it does not know.
+    """
+    task = task_from_environment()
+    if task is not None and not task.is_chief:
+        return
+    report = {key: {"artifacts": [artifact.to_json() for artifact in found]} for key, found in outputs.items()}
+    file_io.write_text(output_file, json.dumps({**(others or {}), "artifacts": report}, indent=2))
+
+
+@contextlib.contextmanager
+def failure_reported(
+    output_file: str, outputs: Mapping[str, Sequence[StepArtifact]], others: Mapping[str, Any] | None = None
+) -> Iterator[None]:
+    """Describes an error that leaves the block in the executor's output, on the artifacts that a failed run has.
+
+    Kubeflow's launcher leaves the file of a failed step alone; where it lies on a mounted bucket it stays to be read.
+
+    Args:
+      output_file: Where to.
+      outputs: The artifacts that are there even then. The model is not among them: nothing was published.
+      others: Other fields of ExecutorOutput.
+    """
+    try:
+        yield
+    except BaseException as error:
+        for artifacts in outputs.values():
+            for artifact in artifacts:
+                artifact.metadata["status"] = status_after(error)
+                artifact.metadata["error_type"] = type(error).__qualname__
+                artifact.metadata["error"] = masked_text(message_of(error))[:_LONGEST_MESSAGE]
+        with contextlib.suppress(OSError, TrainerError):  # they must not hide what went wrong before
+            write_output(output_file, outputs, others)
+        raise
+
+
+def _driver_said(output_file: str) -> dict[str, Any]:
+    """Returns what a driver has put into the output file before the step began: parameters."""
+    if not file_io.exists(output_file):
+        return {}
+    said = json.loads(file_io.read_text(output_file))
+    return {name: said[name] for name in ("parameters", "parameterValues") if name in said}
+
+
+def _typed(value: Any, name: str, inputs_spec: Mapping[str, Any]) -> Any:
+    kind = inputs_spec.get("parameters", {}).get(name, {}).get("parameterType")
+    plain = _plain(value)
+    return int(plain) if kind == "NUMBER_INTEGER" and isinstance(plain, (int, float)) else plain
+
+
+def _plain(value: Any) -> Any:
+    """Returns the value in {"stringValue": "…"}, as pipelines of schema 2.0 write them; others are plain already."""
+    if isinstance(value, dict) and len(value) == 1:
+        [(kind, inner)] = value.items()
+        if kind == "intValue":
+            return int(inner)  # JSON of protobuf has integers of 64 bits in quotes
+        if kind in ("stringValue", "doubleValue"):
+            return inner
+    return value
+
+
+def _arguments(line: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m generic_trainer.executors.kubeflow_step", allow_abbrev=False)
+    parser.add_argument("--executor_class_path", default=EXECUTOR)
+    parser.add_argument("--json_serialized_invocation_args", required=True, metavar="JSON", help="ExecutorInput")
+    parser.add_argument("--json_serialized_inputs_spec_args", metavar="JSON", help="ComponentInputsSpec")
+    options, _ = parser.parse_known_args(line)  # what else there is is for Beam
+    return options
+
+
+def parsed(text: str | None, flag: str) -> dict[str, Any]:
+    """Returns the JSON object that a flag holds; {} when it is not given.
+
+    Raises:
+      InputError: When it is not JSON, or something else than an object.
+    """
+    try:
+        value = json.loads(text or "{}")
+    except ValueError as error:
+        raise InputError(f"--{flag} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"--{flag} must be a JSON object, not a {type(value).__name__}.")
+    return value
+
+
+def exit_code_of(step: Callable[[], None]) -> int:
+    """Runs a container's step, shows what goes wrong on standard error, and returns the process's exit code.
+
+    These are the command's: 0, 1 when the module failed, 2 for wrong input, 3 when the model did not pass the check.
+    """
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")  # what the module prints is seen at once, not when a block is full
+    show_logs(verbose=False)
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        require_temporary_folder()
+        step()
+    except TrainerError as error:
+        if isinstance(error.__cause__, RemoteTraceback) and error.exit_code == 1:
+            print(masked_text(str(error.__cause__).strip()), file=sys.stderr, flush=True)  # noqa: T201
+        logging.error("%s", error)
+        return error.exit_code
+    except Exception as error:
+        remote = error.__cause__
+        text = remote.text if isinstance(remote, RemoteTraceback) else traceback_of(error)
+        print(masked_text(text.rstrip()), file=sys.stderr, flush=True)  # noqa: T201
+        logging.error("failed: %s: %s", type(error).__qualname__, error)
+        return 1
+    return 0
+
+
+class Ended(SystemExit):
+    """The step was told to end. It unwinds: the training's process is ended, staging directories are removed."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.name = signal.Signals(number).name
+
+    def __str__(self) -> str:
+        there = next(iter(getattr(self, "__notes__", ())), "nothing was published.")
+        return f"The step was ended by {self.name}; {there}"
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    del frame
+    raise Ended(number)
+
+
+def main(line: Sequence[str]) -> int:
+    """Runs the command; returns its exit code, as `generic-trainer` has them."""
+    options = _arguments(line)
+    if options.executor_class_path != EXECUTOR:
+        runpy.run_module(_TFX_COMMAND, run_name="__main__", alter_sys=True)
+        return 0
+    return exit_code_of(
+        lambda: run(
+            parsed(options.json_serialized_invocation_args, "json_serialized_invocation_args"),
+            parsed(options.json_serialized_inputs_spec_args, "json_serialized_inputs_spec_args"),
+        )
+    )

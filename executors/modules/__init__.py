@@ -1,0 +1,1 @@
+"""The user's training module: finding, loading, packing and reading its source."""

@@ -1,0 +1,67 @@
+"""A training module on its way to another machine: its files by content, for where no disk is shared.
+
+    parcel = pack(find_source("trainers/taxi.py", scratch))
+    source = unpack(parcel, folder)     # over there: the same module, its files below the folder
+
+Where the very files lie at the same place, they are used there, so that what stands beside them is found as well.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from typing import Any
+
+from ..errors import InputError
+from .archive import MAX_ARCHIVE_BYTES
+from .source import ModuleSource
+
+
+def pack(source: ModuleSource) -> dict[str, Any]:
+    """Returns the module as plain values: its source's fields, and its files' contents by path.
+
+    Raises:
+      InputError: When the files together are larger than an archive may be.
+    """
+    contents = {}
+    for path in source.files:
+        with open(path, "rb") as file:
+            contents[path] = file.read()
+    size = sum(map(len, contents.values()))
+    if size > MAX_ARCHIVE_BYTES:
+        raise InputError(f"{source.reference}: its files have {size:,} bytes; the limit is {MAX_ARCHIVE_BYTES:,}.")
+    return {"source": dataclasses.asdict(source), "contents": contents}
+
+
+def unpack(parcel: dict[str, Any], folder: str) -> ModuleSource:
+    """Writes the files below a folder, each as deep below its root as it was; returns the module found there."""
+    source = ModuleSource.of(parcel["source"])
+    if all(_lies_here(path, content) for path, content in parcel["contents"].items()):
+        return source
+    places = {path: _place(path, folder) for path in (*source.files, *source.roots, source.path)}
+    for path, content in parcel["contents"].items():
+        os.makedirs(os.path.dirname(places[path]), exist_ok=True)
+        with open(places[path], "wb") as file:
+            file.write(content)
+    for root in source.roots:
+        os.makedirs(places[root], exist_ok=True)
+    return dataclasses.replace(
+        source,
+        path=places[source.path],
+        roots=tuple(places[root] for root in source.roots),
+        files=tuple(places[path] for path in source.files),
+    )
+
+
+def _lies_here(path: str, content: bytes) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).digest() == hashlib.sha256(content).digest()
+    except OSError:
+        return False
+
+
+def _place(path: str, folder: str) -> str:
+    """Returns where a file or root goes: below the folder by its whole old path, which keeps them as they lay."""
+    return os.path.join(folder, os.path.relpath(os.path.realpath(path), os.sep))

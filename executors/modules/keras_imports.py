@@ -1,0 +1,169 @@
+"""What `import keras` gives a training module that was written when `keras` and `tf.keras` were the same package.
+
+Two things have changed since. Keras 2.13 removed paths such as `keras.utils.vis_utils` and `keras.layers.core`, whose
+objects are still public. And where `tf.keras` is Keras 2, `keras` is Keras 3 since TensorFlow 2.16, and layers of one
+fail in models of the other. While a module is in use, both work as before.
+
+    with keras_paths(source.files):
+        from keras.utils.vis_utils import plot_model  # tf.keras.utils.plot_model
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+from .source import parsed
+
+KERAS, KERAS_2 = "keras", "tf_keras"
+_LEGACY = "TF_USE_LEGACY_KERAS"
+_PRIVATE = ("src", "_tf_keras", "api")  # Keras 3's own implementation, which looks for modules that may not be there
+
+
+@contextlib.contextmanager
+def keras_paths(files: Sequence[str]) -> Iterator[None]:
+    """Makes the imports of source files work during a block; `sys.modules` is as before afterwards.
+
+    Args:
+      files: The module's source files. If they use both `keras` and `tf.keras`, and `tf.keras` is Keras 2 in this
+        process, `keras` is that package as well.
+    """
+    with contextlib.ExitStack() as stack:
+        if os.environ.get(_LEGACY, "").lower() in ("1", "true") and _mixes(files):
+            stack.enter_context(_keras_2_as_keras())
+        stack.enter_context(_old_paths())
+        yield
+
+
+def is_missing(name: str) -> bool:
+    """Whether a dotted name below `keras` is a module that the installed Keras does not have. Imports nothing."""
+    package, *parts = name.split(".")
+    if package != KERAS or not parts or parts[0] in _PRIVATE:
+        return False
+    roots = _folders(KERAS)
+    places = [os.path.join(root, *parts) for root in roots]
+    return bool(roots) and not any(os.path.isdir(place) or os.path.isfile(f"{place}.py") for place in places)
+
+
+def _folders(package: str) -> list[str]:
+    present = sys.modules.get(package)
+    if present is not None and not hasattr(present, "__path__"):
+        return []
+    spec = importlib.machinery.PathFinder.find_spec(package)
+    return list(spec.submodule_search_locations or ()) if spec else []
+
+
+def _mixes(files: Sequence[str]) -> bool:
+    """Whether source files use `keras` beside `tf.keras`."""
+    nodes = [node for file in files for node in ast.walk(parsed(file))]
+    imported = {name for node in nodes for name in _imported(node)}
+    has_keras = any(name.partition(".")[0] == KERAS for name in imported)
+    has_tf_keras = any(name.startswith(("tensorflow.keras", KERAS_2)) for name in imported) or any(
+        isinstance(node, ast.Attribute) and ast.unparse(node) in ("tf.keras", "tensorflow.keras") for node in nodes
+    )
+    return has_keras and has_tf_keras
+
+
+def _imported(node: ast.AST) -> list[str]:
+    """Returns the dotted names that a statement imports: ["tensorflow.keras"] of `from tensorflow import keras`."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return []
+
+
+@contextlib.contextmanager
+def _keras_2_as_keras() -> Iterator[None]:
+    """Serves `keras` and all below it from tf-keras during a block."""
+    if importlib.util.find_spec(KERAS_2) is None:
+        yield
+        return
+    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == KERAS}
+    finder = _AsKeras2()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [name for name in sys.modules if name.partition(".")[0] == KERAS]:
+            del sys.modules[name]
+        sys.modules.update(hidden)
+
+
+class _AsKeras2(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Answers an import of `keras.NAME` with the module `tf_keras.NAME` itself."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        del path, target
+        package, dot, rest = fullname.partition(".")
+        if package == KERAS:
+            with contextlib.suppress(ModuleNotFoundError):  # of a package above it
+                if importlib.util.find_spec(f"{KERAS_2}{dot}{rest}") is not None:
+                    return importlib.machinery.ModuleSpec(fullname, self, origin=KERAS_2, is_package=True)
+        return None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        del spec
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        _, dot, rest = module.__name__.partition(".")
+        sys.modules[module.__name__] = importlib.import_module(f"{KERAS_2}{dot}{rest}")
+
+
+@contextlib.contextmanager
+def _old_paths() -> Iterator[None]:
+    finder = _OldPaths()
+    sys.meta_path.append(finder)  # the last one: it is only asked for what does not exist
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [name for name, module in sys.modules.items() if isinstance(module, _OldPath)]:
+            del sys.modules[name]
+
+
+class _OldPath(ModuleType):
+    """A module that looks its names up in public namespaces, the nearest first."""
+
+    _namespaces: Sequence[Any] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            for namespace in self._namespaces:
+                if hasattr(namespace, name):
+                    return getattr(namespace, name)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}; tf.keras has no public one either")
+
+
+class _OldPaths(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, fullname: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        del path, target
+        if not is_missing(fullname):
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, origin="tf.keras", is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return _OldPath(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        import tensorflow as tf
+
+        assert isinstance(module, _OldPath)
+        namespaces = [tf.keras]
+        for part in module.__name__.split(".")[1:]:
+            if not hasattr(namespaces[-1], part):
+                break
+            namespaces.append(getattr(namespaces[-1], part))
+        # `keras.engine` had what lies in several public namespaces today.
+        module._namespaces = [*reversed(namespaces), tf.keras.layers]

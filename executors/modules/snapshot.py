@@ -1,0 +1,52 @@
+"""A run's own copy of its module's source, `source/` in the model run, so that runs can be compared later.
+
+The files are kept as UTF-8, whatever encoding they declare: a password that stands in the code stands in the copy, too.
+
+    keep_source(source, "out/model_run")
+    read_source("out/model_run")  # {"taxi.py": "import tensorflow as tf…"}
+"""
+
+from __future__ import annotations
+
+import os
+
+from absl import logging
+
+from ..runtime.files import file_io
+from .source import ModuleSource
+from .source_text import text_of
+
+FOLDER = "source"
+_OUTSIDE = "outside"  # of the module's own folders
+MAX_BYTES, MAX_FILES = 5_000_000, 200
+
+
+def keep_source(source: ModuleSource, model_run_dir: str) -> None:
+    """Copies the module and what it imports of the user's; nothing but the module when that is much.
+
+    Args:
+      source: The module.
+      model_run_dir: The model run; an earlier copy in it is replaced.
+    """
+    folder = os.path.join(model_run_dir, FOLDER)
+    file_io.rmtree(folder)
+    files: tuple[str, ...] = source.files
+    if len(files) > MAX_FILES or sum(os.path.getsize(file) for file in files) > MAX_BYTES:
+        logging.info("The module imports %d files of yours; of these %s alone is kept.", len(files), source.path)
+        files = (source.path,)
+    for file in files:
+        file_io.write_text(os.path.join(folder, _name(file, source.roots[-1])), text_of(file))
+
+
+def read_source(model_run_dir: str) -> dict[str, str]:
+    """Returns the texts of a run's source by their names; {} when none were kept."""
+    folder = os.path.join(model_run_dir, FOLDER)
+    if not file_io.isdir(folder):
+        return {}
+    return {name: file_io.read_text(os.path.join(folder, name)) for name in file_io.files_below(folder)}
+
+
+def _name(file: str, root: str) -> str:
+    parts = os.path.relpath(file, root).split(os.sep)
+    below = [part for part in parts if part != os.pardir]
+    return "/".join(below if len(below) == len(parts) else [_OUTSIDE, *below])

@@ -1,0 +1,311 @@
+"""Finds a training module's source without running any of it.
+
+`find_source` turns what a user names (a file, a dotted module, `module.function`, `module@archive.zip`,
+local or remote) into a `ModuleSource`: one local file, the folders that it imports from, every file of
+the user's that it imports in turn, and a fingerprint over all of them. What is known before the module
+runs is read off here: the cache key, the Keras version it was written for, the process to run it in.
+
+Usage:
+
+    with tempfile.TemporaryDirectory() as scratch:
+        source = find_source("trainers/taxi.py", scratch)
+        source.fingerprint  # changes when taxi.py or a helper that it imports changes
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
+import posixpath
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..errors import InputError, ModuleError, did_you_mean
+from ..runtime.files import file_io
+from .archive import archive_in
+from .project_root import project_folder
+from .source_text import require_text
+
+_NOT_FETCHED = ("http://", "https://", "ftp://")
+_NOT_THE_USERS = sys.stdlib_module_names | {__name__.partition(".")[0]}
+
+
+@dataclasses.dataclass(frozen=True)
+class ModuleSource:
+    """A training module on this machine, found but not yet run.
+
+    Attributes:
+      reference: What the user wrote.
+      path: The module's file.
+      name: The name that it is imported under, `taxi` or `project.trainers.taxi`.
+      roots: Folders that go in front of `sys.path` while it runs: the module's own folder first, then the folder
+        above its package and those of its project that absolute imports need, the topmost last.
+      function: The function named in the reference (`module.function`), if one was.
+      files: The module's file and every file of the user's that it imports, absolute, sorted.
+      relative_imports: Whether the module itself uses `from . import x`.
+      fingerprint: SHA-256 (hex) of the names and contents of `files`.
+    """
+
+    reference: str
+    path: str
+    name: str
+    roots: tuple[str, ...]
+    function: str | None
+    files: tuple[str, ...]
+    relative_imports: bool
+    fingerprint: str
+
+    @classmethod
+    def of(cls, fields: dict[str, Any]) -> ModuleSource:
+        """Rebuilds what `dataclasses.asdict` made of one, also from JSON."""
+        return cls(**with_tuples(fields))
+
+
+def with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    """Returns a dataclass's fields that were JSON in between, which has lists for tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+
+
+def find_source(reference: str, scratch: str) -> ModuleSource:
+    """Finds a training module by what the user calls it.
+
+    Args:
+      reference: `path/to/module.py`, `package.module`, `package.module.function`, or any of the
+        last two followed by `@archive.zip` or `@archive.whl`, and that by `#sha256=` and its hash.
+        Files and archives may lie on any file system that TFX's fileio knows.
+      scratch: A folder of the caller's for what has to be copied here first; it must live as
+        long as the module is in use.
+
+    Raises:
+      ModuleError: When there is no such file, module or function; it names the nearest one.
+      InputError: When an archive is broken, is not what its hash says, or has members that point outside of it.
+    """
+    archive = archive_in(reference)
+    if (place := archive.place if archive else reference).startswith(_NOT_FETCHED):
+        raise InputError(f"{place}: code is not fetched from the web. Copy it to a folder or a bucket, and name that.")
+    if archive is not None:
+        if not archive.module:
+            raise ModuleError(f"{reference}: name the module in the archive, as in 'my_module@{reference}'.")
+        return _find_dotted(reference, archive.module, [archive.unpack(os.path.join(scratch, "archive"))])
+    if reference.endswith(".py") or "/" in reference or os.sep in reference:
+        return _find_file(reference, scratch)
+    return _find_dotted(reference, reference, sys.path)
+
+
+def _find_file(reference: str, scratch: str) -> ModuleSource:
+    folder, name = posixpath.split(reference)
+    if not file_io.exists(reference) or file_io.isdir(reference):
+        beside = [entry for entry in _listdir(folder or ".") if entry.endswith(".py")]
+        kind = "is a folder" if file_io.exists(reference) else "does not exist"
+        raise ModuleError(f"Training module {reference} {kind}.{did_you_mean(name, beside)}")
+    if not name.endswith(".py"):
+        raise ModuleError(f"Training module {reference} is not a Python file: its name must end in .py.")
+    if file_io.is_remote(reference):
+        copy = os.path.join(scratch, "source")
+        _download_python_files(folder, copy)
+        path = os.path.join(copy, name)
+    else:
+        path = os.path.realpath(reference)
+    top, module_name = os.path.dirname(path), os.path.splitext(name)[0]
+    roots = [top]
+    relative_imports = _has_relative_imports(path)
+    if relative_imports and os.path.exists(os.path.join(top, "__init__.py")):
+        # `from ..x import y` only works under the name that the package itself gives the module.
+        while os.path.exists(os.path.join(top, "__init__.py")):
+            top, package = os.path.split(top)
+            module_name = f"{package}.{module_name}"
+        roots.append(top)
+    return _source(reference, path, module_name, roots, None)
+
+
+def _find_dotted(reference: str, dotted: str, search: Sequence[str]) -> ModuleSource:
+    """Finds `package.module` or `package.module.function` on a list of folders."""
+    parts = dotted.split(".")
+    if not all(part.isidentifier() for part in parts):
+        raise ModuleError(f"{reference}: {dotted!r} is not a module's name. Give a .py file or package.module.")
+    importlib.invalidate_caches()
+    specs = list(_specs(parts, search))
+    spec = specs[-1] if len(specs) >= max(len(parts) - 1, 1) else None
+    if spec is None or not (spec.origin or "").endswith(".py"):
+        missing = parts[min(len(specs), len(parts) - 1)]
+        inside = specs[-1].submodule_search_locations if specs else None
+        found = [name.removesuffix(".py") for place in inside or search for name in _listdir(place or ".")]
+        raise ModuleError(
+            f"Training module {reference}: there is no {missing!r} in "
+            f"{'.'.join(parts[: len(specs)]) or 'the folders on sys.path'}.{did_you_mean(missing, found)}"
+        )
+    path = os.path.realpath(str(spec.origin))
+    top = path
+    for _ in range(len(specs) + (os.path.basename(path) == "__init__.py")):
+        top = os.path.dirname(top)
+    roots = list(dict.fromkeys([os.path.dirname(path), top]))
+    function = parts[-1] if len(specs) < len(parts) else None
+    return _source(reference, path, ".".join(parts[: len(specs)]), roots, function)
+
+
+def _specs(parts: Sequence[str], search: Sequence[str]) -> Iterator[importlib.machinery.ModuleSpec]:
+    """Yields the specs of `a`, `a.b`, … without importing a parent, as far as they can be found."""
+    spec = importlib.machinery.PathFinder.find_spec(parts[0], list(search))
+    if spec is None and search is sys.path:
+        spec = importlib.util.find_spec(parts[0])  # editable installs have finders of their own
+    for depth in range(1, len(parts) + 1):
+        if spec is None:
+            return
+        yield spec
+        if depth == len(parts) or spec.submodule_search_locations is None:
+            return
+        locations = list(spec.submodule_search_locations)
+        # Only the last part: below two folders without __init__.py, the whole name wants its parents imported.
+        spec = importlib.machinery.PathFinder.find_spec(parts[depth], locations)
+
+
+def _source(reference: str, path: str, name: str, roots: Sequence[str], function: str | None) -> ModuleSource:
+    require_text(path)
+    files, roots = _files_of_the_user(path, name, roots)
+    digest = hashlib.sha256()
+    base = roots[-1]
+    for file in files:
+        content = hashlib.sha256(file_io.read_bytes(file)).hexdigest()
+        digest.update(f"{os.path.relpath(file, base)}\0{content}\n".encode())
+    relative = _has_relative_imports(path)
+    return ModuleSource(reference, path, name, tuple(roots), function, tuple(files), relative, digest.hexdigest())
+
+
+def own_folders(roots: Sequence[str]) -> list[str]:
+    """Returns the folders whose files are the user's: for an installed package, the module's own only."""
+    return [root for number, root in enumerate(roots) if number == 0 or not is_installed(root)]
+
+
+def is_below(path: str, folders: Sequence[str]) -> bool:
+    """Returns whether a file lies below one of the folders, but not in an environment inside of it."""
+    path = os.path.realpath(path)
+    return any(
+        _below(path, folder) and not is_installed(os.path.relpath(path, os.path.realpath(folder))) for folder in folders
+    )
+
+
+def is_installed(path: str) -> bool:
+    """Returns whether a path lies in an environment's folder of installed packages."""
+    return any(part in ("site-packages", "dist-packages") for part in path.split(os.sep))
+
+
+def _below(path: str, folder: str) -> bool:
+    return path.startswith(os.path.realpath(folder).rstrip(os.sep) + os.sep)
+
+
+def _has_relative_imports(path: str) -> bool:
+    return any(level > 0 for level, _ in imports_in(path))
+
+
+def _files_of_the_user(path: str, name: str, roots: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Follows imports from file to file.
+
+    Returns:
+      The user's files, sorted; and the roots with the folders around the module in which absolute imports were found.
+    """
+    importlib.invalidate_caches()
+    own = own_folders(roots)
+    library = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
+    search = [*roots, *(os.path.realpath(entry) for entry in sys.path if not is_installed(entry))]
+    found: set[str] = set()
+    around: set[str] = set()
+    pending = [path, *_packages_around(path, name, roots[-1])]
+    while pending:
+        file = pending.pop()
+        if file in found:
+            continue
+        found.add(file)
+        for level, target in imports_in(file):
+            places = search
+            if level:
+                base = os.path.dirname(file)
+                for _ in range(level - 1):
+                    base = os.path.dirname(base)
+                places = [base]
+                pending.extend(init for init in [os.path.join(base, "__init__.py")] if os.path.exists(init))
+            elif target.partition(".")[0] in _NOT_THE_USERS:
+                continue
+            elif place := project_folder(target, file, search):
+                around.update([place] if _below(path, place) and not is_installed(place) else [])
+                places = [place]
+            for spec in _specs(target.split("."), places) if target else ():
+                origin = os.path.realpath(spec.origin or "")
+                if origin.endswith(".py") and (
+                    is_below(origin, [*own, *around]) or not (is_installed(origin) or is_below(origin, library))
+                ):
+                    pending.append(origin)
+    return sorted(found), [roots[0], *sorted({*roots[1:], *around} - {roots[0]}, key=len, reverse=True)]
+
+
+def _packages_around(path: str, name: str, top: str) -> list[str]:
+    """Returns the `__init__.py` of the user's packages that a module lies in: importing it imports them first."""
+    folder, around = os.path.dirname(path), []
+    while name.partition(".")[0] not in _NOT_THE_USERS and _below(folder, top):
+        around.append(os.path.join(folder, "__init__.py"))
+        folder = os.path.dirname(folder)
+    return [file for file in around if os.path.exists(file)]
+
+
+def parsed(path: str) -> ast.Module:
+    """Returns a file's syntax tree; an empty one if it does not parse.
+
+    Its SyntaxError is the user's to see when the module is loaded, with its own traceback.
+    """
+    return _tree(file_io.read_bytes(path))
+
+
+@functools.lru_cache(maxsize=64)
+def _tree(source: bytes) -> ast.Module:
+    """Parses a source once: a module is looked at a dozen times before it runs, and nobody changes its tree."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError):
+        return ast.Module(body=[], type_ignores=[])
+
+
+def imports_in(path: str) -> Iterator[tuple[int, str]]:
+    """Yields (level, dotted name) of every import statement in a file, those inside functions too.
+
+    `from a import b` yields `a` and `a.b`, since b may be a module.
+    """
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield 0, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            yield node.level, node.module or ""
+            for alias in node.names:
+                yield node.level, f"{node.module}.{alias.name}" if node.module else alias.name
+
+
+def _download_python_files(folder: str, target: str) -> None:
+    """Copies a remote module's neighbours: the folder's own files, and of its sub-folders those that are imported.
+
+    The folder may be the root of a bucket, with more below it than anyone wants to list.
+    """
+    entries = set(file_io.listdir(folder))
+    pending = [name for name in entries if name.endswith(".py")]
+    while pending:
+        name = pending.pop()
+        copy = os.path.join(target, name)
+        os.makedirs(os.path.dirname(copy), exist_ok=True)
+        with open(copy, "wb") as file:
+            file.write(file_io.read_bytes(posixpath.join(folder, name)))
+        for package in {imported.partition(".")[0] for _, imported in imports_in(copy)} & entries:
+            entries.discard(package)
+            below = (posixpath.join(package, file) for file in file_io.files_below(posixpath.join(folder, package)))
+            pending += [file for file in below if file.endswith(".py")]
+
+
+def _listdir(folder: str) -> list[str]:
+    try:
+        return file_io.listdir(folder)
+    except OSError:
+        return []

@@ -1,0 +1,58 @@
+"""The text of Python source files, in the encoding that each declares (PEP 263)."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import tokenize
+
+from ..errors import ModuleError
+from ..runtime.files import file_io
+
+_OTHER_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+_REMEDY = "Save the file as UTF-8, or declare its encoding in the first line, as in `# -*- coding: latin-1 -*-`."
+
+
+def text_of(path: str) -> str:
+    """Returns a source file's text; what does not fit its encoding is replaced.
+
+    For views of the source, such as reports. Python itself refuses to import a file that does not fit.
+    """
+    content = file_io.read_bytes(path)
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    except SyntaxError:  # an unknown encoding, or a first line that is not UTF-8
+        encoding = "utf-8"
+    return content.decode(encoding, "replace")
+
+
+def require_text(path: str) -> None:
+    """Makes sure that Python can decode a source file.
+
+    Raises:
+      ModuleError: When it cannot; it names the line.
+    """
+    content = file_io.read_bytes(path)
+    for mark, name in _OTHER_MARKS.items():
+        if content.startswith(mark):
+            raise ModuleError(f"{path} is {name} text, which Python does not read as source. Save the file as UTF-8.")
+    if b"\0" in content:
+        raise ModuleError(f"{path}, line {_line(content, content.index(0))}: a NUL byte. This is not Python source.")
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+        content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line, byte = _line(content, error.start), content[error.start]
+        raise ModuleError(f"{path}, line {line}: the byte 0x{byte:02x} is not {error.encoding}. {_REMEDY}") from error
+    except SyntaxError as error:
+        line = next((number for number, one in enumerate(content.split(b"\n", 2)[:2], 1) if b"coding" in one), 1)
+        raise ModuleError(f"{path}, line {line}: {error.msg}. {_REMEDY}") from error
+
+
+def _line(content: bytes, place: int) -> int:
+    return content.count(b"\n", 0, place) + 1

@@ -1,0 +1,79 @@
+"""The scalars in TensorBoard's event files, read without TensorFlow and without TensorBoard's own loader.
+
+    for moment, step, tag, value in scalars("out/model_run/train/events.out.tfevents.1"):
+        …
+
+Files are in TFRecord framing: eight bytes of length, four of checksum, the event, four of checksum.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from ..runtime.files import file_io
+
+_LENGTH = struct.Struct("<Q")
+_CHECKSUM_BYTES = 4
+# By number of the tensor's type in types.proto: the field of single values, and the form of packed ones.
+_SCALARS = {
+    1: ("float_val", "<f"),
+    2: ("double_val", "<d"),
+    3: ("int_val", "<i"),
+    9: ("int64_val", "<q"),
+    10: ("bool_val", "<?"),
+    19: ("", "<e"),
+}
+
+
+def scalars(path: str, start: int = 0) -> Iterator[tuple[float, int, str, float]]:
+    """Yields (wall time, step, tag, value) of the scalars in an event file, from a byte up to where it breaks off.
+
+    They are tensors since TensorFlow 2, and were plain values before, which Estimators still write.
+    """
+    known: set[str] = set()  # a writer may say of a tag's first value alone what it is
+    for event in _events(path, start):
+        for value in event.summary.value:
+            if value.HasField("simple_value"):
+                yield event.wall_time, event.step, value.tag, value.simple_value
+                continue
+            if value.metadata.plugin_data.plugin_name == "scalars":
+                known.add(value.tag)
+            if value.tag in known and value.HasField("tensor"):
+                number = _number(value.tensor)
+                if number is not None:
+                    yield event.wall_time, event.step, value.tag, number
+
+
+def _events(path: str, start: int) -> Iterator[Any]:
+    from tensorboard.compat.proto import event_pb2
+
+    size = file_io.size_of(path)
+    with file_io.file_system(path).open(path, mode="rb") as file:
+        file.seek(start)
+        while len(header := file.read(_LENGTH.size + _CHECKSUM_BYTES)) == _LENGTH.size + _CHECKSUM_BYTES:
+            [length] = _LENGTH.unpack_from(header)
+            if length > size:  # it is no event file
+                return
+            body = file.read(length + _CHECKSUM_BYTES)
+            if len(body) < length + _CHECKSUM_BYTES:
+                return
+            try:
+                yield event_pb2.Event.FromString(body[:length])
+            except DecodeError:
+                return
+
+
+def _number(tensor: Any) -> float | None:
+    """Returns a tensor's one number; None if it is none, or of a type that no scalar has."""
+    field, form = _SCALARS.get(tensor.dtype, ("", ""))
+    if any(dimension.size != 1 for dimension in tensor.tensor_shape.dim) or not form:
+        return None
+    if tensor.tensor_content:
+        content = tensor.tensor_content
+        return float(struct.unpack(form, content)[0]) if len(content) == struct.calcsize(form) else None
+    values: Sequence[float] = getattr(tensor, field) if field else ()
+    return float(values[0]) if len(values) == 1 else None

@@ -1,0 +1,136 @@
+"""The metrics that a module logged or returned; see `metrics_of_record.py` for those that a run is recorded with.
+
+Metrics are a mapping of "train" and "eval" to {name: value}. A metric whose last value is NaN or infinite
+is left out: JSON has no such numbers, and an earlier value would pass for the outcome. Keras' TensorBoard callback and
+`tf.summary` write them to event files below the model run's folder, one sub-folder for training and
+one for evaluation; whatever a module logs there is found.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..runtime.files import file_io
+from ..saved_models.locations import REJECTED_DIR
+from .event_files import scalars
+
+SPLITS = ("train", "eval")
+_EVAL_FOLDERS = ("eval", "validation", "val", "test")
+_SKIPPED_ENDINGS = ("_vs_iterations", "/sec", "_per_second")
+
+Metrics = dict[str, dict[str, float]]
+
+
+def sizes_of_event_files(folder: str) -> dict[str, int]:
+    """Returns the sizes in bytes of the TensorBoard logs below a folder, which may not exist, by relative path."""
+    return {name: file_io.size_of(os.path.join(folder, name)) for name in event_files_below(folder)}
+
+
+def event_files_below(folder: str) -> Iterator[str]:
+    """Yields the relative paths of the TensorBoard logs below a folder, which may not exist.
+
+    Those beside models that were not published are left out: the model run has them already, or they are an earlier
+    run's.
+    """
+    for name in file_io.files_below(folder) if folder and file_io.isdir(folder) else ():
+        if "tfevents" in os.path.basename(name) and name.split(os.sep)[0] != REJECTED_DIR:
+            yield name
+
+
+def from_event_files(folder: str, earlier: Mapping[str, int] | None = None) -> Metrics:
+    """Reads the last value of every scalar in the TensorBoard logs below a folder.
+
+    Args:
+      folder: The model run's folder; may not exist.
+      earlier: What `sizes_of_event_files` said when the run began: what was there by then is an earlier run's. No
+        clock is asked, which somebody may set meanwhile.
+
+    Returns:
+      {"train": {"loss": 0.3}, "eval": {"auc": 0.93}}; a split without scalars is missing. A folder
+      named eval…, validation…, val… or test… holds eval metrics. Keras' prefix `epoch_` is dropped.
+    """
+    values: dict[tuple[str, str], tuple[float, float]] = {}
+    for name in sizes_of_event_files(folder):
+        last: dict[tuple[str, str], tuple[float, float]] = {}
+        split = split_of(os.path.dirname(name))
+        for moment, _, tag, value in scalars(os.path.join(folder, name), (earlier or {}).get(name, 0)):
+            if not tag.endswith(_SKIPPED_ENDINGS):
+                last[split, tag.removeprefix("epoch_").removeprefix("evaluation_")] = (moment, value)
+        for key, found in last.items():
+            values[key] = max(found, values.get(key, (0.0, 0.0)), key=lambda one: one[0])
+    metrics: Metrics = {}
+    for (split, tag), (_, value) in sorted(values.items()):
+        if math.isfinite(value):
+            metrics.setdefault(split, {})[tag] = value
+    return metrics
+
+
+def split_of(folder: str) -> str:
+    """Returns "eval" for a folder that is, or lies below, eval…, validation…, val… or test…; else "train"."""
+    return "eval" if any(part.startswith(_EVAL_FOLDERS) for part in folder.split(os.sep)) else "train"
+
+
+def from_return_value(returned: Any) -> Metrics:
+    """Reads metrics off what `run_fn` returned: a dict of numbers, or a Keras `History`.
+
+    Names that begin with `val_` are eval metrics, as in Keras; of a list the last value counts. Anything
+    else that a run_fn may return is no metric and gives {}.
+    """
+    return _by_split({name: value[-1] if _is_list(value) else value for name, value in _named(returned).items()})
+
+
+def numbers_returned(returned: Any) -> Metrics:
+    """Returns the single numbers among what `run_fn` returned, which it gives as the outcome."""
+    return _by_split({name: value for name, value in _named(returned).items() if not _is_list(value)})
+
+
+def lists_returned(returned: Any) -> Metrics:
+    """Returns the last values of the lists among what `run_fn` returned, as of a `History`: a value for each epoch."""
+    return _by_split({name: value[-1] for name, value in _named(returned).items() if _is_list(value)})
+
+
+def _named(returned: Any) -> Mapping[Any, Any]:
+    history = getattr(returned, "history", returned)
+    return history if isinstance(history, Mapping) else {}
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and bool(value)
+
+
+def _by_split(values: Mapping[Any, Any]) -> Metrics:
+    metrics: Metrics = {}
+    for name, value in values.items():
+        try:
+            number = math.nan if isinstance(value, (str, bytes)) else float(value)
+        except (TypeError, ValueError):
+            continue
+        if not math.isfinite(number):
+            continue
+        split = "eval" if str(name).startswith(("val_", "eval_")) else "train"
+        metrics.setdefault(split, {})[str(name).removeprefix("val_").removeprefix("eval_")] = number
+    return metrics
+
+
+def numbers_in(logs: Any) -> dict[str, float]:
+    """Returns the numbers among a batch's or an epoch's logs; none of those that a coordinator still waits for."""
+    if not isinstance(logs, Mapping):
+        return {}
+    return {name: float(value) for name, value in logs.items() if getattr(value, "shape", ()) == ()}
+
+
+def finite(values: Mapping[str, float]) -> dict[str, float]:
+    """Returns the numbers that are neither NaN nor infinite."""
+    return {name: value for name, value in values.items() if math.isfinite(value)}
+
+
+def together(*sources: Metrics) -> Metrics:
+    """Returns the metrics of several sources, of which the later ones count."""
+    return {
+        split: {name: value for source in sources for name, value in source.get(split, {}).items()}
+        for split in SPLITS
+        if any(split in source for source in sources)
+    }

@@ -1,0 +1,125 @@
+"""`--profile`: a TensorFlow profile of some seconds of the training, and a line that says where they went.
+
+    with profiled(model_run_dir, wanted=True) as profile:
+        run_fn(fn_args)
+    profile.record        # {"shares": {"input": 0.71, "host": …}, "step_ms": …, "steps": 41, …}
+
+The module is not changed, and need not know: a thread starts and stops TensorFlow's profiler, for Keras's `fit`,
+Estimators and loops written by hand alike. It looks in after a second, for two seconds. If less than twenty steps went
+by (the first is being traced, or steps are long), it looks again later, and longer. One profile is kept, in
+`plugins/profile` of the model run, where TensorBoard's profile plug-in finds it. `profile_shares` tells what counts as
+input, host, device, idle and checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from absl import logging
+
+from ..runtime.files import file_io
+from .profile_summary import Shares, read_shares
+
+_FOLDER = "plugins/profile"  # TensorBoard's
+_WARM_UP = 1.0  # seconds before the first look
+_LOOK = 2.0  # seconds of the first look; a few MB
+_LONGEST = 16.0
+_STEPS = 20  # so many are enough
+
+
+@contextlib.contextmanager
+def profiled(folder: str, wanted: bool) -> Iterator[Profile]:
+    """Profiles some seconds of a block, if that is wanted.
+
+    Args:
+      folder: The model run.
+      wanted: Whether `--profile` was given.
+    """
+    profile = Profile(folder)
+    if not wanted:
+        yield profile
+        return
+    profile.start()
+    try:
+        yield profile
+    finally:
+        profile.finish()
+
+
+class Profile:
+    """Looks at what the thread that made it does.
+
+    Attributes:
+      record: What was found, for the run's record; {} when nothing was.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.record: dict[str, Any] = {}
+        self._folder = folder
+        self._training = threading.get_ident()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look_until_seen, name="profile", daemon=True)
+        self._best: tuple[Shares, str] | None = None
+
+    def start(self) -> None:
+        """Begins; the first look is after the warm-up."""
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Ends the look that is being taken, and tells what was seen."""
+        self._over.set()
+        self._thread.join()
+        if self._best is None:
+            logging.warning("--profile: the training ended before there was something to see.")
+            return
+        shares, folder = self._best
+        self.record = {**shares.to_json(), "folder": folder}
+        logging.info("Profile of %s\nIt is in %s; TensorBoard's profile plug-in shows it.", shares, folder)
+
+    def _look_until_seen(self) -> None:
+        wait, seconds = _WARM_UP, _LOOK
+        try:
+            while not self._over.wait(wait):
+                self._keep_better(self._look(seconds))
+                if self._best is not None and self._best[0].steps >= _STEPS:
+                    return
+                wait, seconds = 2 * wait, min(2 * seconds, _LONGEST)
+        except Exception as error:  # another profiler is at work, as Keras's TensorBoard callback has one
+            logging.warning("--profile: no profile could be taken: %s", error)
+
+    def _look(self, seconds: float) -> tuple[Shares | None, str]:
+        import tensorflow as tf
+
+        before = self._runs()
+        clock = time.pthread_getcpuclockid(self._training)
+        # Events of the runtime and its operations, not each call of Python, which would slow it down.
+        options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)
+        tf.profiler.experimental.start(self._folder, options)
+        try:
+            used = time.clock_gettime(clock)
+            self._over.wait(seconds)
+            used = time.clock_gettime(clock) - used
+        finally:
+            tf.profiler.experimental.stop()
+        [name] = self._runs() - before
+        folder = os.path.join(self._folder, _FOLDER, name)
+        return read_shares(folder, used), folder
+
+    def _runs(self) -> set[str]:
+        folder = os.path.join(self._folder, _FOLDER)
+        return set(file_io.listdir(folder)) if file_io.isdir(folder) else set()
+
+    def _keep_better(self, look: tuple[Shares | None, str]) -> None:
+        """Keeps the profile with more steps, and deletes the other one."""
+        shares, folder = look
+        if shares is None or (self._best is not None and shares.steps <= self._best[0].steps):
+            file_io.rmtree(folder)
+            return
+        if self._best is not None:
+            file_io.rmtree(self._best[1])
+        self._best = shares, folder

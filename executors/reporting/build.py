@@ -1,0 +1,73 @@
+"""A run's report, put together from its record, its event files, and what a pipeline knows of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..monitoring.metrics import Metrics
+from . import model_sections, outcome_sections, training_sections
+from .document import Report, Section, Value
+from .quantities import seconds
+from .series import read_metrics
+from .values import module_name
+
+
+@dataclasses.dataclass(frozen=True)
+class PipelineParts:
+    """What only the pipeline around a training knows.
+
+    Attributes:
+      facts: Lines for the outcome: where the model was pushed, whether it was blessed.
+      metrics: The evaluation's, which stand in front of those that training logged.
+      evaluation: Sections that follow the outcome.
+      data: Sections that follow the model.
+      lineage: Sections that come last.
+    """
+
+    facts: Sequence[tuple[str, Value]] = ()
+    metrics: Metrics = dataclasses.field(default_factory=dict)
+    evaluation: Sequence[Section] = ()
+    data: Sequence[Section] = ()
+    lineage: Sequence[Section] = ()
+
+
+def report_of(folder: str, record: Mapping[str, Any], pipeline: PipelineParts | None = None) -> Report:
+    """Returns a run's report.
+
+    Args:
+      folder: The model run: where event files are.
+      record: What is in its run.json.
+      pipeline: What the pipeline adds, if there was one.
+    """
+    pipeline = pipeline or PipelineParts()
+    logged, metrics = read_metrics(folder), record.get("metrics") or {}
+    sections = (
+        outcome_sections.outcome(record, pipeline.metrics or metrics, pipeline.facts),
+        *pipeline.evaluation,
+        outcome_sections.metrics_section(record, metrics),
+        outcome_sections.left_out_section(record),
+        training_sections.curves(record, logged, metrics),
+        training_sections.time_section(record, logged),
+        training_sections.resources_section(record),
+        training_sections.cluster_section(record),
+        model_sections.model_section(record),
+        *pipeline.data,
+        model_sections.arguments_section(record),
+        model_sections.code_section(record, folder),
+        *pipeline.lineage,
+    )
+    title = f"Training of {module_name(record)}"
+    return Report(title, str(record.get("status", "")), _facts(record), [section for section in sections if section])
+
+
+def _facts(record: Mapping[str, Any]) -> list[tuple[str, Value]]:
+    started = str(record.get("started") or "")
+    facts: list[tuple[str, Value]] = [("Started", f"{started[:19].replace('T', ' ')} UTC")] if started else []
+    if took := sum(value for name, value in (record.get("phases") or {}).items() if "/" not in name):
+        facts.append(("Took", seconds(took)))
+    dialect, keras = (record.get(name) or {} for name in ("dialect", "keras"))
+    facts += [(label, one) for label, one in (("Dialect", dialect.get("name")), ("Keras", keras.get("version"))) if one]
+    versions = record.get("stack") or {}
+    return [*facts, *((name, versions[name]) for name in ("tensorflow", "generic-trainer") if name in versions)]

@@ -1,0 +1,112 @@
+"""What was made, and of what: the model, its checks and an example's answer; the arguments, the code, the versions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ..evaluation.plan import EvaluationPlan
+from ..options import TrainingOptions
+from .document import (
+    GOOD,
+    WARN,
+    Block,
+    Cell,
+    Code,
+    Facts,
+    Note,
+    Section,
+    Table,
+    Value,
+)
+from .quantities import seconds, size
+from .source import MODULE_SHOWN_BYTES, sources_of
+from .values import Record, code, flat, present, values_of
+
+_ROWS = 30  # more are for who opens the table
+_PASSED, _SKIPPED = "passed", "skipped"
+
+
+def model_section(record: Record) -> Section:
+    """Returns the checks that the model passed, its signatures, and what it answered to an example."""
+    check = record.get("check") or {}
+    signatures = [
+        (code(name), direction, code(tensor), code(kind))
+        for name, sides in (check.get("signatures") or {}).items()
+        for direction, tensors in (("input", sides.get("inputs", {})), ("output", sides.get("outputs", {})))
+        for tensor, kind in tensors.items()
+    ]
+    latency = check.get("latency") or {}
+    rows: list[tuple[str, Value]] = [("Size", size(check["size_bytes"]))] if check.get("size_bytes") else []
+    if latency:
+        timed = f"median {seconds(latency['median']).text}, 90 % within {seconds(latency['p90']).text}"
+        rows.append(("One prediction", f"{timed} ({latency['calls']} calls on the processor, one example each)"))
+    if plan := record.get("evaluation_plan"):
+        rows.append(("Evaluation", EvaluationPlan.from_json(plan).line()))
+    checks = [(name, Cell(outcome, tone=_tone(outcome))) for name, outcome in (check.get("checks") or {}).items()]
+    return Section(
+        "model",
+        "Model",
+        (
+            Facts(rows),
+            Table("Checks in a fresh process", ("check", "outcome"), checks),
+            Table("Signatures", ("signature", "", "tensor", "type and shape"), signatures, len(signatures) > _ROWS),
+            *_answer(check),
+        ),
+    )
+
+
+def _answer(check: Record) -> Iterator[Block]:
+    if check.get("answer"):
+        asked = f"{check['asked']} was asked" if check.get("asked") else "The model was asked"
+        yield Note(f"{asked} {check.get('example')}.")
+        inputs, answers = ((check.get(name) or {}).items() for name in ("inputs", "answer"))
+        features = [(code(name), values_of(values)) for name, values in inputs]
+        yield Table("The example", ("feature", "value"), features, folded=len(features) > _ROWS)
+        yield Table("Its answer", ("output", "value"), [(code(name), values_of(values)) for name, values in answers])
+
+
+def _tone(outcome: str) -> str:
+    return GOOD if outcome == _PASSED else "" if outcome == _SKIPPED else WARN
+
+
+def arguments_section(record: Record) -> Section:
+    """Returns what the module was given, and the options of the run."""
+    arguments = dict(record.get("arguments") or {})
+    options = arguments.pop("options", {})
+    usual = {name: json.loads(json.dumps(value)) for name, value in vars(TrainingOptions()).items()}
+    chosen = {name: value for name, value in options.items() if name not in usual or value != usual[name]}
+    others = {name: value for name, value in options.items() if name not in chosen}
+    given = {name: value for name, value in flat(arguments) if value not in (None, "", [])}
+    return Section(
+        "arguments",
+        "Arguments",
+        (
+            _values("fn_args", given.items()),
+            _values("Options that differ from their defaults", flat(chosen)),
+            _values("Options at their defaults", flat(others), folded=True),
+        ),
+    )
+
+
+def _values(caption: str, items: Any, folded: bool = False) -> Table:
+    return Table(caption, ("name", "value"), [(code(name), code(value)) for name, value in items], folded)
+
+
+def code_section(record: Record, folder: str) -> Section:
+    """Returns what the module is, and its text if that is small."""
+    module, dialect, keras = (record.get(name) or {} for name in ("code", "dialect", "keras"))
+    rows: list[tuple[str, Value]] = [
+        ("Module", code(module.get("reference"))),
+        ("Function", code(module.get("function"))),
+        ("Fingerprint", code(module.get("fingerprint"))),
+        ("Dialect", f"{dialect['name']}: {dialect.get('reason')}" if dialect.get("name") else None),
+        ("Keras", f"{keras['version']}: {keras.get('reason')}" if keras.get("version") else None),
+        ("Run", code(record.get("id"))),
+    ]
+    sources = sources_of(folder, record)
+    small = sum(map(len, sources.values())) <= MODULE_SHOWN_BYTES
+    texts = [Code(name, text) for name, text in sources.items()] if small else []
+    versions = Table("Versions", ("package", "version"), [(k, code(v)) for k, v in (record.get("stack") or {}).items()])
+    return Section("code", "Code and versions", (Facts(present(rows)), *texts, versions))

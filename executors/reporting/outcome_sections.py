@@ -1,0 +1,120 @@
+"""What came of a run, as a reader wants to know it first: the error and its place, or the metrics and the model's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..monitoring.metrics import Metrics
+from ..monitoring.metrics_origin import origin_line, origin_of
+from .document import (
+    BAD,
+    WARN,
+    Block,
+    Cell,
+    Code,
+    Facts,
+    Note,
+    Section,
+    Table,
+    Value,
+)
+from .failure import place_of
+from .quantities import seconds, size
+from .values import Record, code, present
+from .writing import folder_that_stays
+
+_TILES = 4
+_ROWS = 30  # more are for who opens the table
+# What a reader looks for first, in this order; other metrics follow in their own.
+_HEADLINES = (
+    *("auc", "accuracy", "f1", "precision", "recall", "r2"),
+    *("mean_squared", "mean_absolute", "mse", "mae", "loss"),
+)
+_UNINTERESTING = ("count", "learning_rate", "global_step", "/sec", "_diff")
+
+
+def outcome(record: Record, metrics: Metrics, facts: Sequence[tuple[str, Value]] = ()) -> Section:
+    """Returns what came of the run: the error, or the metrics that count, the model's place, size and speed.
+
+    Args:
+      record: What is in run.json.
+      metrics: Those to show, as the record has them, or an evaluation's.
+      facts: Further lines, such as where the model was pushed.
+    """
+    check, arguments = record.get("check") or {}, record.get("arguments") or {}
+    rows: list[tuple[str, Value]] = []
+    if rejected := record.get("rejected"):
+        rows.append((f"{'Complete model, not' if check else 'Not'} published, kept in", code(rejected)))
+    elif check:
+        rows.append(("Model", code(arguments.get("serving_model_dir"))))
+    rows += facts
+    if logs := arguments.get("model_run_dir"):
+        rows.append(("TensorBoard logs", code(folder_that_stays(logs) if record.get("error") else logs)))
+    split = "eval" if metrics.get("eval") else "train"
+    values = metrics.get(split) or {}
+    tiles: list[tuple[str, Value]] = [(f"{name} ({split})", values[name]) for name in headlines(values)[:_TILES]]
+    if check.get("size_bytes"):
+        tiles.append(("model size", size(check["size_bytes"])))
+    if check.get("latency"):
+        tiles.append(("one prediction (median)", median_of(check)))
+    return Section(
+        "outcome", "Outcome", (*_failure(record), *_left_out(record), Facts(tiles, tiles=True), Facts(present(rows)))
+    )
+
+
+def median_of(check: Record) -> Cell | None:
+    """Returns how long one prediction took in the check, None where it was not timed."""
+    return seconds(check["latency"]["median"]) if check.get("latency") else None
+
+
+def _failure(record: Record) -> Iterator[Block]:
+    error = record.get("error")
+    if not error:
+        if record.get("status") == "running":
+            yield Note("This run has not ended, or it was killed before it could say so.", WARN)
+        return
+    if record.get("status") == "interrupted":
+        yield Note(f"Interrupted: {error.get('message')}. The metrics are those up to then.", WARN)
+        return
+    yield Note(f"{error.get('type')}: {error.get('message')}", BAD)
+    traceback = str(record.get("traceback") or "")
+    if place := place_of(traceback, (record.get("code") or {}).get("files") or ()):
+        yield Facts([("Where", code(place))])
+    yield Code("Traceback", traceback, folded=False)
+
+
+def _left_out(record: Record) -> Iterator[Block]:
+    bad = record.get("bad_records") or {}
+    if count := bad.get("count"):
+        yield Note(f"{count:,} of the records could not be read; {bad['limit']:,} may be left out.", WARN)
+
+
+def left_out_section(record: Record) -> Section:
+    """Returns which records could not be read, of those that were left out."""
+    found = (record.get("bad_records") or {}).get("records") or []
+    rows = [(code(one["file"]), one["place"], one["problem"], one["count"]) for one in found]
+    table = Table("Bad records", ("file", "place", "problem", "records"), rows, folded=len(rows) > _ROWS)
+    return Section("left-out", "Left out", (table,))
+
+
+def headlines(metrics: Mapping[str, float]) -> list[str]:
+    """Returns the metrics' names with those that a reader looks for first in front.
+
+    Counts are left out, and what has the value of another one: TFMA's `binary_accuracy` beside Keras's `accuracy`.
+    """
+
+    def rank(name: str) -> int:
+        return next((number for number, sign in enumerate(_HEADLINES) if sign in name.lower()), len(_HEADLINES))
+
+    names = sorted((name for name in metrics if not any(sign in name for sign in _UNINTERESTING)), key=rank)
+    return list({f"{metrics[name]:.4g}": name for name in reversed(names)}.values())[::-1]
+
+
+def metrics_section(record: Record, metrics: Metrics) -> Section:
+    """Returns the metrics of record, train beside eval, and which weights they are of."""
+    splits = [split for split in ("train", "eval") if metrics.get(split)]
+    names = dict.fromkeys(name for split in splits for name in metrics[split])
+    rows = [(name, *(metrics[split].get(name) for split in splits)) for name in names]
+    line = origin_line(record)
+    note = Note(f"Metrics of {line}." if line else "", WARN if origin_of(record).get("source") == "unknown" else "")
+    return Section("metrics", "Metrics", (note, Table("Metrics of record", ("metric", *splits), rows)))

@@ -1,0 +1,183 @@
+"""How a training went: curves, time, resources, and on a cluster tries and workers.
+
+Whatever a record lacks, because the run failed early or an older release wrote it, is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..monitoring.metrics import Metrics
+from ..monitoring.metrics_origin import mark_of
+from .document import WARN, Block, Chart, Facts, Note, Section, Table, Value
+from .quantities import seconds, share, size
+from .series import Metric, rate
+from .values import Record, plain, present
+
+_PHASES = {
+    "inputs": "Module and inputs",
+    "training": "Training process",
+    "training/load": "of it: loading the module",
+    "training/run_fn": "of it: run_fn",
+    "evaluator": "Evaluator",
+    "check": "Check of the model",
+    "publish": "Publishing",
+}
+
+
+def curves(record: Record, logged: Sequence[Metric], last: Metrics) -> Section:
+    """Returns a chart for each scalar that was logged more than once, and the values of others.
+
+    Args:
+      record: The content of run.json; the epoch or step of the published weights is marked.
+      logged: All that is in the event files.
+      last: The last values that are shown anyway.
+    """
+    by_epoch = {metric.name for metric in logged if metric.axis == "epoch"}
+    shown = [metric for metric in logged if metric.axis == "epoch" or metric.name not in by_epoch]
+    charts = [chart_of(metric, mark_of(record, metric.axis)) for metric in shown if _is_curve(metric)]
+    once = [
+        (metric.name, split, f"{metric.axis} {curve.steps[0]:,}", curve.values[0])
+        for metric in shown
+        if not _is_curve(metric)
+        for split, curve in metric.splits.items()
+        if metric.name not in last.get(split, {})
+    ]
+    table = Table("Logged once", ("scalar", "split", "at", "value"), once)
+    return Section("curves", "Curves", (*_odd_values(shown), *charts, table))
+
+
+def _odd_values(metrics: Sequence[Metric]) -> Iterator[Note]:
+    for metric in metrics:
+        for split, curve in metric.splits.items():
+            if curve.odd:
+                times = f"{len(curve.odd):,} times, first" if len(curve.odd) > 1 else "once,"
+                text = f"{metric.name} ({split}) was NaN or infinite {times} at {metric.axis} {curve.odd[0]:,}."
+                yield Note(text, WARN)
+
+
+def _is_curve(metric: Metric) -> bool:
+    return any(len(curve.steps) > 1 for curve in metric.splits.values())
+
+
+def chart_of(metric: Metric, mark: int | None = None) -> Chart:
+    """Returns a metric's chart: a line for each split, and a mark where the published weights are."""
+    x = sorted({step for curve in metric.splits.values() for step in curve.steps})
+    lines = {name: dict(zip(curve.steps, curve.values, strict=True)) for name, curve in metric.splits.items()}
+    series = {name: [values.get(step) for step in x] for name, values in lines.items()}
+    return Chart(metric.name, metric.axis, x, series, dashed=[name for name in series if name != "train"], mark=mark)
+
+
+def time_section(record: Record, metrics: Sequence[Metric]) -> Section:
+    """Returns seconds by phase, steps per second, and where a profiled step's time went."""
+    return Section("time", "Time", (_phases(record), *_throughput(metrics), *_profile(record), *_tuning(record)))
+
+
+def _phases(record: Record) -> Table:
+    phases: Mapping[str, float] = record.get("phases") or {}
+    whole = sum(took for name, took in phases.items() if "/" not in name)
+    names = in_order(phases)
+    rows: list[Sequence[Value]] = [
+        (phase_title(name), seconds(phases[name]), share(phases[name] / whole if whole else 0.0)) for name in names
+    ]
+    if rows:
+        rows.append(("All", seconds(whole), None))
+    return Table("Time by phase", ("phase", "time", "share"), rows)
+
+
+def in_order(phases: Iterable[str]) -> list[str]:
+    """Returns the names of phases in the order in which they come about, each once."""
+    known = list(_PHASES)
+    return sorted(dict.fromkeys(phases), key=lambda name: known.index(name) if name in known else len(known))
+
+
+def phase_title(name: str) -> str:
+    """Returns what to call a phase of the record."""
+    return _PHASES.get(name, name)
+
+
+def _throughput(metrics: Sequence[Metric]) -> Iterator[Chart]:
+    steps = [curve for metric in metrics if metric.axis == "step" for curve in metric.splits.values()]
+    longest = max(steps, key=lambda curve: len(curve.steps), default=None)
+    if longest is not None and len(longest.steps) > 2:
+        x, rates = rate(longest)
+        yield Chart("Throughput", "seconds since the first scalar", x, {"training": rates}, unit="steps/s")
+
+
+def _profile(record: Record) -> Iterator[Block]:
+    profile = record.get("profile") or {}
+    shares, each = profile.get("shares") or {}, profile.get("step_ms") or {}
+    columns = ("part", "share", *(["ms a step"] if each else []))
+    rows = [(name, share(part), *([each.get(name)] if each else [])) for name, part in shares.items()]
+    yield Table(f"Where the time of {profile.get('steps') or 'some'} profiled steps went", columns, rows)
+    yield Note(f"The profile is in {profile['folder']}." if profile.get("folder") else "")
+
+
+def _tuning(record: Record) -> Iterator[Block]:
+    fits = (record.get("tuning") or {}).get("fits") or []
+    columns = list(dict.fromkeys(name for fit in fits for name in fit))
+    rows = [[plain(fit.get(name)) for name in columns] for fit in fits]
+    yield Table("How steps were found to run fastest", columns, rows)
+
+
+def resources_section(record: Record) -> Section:
+    """Returns processor, memory and GPU over time, of the training process and what it started."""
+    found = record.get("resources") or {}
+    x, machine = found.get("seconds") or [], found.get("machine") or {}
+    memory, gpu_memory = (
+        [value / 1e9 for value in found.get(name) or []] for name in ("memory_bytes", "gpu_memory_bytes")
+    )
+    drawn = (
+        (f"Processors in use{_of(machine.get('cpus'), '')}", found.get("cpu") or [], "cores"),
+        (f"Memory{_of(machine.get('memory_bytes', 0) / 1e9, ' GB')}", memory, "GB"),
+        ("GPU in use", found.get("gpu_percent") or [], "%"),
+        ("GPU memory", gpu_memory, "GB"),
+    )
+    name = "training"
+    charts = [
+        Chart(title, "seconds since training began", x, {name: values}, unit=unit)
+        for title, values, unit in drawn
+        if len(x) > 1 and len(values) == len(x)
+    ]
+    peak = max(found.get("memory_bytes") or [0])
+    rows = [("Most memory at a time", size(peak))] if peak else []
+    return Section("resources", "Resources", (Facts(rows), *charts))
+
+
+def _of(most: float | None, unit: str) -> str:
+    return f" (of {most:.3g}{unit})" if most else ""
+
+
+def cluster_section(record: Record) -> Section:
+    """Returns who trained on a cluster, what failed, and what that cost."""
+    cluster = record.get("cluster") or {}
+    goodput = cluster.get("goodput")
+    rows: list[tuple[str, Value]] = [
+        ("Workers", ", then ".join(map(str, cluster.get("workers") or []))),
+        ("Restarts", cluster.get("restarts")),
+        ("Steps done again", cluster.get("redone_steps")),
+        ("Goodput", None if goodput is None else share(goodput)),
+    ]
+    return Section(
+        "cluster",
+        "Cluster",
+        (
+            Facts(present(rows)),
+            _dicts("Tries", cluster.get("tries") or []),
+            _dicts("Speeds", [{"worker": worker, **speed} for worker, speed in (cluster.get("speeds") or {}).items()]),
+            Table(
+                "Stragglers", ("worker", "why"), [(k, plain(v)) for k, v in (cluster.get("stragglers") or {}).items()]
+            ),
+            Table("Failures", ("failure",), [(plain(one),) for one in cluster.get("failures") or []]),
+        ),
+    )
+
+
+def _dicts(caption: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return Table(
+        caption,
+        [name.replace("_", " ") for name in columns],
+        [[plain(row.get(name)) for name in columns] for row in rows],
+    )

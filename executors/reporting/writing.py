@@ -1,0 +1,135 @@
+"""Writes a run's report beside its record, when the run ends and whenever somebody asks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from absl import logging
+
+from ..modules import snapshot
+from ..monitoring import run_record
+from ..monitoring.metrics import event_files_below
+from ..monitoring.run_record import RunRecord
+from ..runtime.files import file_io
+from ..runtime.process.preemption import unbroken
+
+if TYPE_CHECKING:
+    from .build import PipelineParts
+
+FILE_NAME = "report.html"
+FAILED_FOLDER = ".failed"
+_FAILED_KEPT = 10
+
+
+def write_report(
+    folder: str, record: Mapping[str, Any] | None = None, pipeline: PipelineParts | None = None, path: str = ""
+) -> str:
+    """Writes a run's report; returns its path.
+
+    Args:
+      folder: The model run: where event files are.
+      record: What is in its run.json, by default read from the folder.
+      pipeline: What the pipeline adds, if there was one.
+      path: Where to write it, by default `report.html` in the folder.
+    """
+    from .build import report_of
+    from .page import html_of
+
+    path = path or os.path.join(folder, FILE_NAME)
+    file_io.write_text(path, html_of(report_of(folder, record or run_record.read(folder), pipeline)))
+    return path
+
+
+@contextlib.contextmanager
+def reported(record: RunRecord, folder: str) -> Iterator[None]:
+    """Writes the report of a run into its folder when the block ends, however that is.
+
+    The model is there by then, or the exception that says why not: what goes wrong with the report is a warning.
+    """
+    try:
+        yield
+    except Exception:
+        if _write(record, folder) and not _is_numbered(folder):
+            _tell(os.path.join(folder, FILE_NAME))
+        raise
+    except BaseException:
+        _write(record, folder)
+        raise
+    with unbroken():
+        _write(record, folder)
+
+
+def _write(record: RunRecord, folder: str) -> bool:
+    """Writes the report if the folder is still this run's; returns whether it did."""
+    try:
+        there = run_record.read(folder)
+        if there.get("id") != record.id:  # another run has begun here
+            return False
+        write_report(folder, there)
+    except Exception as error:
+        logging.warning("The report was not written: %s: %s", type(error).__name__, error)
+        with contextlib.suppress(Exception):  # one that is there is an earlier run's
+            if path := path_in(folder):
+                file_io.file_system(path).remove(path)
+        return False
+    return True
+
+
+def _tell(path: str) -> None:
+    logging.warning("The report on the failed run: %s", path)  # shown by TFX's runners, too
+
+
+@contextlib.contextmanager
+def kept_when_failed(folder: str) -> Iterator[None]:
+    """Keeps the record, the report, the event files and the source of a failed run where they outlive its folder.
+
+    TFX deletes what a step wrote when it fails: the report of `Trainer/model_run/7` is in `Trainer/model_run/.failed/7`
+    then, and those of the last few that failed. Elsewhere than in a folder that TFX has numbered nothing is done.
+    """
+    try:
+        yield
+    except Exception:
+        if _is_numbered(folder):
+            with contextlib.suppress(OSError):  # it must not hide what went wrong before
+                _keep(folder, os.path.join(file_io.parent(folder), FAILED_FOLDER))
+        raise
+
+
+def folder_that_stays(folder: str) -> str:
+    """Returns the folder that keeps what a failed step of a pipeline wrote: the model run, unless TFX deletes that."""
+    if not _is_numbered(folder):
+        return folder
+    return os.path.join(file_io.parent(folder), FAILED_FOLDER, os.path.basename(folder.rstrip("/")))
+
+
+def _is_numbered(folder: str) -> bool:
+    """Returns whether a folder is one of TFX's, which it deletes when the step fails."""
+    return os.path.basename(folder.rstrip("/")).isdigit()
+
+
+def _keep(folder: str, place: str) -> None:
+    kept = os.path.join(place, os.path.basename(folder.rstrip("/")))
+    for name in (run_record.FILE_NAME, FILE_NAME):
+        if file_io.exists(os.path.join(folder, name)):
+            file_io.write_text(os.path.join(kept, name), file_io.read_text(os.path.join(folder, name)))
+    for name in event_files_below(folder):
+        file_io.copy(os.path.join(folder, name), os.path.join(kept, name))
+    if file_io.isdir(source := os.path.join(folder, snapshot.FOLDER)):  # for `generic-trainer diff`
+        file_io.copytree(source, os.path.join(kept, snapshot.FOLDER))
+    if path := path_in(kept):
+        _tell(path)
+        for older in sorted(file_io.listdir(place), key=_as_number)[:-_FAILED_KEPT]:
+            file_io.rmtree(os.path.join(place, older))
+
+
+def _as_number(name: str) -> int:
+    return int(name) if name.isdigit() else 0
+
+
+def path_in(folder: str | None) -> str | None:
+    """Returns the path of a model run's report; None when there is none."""
+    path = os.path.join(folder, FILE_NAME) if folder else ""
+    return path if path and file_io.exists(path) else None

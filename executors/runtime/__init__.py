@@ -1,0 +1,1 @@
+"""Processes, files and logs, for all packages above."""

@@ -1,0 +1,33 @@
+"""Which files a pipeline's `--data` means: found without TensorFlow, so that a mistake shows at once."""
+
+from __future__ import annotations
+
+import os
+
+from ...errors import InputError
+from . import file_io
+from .user_paths import require_readable_kind
+
+SPLITS = frozenset({"train", "eval"})
+
+
+def raw_data_files(data: str) -> list[str]:
+    """Returns the files, or folders of splits, that raw data consist of.
+
+    Args:
+      data: A file; or a folder with CSV files, TFRecords, or the folders train/ and eval/.
+
+    Raises:
+      InputError: When there is nothing there that can be data.
+    """
+    if not file_io.exists(data):
+        raise InputError(f"--data {data} does not exist.")
+    is_folder = file_io.isdir(data)
+    names = file_io.listdir(data) if is_folder else [os.path.basename(data)]
+    base = data if is_folder else file_io.parent(data)
+    files = [os.path.join(base, name) for name in names if not name.startswith((".", "_"))]
+    for path in files:
+        require_readable_kind(path, "--data")
+    if not {os.path.basename(path) for path in files} >= SPLITS and all(map(file_io.isdir, files)):
+        raise InputError(f"--data {data} holds no CSV file, no TFRecord file, and no folders train/ and eval/.")
+    return files

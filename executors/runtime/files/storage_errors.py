@@ -1,0 +1,144 @@
+"""What is wrong with a disk, or with the network behind it, in words: what failed, where, what is free, what to do.
+
+Errors of Python's and of TensorFlow's file systems are told apart by their number of <errno.h>, which the latter have
+in their text, or in their class.
+
+    try:
+        write(path)
+    except Exception as error:
+        raise explained(error, "Writing", path) or error
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+
+from ...errors import StorageError
+from ...reporting.quantities import size
+
+# What may get better within seconds: network and FUSE mounts, whose server is away, busy or new.
+PASSING = frozenset(
+    {
+        errno.EIO, errno.EAGAIN, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ENOTCONN,
+        errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN,
+        errno.ENETRESET, errno.ENETUNREACH, errno.ENOLINK,
+    }
+)  # fmt: skip
+_REMEDIES = {
+    errno.ENOSPC: "Make room there, or give a folder on another disk, and run it again.",
+    errno.EDQUOT: "Delete what is not needed, or have the quota raised, and run it again.",
+    errno.EFBIG: "Raise the limit on the size of files (`ulimit -f`, or the file system's own), and run it again.",
+    errno.EROFS: "Mount it for writing, or give another folder, and run it again.",
+    errno.EACCES: "Give this user the right to it, or give another folder, and run it again.",
+}
+_REMEDIES[errno.EPERM] = _REMEDIES[errno.EACCES]
+_LATER = "See to the disk, or to the network that it is reached by, and run it again."
+SPACE = (errno.ENOSPC, errno.EDQUOT)
+# Codes of absl::Status, as TensorFlow's and ML Metadata's exceptions have them, where their text tells no number.
+_OF_CODE = {4: errno.ETIMEDOUT, 7: errno.EACCES, 10: errno.EAGAIN, 14: errno.EAGAIN, 16: errno.EACCES}
+KNOWN = PASSING | _REMEDIES.keys()
+_SPOKEN = {os.strerror(number): number for number in KNOWN}
+_IN_TEXT = re.compile(
+    rf"(?:(\S+); )?({'|'.join(map(re.escape, sorted(_SPOKEN, key=len, reverse=True)))})(?:: '([^']+)')?"
+)
+
+
+def number_of(error: BaseException) -> int | None:
+    """Returns an error's number of <errno.h>; None where a file system has not raised it."""
+    if isinstance(error, OSError):
+        return error.errno
+    if not type(error).__module__.startswith("tensorflow."):
+        return None
+    if found := _IN_TEXT.search(str(error)):
+        return _SPOKEN[found[2]]
+    return _OF_CODE.get(getattr(error, "error_code", 0))
+
+
+def is_passing(error: BaseException) -> bool:
+    """Returns whether the same call may go well in a while; one that has been tried often enough may not."""
+    return number_of(error) in PASSING and not isinstance(error, StorageError)
+
+
+def explained(error: BaseException, doing: str, path: str, tries: int = 1) -> StorageError | None:
+    """Returns a file system's error with what to do about it; None for others, and for what is not the disk's fault.
+
+    Args:
+      error: What was raised.
+      doing: What was tried, such as "Writing".
+      path: On what.
+      tries: How often.
+    """
+    if isinstance(error, StorageError):
+        return error
+    number = number_of(error)
+    if number is None or number not in KNOWN:
+        return None
+    told = StorageError(number, os.strerror(number), path)
+    often = f", {tries} times" if tries > 1 else ""
+    told.advice = f"{doing} {path} failed{often}: {os.strerror(number)}. {advice(number, path)}"
+    return told
+
+
+def of_remote(error: BaseException, doing: str, path: str) -> StorageError | None:
+    """Returns what TensorFlow raised on a path with a scheme, with what to do about it; None for other errors."""
+    if "://" not in path or not type(error).__module__.startswith("tensorflow.") or isinstance(error, StorageError):
+        return None
+    told = StorageError(errno.EREMOTEIO, os.strerror(errno.EREMOTEIO), path)
+    text = str(getattr(error, "message", error)).strip() or type(error).__name__
+    told.advice = (
+        f"{doing} {path} failed: {text.splitlines()[0].strip()}. Check the address, the network, and the credentials."
+    )
+    return told
+
+
+def advice(number: int, path: str) -> str:
+    """Returns how much is free where a path lies, if that is what is wrong, and what to do."""
+    free = free_space(path) if number in SPACE else ""
+    return " ".join(filter(None, [free, _REMEDIES.get(number, _LATER)]))
+
+
+def hint(error: BaseException, folder: str = "") -> str:
+    """Returns what to do about an error that a module has raised; "" where no file system has.
+
+    Args:
+      error: Python's, or TensorFlow's.
+      folder: Where the module writes, for errors that do not say where; without it, those get no hint.
+    """
+    number = number_of(error)
+    if number is None or number not in KNOWN:
+        return ""
+    found = _IN_TEXT.search(str(error))
+    named = getattr(error, "filename", None) or (found[1] if found else "")
+    path = named if isinstance(named, str) and named.startswith("/") else folder
+    return f"{os.strerror(number)}: {path}. {advice(number, path)}" if path else ""
+
+
+def in_text(text: str) -> StorageError | None:
+    """Returns the error of a disk that a text tells of, with its path: of an exception that has lost its type."""
+    for found in _IN_TEXT.finditer(text):
+        path = found[1] or found[3]
+        if path and path.startswith("/"):
+            number = _SPOKEN[found[2]]
+            told = StorageError(number, found[2], path)
+            told.advice = f"{path}: {found[2]}. {advice(number, path)}"
+            return told
+    return None
+
+
+def free_space(path: str) -> str:
+    """Returns a sentence on the space of a path's disk: "0 B of 4.0 MB are free there."; "" where it is not known."""
+    if "://" in path:
+        return ""
+    folder = os.path.abspath(path)
+    while not os.path.exists(folder) and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+    try:
+        space, status = shutil.disk_usage(folder), os.statvfs(folder)
+    except OSError:
+        return ""
+    if status.f_files and not status.f_favail:
+        return f"No more files fit on its disk: all {status.f_files:,} inodes are in use."
+    return f"{size(space.free).text} of {size(space.total).text} are free there."

@@ -1,0 +1,43 @@
+"""Checks that temporary files can be written, which TensorFlow and nearly every command need.
+
+Python's `tempfile` tries TMPDIR, /tmp, /var/tmp and the current folder. In a read-only container none can be written.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+from ...errors import InputError
+
+
+def require_temporary_folder() -> None:
+    """Makes sure that temporary files can be written.
+
+    Raises:
+      InputError: When they cannot, with what was tried and what to do.
+    """
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise InputError(_message()) from error
+
+
+def explained(error: BaseException) -> InputError | None:
+    """Returns Python's error for want of a temporary folder with what to do about it; None for any other error."""
+    if not isinstance(error, FileNotFoundError):
+        return None
+    try:
+        require_temporary_folder()
+    except InputError as missing:
+        return missing
+    return None
+
+
+def _message() -> str:
+    given = os.environ.get("TMPDIR")
+    tried = ", ".join([*([f"TMPDIR={given}"] if given else []), "/tmp", "/var/tmp", os.getcwd()])  # noqa: S108  # nosec B108
+    return (
+        f"Temporary files cannot be written: of {tried}, none is a writable folder with free space. Mount a writable "
+        "one (docker and podman: --tmpfs /tmp; Kubernetes: an emptyDir at /tmp), or set TMPDIR to one."
+    )

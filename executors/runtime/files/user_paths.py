@@ -1,0 +1,127 @@
+"""Checks of paths that a user gives, before anything heavy is imported, and what is wrong with one that fails later.
+
+Nothing is opened: opening a FIFO waits for a writer, and a device may have no end.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import os
+import stat
+
+from ...errors import InputError, StorageError, did_you_mean
+
+_WEB = ("http", "https", "ftp")
+_IN_TENSORFLOW = ("gs", "file", "ram")
+_IN_TENSORFLOW_IO = ("s3", "hdfs", "viewfs", "har", "az", "oss")
+_KINDS = {
+    stat.S_ISFIFO: "a FIFO (named pipe)",
+    stat.S_ISSOCK: "a socket",
+    stat.S_ISCHR: "a character device",
+    stat.S_ISBLK: "a block device",
+}
+
+
+def require_sound(path: str, what: str) -> None:
+    """Makes sure that a value can be a path.
+
+    Args:
+      path: The value.
+      what: The option, for the message.
+
+    Raises:
+      InputError: When it is blank, or has control characters.
+    """
+    if not path.strip():
+        raise InputError(f"{what} {path!r}: the path is empty. Give one, or leave the option out.")
+    if any(ord(character) < ord(" ") or ord(character) == 0x7F for character in path):
+        raise InputError(f"{what} {path!r}: a path with control characters. Rename the file or folder.")
+
+
+def require_scheme(path: str, what: str) -> None:
+    """Makes sure that a file system exists here for a path's scheme, as TensorFlow has them.
+
+    Raises:
+      InputError: When none does; it says how to get one.
+    """
+    scheme, mark, _ = path.partition("://")
+    if not mark or scheme in _IN_TENSORFLOW:
+        return
+    if scheme in _WEB:
+        raise InputError(f"{what} {path}: nothing is fetched from the web. Download it first, or copy it to a bucket.")
+    if scheme in _IN_TENSORFLOW_IO:
+        if importlib.util.find_spec("tensorflow_io") is None:
+            raise InputError(
+                f"{what} {path}: TensorFlow reads {scheme}:// only with the package tensorflow-io, which is not "
+                "installed. Install the release that fits TensorFlow, or mount the place as a folder."
+            )
+        return
+    known = (*_IN_TENSORFLOW, *_IN_TENSORFLOW_IO)
+    raise InputError(
+        f"{what} {path}: no file system has the scheme {scheme!r}; there are {', '.join(known)}."
+        f"{did_you_mean(scheme, known)}"
+    )
+
+
+def require_readable_kind(path: str, what: str) -> None:
+    """Makes sure that what lies at a local path, if anything does, is a file or a folder.
+
+    Raises:
+      InputError: When it is a dangling link, a FIFO, a socket or a device.
+    """
+    if "://" in path:
+        return
+    if os.path.islink(path) and not os.path.exists(path):
+        raise InputError(f"{what} {path}: a link to {os.readlink(path)}, which does not exist.")
+    if kind := special_kind(path):
+        raise InputError(f"{what} {path}: this is {kind}. Give a file or a folder.")
+
+
+def require_writable_kind(path: str, what: str, *, folder: bool) -> None:
+    """Makes sure that a local output can be made at a path.
+
+    Args:
+      path: The value.
+      what: The option, for the message.
+      folder: Whether it will be a folder.
+
+    Raises:
+      InputError: When something else is there, a parent is no folder, or it is the root folder.
+    """
+    if "://" in path:
+        return
+    require_readable_kind(path, what)
+    if os.path.realpath(path) == os.sep:
+        raise InputError(f"{what} {path}: this is the root folder. Give a folder below it.")
+    if os.path.exists(path) and os.path.isdir(path) != folder:
+        found, wanted = ("a file", "a folder") if folder else ("a folder", "a file")
+        raise InputError(f"{what} {path}: this is {found}, and {wanted} is to be written there. Give another path.")
+    above = os.path.dirname(os.path.abspath(path))
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
+        raise InputError(f"{what} {path}: {above} is no folder, so that nothing can be written below it.")
+
+
+def special_kind(path: str) -> str:
+    """Returns what a local path is that is neither a file nor a folder, as "a socket"; "" for others."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return ""
+    return next((name for is_one, name in _KINDS.items() if is_one(mode)), "")
+
+
+def require_regular(path: str) -> None:
+    """Makes sure that a local path is nothing that reading would never end on.
+
+    Raises:
+      StorageError: When it is a FIFO, a socket, a device or a folder.
+    """
+    kind = "a folder" if os.path.isdir(path) else special_kind(path)
+    if kind:
+        number = errno.EISDIR if kind == "a folder" else errno.EINVAL
+        error = StorageError(number, os.strerror(number), path)
+        error.advice = f"{path}: this is {kind}, not a file. Give a file."
+        raise error

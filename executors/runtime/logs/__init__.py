@@ -1,0 +1,1 @@
+"""Log setup, redaction of secrets, and exceptions that cross process boundaries."""

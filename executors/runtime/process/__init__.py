@@ -1,0 +1,1 @@
+"""Process identity, signals and process trees."""

@@ -1,0 +1,1 @@
+"""SavedModels: staging, checking, publishing, and batch prediction."""

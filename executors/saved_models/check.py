@@ -1,0 +1,211 @@
+"""The check that a run's outcome is a model: it parses, has signatures, loads in a fresh process, answers.
+
+TFX asks whether a folder is there. A folder is there after a crash, too, and a SavedModel that no other
+process can load is found out in production. So a process that knows nothing of the training loads the
+model and puts one of the evaluation examples to it.
+
+Usage:
+
+    report = check_saved_model(folder, eval_patterns, options)   # raises ModelCheckError
+    report.answer                                               # {"probability": [[0.93]]}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+from ..engines import child_process
+from ..errors import ModelCheckError, ProcessDiedError
+from ..inputs.data_accessor import ExamplesFormat
+from ..options import CHECKS
+from ..runtime.files import file_io
+
+MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+_WORKER = f"{__package__}.probe"
+_TARGET = "fn_args.serving_model_dir"
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckReport:
+    """What the check found.
+
+    Attributes:
+      checks: Each check's name and its outcome: "passed", "skipped", or why it could not be made.
+      signatures: {signature: {"inputs": {name: "float32 (?, 4)"}, "outputs": {…}}}.
+      size_bytes: Bytes of all files of the model.
+      example: Where the example came from that the model answered, or why there was none.
+      answer: {output: value as nested lists, shortened}, or {} when nothing was asked.
+      asked: The signature that answered; "" when nothing was asked.
+      inputs: {feature: values, shortened} of the example that it answered; {} where it is no tf.Example.
+      latency: Of repeated calls with that example, on the processor: `median` and `p90` in seconds, and `calls`; {}
+        when nothing was asked.
+      evaluation_plan: How the model is evaluated, as `evaluation.plan.EvaluationPlan`; {} when it was not read.
+    """
+
+    checks: dict[str, str]
+    signatures: dict[str, Any]
+    size_bytes: int
+    example: str
+    answer: dict[str, Any]
+    asked: str = ""
+    inputs: dict[str, Any] = dataclasses.field(default_factory=dict)
+    latency: dict[str, float] = dataclasses.field(default_factory=dict)
+    evaluation_plan: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def find_saved_model(folder: str) -> str | None:
+    """Returns the folder with the SavedModel, or None when there is none.
+
+    That is `folder`; or the newest in `folder/export/NAME/TIMESTAMP`, as an Estimator's exporters write; or the only
+    one in `folder/TIMESTAMP`, as `Estimator.export_saved_model(folder)` writes.
+    """
+    if _holds_model(folder):
+        return folder
+    if found := _newest_export(os.path.join(folder, "export")):
+        return found
+    below = _timestamped(folder) if file_io.isdir(folder) else []
+    return below[0] if len(below) == 1 else None
+
+
+def lift_timestamped_model(folder: str) -> None:
+    """Moves the only SavedModel in `folder/TIMESTAMP` to the folder itself, where readers of a model look for it."""
+    found = find_saved_model(folder)
+    if found is None or file_io.parent(found) != folder.rstrip("/"):
+        return
+    path = os.path.relpath(found, file_io.parent(folder))
+    logging.info("The module saved its model to %s. It is published without the timestamp.", path)
+    for name in sorted(file_io.listdir(found), key=lambda name: (name in MODEL_FILES, name)):
+        file_io.move(os.path.join(found, name), os.path.join(folder, name))
+    file_io.rmtree(found)
+
+
+def _holds_model(folder: str) -> bool:
+    return any(file_io.exists(os.path.join(folder, name)) for name in MODEL_FILES)
+
+
+def _newest_export(exports: str) -> str | None:
+    if not file_io.isdir(exports):
+        return None
+    exporters = [os.path.join(exports, name) for name in file_io.listdir(exports)]
+    found = [path for exporter in exporters if file_io.isdir(exporter) for path in _timestamped(exporter)]
+    return max(found, key=lambda path: (int(os.path.basename(path)), path), default=None)
+
+
+def _timestamped(folder: str) -> list[str]:
+    """Returns the SavedModels in subfolders that are called by a number."""
+    paths = [os.path.join(folder, name) for name in file_io.listdir(folder) if name.isdigit()]
+    return [path for path in paths if _holds_model(path)]
+
+
+def check_saved_model(
+    folder: str,
+    eval_files: Sequence[str] = (),
+    *,
+    raw_eval_files: Sequence[str] = (),
+    examples_format: ExamplesFormat | None = None,
+    schema_path: str | None = None,
+    transform_graph_path: str | None = None,
+    required_signatures: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    op_packages: Sequence[str] = (),
+    example: Mapping[str, Any] | None = None,
+    evaluation: Mapping[str, Any] | None = None,
+    shown_as: str = "",
+    environment: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+) -> CheckReport:
+    """Checks the SavedModel that a training module wrote.
+
+    Args:
+      folder: The `serving_model_dir` that the module was given.
+      eval_files: Patterns of evaluation examples; the first record of them is put to the model.
+      raw_eval_files: Patterns of raw evaluation examples, where `eval_files` are transformed ones and raw ones are at
+        hand: a signature that takes raw examples is asked one of them.
+      examples_format: How these are encoded.
+      schema_path: The examples' schema; with it a Parquet row becomes a tf.Example.
+      transform_graph_path: A Transform graph. Its raw schema makes up an example when the eval examples
+        are transformed ones and the model's signature takes raw ones.
+      required_signatures: Signatures that must be there; any one will do when empty.
+      skip: Names of checks to leave out, of `options.CHECKS`.
+      op_packages: Packages to import first because they register TensorFlow ops.
+      example: What to ask when the eval files hold no records that can be read here: `source`, where it is from, and
+        `features`, {name of the model's input: its values, in one list; bytes as {"b64": …}}.
+      evaluation: What the evaluation plan is made from: `evidence` of the training, and, of a trial, the examples'
+        `features` and the user's `overrides`; see `evaluation.planning`.
+      shown_as: The folder's name in messages, when the check is made on a copy of it.
+      environment: Variables for the fresh process, such as which Keras `tf.keras` is: TensorFlow imports one of them.
+      timeout: Seconds that the fresh process may take.
+
+    Raises:
+      ModelCheckError: With the check's name, the folder, what was found and how to leave the check out.
+    """
+    shown = shown_as or folder
+    if not file_io.isdir(folder):
+        raise ModelCheckError(f"run_fn wrote no model: {shown} does not exist. It must save one to {_TARGET}.")
+    files = list(file_io.files_below(folder))
+    if not files:
+        raise ModelCheckError(f"run_fn wrote no model: {shown} is empty. It must save one to {_TARGET}.")
+    model = find_saved_model(folder)
+    if model is None and "parses" not in skip:
+        if several := _timestamped(folder):
+            names = ", ".join(map(os.path.basename, several))
+            raise ModelCheckError(
+                f"{shown} holds several SavedModels, {names}, and which of them is to be published is not known. "
+                f"Save one to {_TARGET} itself."
+            )
+        raise ModelCheckError(
+            f"{shown} holds no SavedModel, only {', '.join(sorted(files)[:5])}. Save one to {_TARGET}, "
+            f"or leave this check out with skip_checks=parses."
+        )
+    for name in skip:
+        logging.warning("The check %r of the model in %s was turned off.", name, shown)
+    size = sum(file_io.size_of(os.path.join(folder, name)) for name in files)
+    if "parses" in skip:
+        return CheckReport(dict.fromkeys(CHECKS, "skipped"), {}, size, "not asked", {})
+    request = {
+        "model": model,
+        "shown_as": shown,
+        "eval_files": list(eval_files),
+        "raw_eval_files": list(raw_eval_files),
+        "examples_format": dataclasses.asdict(examples_format or ExamplesFormat()),
+        "schema_path": schema_path,
+        "transform_graph_path": transform_graph_path,
+        "required_signatures": list(required_signatures),
+        "skip": list(skip),
+        "op_packages": list(op_packages),
+        "example": dict(example or {}),
+        "evaluation": dict(evaluation or {}),
+    }
+    variables = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})}
+
+    def asked() -> dict[str, Any]:
+        return child_process.run(
+            _WORKER, request, environment=variables, timeout=timeout, quiet=True, forked=True, what="model's check"
+        )
+
+    try:
+        found = asked()
+    except (ProcessDiedError, MemoryError):  # the training must not be lost by a moment's want of memory
+        logging.warning("The check of the model in %s was cut off, and is made once more.", shown)
+        found = asked()
+    return CheckReport(size_bytes=size, **found)
+
+
+def log_report(report: CheckReport) -> None:
+    """Logs what the check found; what it could not look at is a warning."""
+    if report.checks["loads"] == "passed":
+        logging.info("The model loads in a fresh process; its signatures: %s", ", ".join(report.signatures))
+    if report.answer:
+        answer = ", ".join(
+            f"{name}={[float(f'{one:.4g}') if isinstance(one, float) else one for one in values]}"
+            for name, values in report.answer.items()
+        )
+        logging.info("It answers %s: %s", report.example, answer if len(answer) < 200 else f"{answer[:200]}…")
+    for name, outcome in report.checks.items():
+        if outcome not in ("passed", "skipped"):
+            logging.warning("The check %r %s", name, outcome)

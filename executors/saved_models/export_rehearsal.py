@@ -1,0 +1,113 @@
+"""Rehearses an export before training: traces and saves the untrained model, without its variables, in memory.
+
+What is wrong with a signature, `feed` in prediction or a serving input function is then found before the first step. A
+rehearsal changes nothing: generators of random numbers continue where they were, and no file is left.
+
+Usage:
+
+    with rehearsal() as folder:
+        export(model, folder, write=save_graph)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from ..runtime.logs.exceptions import add_note, gist_of
+
+# Of files that training may still write, of memory and of the disk: no reason to refuse a training that may succeed.
+_UNDECIDED = (
+    OSError,
+    MemoryError,
+    tf.errors.NotFoundError,
+    tf.errors.ResourceExhaustedError,
+    tf.errors.PermissionDeniedError,
+    tf.errors.UnavailableError,
+)
+_NOTE = (
+    "Raised when the export was rehearsed, before the first training step: the same export after training would fail "
+    "in the same way."
+)
+_KERAS_2_BACKENDS = ("tf_keras.src.backend", "keras.src.backend", "keras.backend")
+
+
+@contextlib.contextmanager
+def rehearsal(model: Any = None) -> Iterator[str]:
+    """Gives a folder in memory to export to; an error that leaves the block gets a note that says when it was raised.
+
+    An error about files or memory is logged only: it need not come again after training.
+
+    Args:
+      model: The Keras model that is traced in the block and trained afterwards, if there is one.
+    """
+    folder = f"ram://rehearsal-{uuid.uuid4().hex}"
+    begin = time.perf_counter()
+    with contextlib.ExitStack() as stack:
+        stack.callback(_remove, folder)
+        stack.enter_context(_random_state_kept(model))
+        try:
+            yield folder
+        except _UNDECIDED as error:
+            logging.debug("The export could not be rehearsed: %s: %s", type(error).__name__, gist_of(error))
+        except Exception as error:
+            add_note(error, _NOTE)
+            raise
+    logging.debug("The export was rehearsed in %.2f s.", time.perf_counter() - begin)
+
+
+def save_graph(model: Any, folder: str, signatures: Any) -> None:
+    """Does what `tf.saved_model.save` does, but for writing the values of the variables."""
+    # Keras saves by the same function; the public one has no such option.
+    from tensorflow.python.saved_model.save import save_and_return_nodes
+
+    save_and_return_nodes(model, folder, signatures, experimental_skip_checkpoint=True)
+
+
+def _remove(folder: str) -> None:
+    with contextlib.suppress(tf.errors.OpError):
+        if tf.io.gfile.exists(folder):
+            tf.io.gfile.rmtree(folder)
+
+
+@contextlib.contextmanager
+def _random_state_kept(model: Any) -> Iterator[None]:
+    """Puts the generators that tracing a model may draw from back to where they were before the block."""
+    generators = [random, *_generators()]
+    states = [generator.getstate() for generator in generators]
+    of_numpy = np.random.get_state()
+    seeds = [(layer, layer._seed) for layer in _seeded(model)]
+    try:
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.setstate(state)
+        np.random.set_state(of_numpy)
+        for layer, seed in seeds:
+            layer._seed = seed
+
+
+def _generators() -> list[Any]:
+    """Returns the generators of seeds that TensorFlow and Keras 2 keep for this process."""
+    from tensorflow.python.eager import context
+
+    backends = (sys.modules.get(name) for name in _KERAS_2_BACKENDS)
+    of_keras = (getattr(getattr(backend, "_SEED_GENERATOR", None), "generator", None) for backend in backends)
+    found = [getattr(context.context(), "_rng", None), *of_keras]
+    return [generator for generator in dict.fromkeys(found) if isinstance(generator, random.Random)]
+
+
+def _seeded(model: Any) -> list[Any]:
+    """Returns the objects in which Keras 2 counts up the seed of a layer each time that the layer is traced."""
+    layers: Any = getattr(model, "_flatten_layers", tuple)()  # `submodules` calls properties, which may raise
+    found = (getattr(layer, "_random_generator", None) for layer in layers)
+    return [generator for generator in found if hasattr(generator, "_seed")]

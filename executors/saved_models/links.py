@@ -1,0 +1,93 @@
+"""Replaces symbolic links in a module's outputs with copies, so that the published model depends on nothing else.
+
+A link may lead anywhere: to a checkpoint that is deleted after the run, to a disk that production does not have, to an
+absolute path in the staging directory, which is gone after publishing.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable
+
+from absl import logging
+
+from ..errors import ModelCheckError, StorageError
+from ..runtime.files import file_io
+from ..runtime.files.retry import retried
+
+
+def replace_links(folder: str) -> None:
+    """Replaces every symbolic link below a folder with a copy of the file or folder that it leads to.
+
+    Args:
+      folder: A folder on this machine; remote ones have no links.
+
+    Raises:
+      ModelCheckError: When a link leads nowhere, to one of the folders that it lies in, or to something else than
+        files and folders.
+      StorageError: When a file cannot be copied.
+    """
+    if not file_io.is_remote(folder) and os.path.isdir(folder):
+        _replace_below(folder, lambda path: os.path.relpath(path, folder))
+
+
+def _replace_below(folder: str, shown: Callable[[str], str]) -> None:
+    for name in file_io.listdir(folder):
+        path = os.path.join(folder, name)
+        if os.path.islink(path):
+            _replace(path, shown(path))
+        elif os.path.isdir(path):
+            _replace_below(path, shown)
+
+
+def _replace(link: str, shown: str) -> None:
+    target = os.readlink(link)
+    part = f"{link}.part-{secrets.token_hex(4)}"
+    try:
+        _copy(link, part, (os.path.realpath(os.path.dirname(link)),))
+    except _Refused as error:
+        raise ModelCheckError(
+            f"{shown} is a link to {target}, which cannot be published: {error}. Save the files themselves to "
+            "fn_args.serving_model_dir."
+        ) from error.__cause__
+    os.remove(link)
+    os.rename(part, link)
+    logging.info("%s was a link to %s; a copy is published in its place.", shown, target)
+
+
+class _Refused(Exception):
+    """A link cannot be replaced; the message gives the reason."""
+
+
+def _copy(source: str, target: str, within: tuple[str, ...]) -> None:
+    """Copies a file or folder, following links.
+
+    Args:
+      source: What to copy.
+      target: A path that does not exist yet.
+      within: The real paths of the folders that are being copied, and of the one that holds the link.
+    """
+    real = os.path.realpath(source)
+    try:
+        mode = retried(lambda: os.stat(source), "Looking for", source).st_mode
+        names = file_io.listdir(source) if stat.S_ISDIR(mode) else []
+    except StorageError:
+        raise
+    except OSError as error:
+        raise _Refused(f"{real}: {error.strerror}") from error
+    if stat.S_ISDIR(mode):
+        if any(os.path.commonpath([one, real]) == real for one in within):
+            raise _Refused(f"{real} holds the link itself")
+        os.mkdir(target)
+        for name in names:
+            _copy(os.path.join(source, name), os.path.join(target, name), (*within, real))
+    elif stat.S_ISREG(mode):
+        try:
+            retried(lambda: shutil.copyfile(real, target), "Copying", real)
+        except FileNotFoundError as error:
+            raise _Refused(f"{real}: {error.strerror}") from error
+    else:
+        raise _Refused(f"{real} is neither a file nor a folder")

@@ -1,0 +1,103 @@
+"""From a batch of examples to what a signature takes: serialized tf.Examples, or one array for each named input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+
+from ...errors import InputError, did_you_mean
+from ...inputs.csv.columns import (
+    from_tf_examples,
+    inferred_types,
+    to_tf_examples,
+    typed_columns,
+)
+from ...inputs.example_files import TF_RECORD, Batch, ExampleFile, batches
+from ...inputs.shown import few
+from ..input_names import feature_for
+from .arrays import UnfitRowError, arrow_type, input_array
+from .signature import ServingSignature
+
+_FIRST_ROWS = 100
+
+Feed = Callable[[Batch], dict[str, Any]]
+
+
+def feed_for(signature: ServingSignature, files: Sequence[ExampleFile]) -> Feed:
+    """Returns the function that turns a batch into {input: array}.
+
+    A signature with one string input gets serialized tf.Examples if its graph parses some, or if the first examples
+    have no feature of the input's name. TFRecords are handed over as they are; out of other files, the features that
+    the graph parses become tf.Examples with the types that it parses. Where these cannot be read off, the files are
+    read to the end in advance to infer them. Any other signature gets the features that are called as its inputs are.
+
+    Args:
+      signature: What will be asked.
+      files: All files, for types that have to be inferred.
+    """
+    record_input = signature.record_input
+    if record_input is None or (signature.parsed is None and _has_feature(files, record_input)):
+        return named_feed(signature)
+    texts = [file for file in files if file.kind != TF_RECORD]
+    types = signature.parsed or inferred_types(texts)
+    return lambda batch: {record_input: np.array(_serialized(batch, types), dtype=object)}
+
+
+def named_feed(signature: ServingSignature) -> Feed:
+    """Returns the function that fills each input of a signature with the feature of its name."""
+    return lambda batch: _named(signature, batch)
+
+
+def record_feed(signature: ServingSignature) -> Feed:
+    """Returns the function that hands the records of TFRecords to a signature's only input."""
+    [name] = signature.inputs
+    return lambda batch: {name: np.array(batch.records, dtype=object)}
+
+
+def _serialized(batch: Batch, types: Mapping[str, Any]) -> list[bytes]:
+    return batch.records or to_tf_examples(typed_columns(batch, types), batch.size)
+
+
+def _has_feature(files: Sequence[ExampleFile], name: str) -> bool:
+    batch = next((batch for file in files for batch in batches(file, _FIRST_ROWS)), None)
+    if batch is None or batch.file.kind != TF_RECORD:
+        return batch is not None and feature_for(name, batch.columns) is not None
+    try:
+        return feature_for(name, tf.train.Example.FromString(batch.records[0]).features.feature) is not None
+    except DecodeError:  # a record of another kind
+        return False
+
+
+def _named(signature: ServingSignature, batch: Batch) -> dict[str, Any]:
+    if batch.file.kind == TF_RECORD:
+        columns = from_tf_examples(batch)
+        there = list(columns)
+        features = {name: feature_for(name, there) or name for name in signature.inputs}
+    else:
+        there = list(batch.columns)
+        features = {name: feature_for(name, there) or name for name in signature.inputs}
+        columns = typed_columns(
+            batch, {features[name]: arrow_type(spec.dtype) for name, spec in signature.inputs.items()}
+        )
+    for name, feature in features.items():
+        if feature not in columns:
+            raise InputError(
+                f"{batch.where(0)}: there is no feature {name!r}, which the signature {signature.name!r} takes; "
+                f"there are {few(sorted(there), near=name) or 'none'}.{did_you_mean(name, there)}"
+            )
+    return {
+        name: _array(batch, features[name], columns[features[name]], spec) for name, spec in signature.inputs.items()
+    }
+
+
+def _array(batch: Batch, name: str, column: Any, spec: Any) -> Any:
+    try:
+        return input_array(column, spec)
+    except UnfitRowError as error:
+        raise InputError(
+            f"{batch.where(error.row)}: feature {name!r} {error}; the signature takes {spec.dtype.name} {spec.shape}."
+        ) from error

@@ -1,0 +1,173 @@
+"""Predictions as files, written batch by batch: JSON lines, CSV or TFRecords, by the file's ending.
+
+Numbers that JSON has no word for are the strings "NaN", "Infinity" and "-Infinity", as in protobuf's JSON mapping, so
+that every JSON reader reads the lines. Bytes that are not UTF-8 are {"b64": "…"}, as in TensorFlow Serving's REST API.
+A float32 has as many digits as it takes to tell it from its neighbours: 0.1, not 0.10000000149011612.
+
+Usage:
+
+    with opened("predictions.jsonl") as predictions:
+        predictions.write({"probability": np.array([[0.25]])})
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import tensorflow as tf
+
+from ...errors import InputError
+from ...inputs.csv.columns import BYTES, FLOAT, INT, to_tf_examples
+from ...runtime.files import file_io
+from ...runtime.files.file_io import whole_file
+from ...runtime.logs import standard_streams
+from .request import STDOUT
+
+
+class Predictions(Protocol):
+    """What predictions are written to."""
+
+    def write(self, outputs: Mapping[str, Any]) -> None:
+        """Writes {output: array}; the arrays' first dimension counts the examples."""
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[Predictions]:
+    """Opens a file of predictions that is there, whole, when the block ends well; see `whole_file`."""
+    if path == STDOUT:
+        with standard_streams.output() as stream:
+            yield JsonLines(stream)
+        return
+    with whole_file(path) as part:
+        if path.endswith((".tfrecord", ".tfrecord.gz")):
+            with tf.io.TFRecordWriter(part, "GZIP" if path.endswith(".gz") else None) as writer:
+                yield TFRecords(writer)
+            return
+        with file_io.file_system(part).open(part, mode="wb") as file:
+            yield Csv(file, path) if path.endswith(".csv") else JsonLines(file)
+
+
+class JsonLines:
+    """One object a line, {output: value or list of values}."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, outputs: Mapping[str, Any]) -> None:
+        """See `Predictions`."""
+        columns = [_json_values(name, array) for name, array in outputs.items()]
+        rows = (dict(zip(outputs, row, strict=True)) for row in zip(*columns, strict=True))
+        lines = "".join(f"{json.dumps(row, ensure_ascii=False, allow_nan=False)}\n" for row in rows)
+        self._file.write(lines.encode())
+
+
+class Csv:
+    """One column for each output, or for each value of it: `scores_0`, `scores_1`; `scores_0_1` for a matrix."""
+
+    def __init__(self, file: Any, path: str) -> None:
+        self._file = file
+        self._path = path
+        self._header: list[str] = []
+
+    def write(self, outputs: Mapping[str, Any]) -> None:
+        """See `Predictions`."""
+        header = [column for name, array in outputs.items() for column in _column_names(name, array.shape[1:])]
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not self._header:
+            self._header = header
+            writer.writerow(header)
+        if header != self._header:
+            raise InputError(
+                f"--output {self._path}: the model's outputs differ in length from batch to batch, and a table's "
+                f"columns cannot: first {', '.join(self._header)}, then {', '.join(header)}. Write .jsonl or .tfrecord."
+            )
+        tables = [_csv_values(name, array).reshape(len(array), -1) for name, array in outputs.items()]
+        writer.writerows(np.concatenate(tables, axis=1).tolist())
+        self._file.write(text.getvalue().encode())
+
+
+class TFRecords:
+    """One tf.Example for each prediction: integers and booleans as int64, floats as float32, strings as bytes."""
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def write(self, outputs: Mapping[str, Any]) -> None:
+        """See `Predictions`."""
+        size = len(next(iter(outputs.values()), ()))
+        for example in to_tf_examples({name: _lists(name, array) for name, array in outputs.items()}, size):
+            self._writer.write(example)
+
+
+def _column_names(name: str, shape: tuple[int, ...]) -> list[str]:
+    if int(np.prod(shape)) == 1:
+        return [name]
+    return ["_".join(map(str, (name, *index))) for index in np.ndindex(*shape)]
+
+
+def _json_values(name: str, array: Any) -> Any:
+    values = _values(name, array)
+    if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
+        words = np.where(np.isnan(values), "NaN", np.where(values > 0, "Infinity", "-Infinity"))
+        values = np.where(finite, values.astype(object), words.astype(object))
+    return values.tolist()
+
+
+def _csv_values(name: str, array: Any) -> Any:
+    values = _values(name, array).astype(object)
+    for index in np.ndindex(*values.shape) if array.dtype == object else ():
+        if isinstance(values[index], dict):
+            values[index] = json.dumps(values[index])
+    return values
+
+
+def _values(name: str, array: Any) -> Any:
+    """Returns the array with elements that JSON and CSV can hold."""
+    if array.dtype == object:
+        values = np.empty(array.size, dtype=object)
+        values[:] = [_text(value) for value in array.ravel()]
+        return values.reshape(array.shape)
+    if array.dtype.kind in "biu" or array.dtype == np.float64:
+        return array
+    if array.dtype == np.float32:
+        return _shortest(array)
+    if np.can_cast(array.dtype, np.float32):  # float16, bfloat16
+        return _shortest(array.astype(np.float32))
+    raise _unwritable(name, array)
+
+
+def _shortest(array: Any) -> Any:
+    """Returns the float64s with the fewest digits that are these float32s."""
+    words = pc.cast(pa.array(array.ravel()), pa.string())
+    return np.asarray(pc.cast(words, pa.float64())).reshape(array.shape)
+
+
+def _text(value: bytes) -> Any:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"b64": base64.b64encode(value).decode()}
+
+
+def _lists(name: str, array: Any) -> Any:
+    kinds = {"O": BYTES, "b": INT, "i": INT, "u": INT}
+    kind = kinds.get(array.dtype.kind, FLOAT)
+    if kind == FLOAT and not np.can_cast(array.dtype, np.float64):
+        raise _unwritable(name, array)
+    flat = array.ravel() if kind == BYTES else array.ravel().astype(kind.to_pandas_dtype())
+    width = int(np.prod(array.shape[1:]))
+    return pa.ListArray.from_arrays(pa.array(np.arange(len(array) + 1) * width, pa.int32()), pa.array(flat, kind))
+
+
+def _unwritable(name: str, array: Any) -> InputError:
+    return InputError(f"The model's output {name!r} is of type {array.dtype}, which predictions cannot be written in.")

@@ -1,0 +1,31 @@
+"""The signature that a trained model's evaluation plan names, which predictions ask as well."""
+
+from __future__ import annotations
+
+import os
+
+from ...evaluation.plan import EvaluationPlan
+from ...monitoring import run_record
+
+_MODEL, _MODEL_RUN = "model", "model_run"
+
+
+def plan_beside(model: str) -> EvaluationPlan | None:
+    """Returns the plan in the record of the run that trained a model; None where there is no such record.
+
+    It is found beside what `train` and the Trainer component write: `OUT/model/Format-Serving` has its record in
+    `OUT/model_run`, `Trainer/model/7/Format-Serving` in `Trainer/model_run/7`.
+
+    Args:
+      model: The SavedModel's folder.
+    """
+    artifact = os.path.dirname(model.rstrip("/"))
+    above, name = os.path.split(artifact)
+    if name == _MODEL:
+        place = os.path.join(above, _MODEL_RUN)
+    elif os.path.basename(above) == _MODEL:
+        place = os.path.join(os.path.dirname(above), _MODEL_RUN, name)
+    else:
+        return None
+    state = run_record.read(place).get("evaluation_plan")
+    return EvaluationPlan.from_json(state) if state else None

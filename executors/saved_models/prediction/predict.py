@@ -1,0 +1,160 @@
+"""Batch prediction: every example of some files is put to a SavedModel, and its answers are written to one file.
+
+Examples and answers stream through, a batch at a time, so that files may be as large as they like. What the model takes
+is told by its signature and its graph; see `feed.py`.
+
+Usage:
+
+    summary = predict(PredictionRequest.of("serving/", ["eval/*"], "predictions.jsonl"))
+    summary.count
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+
+from ...errors import InputError
+from ...inputs.example_files import Batch, batches
+from ...inputs.shown import listed
+from ...runtime.logs.exceptions import gist_of
+from . import files
+from .feed import Feed, feed_for, named_feed, record_feed
+from .planned import plan_beside
+from .request import PredictionRequest
+from .signature import ServingSignature, load_signature
+
+_LONGEST = (1 << 31) - 1  # characters
+
+
+class SignatureError(InputError):
+    """A signature fails on an example that has all that it takes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictionSummary:
+    """What was predicted.
+
+    Attributes:
+      count: How many predictions there are, one for each example.
+      signature: The signature that was asked.
+    """
+
+    count: int
+    signature: str
+
+
+def predict(request: PredictionRequest) -> PredictionSummary:
+    """Writes a prediction for every example, in the examples' order.
+
+    Raises:
+      InputError: When the model cannot be loaded, or an example does not fit it; it names file and row. There is no
+        output file then, or the one of before.
+    """
+    plan = plan_beside(request.model)
+    name = request.signature or (plan.signature if plan else "") or None
+    signature = load_signature(request.model, name, request.op_packages)
+    count = 0
+    with _long_values(), files.opened(request.output) as predictions:
+        feed = feed_for(signature, request.files)
+        for batch in _batches(request, signature.batch_size or request.batch_size):
+            predictions.write(_answers(signature, feed, batch))
+            count += batch.size
+    return PredictionSummary(count, signature.name)
+
+
+def answers_of(signature: ServingSignature, batch: Batch, *, takes_tensors: bool) -> dict[str, Any]:
+    """Returns {output: array} of a signature for a batch of serialized tf.Examples of any size.
+
+    Args:
+      signature: The signature.
+      batch: The examples, as TFRecords have them.
+      takes_tensors: Whether the examples' features fill the signature's inputs, instead of the examples themselves.
+
+    Raises:
+      InputError: When an example does not fit the signature, or it fails.
+    """
+    feed = named_feed(signature) if takes_tensors else record_feed(signature)
+    size = signature.batch_size or batch.size
+    parts = [
+        dataclasses.replace(batch, first=batch.first + start, size=len(part), records=part)
+        for start in range(0, batch.size, size)
+        if (part := batch.records[start : start + size])
+    ]
+    found = [_answers(signature, feed, part) for part in parts]
+    return {name: np.concatenate([answer[name] for answer in found]) for name in found[0]}
+
+
+@contextlib.contextmanager
+def _long_values() -> Iterator[None]:
+    """Lets Python's csv module read values of more than 131,072 characters, such as an image's bytes as text."""
+    before = csv.field_size_limit(_LONGEST)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _batches(request: PredictionRequest, size: int) -> Iterator[Batch]:
+    for file in request.files:
+        yield from batches(file, size)
+
+
+def _answers(signature: ServingSignature, feed: Feed, batch: Batch) -> dict[str, Any]:
+    inputs = _filled_up(feed(batch), signature.batch_size or batch.size)
+    try:
+        outputs = signature(inputs)
+    except Exception as error:  # a traced function raises whatever is in it
+        raise _failed(signature, inputs, batch, error) from error
+    size = signature.batch_size or batch.size
+    for name, value in outputs.items():
+        if value.shape[:1] != (size,):
+            raise InputError(
+                f"The signature {signature.name!r} answers {size} examples with {name} of shape {value.shape}; its "
+                "first dimension must count the examples."
+            )
+    return {name: value[: batch.size] for name, value in sorted(outputs.items())}
+
+
+def _filled_up(inputs: Mapping[str, Any], size: int) -> dict[str, Any]:
+    """Returns inputs of `size` examples: the last one again and again, where a file ends before a batch is full."""
+    return {name: value[np.minimum(np.arange(size), len(value) - 1)] for name, value in inputs.items()}
+
+
+def _missing(signature: ServingSignature, batch: Batch) -> list[str]:
+    """Returns the features that a signature of serialized examples requires and the first example doesn't have."""
+    if signature.record_input is None:
+        return []
+    known = set(batch.columns)
+    if batch.records:
+        try:
+            known = set(tf.train.Example.FromString(batch.records[0]).features.feature)
+        except DecodeError:  # a record of another kind
+            return []
+    return sorted(signature.required - known)
+
+
+def _failed(signature: ServingSignature, inputs: Mapping[str, Any], batch: Batch, error: Exception) -> InputError:
+    """Returns the error with the row that caused it, if it is a single one."""
+    if missing := _missing(signature, batch):
+        return InputError(
+            f"{batch.where(0)}: no feature {listed(missing)}, which the signature {signature.name!r} requires. If "
+            "the model takes transformed examples, give those that Transform wrote (transformed_examples), or export a "
+            "signature that transforms raw ones."
+        )
+    where = f"{batch.where(0)} to {batch.first + batch.size - 1}" if batch.size > 1 else batch.where(0)
+    for index in range(batch.size if signature.batch_size is None else 0):
+        try:
+            signature({name: value[index : index + 1] for name, value in inputs.items()})
+        except Exception as cause:  # as above
+            where, error = batch.where(index), cause
+            break
+    text = f"{where}: the signature {signature.name!r} fails: {type(error).__name__}: {gist_of(error)}"
+    return SignatureError(text)

@@ -1,0 +1,170 @@
+"""One signature of a SavedModel, loaded to be asked: what it takes, and which features its graph parses.
+
+A signature that takes serialized tf.Examples does not say which features it wants of which type. Its graph does: the
+parsing op in it has the features' names as constants and their types as attributes.
+
+Usage:
+
+    signature = load_signature("serving/1795279056", None)
+    signature.inputs    # {"examples": TensorSpec(shape=(None,), dtype=tf.string)}
+    signature.parsed    # {"trip_miles": INT, …}
+    signature({"examples": np.array([b"…"], object)})
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.saved_model.loader_impl import parse_saved_model
+
+from ...errors import InputError, did_you_mean
+from ...inputs.csv.columns import BYTES, FLOAT, INT
+from ..custom_ops import import_packages_for
+from ..parsing_ops import OTHER_PARSERS, PARSERS, ParsedFeature, parsed_by
+
+_DEFAULTS = ("serving_default", "predict")
+# What stands before the same signature over tf.Examples, where it takes each column of a DLRover conf as a vector. That
+# one has for a missing value what the model was trained with in its place, and takes any number of values.
+_OF_EXAMPLES = "examples:"
+_TYPES = {"int64": INT, "float32": FLOAT, "string": BYTES}
+
+
+@dataclasses.dataclass(frozen=True)
+class ServingSignature:
+    """A signature that can be asked.
+
+    Attributes:
+      name: Its name in the model.
+      inputs: {input: tf.TensorSpec}.
+      parsed: {feature: INT, FLOAT or BYTES} that its graph parses out of tf.Examples, as far as that can be read off;
+        None when nothing in the graph parses records.
+      required: Those of them that an example must have.
+      function: The concrete function.
+      model: What `tf.saved_model.load` returned; it keeps the function's variables alive.
+    """
+
+    name: str
+    inputs: Mapping[str, Any]
+    parsed: Mapping[str, Any] | None
+    function: Any
+    model: Any
+    required: frozenset[str] = frozenset()
+
+    @property
+    def record_input(self) -> str | None:
+        """The name of the input if it is the only one, and could take serialized records."""
+        if len(self.inputs) != 1:
+            return None
+        [(name, spec)] = self.inputs.items()
+        return name if spec.dtype == tf.string and (spec.shape.rank is None or spec.shape.rank <= 1) else None
+
+    @property
+    def batch_size(self) -> int | None:
+        """The number of examples that it takes at once, if that is fixed; 1 where an input has no batch dimension."""
+        shapes = [spec.shape for spec in self.inputs.values() if spec.shape.rank is not None]
+        sizes = {shape[0] if shape.rank else 1 for shape in shapes}
+        fixed = sorted(size for size in sizes if size is not None)
+        return fixed[0] if fixed else None
+
+    def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Asks it.
+
+        Args:
+          values: {input: array of `batch_size` examples}.
+
+        Returns:
+          {output: array}, with a batch dimension even if the signature has none.
+        """
+        scalar = [name for name, spec in self.inputs.items() if spec.shape.rank == 0]
+        tensors = {
+            name: tf.constant(value[0] if name in scalar else value, dtype=self.inputs[name].dtype)
+            for name, value in values.items()
+        }
+        outputs = {name: tensor.numpy() for name, tensor in self.function(**tensors).items()}
+        unbatched = len(scalar) == len(self.inputs)
+        return {name: value[np.newaxis] if unbatched else value for name, value in outputs.items()}
+
+
+def load_signature(model: str, name: str | None, op_packages: Sequence[str] = ()) -> ServingSignature:
+    """Loads a SavedModel and picks a signature.
+
+    Args:
+      model: The SavedModel's folder.
+      name: The signature's name; None for `serving_default`, `predict`, or the only one.
+      op_packages: Packages to import first because they register TensorFlow ops.
+
+    Raises:
+      InputError: When the model cannot be loaded, or has no such signature; it names those there are.
+    """
+    graph = _serving_graph(model)
+    import_packages_for([op.name for op in graph.meta_info_def.stripped_op_list.op], op_packages, model)
+    try:
+        loaded = tf.saved_model.load(model, tags=list(graph.meta_info_def.tags))
+    except Exception as error:  # TensorFlow raises whatever the broken part of it raises
+        raise InputError(f"--model {model} cannot be loaded: {type(error).__name__}: {error}") from error
+    chosen = _choose(list(loaded.signatures), name, model)
+    function = loaded.signatures[chosen]
+    inputs = function.structured_input_signature[1]
+    found = _parsed_features(function.graph.as_graph_def())
+    parsed = None if found is None else {one.name: _TYPES[one.dtype] for one in found if one.dtype in _TYPES}
+    required = frozenset(one.name for one in found or () if one.required)
+    return ServingSignature(chosen, inputs, parsed, function, loaded, required)
+
+
+def _serving_graph(model: str) -> Any:
+    try:
+        graphs = parse_saved_model(model).meta_graphs
+    except (OSError, ValueError) as error:
+        raise InputError(f"--model {model} is cut off or damaged: {error}") from error
+    for graph in graphs:
+        if "serve" in graph.meta_info_def.tags:
+            return graph
+    tags = [list(graph.meta_info_def.tags) for graph in graphs]
+    raise InputError(f"--model {model}: none of its graphs has the tag 'serve'; their tags are {tags}.")
+
+
+def _choose(there: list[str], name: str | None, model: str) -> str:
+    known = ", ".join(sorted(there)) or "none"
+    if name is not None:
+        if name not in there:
+            raise InputError(f"--model {model} has no signature {name!r}; it has {known}.{did_you_mean(name, there)}")
+        return name
+    for default in _DEFAULTS:
+        if default in there:
+            return _OF_EXAMPLES + default if _OF_EXAMPLES + default in there else default
+    if len(there) != 1:
+        wanted = " or ".join(_DEFAULTS)
+        raise InputError(f"--model {model} has no signature {wanted}; it has {known}. Choose with --signature.")
+    return there[0]
+
+
+def _parsed_features(graph: Any) -> list[ParsedFeature] | None:
+    """Returns the features that the parsing ops of a graph look for; None when there is no such op."""
+    found: list[ParsedFeature] = []
+    parses = False
+    for nodes in _bodies(graph):
+        constants = {node.name: node.attr["value"].tensor for node in nodes if node.op == "Const"}
+        for node in nodes:
+            parses = parses or node.op in (*PARSERS, *OTHER_PARSERS)
+            if node.op in PARSERS:
+                found += parsed_by(node, lambda name, known=constants: known.get(name.partition(":")[0]))  # type: ignore[misc]
+    return found if parses else None
+
+
+def _bodies(graph: Any) -> Iterator[Any]:
+    """Yields the nodes of a graph and of every function that is called in it, directly or not."""
+    library = {function.signature.name: function.node_def for function in graph.library.function}
+    waiting, seen = [graph.node], set()
+    while waiting:
+        nodes = waiting.pop()
+        yield nodes
+        for node in nodes:
+            for attribute in node.attr.values():
+                for function in (attribute.func, *attribute.list.func):
+                    if function.name in library and function.name not in seen:
+                        seen.add(function.name)
+                        waiting.append(library[function.name])

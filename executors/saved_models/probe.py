@@ -1,0 +1,321 @@
+"""The fresh process that loads a SavedModel and asks it something; see `check.py`."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import saved_model_pb2
+
+from ..errors import ModelCheckError
+from ..evaluation.planning import plan_from
+from ..inputs.shown import few
+from ..options import CHECKS
+from ..runtime.logs.exceptions import gist_of
+from . import probe_examples
+from .custom_ops import import_op_package, packages_for
+from .input_names import feature_for
+from .parts import missing_parts
+from .probe_examples import Example
+from .sample_input import features_of
+from .signatures import signatures_of
+
+_INTERNAL_SIGNATURES = ("__saved_model_init_op", "__saved_model_train_op")
+_NO_MEMORY = (MemoryError, tf.errors.ResourceExhaustedError)  # for which the model cannot be blamed
+_UNREGISTERED = "not registered"  # an op, in TensorFlow's words
+_CUT_OFF = (
+    "Writing it was cut off, as by a full disk or a killed process, or a file was lost afterwards: save it again."
+)
+_VALUES_SHOWN, _CHARACTERS_SHOWN = 10, 200
+_TIMED_SECONDS, _TIMED_CALLS = 0.25, 200  # whichever is reached first ends the timing
+
+
+def execute(request: dict[str, Any]) -> dict[str, Any]:
+    """Makes the checks that `saved_model.check_saved_model` asks for; returns its report's fields."""
+    shown, skip = request["shown_as"], request["skip"]
+    checks = {name: "skipped" if name in skip else "passed" for name in CHECKS}
+    meta_graph = _parse(request["model"], shown)
+    ops = [op.name for op in meta_graph.meta_info_def.stripped_op_list.op]
+    missing = _import_op_packages(list(dict.fromkeys([*request["op_packages"], *packages_for(ops)])))
+    signatures = _signatures(meta_graph)
+    if "signatures" not in skip:
+        _require_signatures(signatures, request["required_signatures"], shown)
+    report: dict[str, Any] = {"checks": checks, "signatures": signatures, "example": "not asked", "answer": {}}
+    report["evaluation_plan"] = plan_from(
+        request["model"], request["schema_path"], request["transform_graph_path"], request["evaluation"]
+    ).to_json()
+    if "loads" in skip:
+        checks["answers"] = checks["finite"] = "skipped"
+        return report
+    try:
+        model = _load(request["model"], meta_graph, shown)
+    except ModelCheckError as error:
+        if not missing or _UNREGISTERED not in str(error):
+            raise
+        checks["loads"] = f"could not be made: {missing}"
+        checks["answers"] = checks["finite"] = "skipped"
+        return report
+    if "finite" not in skip:
+        _require_finite_variables(model, shown)
+    asked = _signature_to_ask(model.signatures, request["required_signatures"])
+    if "answers" in skip or asked is None:
+        checks["answers"] = "skipped"
+        return report
+    reply = _ask(model.signatures[asked], asked, request)
+    answer, example = reply.answer, reply.example
+    report["example"] = example.source
+    if reply.problem:
+        checks["answers"] = f"could not be made: {reply.problem}"
+        return report
+    if "finite" not in skip and (odd := _not_finite(answer)):
+        what = f"{asked!r} answers {example.source} with {odd}"
+        if example.is_certain:
+            raise _failed("finite", shown, what)
+        checks["finite"] = f"could not be judged: {what}"
+    report["answer"] = {name: _shortened(value) for name, value in answer.items()}
+    report["inputs"] = {name: _shortened(values) for name, values in sorted(example.features.items())}
+    return {**report, "asked": asked, "latency": _latency(reply.ask_again)}
+
+
+def _import_op_packages(packages: list[str]) -> str:
+    """Imports packages that register ops; returns which of them cannot be, and why, or "".
+
+    That is no fault of the model's, which may load without them.
+    """
+    problems = []
+    for package in packages:
+        try:
+            import_op_package(package)
+        except Exception as error:
+            problems.append(f"{package} cannot be imported here: {type(error).__name__}: {gist_of(error)}")
+            logging.warning("The model's check goes on without a package: %s", problems[-1])
+    return "; ".join(problems)
+
+
+def _parse(model: str, shown: str) -> Any:
+    """Returns the meta graph that is for serving."""
+    saved_model = saved_model_pb2.SavedModel()
+    path = os.path.join(model, "saved_model.pb")
+    if not tf.io.gfile.exists(path):
+        from tensorflow.python.saved_model.loader_impl import parse_saved_model  # reads the .pbtxt form
+
+        saved_model = parse_saved_model(model)
+    else:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            content = file.read()
+        if not content:
+            raise _failed("parses", shown, f"saved_model.pb is empty (0 bytes). {_CUT_OFF}")
+        try:
+            saved_model.ParseFromString(content)
+        except DecodeError as error:
+            what = f"saved_model.pb ({len(content):,} bytes) is cut off or damaged: {error}"
+            raise _failed("parses", shown, what) from error
+    for meta_graph in saved_model.meta_graphs:
+        if "serve" in meta_graph.meta_info_def.tags:
+            return meta_graph
+    tags = [list(meta_graph.meta_info_def.tags) for meta_graph in saved_model.meta_graphs]
+    raise _failed("parses", shown, f"none of its graphs has the tag 'serve'; their tags are {tags}")
+
+
+def _signatures(meta_graph: Any) -> dict[str, Any]:
+    def described(tensors: Mapping[str, Any]) -> dict[str, str]:
+        return {name: _describe(info) for name, info in sorted(tensors.items())}
+
+    return {
+        name: {"inputs": described(definition.inputs), "outputs": described(definition.outputs)}
+        for name, definition in sorted(meta_graph.signature_def.items())
+        if name not in _INTERNAL_SIGNATURES
+    }
+
+
+def _describe(info: Any) -> str:
+    sizes = "?" if info.tensor_shape.unknown_rank else [d.size if d.size >= 0 else "?" for d in info.tensor_shape.dim]
+    shape = sizes if sizes == "?" else f"({', '.join(map(str, sizes))})"
+    return f"{tf.dtypes.as_dtype(info.dtype).name} {shape}"
+
+
+def _require_signatures(signatures: Mapping[str, Any], required: list[str], shown: str) -> None:
+    if not signatures:
+        raise _failed("signatures", shown, "it has no signatures. Pass signatures={...} when you save it")
+    missing = [name for name in required if name not in signatures]
+    if missing:
+        raise _failed("signatures", shown, f"it lacks {', '.join(missing)}; it has {', '.join(signatures)}")
+
+
+def _load(model: str, meta_graph: Any, shown: str) -> Any:
+    try:
+        return tf.saved_model.load(model, tags=list(meta_graph.meta_info_def.tags))
+    except _NO_MEMORY:
+        raise
+    except Exception as error:  # TensorFlow raises whatever the broken part of it raises
+        said = f"{type(error).__name__}: {error}"
+        if missing := missing_parts(model, meta_graph):
+            raise _failed("loads", shown, f"{'; '.join(missing)}. {_CUT_OFF} TensorFlow: {said}") from error
+        raise _failed("loads", shown, f"a fresh process cannot load it: {said}") from error
+
+
+def _require_finite_variables(model: Any, shown: str) -> None:
+    used = {id(variable): variable for signature in model.signatures.values() for variable in signature.variables}
+    for variable in used.values():
+        if variable.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(variable))):
+            raise _failed("finite", shown, f"its variable {variable.name} {variable.shape} holds NaN or infinity")
+
+
+def _signature_to_ask(signatures: Mapping[str, Any], required: list[str]) -> str | None:
+    wanted = ("serving_default", *required, "predict", *sorted(signatures))
+    return next((name for name in wanted if name in signatures), None)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reply:
+    """What came of asking: the example, the answer or why no fair question could be put, and what asks it again."""
+
+    example: Example
+    answer: dict[str, Any] = dataclasses.field(default_factory=dict)
+    problem: str = ""
+    ask_again: Callable[[], object] = dict
+
+
+def _ask(function: Any, name: str, request: dict[str, Any]) -> _Reply:
+    """Puts an example to a signature.
+
+    Raises:
+      ModelCheckError: When the model fails on a real example that fits its signature.
+    """
+    specs = function.structured_input_signature[1]
+    problem = "there was no example to ask"
+    for example in _examples(request, name):
+        inputs = _inputs(specs, example)
+        if isinstance(inputs, str):
+            problem = inputs
+            continue
+        try:
+            call = functools.partial(_answer, function, inputs)
+            return _Reply(example, call(), ask_again=call)
+        except _NO_MEMORY:
+            raise
+        except Exception as error:  # a traced function raises whatever is in it
+            problem = f"{type(error).__name__}: {gist_of(error)}"
+            if example.is_certain:
+                text = f"its signature {name!r} fails on {example.source}: {type(error).__name__}: {error}"
+                raise _failed("answers", request["shown_as"], text) from error
+    return _Reply(example, problem=problem)
+
+
+def _answer(function: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value.numpy() for key, value in function(**inputs).items()}
+
+
+def _latency(call: Callable[[], object]) -> dict[str, float]:
+    """Times a call over and over; it has been made before. Returns {} when it does not go well every time."""
+    took: list[float] = []
+    end = time.perf_counter() + _TIMED_SECONDS
+    while not took or (len(took) < _TIMED_CALLS and time.perf_counter() < end):
+        begin = time.perf_counter()
+        try:
+            call()
+        except Exception:  # a model with a state of its own; it is for the check to judge, not for a stopwatch
+            return {}
+        took.append(time.perf_counter() - begin)
+    p90 = sorted(took)[math.ceil(0.9 * len(took)) - 1]
+    return {"median": round(statistics.median(took), 7), "p90": round(p90, 7), "calls": len(took)}
+
+
+def _examples(request: dict[str, Any], signature: str) -> Iterator[Example]:
+    """Yields examples to try: a real one first, then made-up ones that prove less."""
+    transformed = request["transform_graph_path"]
+    payload = request["examples_format"]["payload"]
+    real = probe_examples.first_example(request["eval_files"], payload)
+    if not transformed:
+        if real is not None:
+            yield real
+    else:
+        # A record is raw or transformed, and a signature takes one of the two; where it parses features that may be
+        # absent, it answers the other kind too, with a number that means nothing.
+        raw = probe_examples.first_example(request["raw_eval_files"], payload)
+        for one in probe_examples.answerable([real, raw], _parsed(request["model"], signature)):
+            yield dataclasses.replace(one, is_certain=False)
+    if offered := request["example"]:
+        yield Example(offered["source"], b"", features_of(offered), is_certain=False)
+    made_up = probe_examples.from_schema(request["schema_path"], transformed)
+    if made_up is not None:
+        yield made_up
+    yield Example("an input of zeros", b"", {}, is_certain=False)
+
+
+def _parsed(model: str, signature: str) -> list[tuple[str, bool]]:
+    """Returns the features that a signature parses, and whether each is required; [] when it is not known."""
+    try:
+        asked = next(one for one in signatures_of(model) if one.name == signature)
+    except (OSError, ValueError, StopIteration):
+        return []
+    return [(feature.name, feature.required) for feature in asked.parsed or ()]
+
+
+def _inputs(specs: Mapping[str, Any], example: Example) -> dict[str, Any] | str:
+    """Returns the tensors for a signature, or why the example does not provide them."""
+    [first, *others] = specs.values() if specs else [None]
+    if first is not None and not others and first.dtype == tf.string and (first.shape.rank or 0) <= 1:
+        name = next(iter(specs))
+        if example.serialized:
+            return {name: tf.constant(example.serialized if first.shape.rank == 0 else [example.serialized])}
+        if name not in example.features:
+            return "the signature takes serialized examples, and there is none"
+    inputs = {}
+    for name, spec in specs.items():
+        feature = feature_for(name, example.features)
+        if example.features and feature is None:
+            return f"the example has no feature {name!r}; it has {few(sorted(example.features), near=name)}"
+        values = [b"" if spec.dtype == tf.string else 0] if feature is None else example.features[feature]
+        try:
+            inputs[name] = _fitted(values, spec)
+        except (TypeError, ValueError) as error:
+            return f"feature {name!r} does not fit the signature's {spec}: {error}"
+    return inputs
+
+
+def _fitted(values: list[Any], spec: Any) -> Any:
+    """Returns values as a tensor of the spec's shape, with 1 for sizes that it leaves open."""
+    if spec.shape.rank is None:
+        shape = [1, len(values)]
+    else:
+        shape = [size or 1 for size in spec.shape.as_list()]
+        if spec.shape.rank > 1 and spec.shape[-1] is None:
+            shape[-1] = max(len(values), 1)
+    flat = np.asarray(values, dtype=object if spec.dtype == tf.string else spec.dtype.as_numpy_dtype)
+    return tf.constant(np.resize(flat, shape), dtype=spec.dtype)
+
+
+def _not_finite(answer: Mapping[str, Any]) -> str:
+    """Returns "output=value" of the first output with NaN or infinity in it, or ""."""
+    for name, value in answer.items():
+        if np.issubdtype(value.dtype, np.floating) and not np.all(np.isfinite(value)):
+            return f"{name}={_shortened(value)}"
+    return ""
+
+
+def _shortened(value: Any) -> Any:
+    flat = np.ravel(value)[:_VALUES_SHOWN].tolist()
+    return [_text(item) if isinstance(item, (bytes, str)) else item for item in flat]
+
+
+def _text(value: bytes | str) -> str:
+    """Returns a text, its beginning if it is long: an image, say."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return text if len(text) <= _CHARACTERS_SHOWN else f"{text[:_CHARACTERS_SHOWN]}…"
+
+
+def _failed(check: str, shown: str, what: str) -> ModelCheckError:
+    return ModelCheckError(
+        f"The model in {shown} did not pass the check {check!r}: {what}. (skip_checks={check} leaves it out.)"
+    )

@@ -1,0 +1,144 @@
+"""Examples to put to a freshly loaded model: the first evaluation record, or one made up from a schema."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from ..inputs.data_accessor import PARQUET, TF_EXAMPLE
+from ..inputs.parquet.arrow_file import ArrowFile
+from ..runtime.files.schema import read_schema
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """One example in the two forms that signatures take.
+
+    Attributes:
+      source: Where it came from, for people.
+      serialized: The record's bytes; empty when there are none.
+      features: {name: values}; empty when the record is not a tf.Example.
+      is_certain: Whether a model that fails on it is a broken model.
+    """
+
+    source: str
+    serialized: bytes
+    features: dict[str, list[Any]]
+    is_certain: bool = True
+
+
+def first_example(patterns: Sequence[str], payload_format: str) -> Example | None:
+    """Returns the first record of the files that match, or None when none of them has a readable one."""
+    for path in sorted(path for pattern in patterns for path in tf.io.gfile.glob(pattern)):
+        if tf.io.gfile.isdir(path):
+            continue
+        source = f"the first eval example ({path})"
+        if payload_format == PARQUET:
+            example = _first_parquet_row(path)
+            if example is not None:
+                return Example(source, example.SerializeToString(), _features(example))
+            continue
+        record = _first_record(path)
+        if record is not None:
+            features = {}
+            if payload_format == TF_EXAMPLE:
+                features = _features(tf.train.Example.FromString(record))
+            return Example(source, record, features)
+    return None
+
+
+def answerable(examples: Sequence[Example | None], parsed: Collection[tuple[str, bool]]) -> list[Example]:
+    """Returns the examples that hold what a signature parses, those with most of it first.
+
+    Args:
+      examples: Real ones, raw or transformed; None where there is none.
+      parsed: The features that the signature parses, and whether an example without it is an error; empty when it is
+        not known, and every example counts.
+    """
+    required = {name for name, is_required in parsed if is_required}
+    names = {name for name, _ in parsed}
+    there = [example for example in examples if example is not None]
+    if names:
+        there = [one for one in there if required <= {*one.features} and names & {*one.features}]
+    return sorted(there, key=lambda one: -len(names & {*one.features}))
+
+
+def from_schema(schema_path: str | None, transform_graph_path: str | None) -> Example | None:
+    """Makes up an example that a schema allows: smallest numbers, first words, one value each.
+
+    Args:
+      schema_path: The examples' schema file.
+      transform_graph_path: A Transform graph; its schema of the raw examples is used if it has one.
+    """
+    paths = [os.path.join(transform_graph_path, "metadata", "schema.pbtxt")] if transform_graph_path else []
+    paths += [schema_path] if schema_path else []
+    for path in paths:
+        if tf.io.gfile.exists(path):
+            schema = read_schema(path)
+            domains = {domain.name: domain for domain in schema.string_domain}
+            features = {feature.name: _made_up(feature, domains) for feature in schema.feature}
+            example = tf.train.Example(features=tf.train.Features(feature=features))
+            source = f"an example made up from {path} (no real one at hand: the values mean nothing)"
+            return Example(source, example.SerializeToString(), _features(example), is_certain=False)
+    return None
+
+
+def _first_record(path: str) -> bytes | None:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        compression = "GZIP" if file.read(2) == _GZIP_MAGIC else ""
+    try:
+        for record in tf.data.TFRecordDataset(path, compression).take(1):
+            return bytes(record.numpy())
+    except tf.errors.DataLossError:
+        pass  # not a TFRecord file: the module reads it in a way of its own
+    return None
+
+
+def _first_parquet_row(path: str) -> Any:
+    from ..inputs.parquet.files import opened_parquet
+
+    with ArrowFile(path, "rb") as file:
+        batch = next(opened_parquet(path, file).iter_batches(1), None)
+    if batch is None:
+        return None
+    features = {}
+    for name, values in batch.to_pydict().items():
+        value = values[0] if isinstance(values[0], list) else values
+        features[name] = _feature([item for item in value if item is not None])
+    return tf.train.Example(features=tf.train.Features(feature=features))
+
+
+def _made_up(feature: Any, domains: dict[str, Any]) -> Any:
+    count = 1
+    for dimension in feature.shape.dim:
+        count *= dimension.size
+    if feature.type == schema_pb2.BYTES:
+        domain = domains.get(feature.domain) or feature.string_domain
+        return _feature([(list(domain.value) or ["a"])[0].encode()] * count)
+    if feature.type == schema_pb2.FLOAT:
+        return _feature([float(feature.float_domain.min or 1.0)] * count)
+    return _feature([int(feature.int_domain.min or 1)] * count)
+
+
+def _feature(values: list[Any]) -> Any:
+    if values and isinstance(values[0], (str, bytes)):
+        encoded = [value.encode() if isinstance(value, str) else value for value in values]
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=encoded))
+    if values and isinstance(values[0], float):
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(value) for value in values]))
+
+
+def _features(example: Any) -> dict[str, list[Any]]:
+    return {
+        name: list(getattr(feature, feature.WhichOneof("kind")).value)
+        for name, feature in example.features.feature.items()
+        if feature.WhichOneof("kind")
+    }

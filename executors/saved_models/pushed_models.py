@@ -1,0 +1,94 @@
+"""The folder that models are pushed to: numbered versions, of which TensorFlow Serving loads the highest.
+
+place = already_pushed(model, "pipeline/serving") or push(model, "pipeline/serving")
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from typing import Any
+
+from ..runtime.files import file_io
+from .staging import staging_directory
+
+_CHUNK = 1 << 20  # bytes
+_TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
+
+
+def already_pushed(model: str, folder: str) -> str | None:
+    """Returns the newest version in a folder if it is this very model, else None.
+
+    Compares contents: every file of the model must be in the version, byte for byte. The version may have more, such
+    as warm-up requests. Older versions do not count, because a server loads the newest.
+    """
+    version = newest_version(folder)
+    if version is None:
+        return None
+    place = os.path.join(folder, str(version))
+    return place if _holds(place, model) else None
+
+
+def push(model: str, folder: str) -> str:
+    """Copies a model into a new version of a folder, and returns the version's path.
+
+    The version's number is the time in seconds, as with TFX's Pusher, but always higher than those that are there, so
+    that a server loads it even if the clock was set back. On a local disk the version appears by one rename; on an
+    object store `saved_model.pb` is copied last. A copy that fails is removed.
+    """
+    if file_io.is_remote(folder):
+        place = _next_version(folder)
+        file_io.copytree(model, place)
+        return place
+    with staging_directory(folder) as staging:  # servers look at numbers alone
+        file_io.copytree(model, staging.written)
+        return _numbered(staging.written, folder)
+
+
+def _next_version(folder: str) -> str:
+    return os.path.join(folder, str(max(int(time.time()), (newest_version(folder) or 0) + 1)))
+
+
+def _numbered(staged: str, folder: str) -> str:
+    """Renames a staged model to the next version; another pipeline may take the same number at the same time."""
+    while True:
+        place = _next_version(folder)
+        try:
+            file_io.move(staged, place)
+        except OSError as error:
+            if error.errno not in _TAKEN:
+                raise
+        else:
+            return place
+
+
+def newest_version(folder: str) -> int | None:
+    """Returns the highest number that a sub-folder is called by; None where there is none."""
+    names = file_io.listdir(folder) if file_io.isdir(folder) else []
+    return max((int(name) for name in names if name.isdigit()), default=None)
+
+
+def _holds(place: str, model: str) -> bool:
+    pairs = [(os.path.join(place, name), os.path.join(model, name)) for name in file_io.files_below(model)]
+    if not pairs or not all(file_io.exists(there) and _sizes_agree(there, own) for there, own in pairs):
+        return False
+    return all(_contents_agree(there, own) for there, own in pairs)
+
+
+def _sizes_agree(first: str, second: str) -> bool:
+    return file_io.size_of(first) == file_io.size_of(second)
+
+
+def _contents_agree(first: str, second: str) -> bool:
+    with _opened(first) as one, _opened(second) as other:
+        while True:
+            chunk = one.read(_CHUNK)
+            if chunk != other.read(_CHUNK):
+                return False
+            if not chunk:
+                return True
+
+
+def _opened(path: str) -> Any:
+    return file_io.file_system(path).open(path, mode="rb")

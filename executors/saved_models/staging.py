@@ -1,0 +1,294 @@
+"""The private directory in which a run's outputs lie until they are published.
+
+    with staging_directory(parent) as staging:
+        train(staging.written)             # the module writes here
+        outputs = staging.take_outputs()   # renamed, so that nothing can depend on the path it was written to
+        check(outputs)
+        publish(staging.path, outputs, final)
+
+Each run has its own, `.staging-1f0c92ab` beside the model, which only its user may enter. The run locks it
+(`lock.py`) and leaves a note about itself in it. A later run deletes the directory when its owner has ended: on a
+local disk when nobody has it locked, elsewhere (network mounts, object stores) only when the note names a process of
+this machine and PID namespace that is gone. Where neither is certain the directory stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import glob
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+
+from absl import logging
+
+from ..errors import InputError
+from ..runtime.files import file_io
+from ..runtime.files.local_disks import is_on_local_disk
+from ..runtime.files.lock import FileLock
+from ..runtime.files.retry import retried
+from ..runtime.process.identity import start_of
+
+STAGING = ".staging"
+REPLACED = "replaced-"  # prefix of what was published before, while it lies in the staging directory
+_OWNER = ".owner"
+_WRITTEN, _OUTPUTS = "written", "outputs"
+_NAME = re.compile(rf"{re.escape(STAGING)}-([0-9a-f]{{8}}|[0-9a-f]{{12}})")  # of a run, and of a cluster
+
+
+@dataclasses.dataclass(frozen=True)
+class Staging:
+    """A run's staging directory.
+
+    Attributes:
+      path: The directory.
+    """
+
+    path: str
+
+    @property
+    def written(self) -> str:
+        """The directory for the module's outputs, while it trains."""
+        return os.path.join(self.path, _WRITTEN)
+
+    @property
+    def outputs(self) -> str:
+        """Where the outputs are now: below `written` until `take_outputs`."""
+        taken = os.path.join(self.path, _OUTPUTS)
+        return taken if file_io.isdir(taken) else self.written
+
+    @classmethod
+    def of(cls, model: str) -> Staging | None:
+        """Returns the staging directory of a model that is being written; None for a folder elsewhere."""
+        written = file_io.parent(model)
+        path = file_io.parent(written)
+        is_staging = os.path.basename(written) == _WRITTEN and _NAME.fullmatch(os.path.basename(path))
+        return cls(path) if is_staging else None
+
+    def strays(self) -> list[str]:
+        """Returns the names of what the module wrote to the staging directory itself."""
+        names = file_io.listdir(self.path) if file_io.isdir(self.path) else []
+        own = (_WRITTEN, _OUTPUTS, _OWNER)
+        return sorted(name for name in names if name not in own and not name.startswith(REPLACED))
+
+    def take_outputs(self) -> str:
+        """Moves what was written to another path and returns that.
+
+        A model that holds the path it was written to, such as that of a vocabulary that is no asset, then fails its
+        check rather than in production. Remote outputs stay: each file would have to be copied.
+        """
+        if file_io.is_remote(self.path):
+            return self.written
+        file_io.makedirs(self.written)  # the module may have deleted it
+        file_io.move(self.written, os.path.join(self.path, _OUTPUTS))
+        return self.outputs
+
+    def require(self) -> None:
+        """Makes sure that the directory still exists.
+
+        Raises:
+          InputError: When it was deleted, or lies in a directory that was replaced.
+        """
+        if not file_io.is_remote(self.path) and not file_io.isdir(self.path):
+            raise InputError(
+                f"{file_io.parent(self.path)}: the staging directory that the model was written to, "
+                f"{os.path.basename(self.path)} in there, has gone while the training ran: it was deleted, replaced or "
+                "unmounted. Nothing was published. Run it again with a folder that stays."
+            )
+
+
+@contextlib.contextmanager
+def staging_directory(parent: str, shared_name: str = "") -> Iterator[Staging]:
+    """Creates a run's staging directory in `parent` and deletes it at the end.
+
+    Directories of runs that have ended are deleted first.
+
+    Args:
+      parent: The directory of the model.
+      shared_name: The name of the directory if the tasks of a cluster share it; by default it is unique.
+
+    Raises:
+      InputError: When another run has locked the shared directory.
+    """
+    _delete_left_behind(parent, shared_name)
+    path, lock = _shared(parent, shared_name) if shared_name else _created(parent)
+    try:
+        _Owner.current().write(path)
+        staging = Staging(path)
+        file_io.makedirs(staging.written)
+        yield staging
+    finally:
+        try:
+            _delete(path)
+        except OSError as error:  # must not hide an earlier error or a published model
+            logging.warning("%s stays; the next run sees to it. %s", path, error)
+            if not _locks_are_proof(path):
+                with contextlib.suppress(OSError):
+                    dataclasses.replace(_Owner.current(), ended=True).write(path)
+        finally:
+            if lock is not None:
+                lock.release()
+
+
+def _created(parent: str) -> tuple[str, FileLock | None]:
+    """Creates a directory with a new name and locks it."""
+    file_io.makedirs(parent)
+    while True:
+        path = os.path.join(parent, f"{STAGING}-{secrets.token_hex(4)}")
+        if file_io.is_remote(path):
+            return path, None
+        with contextlib.suppress(FileExistsError):
+            _make(path)
+            lock, is_ours = _locked(path)
+            if is_ours and os.path.isdir(path):  # else another run took it for one of a dead run, and deletes it
+                return path, lock
+            if lock is not None:
+                lock.release()
+
+
+def _make(path: str) -> None:
+    retried(lambda: os.mkdir(path, 0o700), "Making the folder", path)
+
+
+def _locked(path: str) -> tuple[FileLock | None, bool]:
+    """Returns the lock on a directory if the file system has locks, and whether no other run has locked it."""
+    try:
+        lock = FileLock(path)
+    except OSError:
+        return None, True
+    try:
+        lock.acquire()
+    except BlockingIOError:
+        lock.release()
+        return None, False
+    except OSError:  # no locks here
+        lock.release()
+        return None, True
+    return lock, True
+
+
+def _shared(parent: str, name: str) -> tuple[str, FileLock | None]:
+    """Creates the directory that a cluster shares, in which the evaluator may have begun."""
+    path = os.path.join(parent, name)
+    if file_io.is_remote(path):
+        return path, None
+    file_io.makedirs(parent)
+    with contextlib.suppress(FileExistsError):
+        _make(path)
+    lock, is_ours = _locked(path)
+    if not is_ours:
+        raise InputError(f"{path}: another run of the same cluster is at work here. Wait until it has ended.")
+    return path, lock
+
+
+def _delete(staging: str) -> None:
+    """Deletes a staging directory; a model that was moved into it, and is missing outside, is moved back first."""
+    for name in file_io.listdir(staging) if file_io.isdir(staging) else ():
+        target = os.path.join(file_io.parent(staging), name.removeprefix(REPLACED))
+        if name.startswith(REPLACED) and not file_io.exists(target):
+            file_io.move(os.path.join(staging, name), target)
+    file_io.rmtree(staging)
+
+
+def _delete_left_behind(parent: str, shared_name: str) -> None:
+    """Deletes the staging directories of runs that have ended, in a pipeline those of all executions of the step."""
+    for path in _found(parent):
+        if os.path.basename(path) == shared_name and file_io.parent(path) == parent.rstrip("/"):
+            continue
+        try:
+            with _claimed(path) as is_left_behind:
+                if is_left_behind:
+                    logging.info("Deleting %s, left by a run that was killed.", path)
+                    _delete(path)
+        except OSError as error:  # another run may be deleting it
+            logging.warning("%s, left by a run that was killed, cannot be deleted: %s", path, error)
+
+
+def _found(parent: str) -> list[str]:
+    names = file_io.listdir(parent) if file_io.isdir(parent) else []
+    found = [os.path.join(parent, name) for name in names if name.startswith(f"{STAGING}-")]
+    if os.path.basename(parent.rstrip("/")).isdigit() and not file_io.is_remote(parent):
+        found += file_io.glob(f"{glob.escape(file_io.parent(parent))}/*/{STAGING}-*")
+    return sorted({path for path in found if _NAME.fullmatch(os.path.basename(path))})
+
+
+@contextlib.contextmanager
+def _claimed(path: str) -> Iterator[bool]:
+    """Gives whether the owner of a staging directory has certainly ended; locks the directory meanwhile if it can."""
+    owner = _Owner.read(path)
+    if owner is not None and owner.has_ended():
+        yield True
+        return
+    if not _locks_are_proof(path):
+        yield False
+        return
+    lock, is_ours = _locked(path)
+    try:
+        yield lock is not None and is_ours
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _locks_are_proof(path: str) -> bool:
+    return not file_io.is_remote(path) and is_on_local_disk(path)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Owner:
+    """The process that uses a staging directory.
+
+    Host names and process numbers repeat: two containers that share a volume may both have PID 1 and one name.
+
+    Attributes:
+      boot: The id of the machine's current boot.
+      namespace: The PID namespace: each container has its own.
+      process: The number of the process there.
+      started: When the process began.
+      ended: Whether the run has ended, but could not delete the directory.
+    """
+
+    boot: str
+    namespace: str
+    process: int
+    started: str
+    ended: bool = False
+
+    @classmethod
+    def current(cls) -> _Owner:
+        process = os.getpid()
+        return cls(_boot(), _namespace(), process, start_of(process))
+
+    @classmethod
+    def read(cls, staging: str) -> _Owner | None:
+        path = os.path.join(staging, _OWNER)
+        try:
+            return cls(**json.loads(file_io.read_text(path))) if file_io.exists(path) else None
+        except (OSError, TypeError, ValueError):  # gone meanwhile, or of another release
+            return None
+
+    def write(self, staging: str) -> None:
+        file_io.write_text(os.path.join(staging, _OWNER), json.dumps(dataclasses.asdict(self)))
+
+    def has_ended(self) -> bool:
+        """Whether the run has certainly ended; False if that is unknown, as in another container."""
+        is_known = self.boot and (self.boot, self.namespace) == (_boot(), _namespace())
+        return self.ended or bool(is_known and self.started and start_of(self.process) != self.started)
+
+
+def _boot() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""One training run, from the module to the published model."""

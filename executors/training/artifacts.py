@@ -1,0 +1,280 @@
+"""Fills `FnArgs` from TFX artifacts, with the rules of TFX's own trainer and the layouts of its history.
+
+Nothing in here imports TensorFlow: an artifact may be one of TFX's, whose classes do, or any other `Artifact`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from absl import logging
+from google.protobuf import json_format
+from tfx.proto import trainer_pb2
+
+from ..errors import InputError, did_you_mean
+from ..fn_args import FnArgs
+from ..inputs.data_accessor import PAYLOAD_FORMATS, PROTO, ExamplesFormat
+from ..runtime.files import file_io
+from ..runtime.logs.redaction import masked_text, remember
+from ..saved_models.locations import (
+    EVAL_DIR,
+    SERVING_DIRS,
+    base_model_path,
+    only_file_in,
+    read_json_object,
+)
+
+# As in tfx.components.experimental.data_view.constants.
+_DATA_VIEW, _DATA_VIEW_TIME = "data_view_uri", "data_view_create_time_since_epoch"
+
+
+class Artifact(Protocol):
+    """What is needed of TFX's `Artifact`; its custom properties are strings and numbers."""
+
+    uri: str
+
+    @property
+    def split_names(self) -> str | None:
+        """The splits' names: a JSON list."""
+
+    def has_custom_property(self, key: str) -> bool:
+        """Returns whether the artifact has it."""
+
+    def get_string_custom_property(self, key: str) -> str:
+        """Returns its text; "" where there is none."""
+
+    def get_int_custom_property(self, key: str) -> int:
+        """Returns its number; 0 where there is none."""
+
+    def set_string_custom_property(self, key: str, value: str) -> None:
+        """Sets it to a text."""
+
+    def set_int_custom_property(self, key: str, value: int) -> None:
+        """Sets it to a whole number."""
+
+    def set_float_custom_property(self, key: str, value: float) -> None:
+        """Sets it to a number."""
+
+
+Artifacts = Mapping[str, Sequence[Artifact]]
+
+
+def fn_args_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapping[str, Any]) -> FnArgs:
+    """Returns what TFX's trainer would hand to `run_fn` for the same artifacts.
+
+    Args:
+      inputs: By key: examples (one or more), and where wired transform_graph, schema, base_model,
+        hyperparameters, statistics.
+      outputs: By key: model, model_run.
+      properties: Execution properties: train_args, eval_args, custom_config; train_steps and eval_steps, which
+        come before the numbers of steps in the former.
+
+    Raises:
+      InputError: When an artifact lacks the split, the file or the property that is asked of it.
+    """
+    fn_args = common_fn_args(inputs, properties)
+    model_dir = _only(outputs, "model").uri
+    fn_args.model_run_dir = _only(outputs, "model_run").uri
+    fn_args.serving_model_dir = os.path.join(model_dir, SERVING_DIRS[0])
+    fn_args.eval_model_dir = os.path.join(model_dir, EVAL_DIR)
+    fn_args.hyperparameters = _hyperparameters(inputs)
+    if inputs.get("statistics"):
+        fn_args.num_examples = _num_examples(_only(inputs, "statistics"))
+    return fn_args
+
+
+def common_fn_args(inputs: Artifacts, properties: Mapping[str, Any]) -> FnArgs:
+    """Returns what TFX's trainer and its Tuner both hand to a module: the inputs, and no place for outputs.
+
+    Args:
+      inputs: By key: examples (one or more), and where wired transform_graph, schema, base_model.
+      properties: As above.
+
+    Raises:
+      InputError: As above.
+    """
+    examples = inputs.get("examples") or ()
+    if not examples:
+        raise InputError("input 'examples' is missing: at least one Examples artifact is needed.")
+    train_args = _steps_and_splits(properties, "train_args", trainer_pb2.TrainArgs())
+    eval_args = _steps_and_splits(properties, "eval_args", trainer_pb2.EvalArgs())
+    return FnArgs(
+        train_files=_patterns(examples, train_args.splits or ["train"]),
+        eval_files=_patterns(examples, eval_args.splits or ["eval"]),
+        train_steps=_steps(properties, "train_steps", train_args.num_steps),
+        eval_steps=_steps(properties, "eval_steps", eval_args.num_steps),
+        schema_path=_only_file(inputs, "schema"),
+        transform_graph_path=_only(inputs, "transform_graph").uri if inputs.get("transform_graph") else None,
+        base_model=base_model_path(_only(inputs, "base_model").uri) if inputs.get("base_model") else None,
+        custom_config=parse_custom_config(properties.get("custom_config")),
+        examples_format=_examples_format(examples),
+    )
+
+
+def parse_custom_config(value: Any) -> dict[str, Any] | None:
+    """Reads the execution property `custom_config`, which TFX passes as JSON ("null" for none).
+
+    Raises:
+      InputError: When it is not a JSON object.
+    """
+    if value is None or value == "" or isinstance(value, dict):
+        remember(value)
+        return value or None
+    shown = masked_text(repr(value))
+    try:
+        if "__tfx_object_type__" in value or "__class__" in value:
+            from tfx.utils import json_utils  # protos and other TFX objects inside of the config
+
+            config = json_utils.loads(value)
+        else:
+            config = json.loads(value)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"custom_config={shown} is not JSON: {error}") from error
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"custom_config={shown} holds an object of a class that is not here: {error}") from error
+    if config is not None and not isinstance(config, dict):
+        raise InputError(
+            f"custom_config needs to be a JSON object; got {type(config).__name__}: {shown}. "
+            'Pass a dict, as in custom_config={"learning_rate": 0.01}.'
+        )
+    remember(config)
+    return config
+
+
+def _steps_and_splits(properties: Mapping[str, Any], key: str, message: Any) -> Any:
+    value = properties.get(key)
+    try:
+        return json_format.Parse(value, message) if value else message
+    except (json_format.ParseError, TypeError) as error:  # TypeError: a bare number, before protobuf 4
+        example = '{"splits": ["train"], "num_steps": 100}'
+        raise InputError(f"{key}={value!r} is not a JSON object such as {example}: {error}") from error
+
+
+def _steps(properties: Mapping[str, Any], key: str, otherwise: int) -> int | None:
+    """Returns a number of steps; None when the module is to decide."""
+    value = properties.get(key)
+    if value is None or value == "":
+        return otherwise or None
+    try:
+        steps = float(value)  # Kubeflow writes every number as one with a fraction
+        if steps < 0 or not steps.is_integer():
+            raise ValueError
+    except (TypeError, ValueError):
+        raise InputError(f"{key}={value!r}: give a whole number of steps; 0 leaves it to the module.") from None
+    return int(steps) or None
+
+
+def _patterns(examples: Sequence[Artifact], splits: Sequence[str]) -> list[str]:
+    """Returns one glob pattern for each split and Examples artifact."""
+    patterns = []
+    for split in splits:
+        holders = [artifact for artifact in examples if split in _splits(artifact)]
+        if not holders:
+            known = sorted({name for artifact in examples for name in _splits(artifact)})
+            uris = ", ".join(artifact.uri for artifact in examples)
+            raise InputError(
+                f"split {split!r} does not exist in the examples at {uris}; "
+                f"there are {', '.join(known) or 'none'}.{did_you_mean(split, known)}"
+            )
+        if len(holders) < len(examples):
+            missing = ", ".join(artifact.uri for artifact in examples if artifact not in holders)
+            raise InputError(f"split {split!r} does not exist in every Examples artifact; it is missing in {missing}.")
+        patterns += [_pattern(artifact, split) for artifact in holders]
+    return patterns
+
+
+def _splits(artifact: Artifact) -> list[str]:
+    custom = _custom_patterns(artifact)
+    if custom:
+        return list(custom)
+    if artifact.split_names:
+        return [str(name) for name in json.loads(artifact.split_names)]
+    # Kubeflow's metadata may lack the property: what lies on disk says the same.
+    names = file_io.listdir(artifact.uri) if file_io.isdir(artifact.uri) else []
+    return [name.removeprefix("Split-") for name in names if name.startswith("Split-")]
+
+
+def _pattern(artifact: Artifact, split: str) -> str:
+    custom = _custom_patterns(artifact).get(split)
+    if custom:
+        return os.path.join(artifact.uri, custom)
+    folder = os.path.join(artifact.uri, f"Split-{split}")
+    if not file_io.exists(folder) and file_io.exists(os.path.join(artifact.uri, split)):
+        folder = os.path.join(artifact.uri, split)  # as TFX wrote them before 0.29
+    return os.path.join(folder, "*")
+
+
+def _custom_patterns(artifact: Artifact) -> dict[str, str]:
+    text = _custom_property(artifact, "custom_split_pattern")
+    patterns: dict[str, str] = json.loads(text) if text else {}
+    return patterns
+
+
+def _examples_format(examples: Sequence[Artifact]) -> ExamplesFormat:
+    payloads = {
+        artifact.uri: _custom_property(artifact, "payload_format") or "FORMAT_TF_EXAMPLE" for artifact in examples
+    }
+    if len(set(payloads.values())) > 1:
+        raise InputError(f"the Examples artifacts differ in payload_format: {payloads}.")
+    payload = next(iter(payloads.values()))
+    if payload not in PAYLOAD_FORMATS:
+        raise InputError(f"payload_format={payload!r} of {examples[0].uri}: {', '.join(PAYLOAD_FORMATS)} can be read.")
+    views = [
+        (_data_view_time(artifact), uri) for artifact in examples if (uri := _custom_property(artifact, _DATA_VIEW))
+    ]
+    if payload != PROTO or not views:
+        return ExamplesFormat(payload)
+    if len(views) != len(examples):
+        raise InputError("some of the Examples artifacts have a DataView attached and some have none.")
+    return ExamplesFormat(payload, max(views)[1])  # the newest reads what older ones wrote
+
+
+def _custom_property(artifact: Artifact, name: str) -> str:
+    return artifact.get_string_custom_property(name) if artifact.has_custom_property(name) else ""
+
+
+def _data_view_time(artifact: Artifact) -> int:
+    # TFX has written it as a string and as a number.
+    return int(_custom_property(artifact, _DATA_VIEW_TIME) or artifact.get_int_custom_property(_DATA_VIEW_TIME))
+
+
+def _only(artifacts: Artifacts, key: str) -> Artifact:
+    found = artifacts.get(key) or ()
+    if len(found) != 1:
+        uris = ", ".join(artifact.uri for artifact in found) or "none"
+        raise InputError(f"{key}: expected one artifact, got {len(found)} ({uris}).")
+    return found[0]
+
+
+def _only_file(artifacts: Artifacts, key: str) -> str | None:
+    if not artifacts.get(key):
+        return None
+    return only_file_in(_only(artifacts, key).uri, key)
+
+
+def _hyperparameters(inputs: Artifacts) -> dict[str, Any] | None:
+    """Reads a Tuner's artifact, which is a folder with one file; one that was imported may be the file itself."""
+    if not inputs.get("hyperparameters"):
+        return None
+    uri = _only(inputs, "hyperparameters").uri
+    is_file = file_io.exists(uri) and not file_io.isdir(uri)
+    return read_json_object(uri if is_file else only_file_in(uri, "hyperparameters"), "hyperparameters")
+
+
+def _num_examples(statistics: Artifact) -> dict[str, int]:
+    """Counts examples by split, from StatisticsGen's output."""
+    from tensorflow_metadata.proto.v0 import statistics_pb2
+
+    counts = {}
+    for split in _splits(statistics):
+        folder = os.path.join(statistics.uri, f"Split-{split}")
+        path = os.path.join(folder, "FeatureStats.pb")
+        if not file_io.exists(path):
+            logging.warning("No FeatureStats.pb in %s; num_examples has no count for it.", folder)
+            continue
+        found = statistics_pb2.DatasetFeatureStatisticsList.FromString(file_io.read_bytes(path))
+        counts[split] = int(found.datasets[0].num_examples)
+    return counts

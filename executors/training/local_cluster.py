@@ -1,0 +1,126 @@
+"""A whole cluster on this machine, to try out what a platform would start: one process a task, each with its TF_CONFIG.
+
+Usage:
+
+    record = train_on_cluster({"chief": 1, "worker": 2, "ps": 1, "evaluator": 1}, "taxi.py", fn_args, options)
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from absl import logging
+
+from ..distributed.tf_config import CHIEF, EVALUATOR, ROLES, VARIABLE, ClusterTask
+from ..engines import child_process
+from ..errors import InputError, did_you_mean
+from ..fn_args import FnArgs
+from ..options import TrainingOptions
+from .run import train
+
+
+def parse_counts(text: str) -> dict[str, int]:
+    """Reads how many tasks of each role there are to be, as in "chief=1,worker=2,ps=1,evaluator=1".
+
+    Raises:
+      InputError: When it is of another form, or no cluster that TensorFlow knows.
+    """
+    counts: dict[str, int] = {}
+    for part in text.split(","):
+        role, _, number = (piece.strip() for piece in part.partition("="))
+        if role not in ROLES:
+            raise InputError(f"--cluster {text}: {role!r} is none of {', '.join(ROLES)}.{did_you_mean(role, ROLES)}")
+        if not number.isdigit() or role in counts:
+            raise InputError(f"--cluster {text}: give each role once, as in chief=1,worker=2,ps=1,evaluator=1.")
+        counts[role] = int(number)
+    for role in (CHIEF, EVALUATOR):
+        if counts.get(role, 0) > 1:
+            raise InputError(f"--cluster {text}: there can be only one {role}.")
+    if not any(_task(role, counts).is_chief for role, count in counts.items() if count):
+        raise InputError(f"--cluster {text}: there has to be a chief, or a worker to be chief.")
+    return {role: count for role, count in counts.items() if count}
+
+
+def train_on_cluster(
+    counts: Mapping[str, int],
+    module: str,
+    fn_args: FnArgs,
+    options: TrainingOptions | None = None,
+    *,
+    function: str | None = None,
+) -> dict[str, Any]:
+    """Trains one module on a cluster of processes of this machine. Their lines come with the task in front.
+
+    Args:
+      counts: Tasks by role.
+      module: See `training_run.train`.
+      fn_args: See `training_run.train`.
+      options: See `training_run.train`.
+      function: See `training_run.train`.
+
+    Returns:
+      The chief's record.
+
+    Raises:
+      Exception: What the first task that failed raised; all others are ended.
+    """
+    jobs = _addresses(counts)
+    tasks = [ClusterTask(role, index, jobs) for role in jobs for index in range(counts[role])]
+    logging.info("Starting %s.", ", ".join(map(str, tasks)))
+    request = {
+        "module": module,
+        "fn_args": fn_args.to_json(),
+        "options": (options or TrainingOptions()).to_exec_properties(),
+        "function": function,
+    }
+    stop = threading.Event()
+
+    def run(task: ClusterTask) -> dict[str, Any]:
+        environment = {VARIABLE: task.to_tf_config()}
+        return child_process.run(
+            __name__, request, environment=environment, prefix=f"[{task}] ", until=stop.is_set, what=str(task)
+        )
+
+    with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool, _set_at_exit(stop):
+        runs = [pool.submit(run, task) for task in tasks]
+        for finished in concurrent.futures.as_completed(runs):
+            finished.result()  # one that failed raises here, and ends the wait
+        [record] = [done.result() for task, done in zip(tasks, runs, strict=True) if task.is_chief]
+        return record
+
+
+def execute(request: dict[str, Any]) -> dict[str, Any]:
+    """Does one task's part, in its own process; returns its record."""
+    options = TrainingOptions.from_exec_properties(request["options"])
+    fn_args = FnArgs.from_json(request["fn_args"])
+    return dataclasses.asdict(train(request["module"], fn_args, options, function=request["function"]))
+
+
+@contextlib.contextmanager
+def _set_at_exit(stop: threading.Event) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        stop.set()
+
+
+def _addresses(counts: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
+    """Returns an address on this machine for each task; the ports are kept until all are found."""
+    with contextlib.ExitStack() as held:
+        return {role: tuple(_free_address(held) for _ in range(count)) for role, count in counts.items()}
+
+
+def _free_address(held: contextlib.ExitStack) -> str:
+    listener = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+    listener.bind(("localhost", 0))
+    return f"localhost:{listener.getsockname()[1]}"
+
+
+def _task(role: str, counts: Mapping[str, int]) -> ClusterTask:
+    return ClusterTask(role, 0, {name: ("",) * count for name, count in counts.items() if count})

@@ -1,0 +1,172 @@
+"""The metrics of record of a run: those of the weights that were published, and where they come from.
+
+    with observed(source.files, fn_args) as seen:
+        returned = run_fn(fn_args)
+    metrics, origins = seen.metrics(returned, event_files)
+
+For each split the first of these sources that has it:
+
+| source | what |
+| --- | --- |
+| `returned` | numbers that `run_fn` or its dialect returned |
+| `fit`, `evaluate` | the epoch or evaluation whose weights were published |
+| `evaluated again` | an evaluation on the last fit's validation data, as those weights were of none |
+| `logged` | the last values of: lists returned by `run_fn`, event files, `report_progress`, `train_on_batch` |
+| `unknown` | none: the published weights are neither of an evaluation nor in memory |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+from ..checkpoints.directory import EVALUATED
+from ..fn_args import FnArgs
+from ..keras import evaluations
+from ..keras.evaluated_weights import Evaluated, Kept, published
+from ..keras.evaluations import KerasEvaluations
+from ..keras.weight_fingerprints import of_saved_model
+from ..monitoring import progress
+from ..monitoring.metrics import (
+    SPLITS,
+    Metrics,
+    from_return_value,
+    lists_returned,
+    numbers_returned,
+    together,
+)
+from ..saved_models.check import find_saved_model
+from . import estimator_evaluations
+from .estimator_evaluations import EstimatorEvaluations
+
+Origins = dict[str, dict[str, Any]]  # by split, as in `RunRecord.metrics_from`
+_UNKNOWN = {"source": "unknown"}
+
+
+@contextlib.contextmanager
+def observed(files: Sequence[str], fn_args: FnArgs) -> Iterator[Observations]:
+    """Observes how the models of a block are trained and evaluated.
+
+    Args:
+      files: The module's source files.
+      fn_args: What `run_fn` is given.
+    """
+    keeps = fn_args.checkpoint_dir and fn_args.is_chief
+    kept = Kept(os.path.join(fn_args.checkpoint_dir, EVALUATED) if keeps else "")
+    with (
+        evaluations.observed(files, kept) as keras,
+        estimator_evaluations.observed(files) as estimators,
+        progress.metrics_kept() as reported,
+    ):
+        yield Observations(fn_args, keras, estimators, reported)
+
+
+@dataclasses.dataclass(frozen=True)
+class Observations:
+    """What was seen of a run's training.
+
+    Attributes:
+      fn_args: What `run_fn` was given.
+      keras: Keras's fits and evaluations.
+      estimators: Those of Estimators.
+      reported: The last values given to `report_progress`.
+    """
+
+    fn_args: FnArgs
+    keras: KerasEvaluations
+    estimators: EstimatorEvaluations
+    reported: Mapping[str, Any]
+
+    def metrics(self, returned: Any, event_files: Metrics) -> tuple[Metrics, Origins]:
+        """Returns the metrics of record and, by split, where they come from.
+
+        Args:
+          returned: What `run_fn` returned.
+          event_files: The last values in the event files.
+        """
+        explicit = numbers_returned(returned)
+        seen, origins = self._of_published_weights(is_evaluated="eval" in explicit)
+        metrics: Metrics = {}
+        logged = together(self._of_batches(), from_return_value(self.reported), event_files, lists_returned(returned))
+        for split in SPLITS:
+            origin = origins.get(split, {})
+            if split in explicit:
+                metrics[split], origins[split] = explicit[split], {**origin, "source": "returned"}
+            elif split in seen:
+                beside = logged.get(split, {}) if self._is_last_epoch(origin) else {}  # they are last values
+                metrics[split] = {**beside, **seen[split]}
+            elif split in logged and origin != _UNKNOWN:
+                metrics[split], origins[split] = logged[split], {"source": "logged"}
+        return metrics, {split: origins[split] for split in SPLITS if split in origins}
+
+    def _of_batches(self) -> Metrics:
+        try:
+            return self.keras.batches.metrics()
+        except Exception as error:  # of a model of the module's own; what it trained must not be lost for its metrics
+            logging.warning("What train_on_batch returned could not be recorded: %r", error)
+            return {}
+
+    def _is_last_epoch(self, origin: Mapping[str, Any]) -> bool:
+        return any(origin.items() >= one.origin.items() for one in self.keras.last_epoch)
+
+    def _of_published_weights(self, is_evaluated: bool) -> tuple[Metrics, Origins]:
+        """Returns what is known of the published weights.
+
+        Args:
+          is_evaluated: Whether `run_fn` has returned the evaluation's metrics.
+        """
+        export = find_saved_model(self.fn_args.serving_model_dir) if self.fn_args.serving_model_dir else None
+        try:
+            if self.keras.is_empty:
+                found, origins = self._of_estimators(export, is_evaluated)
+            else:
+                found, origins = self._of_keras(export, is_evaluated)
+        except Exception as error:  # the model is trained and written: it must not be lost for its metrics
+            logging.warning("The metrics of the published weights could not be determined: %r", error)
+            return {}, {"eval": _UNKNOWN}
+        if origins.get("eval") == _UNKNOWN and not is_evaluated:
+            logging.warning(
+                "The published weights are those of no evaluation, and could not be evaluated: no eval metrics are "
+                "recorded. Return them from run_fn, as {'val_loss': 0.3}."
+            )
+        return found, origins
+
+    def _of_estimators(self, export: str | None, is_evaluated: bool) -> tuple[Metrics, Origins]:
+        may_evaluate = self.fn_args.num_workers == 1 and not is_evaluated
+        found, origin = self.estimators.metrics_of(export, may_evaluate)
+        origins = {"train": {"source": "logged"}} if "train" in found else {}
+        return found, origins | ({"eval": origin} if origin else {})
+
+    def _of_keras(self, export: str | None, is_evaluated: bool) -> tuple[Metrics, Origins]:
+        evaluated, live = self.keras.evaluated, self.keras.live
+        weights = published(evaluated, live, of_saved_model(export) if export else frozenset())
+        found: Metrics = {}
+        origins: Origins = {}
+        for one in [*_in_order(evaluated, weights), *self.keras.last_epoch]:
+            for split in one.metrics.keys() - found.keys():
+                if split == "train" or one.weights == weights:
+                    found[split] = one.metrics[split]
+                    origins[split] = {**one.origin, **_epochs_of(one, evaluated)}
+        if self.keras.has_validation and not is_evaluated and "eval" not in found:
+            is_live = weights == live and self.fn_args.num_workers == 1
+            values = self.keras.evaluate_again() if is_live else {}
+            found |= {"eval": values} if values else {}
+            origins["eval"] = {"source": "evaluated again"} if values else _UNKNOWN
+        return found, origins
+
+
+def _epochs_of(one: Evaluated, evaluated: Sequence[Evaluated]) -> dict[str, int]:
+    """Returns how many epochs the fit of an evaluation had, and how many fits there were."""
+    ended = {other.origin["fit"]: other.origin["epoch"] for other in evaluated if "fit" in other.origin}
+    return {"epochs": ended[one.origin["fit"]], "fits": max(ended)} if "fit" in one.origin else {}
+
+
+def _in_order(evaluated: Sequence[Evaluated], weights: tuple[str, ...] | None) -> list[Evaluated]:
+    """Returns the evaluations of some weights: those of fits first, then the latest."""
+    of_them = [one for one in reversed(evaluated) if one.weights == weights]
+    return sorted(of_them, key=lambda one: one.origin["source"] != "fit")

@@ -1,0 +1,67 @@
+"""Event files and folders that a module writes beside its model instead of to `fn_args.model_run_dir`.
+
+TFX's older examples log to `os.path.dirname(fn_args.serving_model_dir)` or one folder further up, and Estimators to
+`fn_args.serving_model_dir` itself. There that is the staging directory. What lies beside the model is published, so
+its event files are copied to the model run, where metrics, report and TensorBoard look for them. What lies further up
+is not published; it is moved to the model run.
+
+    <staging>/written/Format-Serving/eval/events…    copied to <model run>/outputs/Format-Serving/eval/events…
+    <staging>/written/logs/train/events…             copied to <model run>/outputs/logs/train/events…
+    <staging>/logs/train/events…                     moved to <model run>/logs/train/events…
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+from absl import logging
+
+from ..monitoring.metrics import Metrics, event_files_below, from_event_files
+from ..runtime.files import file_io
+from ..saved_models.staging import Staging
+
+FOLDER = "outputs"  # not the model's name: Estimators keep checkpoints in a folder of that name
+
+
+def metrics_beside(serving_model_dir: str) -> Metrics:
+    """Reads the last values of the event files that a module wrote around its model.
+
+    Args:
+      serving_model_dir: `fn_args.serving_model_dir`; {} unless it lies in a staging directory.
+    """
+    staging = Staging.of(serving_model_dir)
+    return from_event_files(staging.path) if staging else {}
+
+
+@contextlib.contextmanager
+def kept_in_model_run(staging: Staging, model_run_dir: str) -> Iterator[None]:
+    """Brings what the module of a block wrote around its model to the model run, also when the block raises."""
+    try:
+        yield
+    finally:
+        try:
+            _copy_event_files(staging.written, model_run_dir)
+            _move_others(staging, model_run_dir)
+        except OSError as error:  # the model counts, or the exception that ended the block
+            logging.warning("Logs beside the model were not kept in %s. %s", model_run_dir, error)
+
+
+def _copy_event_files(folder: str, model_run_dir: str) -> None:
+    for name in event_files_below(folder):
+        file_io.copy(os.path.join(folder, name), os.path.join(model_run_dir, FOLDER, name))
+
+
+def _move_others(staging: Staging, model_run_dir: str) -> None:
+    for name in staging.strays():
+        target = _free(os.path.join(model_run_dir, name))
+        file_io.move(os.path.join(staging.path, name), target)
+        logging.info("The module wrote %s two folders above its model. It is kept in %s.", name, target)
+
+
+def _free(path: str) -> str:
+    number, found = 1, path
+    while file_io.exists(found):
+        number, found = number + 1, f"{path}.{number}"
+    return found

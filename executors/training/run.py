@@ -1,0 +1,457 @@
+"""One training run, from a module's name to a published, checked model; with or without a pipeline.
+
+`train` is the executor's contract in six steps: find the module, choose its Keras and its process, run
+it, check what it wrote, publish, record. `GenericExecutor.Do` and `generic-trainer train` both end here.
+Where TF_CONFIG makes this process one of a cluster, it does its task's part; the chief does the last three steps.
+
+Usage:
+
+    record = train("trainers/taxi.py", FnArgs(train_files=["data/*.gz"], serving_model_dir="out/model/Format-Serving",
+                                              model_run_dir="out/model_run"))
+    record.metrics["eval"]["auc"]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import os
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from absl import logging
+
+from ..checkpoints import directory
+from ..checkpoints.data_fingerprint import data_of
+from ..checkpoints.directory import CheckpointFolder
+from ..checkpoints.fingerprint import Identity, identity_of
+from ..dialects.estimators.detection import estimator_use
+from ..distributed.tf_config import (
+    CHIEF,
+    EVALUATOR,
+    PS,
+    VARIABLE,
+    ClusterTask,
+    task_from_environment,
+)
+from ..engines import child_process, cluster_records, fork_server, in_process, ray
+from ..errors import InputError
+from ..fn_args import FnArgs
+from ..inputs import bad_records
+from ..modules import keras_version
+from ..modules.keras_version import KerasChoice
+from ..modules.snapshot import keep_source
+from ..modules.source import ModuleSource, find_source
+from ..monitoring import display, progress
+from ..monitoring.metrics import from_event_files, from_return_value, sizes_of_event_files
+from ..monitoring.resources import Usage
+from ..monitoring.run_record import SUCCEEDED, RunRecord
+from ..options import LOCAL, RAY, TrainingOptions
+from ..reporting.writing import folder_that_stays, reported
+from ..runtime.files import file_io
+from ..runtime.files.temporary_folder import require_temporary_folder
+from ..runtime.logs import redaction, setup
+from ..runtime.logs.exceptions import add_note
+from ..runtime.process.preemption import unbroken
+from ..saved_models.check import (
+    check_saved_model,
+    find_saved_model,
+    lift_timestamped_model,
+    log_report,
+)
+from ..saved_models.links import replace_links
+from ..saved_models.publishing import publish
+from ..saved_models.rejected import kept_when_interrupted, kept_when_refused
+from ..saved_models.staging import STAGING, Staging, staging_directory
+from . import module_logs
+from .preconditions import require_inputs, require_outputs
+from .run_lock import alone_in
+from .worker import TrainingRequest
+
+_WORKER = f"{__package__}.worker"
+# Of a module that raised.
+_NO_RESULT: Mapping[str, Any] = {"op_packages": (), "example": None, "evaluation_evidence": {}}
+
+
+def train(
+    module: str,
+    fn_args: FnArgs,
+    options: TrainingOptions | None = None,
+    *,
+    function: str | None = None,
+    checkpoint_root: str | None = None,
+) -> RunRecord:
+    """Trains one module and publishes its model.
+
+    Args:
+      module: What to train, in any form that `find_source` takes.
+      fn_args: What the module is given. `serving_model_dir` and `model_run_dir` must be set; the model
+        appears under the first only when it is complete and has passed the check.
+      options: How to run it.
+      function: The name of the function to run, when it is not to be found by the dialect.
+      checkpoint_root: Folder in which the tries of a pipeline's step, each with a model run of its own, find the
+        checkpoints of the last one (see `checkpoint_folders`). By default they lie in the model run.
+
+    Returns:
+      The run's record, as written to `model_run_dir/run.json`; of a task other than the chief its own.
+
+    Raises:
+      InputError: When an input is missing or unreadable, an output cannot be written, another run is at work in
+        `model_run_dir`, or TF_CONFIG is malformed.
+      ModuleError: When the module cannot be found or speaks no known dialect.
+      ModelCheckError: When the model does not pass the check.
+      Exception: What the module itself raises.
+    """
+    require_temporary_folder()
+    options = options or TrainingOptions()
+    task = _task(options)
+    record = RunRecord()
+    redaction.remember([fn_args.custom_config, fn_args.hyperparameters])
+    with (
+        setup.shown_in_notebook(fn_args.model_run_dir),
+        tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch,
+    ):
+        require_outputs(fn_args)
+        if task and task.is_chief:
+            cluster_records.forget_finished_tasks(fn_args.model_run_dir)
+        over = cluster_records.is_over(task, fn_args.model_run_dir) if task and not task.is_chief else None
+        is_chief = task is None or task.is_chief
+        with (
+            alone_in(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
+            _saying_what_is_there(record, fn_args.serving_model_dir),
+            reported(record, fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
+            record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)),
+        ):
+            record.arguments = redaction.masked({**fn_args.to_json(), "options": dataclasses.asdict(options)})
+            record.code = {"reference": module}
+            with record.phase("inputs"):
+                source = find_source(module, scratch)
+                record.code = {name: value for name, value in dataclasses.asdict(source).items() if name != "roots"}
+                distributed = options.worker_range[1] > 1 or (task is not None and task.num_workers > 1)
+                keras = keras_version.choose(options.keras, source.files, distributed=distributed)
+                if options.isolate:
+                    fork_server.prepare(keras.environment())  # imports TensorFlow meanwhile
+                require_inputs(fn_args)
+            function = function or source.function
+            identity = identity_of(fn_args, source, function, options, keras)
+            record.data = {name: data_of(fn_args.get(name) or ()) for name in ("train_files", "eval_files")}
+            record.keras = dataclasses.asdict(keras)
+            if is_chief:
+                keep_source(source, fn_args.model_run_dir)
+            record.save()  # a run that is killed leaves no other word of what it was
+            with _checkpoints(fn_args, identity, checkpoint_root, source, task) as checkpoints:
+                kept_in = folder_that_stays(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir
+                run = _Run(source, keras, function, options, record, task, checkpoints, kept_in)
+                if over is not None:
+                    run.take_part(fn_args, over)
+                else:
+                    run.produce_model(fn_args)
+            if folder := record.profile.get("folder"):
+                record.profile["folder"] = folder.replace(checkpoints.model_run_dir, fn_args.model_run_dir, 1)
+    return record
+
+
+@contextlib.contextmanager
+def _saying_what_is_there(record: RunRecord, model: str) -> Iterator[None]:
+    """Says on an interrupt that ends a block, for who shows it, that the model was there already."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as error:
+        if record.status == SUCCEEDED:
+            add_note(error, f"the model had been published to {model}.")
+        raise
+
+
+def _checkpoints(
+    fn_args: FnArgs, identity: Identity, root: str | None, source: ModuleSource, task: ClusterTask | None
+) -> contextlib.AbstractContextManager[CheckpointFolder]:
+    """Returns the folder of checkpoints, to be entered; who has set `checkpoint_dir` looks after it."""
+    setup, is_chief = fn_args.model_run_dir, task is None or task.is_chief
+    if fn_args.checkpoint_dir:
+        return directory.kept_by_caller(fn_args.checkpoint_dir, setup)
+    if root is None:
+        return directory.kept_in_model_run(identity, setup, is_chief)
+    is_estimator = task is None and _is_estimator(source)  # a cluster's tasks know of each other by the model run
+    return directory.kept_beside_outputs(root, identity, setup, is_estimator, is_chief)
+
+
+def _is_estimator(source: ModuleSource) -> bool:
+    return any(estimator_use(file) for file in source.files)
+
+
+def _task(options: TrainingOptions) -> ClusterTask | None:
+    task = task_from_environment()
+    if task is not None:
+        if options.engine != LOCAL:
+            raise InputError(
+                f"engine={options.engine!r}: {VARIABLE} makes this process {task} of a cluster already. Leave engine "
+                "out: the workers have been started."
+            )
+        task.require_free_port()
+        if task.type == PS and not options.isolate:
+            raise InputError(f"isolate=False: as {task} of {VARIABLE} this process needs one of its own to end.")
+    return task
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+    """What stays the same from the first step to the last."""
+
+    source: ModuleSource
+    keras: KerasChoice
+    function: str | None
+    options: TrainingOptions
+    record: RunRecord
+    task: ClusterTask | None
+    checkpoints: CheckpointFolder
+    kept_in: str  # for what is not published
+
+    def produce_model(self, fn_args: FnArgs) -> None:
+        """Trains, checks and publishes: the whole job on one machine, the chief's in a cluster."""
+        final = fn_args.serving_model_dir
+        bad_records.forget(self.checkpoints.model_run_dir)
+        with staging_directory(file_io.parent(final), self._shared_name()) as staging:
+            theirs = self._staged(fn_args, staging.written)
+            with (
+                kept_when_interrupted(
+                    staging,
+                    theirs.serving_model_dir,
+                    self.kept_in,
+                    self.record,
+                    lambda: self._take_checked(staging, fn_args, _NO_RESULT),
+                ),
+                # A cluster's evaluator may still be writing to a shared directory.
+                contextlib.nullcontext() if self._shared_name() else self._logs_kept(staging, theirs),
+                self.record.phase("training"),
+            ):
+                result = self._run_module(theirs)
+            with kept_when_refused(staging, self.kept_in, self.record):
+                self.record.require_folder()
+                self.record.save_if_possible()  # tells the cluster, or whoever runs it again, that training is over
+                staging.require()
+                if self._is_distributed():
+                    with self._logs_kept(staging, theirs), self.record.phase("evaluator"):
+                        self._evaluate(theirs)
+                outputs, names = self._take_checked(staging, fn_args, result)
+                with self.record.phase("publish"):
+                    self.record.require_folder()
+                    with unbroken():
+                        publish(staging.path, outputs, names, final)
+                        self.record.status = SUCCEEDED
+                        self.checkpoints.forget_finished()
+
+    def _logs_kept(self, staging: Staging, theirs: FnArgs) -> contextlib.AbstractContextManager[None]:
+        """Keeps logs that are written beside the model."""
+        return module_logs.kept_in_model_run(staging, theirs.model_run_dir)
+
+    def _take_checked(self, staging: Staging, fn_args: FnArgs, result: Mapping[str, Any]) -> tuple[str, list[str]]:
+        """Takes the outputs and checks the model; returns their folder and the names of what the module wrote in it."""
+        with self.record.phase("check"):
+            replace_links(staging.written)
+            outputs = staging.take_outputs()
+            names = file_io.listdir(outputs) if file_io.isdir(outputs) else []
+            taken = self._staged(fn_args, outputs)
+            lift_timestamped_model(taken.serving_model_dir)
+            self._check(taken, fn_args.serving_model_dir, result)
+        return outputs, names
+
+    def take_part(self, fn_args: FnArgs, over: Callable[[], bool]) -> None:
+        """Does the part of a worker, a parameter server or an evaluator, which publish nothing."""
+        shared = self._shared_name()
+        parent = file_io.parent(fn_args.serving_model_dir)
+        ours = contextlib.nullcontext(Staging(os.path.join(parent, shared))) if shared else staging_directory(parent)
+        with ours as staging:
+            with self.record.phase("training"):
+                result = self._run_module(self._staged(fn_args, staging.written), over)
+            if not result:
+                cluster_records.require_success(fn_args.model_run_dir)
+
+    def _is_distributed(self) -> bool:
+        return self.task is not None or self.options.engine == RAY
+
+    def _evaluate(self, theirs: FnArgs) -> None:
+        """Has the trained model evaluated and exported, if that is an evaluator's work in this cluster.
+
+        Where the cluster has none, an Estimator gets one now, in a process of its own.
+        """
+        if self.task and cluster_records.has_evaluator(self.task, theirs.model_run_dir):
+            self.record.metrics |= cluster_records.await_evaluator(theirs.model_run_dir)
+        elif self._is_estimator() and find_saved_model(theirs.serving_model_dir) is None:
+            # It joins no cluster; the record tells it, wherever the Estimator works, that training is over.
+            evaluator = ClusterTask(EVALUATOR, 0, self.task.jobs if self.task else {CHIEF: ("localhost:1",)})
+            with self.record.shown_in(theirs.model_run_dir):
+                dataclasses.replace(self, task=evaluator)._run_module(theirs)
+
+    def _shared_name(self) -> str:
+        """Returns the staging directory's name where a whole cluster has to see the same one: an Estimator's.
+
+        The evaluator exports to it what the chief publishes. Whatever else trains there has a folder for each task,
+        so that workers that all save their model do not write over each other.
+        """
+        if self.task is None or not self._is_estimator():
+            return ""
+        return f"{STAGING}-{self.task.cluster_id}"
+
+    def _shares_batches(self) -> bool:
+        """Returns whether several workers take parts of the same batches, so that all must have the same order."""
+        if self.task is not None:
+            return self.task.num_workers > 1 and PS not in self.task.jobs
+        return self.options.worker_range[1] > 1 and not self.options.ps
+
+    def _is_estimator(self) -> bool:
+        return any(estimator_use(file) for file in self.source.files)
+
+    def _run_module(self, theirs: FnArgs, over: Callable[[], bool] | None = None) -> dict[str, Any]:
+        keras = self.keras
+        logging.info("Keras %s: %s.", keras.version, keras.reason)
+        request = TrainingRequest(self.source, self.function, theirs, self.options, keras).to_json()
+        environment = keras.environment() | (self.task.environment() if self.task else {})
+        with (
+            self._watched() as watching,
+            self._listing_bad_records(theirs.model_run_dir),
+            self._metrics_kept(theirs.model_run_dir, watching.get(progress.VARIABLE)),
+        ):
+            return self._taken_note_of(self._executed(request, theirs, environment | watching, over))
+
+    @contextlib.contextmanager
+    def _metrics_kept(self, model_run_dir: str, reports: str | None) -> Iterator[None]:
+        """Records what the training had logged or reported so far when an exception ends it.
+
+        Args:
+          model_run_dir: Where event files are written.
+          reports: The file that `report_progress` writes to, or None.
+        """
+        earlier = sizes_of_event_files(model_run_dir)
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(OSError):  # it must not hide the exception
+                told = progress.read(reports) if reports else None
+                reported = from_return_value(told.details.get("metrics")) if told else {}
+                self.record.metrics = reported | from_event_files(model_run_dir, earlier)
+            raise
+
+    @contextlib.contextmanager
+    def _listing_bad_records(self, model_run_dir: str) -> Iterator[None]:
+        """Has the record list what was left out, of all the cluster as far as it is known, however a block ends."""
+        limit = self.options.bad_records_limit
+        if limit is None:
+            yield
+            return
+        try:
+            yield
+        finally:
+            found = bad_records.together(model_run_dir, limit)
+            self.record.bad_records = found.to_json()
+        found.require_bound()  # each process goes by it alone
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[dict[str, str]]:
+        """Has the display show how far the training is: not that of a task which the chief's stands for."""
+        is_shown = self.options.engine != RAY or display.current().is_live
+        others_watch = progress.VARIABLE in os.environ
+        if (self.task and not self.task.is_chief) or not is_shown or others_watch:
+            yield {}
+            return
+        logs_folder, final = self.checkpoints.model_run_dir, os.path.dirname(self.record.path)
+        if logs_folder == final:
+            logging.info("TensorBoard logs go to %s.", final)
+        else:
+            logging.info("TensorBoard logs go to %s, and are moved to %s after the training.", logs_folder, final)
+        try:
+            with display.watched_training() as variables:
+                yield variables
+        finally:
+            os.environ.pop(progress.VARIABLE, None)  # of a training in this process
+
+    def _executed(
+        self, request: dict[str, Any], theirs: FnArgs, environment: dict[str, str], over: Callable[[], bool] | None
+    ) -> dict[str, Any]:
+        if self.options.engine == RAY and not self.task:
+            result = ray.run(
+                _WORKER,
+                request,
+                self.options,
+                environment=environment,
+                storage=theirs.model_run_dir,
+            )
+            self.record.cluster = result["cluster"]
+            if "raised" in result:
+                raise result["raised"]
+            return result
+        with self._sampled() as on_start:
+            if self.options.isolate:
+                return child_process.run(
+                    _WORKER,
+                    request,
+                    environment=environment,
+                    timeout=self.options.timeout,
+                    until=over,
+                    what=str(self.task) if self.task else "",
+                    forked=True,
+                    on_start=on_start,
+                )
+            on_start(os.getpid())
+            return in_process.run(_WORKER, request, environment=environment)
+
+    @contextlib.contextmanager
+    def _sampled(self) -> Iterator[Callable[[int], object]]:
+        """Has the resources sampled of the process whose number is told; of a cluster's tasks, the chief's."""
+        if self.task is not None and not self.task.is_chief:
+            yield lambda pid: None
+            return
+        usage = Usage()
+        try:
+            with usage.sampled() as watch:
+                yield watch
+        finally:
+            self.record.resources = usage.to_json()
+
+    def _taken_note_of(self, result: dict[str, Any]) -> dict[str, Any]:
+        if result:
+            self.record.dialect = {"name": result["dialect"], "reason": result["evidence"]}
+            self.record.metrics, self.record.metrics_from = result["metrics"], result["metrics_from"]
+            self.record.evaluation_evidence = result["evaluation_evidence"]
+            self.record.profile = result["profile"]
+            self.record.tuning = result["tuning"]
+            self.record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
+        return result
+
+    def _check(self, theirs: FnArgs, final: str, result: Mapping[str, Any]) -> None:
+        report = check_saved_model(
+            theirs.serving_model_dir,
+            theirs.eval_files or (),
+            examples_format=theirs.examples_format,
+            schema_path=theirs.schema_path,
+            transform_graph_path=theirs.transform_graph_path,
+            required_signatures=self.options.required_signatures,
+            skip=self.options.skip_checks,
+            op_packages=result["op_packages"],
+            example=result["example"],
+            evaluation={"evidence": result["evaluation_evidence"]},
+            shown_as=final,
+            environment=self.keras.environment(),
+            timeout=self.options.timeout,
+        )
+        self.record.check = dataclasses.asdict(report)
+        self.record.evaluation_plan = self.record.check.pop("evaluation_plan")
+        log_report(report)
+
+    def _staged(self, fn_args: FnArgs, folder: str) -> FnArgs:
+        """Returns a copy of the arguments whose model folders lie in a folder of the staging directory."""
+        theirs = copy.copy(fn_args)
+        theirs.custom_config = copy.deepcopy(fn_args.custom_config)
+        theirs.seed = self.options.seed if self.options.seed is not None else fn_args.seed
+        theirs.serving_model_dir = os.path.join(folder, os.path.basename(fn_args.serving_model_dir.rstrip("/")))
+        if fn_args.eval_model_dir:
+            theirs.eval_model_dir = os.path.join(folder, os.path.basename(fn_args.eval_model_dir.rstrip("/")))
+        theirs.checkpoint_dir, theirs.model_run_dir = self.checkpoints.path, self.checkpoints.model_run_dir
+        if theirs.seed is None and self._shares_batches():
+            theirs.seed = zlib.crc32(theirs.checkpoint_dir.encode())  # the same on all workers, at every try
+        if self.task:
+            theirs.is_chief, theirs.num_workers = self.task.is_chief, self.task.num_workers
+            theirs.worker_index = self.task.worker_index
+        return theirs

@@ -1,0 +1,91 @@
+"""One step of a pipeline: from artifacts and execution properties to a published model, whoever orchestrates it.
+
+`GenericExecutor` hands over TFX's artifacts, `kubeflow_step` those of Kubeflow Pipelines without any TFX.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from absl import logging
+
+from ..checkpoints.directory import root_beside
+from ..errors import ModuleError
+from ..monitoring import run_record
+from ..monitoring.run_record import RunRecord
+from ..options import TrainingOptions
+from ..reporting.writing import kept_when_failed, path_in, reported
+from .artifacts import Artifact, Artifacts, fn_args_from_artifacts
+from .run import train
+
+_MODULES = ("module_path", "module_file", "run_fn")  # properties, by TFX's precedence
+
+
+def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapping[str, Any]) -> None:
+    """Trains the module that the properties name, and describes the model on its artifact.
+
+    Args:
+      inputs: examples (required); transform_graph, schema, base_model, hyperparameters and statistics where wired.
+      outputs: model and model_run.
+      properties: As TFX's trainer has them, and the fields of `TrainingOptions`.
+
+    Raises:
+      TrainerError: When the input is not usable or the model is not one.
+      Exception: What the module raises, with its own type and traceback.
+    """
+    [model], [model_run] = outputs["model"], outputs["model_run"]
+    with kept_when_failed(model_run.uri), _recorded_when_refused(model_run.uri, properties):
+        options = TrainingOptions.from_exec_properties(properties)
+        fn_args = fn_args_from_artifacts(inputs, outputs, properties)
+        module, function = _module_of(properties)
+        record = train(module, fn_args, options, function=function, checkpoint_root=root_beside(model_run.uri))
+    model_run.set_string_custom_property("run_record", record.path)
+    model_run.set_string_custom_property("run_id", record.id)
+    if report := path_in(model_run.uri):
+        model_run.set_string_custom_property("report", report)
+    if not record.check:
+        logging.info("This task of a cluster has done its part; the chief publishes the model.")
+        return
+    _describe(model, record)
+    logging.info("Model published to %s; TensorBoard logs are below %s.", fn_args.serving_model_dir, model_run.uri)
+
+
+@contextlib.contextmanager
+def _recorded_when_refused(folder: str, properties: Mapping[str, Any]) -> Iterator[None]:
+    """Writes the record and the report of a run that fails before `train` has begun its own."""
+    try:
+        yield
+    except Exception as error:
+        if run_record.status_of(folder) is None:
+            place = error.__traceback__
+            record = RunRecord(code={"reference": next(filter(None, map(properties.get, _MODULES)), "")})
+            with contextlib.suppress(Exception), reported(record, folder), record.written_to(folder):
+                raise error
+            error.__traceback__ = place
+        raise
+
+
+def _module_of(properties: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Returns the module's reference and the name of the function to run in it, by TFX's precedence."""
+    module_path, module_file, run_fn = (properties.get(key) or None for key in _MODULES)
+    if module_path or module_file:
+        return str(module_path or module_file), run_fn
+    if run_fn:
+        return str(run_fn), None
+    raise ModuleError("no module is given: set module_file (a path) or run_fn (package.module.function).")
+
+
+def _describe(model: Artifact, record: RunRecord) -> None:
+    """Puts what is known of the model on its artifact, where lineage tools look for it."""
+    for split, values in record.metrics.items():
+        for name, value in values.items():
+            model.set_float_custom_property(f"{split}/{name}", float(value))
+    model.set_string_custom_property("signatures", ", ".join(record.check["signatures"]))
+    model.set_string_custom_property("checks", "; ".join(f"{k}: {v}" for k, v in record.check["checks"].items()))
+    model.set_string_custom_property("answer", f"{record.check['answer']} to {record.check['example']}")
+    model.set_int_custom_property("size_bytes", record.check["size_bytes"])
+    model.set_string_custom_property("dialect", record.dialect["name"])
+    model.set_string_custom_property("keras", record.keras["version"])
+    model.set_string_custom_property("module_fingerprint", record.code["fingerprint"])

@@ -1,0 +1,189 @@
+"""The part of a run that happens where the module runs: load it, find its dialect, call `run_fn`.
+
+`execute` is called by an engine, in this process or another, with JSON values on both sides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from absl import logging
+
+from .. import dialects
+from ..dialects.estimators.signatures import require_has_run
+from ..errors import TrainerError, TrainingProcessError
+from ..evaluation import evidence as evaluation_evidence
+from ..fn_args import FnArgs
+from ..inputs import bad_records
+from ..inputs.data_accessor import CacheOptions, DataAccessor
+from ..inputs.parse_uses import noted_uses, refusals
+from ..inputs.tfrecord.framing import damage_in
+from ..keras import completed_fits, loop_tuning
+from ..keras.early_stopping import pursued
+from ..keras.fit_progress import told_by_fits
+from ..modules.keras_version import KerasChoice
+from ..modules.loader import loaded
+from ..modules.seeds import seed_all
+from ..modules.source import ModuleSource, with_tuples
+from ..monitoring import profiling
+from ..monitoring.metrics import from_event_files, sizes_of_event_files, together
+from ..options import TrainingOptions
+from ..runtime.files import file_io, storage_errors
+from ..runtime.logs import exceptions
+from ..runtime.logs.redaction import remember
+from ..saved_models.custom_ops import imported_op_packages
+from ..saved_models.sample_input import example_wanted
+from . import metrics_of_record
+from .module_logs import metrics_beside
+
+_SHOWN = 1000  # characters of an error that quotes data
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingRequest:
+    """What a worker is asked to do.
+
+    Attributes:
+      source: The module.
+      function: The name of the function to run, or None to go by the dialect.
+      fn_args: What `run_fn` is given.
+      options: How to run it.
+      keras: Which Keras `tf.keras` is to be.
+    """
+
+    source: ModuleSource
+    function: str | None
+    fn_args: FnArgs
+    options: TrainingOptions
+    keras: KerasChoice
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the request as JSON values, for `from_json`."""
+        return {
+            "source": dataclasses.asdict(self.source),
+            "function": self.function,
+            "fn_args": self.fn_args.to_json(),
+            "options": dataclasses.asdict(self.options),
+            "keras": dataclasses.asdict(self.keras),
+        }
+
+    @classmethod
+    def from_json(cls, state: dict[str, Any]) -> TrainingRequest:
+        """Rebuilds the request; what is secret in its configuration is masked in this process from now on."""
+        remember([state["fn_args"].get(name) for name in ("custom_config", "hyperparameters")])
+        return cls(
+            ModuleSource.of(state["source"]),
+            state["function"],
+            FnArgs.from_json(state["fn_args"]),
+            TrainingOptions(**with_tuples(state["options"])),
+            KerasChoice(**state["keras"]),
+        )
+
+
+@noted_uses()
+def execute(state: dict[str, Any]) -> dict[str, Any]:
+    """Carries out a `TrainingRequest`.
+
+    Returns:
+      `dialect`, `evidence`, `metrics` and `metrics_from` (see `metrics_of_record.py`), `evaluation_evidence` (see
+      `evaluation/evidence.py`), `op_packages`, `example` (see `sample_input.py`), `tuning`, `profile` and `phases`
+      (seconds by name).
+
+    Raises:
+      ModuleError: When the module speaks no known dialect.
+      Exception: Whatever the module raises.
+    """
+    request = TrainingRequest.from_json(state)
+    request.keras.check_this_process()
+    clock = time.perf_counter
+    begin = clock()
+    earlier_logs = sizes_of_event_files(request.fn_args.model_run_dir)
+    try:
+        with loaded(request.source) as module:
+            known = dialects.installed()
+            name, evidence, run_fn = dialects.choose(module, request.function, request.options, known)
+            logging.info("Dialect %s: %s.", name, evidence)
+            if request.options.deterministic:
+                _be_deterministic(request.fn_args)
+            if request.fn_args.seed is not None:
+                seed_all(request.fn_args.seed)
+            if request.options.input_cache is not None:
+                cache = CacheOptions(request.options.input_cache, request.options.input_cache_gb)
+                request.fn_args.data_accessor = DataAccessor.for_format(request.fn_args.examples_format, cache)
+            in_run_fn = clock()
+            with (
+                profiling.profiled(request.fn_args.model_run_dir, request.options.profile) as profile,
+                completed_fits.kept(request.fn_args, request.source),  # first: the others see restored fits too
+                told_by_fits(request.source.files),
+                pursued(request.options, request.fn_args),
+                bad_records.skipping(request.options.bad_records_limit, request.fn_args.model_run_dir),
+                loop_tuning.tuned(request.options.tune_loop) as tuning,
+                example_wanted() as example,
+                metrics_of_record.observed(request.source.files, request.fn_args) as observations,
+                evaluation_evidence.observed(request.source.files) as fits,
+            ):
+                returned = run_fn(request.fn_args)
+            if not file_io.exists(request.fn_args.serving_model_dir):
+                require_has_run(returned, f"{request.source.path}: {request.function or name}")
+            done = clock()
+    except SystemExit as error:
+        # An exit code of 0 would otherwise pass for a finished training.
+        raise TrainingProcessError(
+            f"The module {request.source.path} ended with SystemExit({error.code!r})"
+            f"{exceptions.handled_before(error)}. Return from its function instead of calling sys.exit() or exit(); "
+            f"no model was published. {request.keras.hint(error)}".rstrip()
+        ) from error
+    except Exception as error:
+        with contextlib.suppress(Exception):  # the user's class may raise when it is looked at; its exception counts
+            explain(error, request)
+        raise
+    beside = metrics_beside(request.fn_args.serving_model_dir)
+    logged = together(beside, from_event_files(request.fn_args.model_run_dir, earlier_logs))
+    metrics, origins = observations.metrics(returned, logged)
+    return {
+        "dialect": name,
+        "evidence": evidence,
+        "metrics": metrics,
+        "metrics_from": origins,
+        "evaluation_evidence": seen.to_json() if (seen := fits.evidence()) else {},
+        "op_packages": imported_op_packages(),
+        "example": example,
+        "tuning": tuning,
+        "profile": profile.record,
+        "phases": {"load": in_run_fn - begin, "run_fn": done - in_run_fn},
+    }
+
+
+def explain(error: Exception, request: TrainingRequest) -> None:
+    """Puts the module's path, and advice where there is some, on the user's own exception."""
+    if isinstance(error, TrainerError):
+        return
+    exceptions.add_note(error, f"Raised by the training module {request.source.path}")
+    for hint in (request.keras.hint(error), storage_errors.hint(error, request.fn_args.serving_model_dir)):
+        if hint:
+            exceptions.add_note(error, hint)
+    if text := exceptions.tensorflows_text(error):
+        exceptions.add_note(error, f"It is TensorFlow's, and quotes bytes that are no text: {text[:_SHOWN]}")
+    with contextlib.suppress(OSError):  # the files may be away: the module's exception says why
+        for found in _bad_data(error, request.fn_args):
+            exceptions.add_note(error, found)
+
+
+def _bad_data(error: Exception, fn_args: FnArgs) -> Iterator[str]:
+    """Yields in which file and record the data is bad, of which TensorFlow says neither."""
+    yield from refusals(error)
+    if type(error).__name__ == "DataLossError":
+        yield from damage_in([*(fn_args.train_files or ()), *(fn_args.eval_files or ())])
+
+
+def _be_deterministic(fn_args: FnArgs) -> None:
+    """Has TensorFlow compute the same each time; without a seed it could not, so there is one."""
+    import tensorflow as tf
+
+    if fn_args.seed is None:
+        fn_args.seed = 0
+    tf.config.experimental.enable_op_determinism()

@@ -1,0 +1,223 @@
+"""The part of a search for hyper-parameters that happens where the module runs: calls its `tuner_fn`, and searches.
+
+`execute` is called by an engine, in this process or another, with JSON values on both sides. KerasTuner's own tables
+are left out; each trial is told in one line:
+
+    Trial 2 of 10 (learning_rate=0.01, units=32): val_accuracy 0.9333, best so far 0.9667
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from absl import logging
+
+from ..errors import ModuleError, TrainingProcessError, did_you_mean
+from ..fn_args import FnArgs
+from ..inputs import bad_records
+from ..inputs.data_accessor import CacheOptions, DataAccessor
+from ..inputs.parse_uses import noted_uses
+from ..keras.fit_progress import told_by_fits
+from ..keras.interception import fits_by
+from ..modules.keras_version import KerasChoice
+from ..modules.loader import loaded
+from ..modules.seeds import seed_all
+from ..monitoring import progress
+from ..runtime.files import file_io
+from ..training.worker import TrainingRequest, explain
+from .tuner_fn import KERAS_TUNERS_OWN
+
+TUNER_FN = "tuner_fn"
+_COMPLETED = "COMPLETED"  # keras_tuner.engine.trial.TrialStatus
+
+
+@noted_uses()
+def execute(state: dict[str, Any]) -> dict[str, Any]:
+    """Carries out a search.
+
+    Args:
+      state: A `TrainingRequest`; its fn_args have a `working_dir`, in which an earlier try may have left its trials.
+
+    Returns:
+      `best`: KerasTuner's configuration of the best hyper-parameters; `trials`: [{"trial_id": …, "score": …, and the
+      values}], the best first; `objective`: the score's name; `bad_records`: as in `RunRecord`.
+
+    Raises:
+      ModuleError: When there is no `tuner_fn`, or it returns something else than a tuner.
+      TrainingProcessError: When no trial was completed.
+      Exception: Whatever the module raises.
+    """
+    request = TrainingRequest.from_json(state)
+    request.keras.check_this_process()
+    import_keras_tuner(request.keras)
+    try:
+        with loaded(request.source) as module:
+            return _searched(module, request)
+    except Exception as error:
+        file_io.rmtree(str(request.fn_args.working_dir))  # another try would go on from the trials that failed
+        explain(error, request)
+        raise
+
+
+def defaults_of_search(module: Any, name: str | None, fn_args: FnArgs) -> dict[str, Any]:
+    """Returns KerasTuner's configuration of the search that a module's `tuner_fn` would make, with default values.
+
+    Raises:
+      ModuleError: As `execute`.
+      Exception: Whatever the module raises.
+    """
+    tuner, _ = _result_of(module, name, fn_args)
+    config: dict[str, Any] = tuner.oracle.get_space().get_config()
+    return config
+
+
+def _searched(module: Any, request: TrainingRequest) -> dict[str, Any]:
+    fn_args, options = request.fn_args, request.options
+    if options.input_cache is not None:
+        cache = CacheOptions(options.input_cache, options.input_cache_gb)
+        fn_args.data_accessor = DataAccessor.for_format(fn_args.examples_format, cache)
+    if fn_args.seed is not None:
+        seed_all(fn_args.seed)
+    with (
+        bad_records.skipping(options.bad_records_limit) as bad,
+        told_by_fits(request.source.files),
+        fits_by(_fit_without_lines),
+    ):
+        tuner, fit_kwargs = _result_of(module, request.function, fn_args)
+        _tell_trials(tuner, fn_args.seed)
+        tuner.search(**fit_kwargs)
+    return _found(tuner) | {"bad_records": bad.to_json() if bad else {}}
+
+
+def _result_of(module: Any, function: str | None, fn_args: FnArgs) -> tuple[Any, Mapping[str, Any]]:
+    name = function or TUNER_FN
+    tuner_fn = getattr(module, name, None)
+    if not callable(tuner_fn):
+        raise ModuleError(
+            f"{module.__file__} has no function {name}(fn_args), which the Tuner needs."
+            f"{did_you_mean(name, vars(module))}"
+        )
+    result = tuner_fn(fn_args)
+    tuner = getattr(result, "tuner", None)
+    if not all(callable(getattr(tuner, method, None)) for method in ("search", "get_best_hyperparameters")):
+        raise ModuleError(
+            f"{module.__file__}: {name} returned {type(result).__name__} ({str(result)[:200]}). It must return "
+            "TunerFnResult(tuner, fit_kwargs) with a tuner of KerasTuner's (from generic_trainer import TunerFnResult)."
+        )
+    return tuner, result.fit_kwargs or {}
+
+
+def _found(tuner: Any) -> dict[str, Any]:
+    oracle = tuner.oracle
+    completed = [one for one in oracle.get_best_trials(len(oracle.trials) or 1) if one.status == _COMPLETED]
+    if not completed:
+        messages = [message for one in oracle.trials.values() if (message := getattr(one, "message", None))]
+        raise TrainingProcessError(f"None of the {len(oracle.trials)} trials was completed.{_first_of(messages)}")
+    trials = [
+        {"trial_id": one.trial_id, "score": one.score, **one.hyperparameters.values}
+        for one in completed
+        if one.hyperparameters.values
+    ]
+    best = tuner.get_best_hyperparameters()[0].get_config()
+    return {"best": best, "trials": trials, "objective": _objective(oracle)}
+
+
+def _first_of(messages: list[str]) -> str:
+    return f" The first one failed with:\n{messages[0].strip()}" if messages else ""
+
+
+def _tell_trials(tuner: Any, seed: int | None) -> None:
+    """Has a tuner say a line when a trial ends, and nothing else; has each trial begin with the seed.
+
+    So the trials differ by their hyper-parameters alone, and those after a break are as they would have been.
+    """
+
+    def on_search_begin(original: Callable[..., Any]) -> Any:
+        tuner.oracle.verbose = 0  # here, since `search` takes it from what `fit` is given
+        return original()
+
+    def on_trial_begin(original: Callable[..., Any], trial: Any) -> Any:
+        if seed is not None:
+            seed_all(seed)
+        progress.report_details(doing=_number(tuner.oracle, trial).lower())
+        return original(trial)
+
+    def on_trial_end(original: Callable[..., Any], trial: Any) -> Any:
+        try:
+            return original(trial)
+        finally:
+            _tell(tuner.oracle, trial)
+
+    for hook in (on_search_begin, on_trial_begin, on_trial_end):
+        original = getattr(tuner, hook.__name__, None)
+        if original is not None:
+            setattr(tuner, hook.__name__, _bound(hook, original))
+
+
+def _bound(hook: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments: hook(original, *arguments)
+
+
+def _tell(oracle: Any, trial: Any) -> None:
+    known = oracle.get_trial(trial.trial_id)
+    which = f"{_number(oracle, trial)} ({shown(known.hyperparameters.values)})"
+    if known.status != _COMPLETED or known.score is None:
+        reason = (known.message or "its score is not a number").strip().splitlines()[-1]
+        logging.warning("%s: failed: %s", which, reason)
+        return
+    best = oracle.get_best_trials(1)[0].score
+    logging.info("%s: %s %.5g, best so far %.5g", which, _objective(oracle), known.score, best)
+
+
+def shown(values: Mapping[str, Any]) -> str:
+    """Returns hyper-parameters in a line: "learning_rate=0.01, units=32"."""
+    own = {name: value for name, value in values.items() if not name.startswith(KERAS_TUNERS_OWN)}
+    texts = (f"{name}={f'{value:.5g}' if isinstance(value, float) else value}" for name, value in own.items())
+    return ", ".join(texts) or "defaults"
+
+
+def _number(oracle: Any, trial: Any) -> str:
+    number = list(oracle.trials).index(trial.trial_id) + 1
+    total = oracle.max_trials
+    return f"Trial {number} of {total}" if total and math.isfinite(total) else f"Trial {number}"
+
+
+def _objective(oracle: Any) -> str:
+    name = getattr(oracle.objective, "name", "score")
+    return "score" if name in ("default_objective", "multi_objective") else str(name)
+
+
+def _fit_without_lines(original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
+    if "verbose" not in inspect.signature(original).bind(model, *args, **options).arguments:
+        options["verbose"] = 0
+    return original(model, *args, **options)
+
+
+def import_keras_tuner(keras: KerasChoice) -> None:
+    """Imports KerasTuner so that it takes models of the Keras that `tf.keras` is.
+
+    It goes by what `import keras` gives, which is Keras 3 wherever that is installed, and then refuses models of
+    tf-keras. While it is imported, tf-keras stands in that place.
+    """
+    if "keras_tuner" in sys.modules or not keras.environment() or keras.version == "3":
+        return
+    with contextlib.suppress(ImportError), _tf_keras_as_keras():
+        import keras_tuner  # noqa: F401
+
+
+@contextlib.contextmanager
+def _tf_keras_as_keras() -> Iterator[None]:
+    import tf_keras
+
+    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "keras"}
+    sys.modules["keras"] = tf_keras
+    try:
+        yield
+    finally:
+        del sys.modules["keras"]
+        sys.modules.update(hidden)

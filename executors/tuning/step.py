@@ -1,0 +1,105 @@
+"""One step of a pipeline: from artifacts and execution properties to the best hyper-parameters of a search.
+
+What it writes is what TFX's Tuner writes: `best_hyperparameters.txt`, KerasTuner's configuration as JSON, and
+`tuner_results.json`, a row for each trial. A search that was killed goes on after its last finished trial when the
+step is tried again, where the module has KerasTuner work in `fn_args.working_dir`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from absl import logging
+
+from ..checkpoints.directory import kept_beside_outputs, root_beside
+from ..checkpoints.fingerprint import identity_of
+from ..engines import child_process, fork_server, in_process
+from ..errors import InputError
+from ..modules import keras_version
+from ..modules.source import find_source
+from ..monitoring import display, progress
+from ..options import TrainingOptions
+from ..runtime.files import file_io
+from ..runtime.logs.setup import shown_in_notebook
+from ..training.artifacts import Artifacts, common_fn_args
+from ..training.worker import TrainingRequest
+from .search import TUNER_FN, shown
+
+BEST, RESULTS = "best_hyperparameters.txt", "tuner_results.json"  # as in tfx.components.tuner.executor
+_WORKER = f"{__package__}.search"
+_SEARCH = "search"  # the working folder
+
+
+def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapping[str, Any]) -> None:
+    """Searches with the `tuner_fn` of the module that the properties name.
+
+    Args:
+      inputs: examples (required); transform_graph, schema and base_model where wired.
+      outputs: best_hyperparameters and tuner_results.
+      properties: As TFX's Tuner has them, and keras, seed, isolate, timeout, on_bad_records, input_cache and
+        input_cache_gb of `TrainingOptions`.
+
+    Raises:
+      TrainerError: When the input or the module is not usable, or no trial was completed.
+      Exception: What the module raises, with its own type and traceback.
+    """
+    options = TrainingOptions.from_exec_properties(properties)
+    fn_args = common_fn_args(inputs, properties)
+    fn_args.seed = options.seed
+    [best], [results] = outputs["best_hyperparameters"], outputs["tuner_results"]
+    reference, function = _module_of(properties)
+    with shown_in_notebook(), tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+        source = find_source(reference, scratch)
+        keras = keras_version.choose(options.keras, source.files)
+        if options.isolate:
+            fork_server.prepare(keras.environment())  # imports TensorFlow meanwhile
+        function = function or source.function or TUNER_FN
+        identity = identity_of(fn_args, source, function, options, keras)
+        with kept_beside_outputs(root_beside(best.uri), identity, best.uri, is_estimator=False) as folder:
+            fn_args.working_dir = os.path.join(folder.path, _SEARCH)
+            found = _searched(TrainingRequest(source, function, fn_args, options, keras))
+    file_io.write_text(os.path.join(best.uri, BEST), json.dumps(found["best"]))
+    file_io.write_text(os.path.join(results.uri, RESULTS), json.dumps(found["trials"]))
+    values = found["best"].get("values", {})
+    best.set_string_custom_property("values", json.dumps(values))
+    results.set_int_custom_property("trials", len(found["trials"]))
+    if found["bad_records"]:
+        results.set_int_custom_property("bad_records", found["bad_records"]["count"])
+    if found["trials"]:
+        best.set_float_custom_property(found["objective"], float(found["trials"][0]["score"]))
+    logging.info("The best hyper-parameters of %s trials: %s", len(found["trials"]), shown(values))
+
+
+def _module_of(properties: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Returns the module's reference and the name of the function to run in it, by TFX's precedence."""
+    module, tuner_fn = properties.get("module_file") or None, properties.get("tuner_fn") or None
+    if not module and not tuner_fn:
+        raise InputError("no module is given: set module_file (a path) or tuner_fn (package.module.function).")
+    return (str(module), tuner_fn) if module else (str(tuner_fn), None)
+
+
+def _searched(request: TrainingRequest) -> dict[str, Any]:
+    keras, options = request.keras, request.options
+    logging.info("Keras %s: %s.", keras.version, keras.reason)
+    with _watched() as watching:
+        environment = keras.environment() | watching
+        if not options.isolate:
+            return in_process.run(_WORKER, request.to_json(), environment=environment)
+        return child_process.run(
+            _WORKER, request.to_json(), environment=environment, timeout=options.timeout, what="tuner", forked=True
+        )
+
+
+@contextlib.contextmanager
+def _watched() -> Iterator[dict[str, str]]:
+    """Has the display show how far the trials' trainings are."""
+    try:
+        with display.watched_training() as variables:
+            yield variables
+    finally:
+        os.environ.pop(progress.VARIABLE, None)  # of a search in this process

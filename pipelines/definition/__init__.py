@@ -1,0 +1,1 @@
+"""What every runner shares: the steps of a pipeline and their options."""

@@ -1,0 +1,148 @@
+"""A training module on its way into a job: an archive, named by its content, in a place that the job can read.
+
+    archive = pack(find_source("trainers/taxi.py", scratch))
+    reference = archive.upload("gs://bucket/code")      # "taxi@gs://bucket/code/taxi-3f2a….zip"
+
+The archive holds the module and every file of the user's that it imports, each where `import` looks for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import os
+import posixpath
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Sequence
+
+from ...executors.errors import InputError, TrainerError
+from ...executors.modules import archive as module_archive
+from ...executors.modules.source import ModuleSource, find_source, imports_in, is_below
+from ...executors.runtime.files import file_io
+
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the first day that a zip file knows: the same files give the same archive
+
+
+@dataclasses.dataclass(frozen=True)
+class CodeArchive:
+    """An archive of code that is not written yet.
+
+    Attributes:
+      module: The module in it, with its function if there is one: what stands in front of the "@".
+      content: The archive's bytes.
+    """
+
+    module: str
+    content: bytes
+
+    def path(self, root: str) -> str:
+        """Returns where the archive goes below a folder or URI."""
+        digest = hashlib.sha256(self.content).hexdigest()[: module_archive.NAME_CHARACTERS]
+        return posixpath.join(root, f"{self.module.rpartition('.')[2]}-{digest}.zip")
+
+    def reference(self, root: str) -> str:
+        """Returns the module's name with the archive: what `generic-trainer train` takes as MODULE."""
+        return f"{self.module}@{self.path(root)}"
+
+    def upload(self, root: str) -> str:
+        """Writes the archive, unless it is there already, and returns the module's reference.
+
+        Raises:
+          InputError: When it cannot be written.
+        """
+        path = self.path(root)
+        try:
+            if not file_io.exists(path):
+                with file_io.whole_file(path) as part, file_io.file_system(part).open(part, mode="wb") as file:
+                    file.write(self.content)
+        except Exception as error:  # TensorFlow's, of a remote file system, share no base class with OSError
+            raise InputError(f"--code-root {root}: cannot write there ({type(error).__name__}: {error}).") from error
+        return self.reference(root)
+
+
+def place_of(reference: str) -> str | None:
+    """Returns the file or archive that a module's reference names; None for a name such as `package.module`."""
+    if archive := module_archive.archive_in(reference):
+        return archive.place
+    return reference if "/" in reference or reference.endswith(".py") else None
+
+
+def archive_of(source: ModuleSource, is_there: Callable[[str], bool]) -> CodeArchive | None:
+    """Returns a module for machines elsewhere; None when they have it already.
+
+    Args:
+      source: The module.
+      is_there: Says whether a path means the same on them.
+
+    Raises:
+      InputError: When it cannot be packed.
+    """
+    place = place_of(source.reference)
+    if place is None or is_there(place):
+        return None
+    if archive := module_archive.archive_in(source.reference):  # it lies here
+        return CodeArchive(archive.module, archive.read())
+    return pack(source)
+
+
+def pack(source: ModuleSource, top: str = "") -> CodeArchive:
+    """Packs a module.
+
+    Args:
+      source: The module.
+      top: The folder that its name begins in (default: where `find_source` found it).
+
+    Raises:
+      InputError: When it would not be found in the archive.
+    """
+    top = os.path.realpath(top or source.roots[-1])
+    folders = [top, *(os.path.realpath(entry or ".") for entry in sys.path)]
+    members: dict[str, str] = {}
+    for path in source.files:
+        for name in _names_of(path, top, folders, source.files):
+            if members.setdefault(name, path) != path:
+                raise InputError(f"{source.reference}: {members[name]} and {path} would both be {name} in the archive.")
+    module = os.path.relpath(source.path, top).removesuffix(".py").removesuffix(f"{os.sep}__init__")
+    dotted = ".".join([*module.split(os.sep), *([source.function] if source.function else [])])
+    archive = CodeArchive(dotted, _zip(members))
+    _require_whole(archive, source)
+    return archive
+
+
+def _names_of(path: str, top: str, folders: Sequence[str], files: Sequence[str]) -> list[str]:
+    """Returns what a file is called in the archive: twice when the code also imports it by the top folder's own name.
+
+    So do files of a model zoo, which ElasticDL finds below the zoo and below the folder around it.
+    """
+    folder = next((folder for folder in folders if path.startswith(folder + os.sep)), os.path.dirname(path))
+    name = os.path.relpath(path, folder)
+    own_name = os.path.basename(top)
+    imported = {target.partition(".")[0] for file in files for level, target in imports_in(file) if not level}
+    return [name, os.path.join(own_name, name)] if folder == top and own_name in imported else [name]
+
+
+def _zip(members: dict[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(members):
+            archive.writestr(zipfile.ZipInfo(name.replace(os.sep, "/"), _LONG_AGO), file_io.read_bytes(members[name]))
+    return buffer.getvalue()
+
+
+def _require_whole(archive: CodeArchive, source: ModuleSource) -> None:
+    """Makes sure that the module is found in the archive, with all that it imports, as the job will find it."""
+    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+        path = os.path.join(scratch, "code.zip")
+        with open(path, "wb") as file:
+            file.write(archive.content)
+        try:
+            found = find_source(f"{archive.module}@{path}", scratch)
+        except TrainerError as error:
+            raise InputError(f"{source.reference} cannot be packed: {str(error).replace(f'@{path}', '')}") from error
+        inside = [one for one in found.files if is_below(one, [scratch])]
+        if {file_io.read_bytes(one) for one in inside} < {file_io.read_bytes(one) for one in source.files}:
+            missing = {os.path.basename(one) for one in source.files} - {os.path.basename(one) for one in inside}
+            raise InputError(f"{source.reference} cannot be packed: in an archive it does not find {sorted(missing)}.")

@@ -1,0 +1,59 @@
+"""Which ExampleGen reads what lies in a folder."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from tfx.components import CsvExampleGen, ImportExampleGen
+from tfx.dsl.components.base.base_node import BaseNode
+from tfx.proto import example_gen_pb2
+
+from ...executors.errors import InputError
+from ...executors.runtime.files import file_io
+from .options import AUTO, CSV, SPLITS, TFRECORD
+
+_PATTERNS = {
+    CSV: {"single_split": "*.csv"},
+    TFRECORD: {"single_split": "*"},
+    SPLITS: {"train": "train/*", "eval": "eval/*"},
+}
+
+
+def example_gen_for(data: str, data_format: str = AUTO) -> BaseNode:
+    """Returns the ExampleGen for what lies in a folder (or for one file).
+
+    Args:
+      data: The folder or file.
+      data_format: "csv" for a folder of CSV files, "tfrecord" for one of TFRecord files, "splits" for folders `train`
+        and `eval` of those; then nobody looks. "auto" looks.
+
+    Raises:
+      InputError: When there is no such folder, or nothing in it that can be read.
+    """
+    data = file_io.whole(data)
+    if data_format != AUTO:
+        kind = CsvExampleGen if data_format == CSV else ImportExampleGen
+        return kind(input_base=data, input_config=_splits(_PATTERNS[data_format]))
+    if not file_io.exists(data):
+        raise InputError(f"--data {data} does not exist.")
+    folder, names = (
+        (data, file_io.listdir(data)) if file_io.isdir(data) else (file_io.parent(data), [os.path.basename(data)])
+    )
+    files = [name for name in names if not name.startswith((".", "_"))]
+    csv = [name for name in files if name.endswith(".csv")]
+    if csv:
+        pattern = csv[0] if len(csv) == 1 else "*.csv"
+        return CsvExampleGen(input_base=folder, input_config=_splits({"single_split": pattern}))
+    if {"train", "eval"} <= set(files):
+        return ImportExampleGen(input_base=folder, input_config=_splits(_PATTERNS[SPLITS]))
+    records = [name for name in files if not file_io.isdir(os.path.join(folder, name))]
+    if not records:
+        raise InputError(f"--data {data} holds no CSV file, no TFRecord file, and no folders train/ and eval/.")
+    pattern = records[0] if len(records) == 1 else "*"
+    return ImportExampleGen(input_base=folder, input_config=_splits({"single_split": pattern}))
+
+
+def _splits(patterns: dict[str, str]) -> Any:
+    splits = [example_gen_pb2.Input.Split(name=name, pattern=pattern) for name, pattern in patterns.items()]
+    return example_gen_pb2.Input(splits=splits)

@@ -1,0 +1,208 @@
+"""The steps of a pipeline, whoever runs them: from data to a pushed, evaluated model.
+
+    nodes = steps_of(options, modules, example_gen)
+
+ExampleGen, StatisticsGen, SchemaGen, ExampleValidator, Transform (when there is a `preprocessing_fn`), Tuner
+(when there is a `tuner_fn`), Trainer, Evaluator (when a label is given) and Pusher (unless it is turned off).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from typing import Any
+
+from tfx.components import (
+    ExampleValidator,
+    SchemaGen,
+    StatisticsGen,
+)
+from tfx.components.schema_gen.import_schema_gen.component import ImportSchemaGen
+from tfx.dsl.components.base.base_node import BaseNode
+from tfx.dsl.components.common.importer import Importer
+from tfx.dsl.components.common.resolver import Resolver
+from tfx.dsl.input_resolution.strategies.latest_blessed_model_strategy import LatestBlessedModelStrategy
+from tfx.proto import pusher_pb2, trainer_pb2
+from tfx.types import Channel
+from tfx.types.standard_artifacts import HyperParameters, Model, ModelBlessing
+
+from ...components.evaluator import Evaluator
+from ...components.pusher import Pusher
+from ...components.trainer import Trainer
+from ...components.transform import Transform
+from ...components.tuner import Tuner
+from ...executors.evaluation.metrics import read_eval_config
+from ...executors.evaluation.overrides import overrides_of
+from ...executors.evaluation.plan import EvaluationPlan
+from ...executors.modules.pipeline_modules import PipelineModules
+from ...executors.runtime.beam_runner import IN_PROCESS
+from ...executors.runtime.files import file_io
+from ...executors.runtime.files.schema import read_schema
+from ...executors.saved_models.locations import read_hyperparameters
+from .options import BASELINE, HYPERPARAMETERS, PipelineOptions, tunes_with
+
+# For workers elsewhere TFX packs all of itself, once for every component: seconds, and 50 MB that are left behind. Not
+# so when these have an image with TFX in it; here the workers are this process, and Beam takes no image.
+_NO_PACKING = "--sdk_container_image=none"
+_BEAM_ARGS = (IN_PROCESS, "--direct_running_mode=in_memory", "--direct_num_workers=1")
+
+
+def beam_args_of(options: PipelineOptions) -> list[str]:
+    """Returns the arguments for Beam: those for one process, then the user's, which win."""
+    return [*_BEAM_ARGS, *(options.beam_args or [_NO_PACKING])]
+
+
+def steps_of(
+    options: PipelineOptions,
+    modules: PipelineModules,
+    example_gen: BaseNode,
+    *,
+    remembers_models: bool = True,
+    reads_files: bool = True,
+) -> list[BaseNode]:
+    """Builds the steps without running them.
+
+    Args:
+      options: What to run.
+      modules: The training module and those of the other steps.
+      example_gen: The first step.
+      remembers_models: Whether whoever runs them can be asked which model was blessed last.
+      reads_files: Whether the data and the schema can be looked at from here.
+
+    Raises:
+      InputError: When the options do not fit each other or the module.
+    """
+    examples = example_gen.outputs["examples"]
+    statistics_gen = StatisticsGen(examples=examples)
+    statistics = statistics_gen.outputs["statistics"]
+    schema_gen = _schema_gen(options, statistics, reads_files)
+    schema = schema_gen.outputs["schema"]
+    nodes = [
+        example_gen,
+        statistics_gen,
+        schema_gen,
+        ExampleValidator(statistics=statistics, schema=schema),
+    ]
+    trainer_inputs: dict[str, Any] = {"examples": examples, "schema": schema, "statistics": statistics}
+    if modules.transform is not None:
+        transform = Transform(
+            modules.transform.reference, examples=examples, schema=schema, custom_config=options.custom_config
+        )
+        nodes.append(transform)
+        if options.train_examples != "raw":
+            trainer_inputs["examples"] = transform.outputs["transformed_examples"]
+        trainer_inputs["transform_graph"] = transform.outputs["transform_graph"]
+    evaluates = bool(options.label or options.eval_config)
+    baseline = None
+    if evaluates or options.warm_start:
+        baseline = _baseline(options, nodes, remembers_models=remembers_models)
+    if options.warm_start:
+        trainer_inputs["base_model"] = baseline
+    if (hyperparameters := _hyperparameters(options, modules, nodes, trainer_inputs, reads_files)) is not None:
+        trainer_inputs["hyperparameters"] = hyperparameters
+    trainer = Trainer(
+        module_file=options.module_file,
+        train_args=trainer_pb2.TrainArgs(num_steps=options.train_steps),
+        eval_args=trainer_pb2.EvalArgs(num_steps=options.eval_steps),
+        custom_config=options.custom_config,
+        **trainer_inputs,
+        **dataclasses.asdict(options.training),
+    )
+    nodes.append(trainer)
+    model, blessing = trainer.outputs["model"], None
+    if evaluates:
+        evaluator = Evaluator(
+            examples=examples,
+            model=model,
+            baseline_model=baseline,
+            model_run=trainer.outputs["model_run"],
+            schema=schema,
+            transform_graph=trainer_inputs.get("transform_graph"),
+            overrides=overrides_of(vars(options)),
+            plan=EvaluationPlan.from_json(options.evaluation_plan) if options.evaluation_plan else None,
+            slice_by=options.slice_by,
+            eval_config=read_eval_config(options.eval_config) if options.eval_config else None,
+        )
+        nodes.append(evaluator)
+        blessing = evaluator.outputs["blessing"]
+    if not options.push:
+        return nodes
+    destination = pusher_pb2.PushDestination(
+        filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=pushed_to(options))
+    )
+    nodes.append(Pusher(model=model, model_blessing=blessing, push_destination=destination))
+    return nodes
+
+
+def pushed_to(options: PipelineOptions) -> str:
+    """Returns the folder in which each pushed model has one of its own."""
+    return file_io.whole(options.push_to or os.path.join(options.pipeline_root, "serving"))
+
+
+def _baseline(options: PipelineOptions, nodes: list[BaseNode], *, remembers_models: bool) -> Channel | None:
+    """Adds the step that finds the model to compare with and to start from, and returns its output."""
+    if options.baseline_model:
+        uri = file_io.whole(options.baseline_model)
+        node: BaseNode = Importer(source_uri=uri, artifact_type=Model).with_id(BASELINE)
+        nodes.append(node)
+        return node.outputs["result"]
+    if not remembers_models:
+        return None
+    node = Resolver(
+        strategy_class=LatestBlessedModelStrategy,
+        model=Channel(type=Model),
+        model_blessing=Channel(type=ModelBlessing),
+    ).with_id("latest_blessed_model_resolver")
+    nodes.append(node)
+    return node.outputs["model"]
+
+
+def _hyperparameters(
+    options: PipelineOptions,
+    modules: PipelineModules,
+    nodes: list[BaseNode],
+    inputs: dict[str, Any],
+    reads_files: bool,
+) -> Channel | None:
+    """Adds the step that searches for the Trainer's hyper-parameters, or imports them; returns its output."""
+    tunes = tunes_with(modules, options.tune, options.tune_steps, options.hyperparameters)
+    if options.hyperparameters:
+        node = _imported_hyperparameters(file_io.whole(options.hyperparameters), reads_files)
+        nodes.append(node)
+        return node.outputs["result"]
+    if not tunes or modules.tuner is None:
+        return None
+    training = options.training
+    tuner = Tuner(
+        module_file=modules.tuner.reference,
+        train_args=trainer_pb2.TrainArgs(num_steps=options.tune_steps or options.train_steps),
+        eval_args=trainer_pb2.EvalArgs(num_steps=options.eval_steps),
+        custom_config=options.custom_config,
+        keras=training.keras,
+        seed=training.seed,
+        isolate=training.isolate,
+        on_bad_records=training.on_bad_records,
+        input_cache=training.input_cache,
+        input_cache_gb=training.input_cache_gb,
+        **{name: inputs[name] for name in ("examples", "schema", "transform_graph", "base_model") if inputs.get(name)},
+    )
+    nodes.append(tuner)
+    return tuner.outputs["best_hyperparameters"]
+
+
+def _imported_hyperparameters(place: str, reads_files: bool) -> BaseNode:
+    told: dict[str, Any] = {}
+    if reads_files:  # by its content the cache notices an edit
+        content = json.dumps(read_hyperparameters(place, "--hyperparameters"), sort_keys=True)
+        told["custom_properties"] = {"fingerprint": hashlib.sha256(content.encode()).hexdigest()}
+    return Importer(source_uri=place, artifact_type=HyperParameters, **told).with_id(HYPERPARAMETERS)
+
+
+def _schema_gen(options: PipelineOptions, statistics: Any, reads_files: bool) -> BaseNode:
+    if not options.schema:
+        return SchemaGen(statistics=statistics, infer_feature_shape=options.schema_shapes != "no")
+    if reads_files:
+        read_schema(options.schema)
+    return ImportSchemaGen(schema_file=file_io.whole(options.schema))

@@ -1,0 +1,1 @@
+"""Past runs: `run.json` files, ML Metadata, lineage and differences."""

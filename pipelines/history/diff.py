@@ -1,0 +1,177 @@
+"""What differs between two runs: arguments, code, data, metrics, versions, times.
+
+difference = compare(find_run("last"), find_run("4f0c1a2b"))
+difference.arguments["options.seed"]  # (1, 2)
+difference.source                     # a unified diff of the module's files
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...executors.modules.snapshot import read_source
+from .lineage import ARTIFACT, lineage_of_run
+from .metric_comparison import is_higher_better
+from .past_runs import Run
+
+# Of fn_args: where each run writes to, and what follows from other things that are compared.
+_OF_ONE_RUN = (
+    *("serving_model_dir", "eval_model_dir", "model_run_dir", "checkpoint_dir", "working_dir"),
+    *("schema_file", "transform_output", "is_chief", "worker_index", "num_workers"),
+)
+_OF_STEPS = ("schema_path", "transform_graph_path")  # in a pipeline another folder for each run of a step
+_DATA = ("train_files", "eval_files")
+_OF_EXAMPLES = ("span", "version", "input_fingerprint", "payload_format")
+
+
+@dataclasses.dataclass(frozen=True)
+class MetricDifference:
+    """A metric of two runs.
+
+    Attributes:
+      before: Of the first run; None when it has none.
+      after: Of the second.
+      difference: after - before; None when one is missing.
+      is_better: Whether the second's is better; None when they are equal, one is missing, or the name doesn't tell.
+    """
+
+    before: float | None
+    after: float | None
+    difference: float | None
+    is_better: bool | None
+
+
+@dataclasses.dataclass(frozen=True)
+class RunDifference:
+    """What differs between two runs; what is the same in both is left out, but for metrics and phases.
+
+    Attributes:
+      runs: The two.
+      arguments: fn_args, custom_config and options by name, (first, second).
+      same_code: Whether the fingerprints are equal; None when one is not known.
+      files: The module's files that "changed", were "added" or "removed"; {} when a run has kept no source.
+      source: Their unified diff; "" when a run has kept no source.
+      data: What differs of train_files and eval_files or, in pipelines, of the Examples: {name: (first, second)}.
+      metrics: By split and name, such as "eval/auc".
+      versions: Of Python, TensorFlow and the like, and dialect and Keras, (first, second).
+      phases: Seconds by phase, (first, second); None where a run has not come to it.
+    """
+
+    runs: tuple[Run, Run]
+    arguments: dict[str, tuple[Any, Any]]
+    same_code: bool | None
+    files: dict[str, str]
+    source: str
+    data: dict[str, tuple[Any, Any]]
+    metrics: dict[str, MetricDifference]
+    versions: dict[str, tuple[Any, Any]]
+    phases: dict[str, tuple[float | None, float | None]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the difference as JSON values, with the runs' ids for the runs."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        metrics = {name: dataclasses.asdict(metric) for name, metric in self.metrics.items()}
+        return {**fields, "runs": [run.id for run in self.runs], "metrics": metrics}
+
+
+def compare(first: Run, second: Run) -> RunDifference:
+    """Compares two runs by their records, the sources that they kept, and the Examples that they were made of.
+
+    Raises:
+      InputError: When a run's store cannot be read.
+    """
+    runs = (first, second)
+    sources = [read_source(run.model_run) if run.model_run else {} for run in runs]
+    known = [run.fingerprint for run in runs]
+    files, text = _source_diff(*sources) if all(sources) else ({}, "")
+    return RunDifference(
+        runs=runs,
+        arguments=_differing(*(_arguments(run) for run in runs)),
+        same_code=known[0] == known[1] if all(known) else None,
+        files=files,
+        source=text,
+        data=_differing(*(_data(run) for run in runs)),
+        metrics=_metrics(first, second),
+        versions=_differing(*(_versions(run.record) for run in runs)),
+        phases=_phases(*(run.record.get("phases", {}) for run in runs)),
+    )
+
+
+def _differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Returns what two mappings do not agree in; what is missing is None."""
+    names = list(dict.fromkeys([*first, *second]))
+    return {name: (first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)}
+
+
+def _arguments(run: Run) -> dict[str, Any]:
+    """Returns fn_args by name, with the values of custom_config and the like each under a name of its own."""
+    left_out = (*_OF_ONE_RUN, *_DATA, *(_OF_STEPS if run.execution is not None else ()))
+    arguments = run.record.get("arguments", {})
+    return dict(_flat({name: value for name, value in arguments.items() if name not in left_out}))
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value or None if isinstance(value, (dict, list)) else value
+
+
+def _data(run: Run) -> dict[str, Any]:
+    """Returns what is known of a run's data: the files', or in a pipeline that of the Examples that it began with.
+
+    Transform's have another folder in each run, and other bytes: they hold maps, whose order is nobody's.
+    """
+    if run.execution is None:
+        arguments = run.record.get("arguments", {})
+        return {name: arguments.get(name) for name in _DATA} | dict(_flat(run.record.get("data", {})))
+    lineage = lineage_of_run(run)
+    known: dict[str, Any] = {}
+    for node in lineage.nodes:
+        if node.kind == ARTIFACT and node.type == "Examples":
+            role = next((role for role, _ in lineage.into(node.id)), "examples")
+            known |= {f"{role}.{name}": node.properties[name] for name in _OF_EXAMPLES if name in node.properties}
+    return known
+
+
+def _versions(record: Mapping[str, Any]) -> dict[str, Any]:
+    dialect, keras = record.get("dialect", {}).get("name"), record.get("keras", {}).get("version")
+    return {"dialect": dialect, "Keras mode": keras, **record.get("stack", {})}
+
+
+def _metrics(first: Run, second: Run) -> dict[str, MetricDifference]:
+    sides = [
+        {f"{split}/{name}": value for split in ("train", "eval") for name, value in run.metrics.get(split, {}).items()}
+        for run in (first, second)
+    ]
+    return {name: _metric(name, *(side.get(name) for side in sides)) for name in dict.fromkeys([*sides[0], *sides[1]])}
+
+
+def _metric(name: str, before: float | None, after: float | None) -> MetricDifference:
+    if before is None or after is None:
+        return MetricDifference(before, after, None, None)
+    higher = is_higher_better(name)
+    is_better = None if higher is None or before == after else (after > before) == higher
+    return MetricDifference(before, after, after - before, is_better)
+
+
+def _phases(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, tuple[float | None, float | None]]:
+    return {name: (first.get(name), second.get(name)) for name in dict.fromkeys([*first, *second])}
+
+
+def _source_diff(first: Mapping[str, str], second: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """Returns what became of each file, and the unified diff of all."""
+    files: dict[str, str] = {}
+    lines: list[str] = []
+    for name in sorted({*first, *second}):
+        before, after = first.get(name), second.get(name)
+        if before == after:
+            continue
+        files[name] = "added" if before is None else "removed" if after is None else "changed"
+        old, new = ((text or "").splitlines() for text in (before, after))
+        lines += difflib.unified_diff(old, new, f"first/{name}", f"second/{name}", lineterm="")
+    return files, "\n".join(lines)

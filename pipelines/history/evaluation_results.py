@@ -1,0 +1,111 @@
+"""TFMA's results as plain values: metrics over all examples and by slice, and what was not good enough."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ...executors.evaluation.verdict import Verdict, read_verdict
+from ...executors.monitoring.metrics import Metrics
+from ...executors.runtime.files import file_io
+
+ALL = "all examples"
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """A metric's value, and where TFMA has computed one its confidence interval."""
+
+    value: float
+    interval: tuple[float, float] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """TFMA's results.
+
+    Attributes:
+      slices: {slice: {metric: measure}}; "all examples" is the first.
+      failures: What was not good enough: (slice, metric, why).
+      verdict: What was decided and why; None of TFX's own Evaluator.
+    """
+
+    slices: Mapping[str, Mapping[str, Measure]]
+    failures: Sequence[tuple[str, str, str]] = ()
+    verdict: Verdict | None = None
+
+    @property
+    def metrics(self) -> Metrics:
+        """The metrics over all examples, as a run's record has them."""
+        overall = self.slices.get(ALL, {})
+        return {"eval": {name: measure.value for name, measure in overall.items()}} if overall else {}
+
+
+def read_evaluation(folder: str) -> Evaluation:
+    """Reads a ModelEvaluation artifact. TFMA is imported, which takes seconds where TensorFlow is not there yet."""
+    verdict = read_verdict(folder)
+    if verdict is not None and not file_io.exists(os.path.join(folder, "eval_config.json")):
+        return Evaluation({}, verdict=verdict)
+    import tensorflow_model_analysis as tfma
+
+    slices: dict[str, dict[str, Measure]] = {}
+    for slice_key, outputs in tfma.load_eval_result(folder).slicing_metrics:
+        found = slices.setdefault(_slice_name(slice_key), {})
+        several = len(outputs) > 1
+        for output, by_class in outputs.items():
+            for sub_key, by_name in by_class.items():
+                for name, value in by_name.items():
+                    label = "/".join(filter(None, (output if several else "", name, sub_key)))
+                    if (measure := _measure(value)) is not None:
+                        found[label] = measure
+    ordered = dict(sorted(slices.items(), key=lambda item: _by_number(item[0])))
+    return Evaluation(ordered, list(_failures(folder)), verdict)
+
+
+def _slice_name(key: Any) -> str:
+    return ", ".join(f"{feature}={_text(value)}" for feature, value in key) or ALL
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _by_number(name: str) -> tuple[bool, str, float, str]:
+    """Orders all examples first, and `hour=2` before `hour=10`."""
+    feature, _, value = name.rpartition("=")
+    return name != ALL, feature, float(value) if value.isdecimal() else math.inf, value
+
+
+def _measure(value: Any) -> Measure | None:
+    """Returns a metric that is a number; None of plots, matrices and what could not be computed."""
+    if not isinstance(value, dict):
+        return None
+    bounded = value.get("boundedValue")
+    numbers = [(bounded or {}).get(name, 0.0) for name in ("value", "lowerBound", "upperBound")]
+    if bounded and all(map(_is_finite, numbers)):
+        return Measure(float(numbers[0]), (float(numbers[1]), float(numbers[2])))
+    number = value.get("doubleValue")
+    return Measure(float(number)) if number is not None and _is_finite(number) else None
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _failures(folder: str) -> Iterator[tuple[str, str, str]]:
+    import tensorflow_model_analysis as tfma
+
+    try:
+        result = tfma.load_validation_result(folder)
+    except (FileNotFoundError, OSError, ValueError):  # an evaluation without thresholds has none
+        return
+    for one in result.metric_validations_per_slice:
+        key = [
+            (single.column, single.WhichOneof("kind") and getattr(single, single.WhichOneof("kind")))
+            for single in one.slice_key.single_slice_keys
+        ]
+        for failure in one.failures:
+            yield _slice_name(key), failure.metric_key.name, failure.message

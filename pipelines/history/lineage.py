@@ -1,0 +1,334 @@
+"""What a model came from and who has used it: a graph of artifacts and executions.
+
+    lineage = lineage_of_run(find_run("out/model"))
+    [node.uri for node in lineage.sources("Examples")]
+
+ML Metadata tells it for pipelines, `run.json` for `train`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ml_metadata.proto import metadata_store_pb2
+
+from ...executors.errors import InputError
+from ...executors.runtime.files import file_io
+from ...executors.runtime.logs.redaction import masked
+from .metadata_runs import INPUTS, OUTPUTS, STATUS, iso, many, roles_of
+from .metadata_store import open_store, reading
+from .past_runs import RUNNING, Run
+
+ARTIFACT, EXECUTION = "artifact", "execution"
+_Execution = metadata_store_pb2.Execution
+_ENDS = ("Model", "ModelRun")  # what is made of them is told by the model's own lineage
+_OF_ANOTHER = {"base_model", "baseline_model"}  # who reads a model so tells of another one
+# Of `run.json`: role, type, and where in the arguments it stands.
+_INPUTS = (
+    ("examples", "Examples", "train_files"),
+    ("eval_examples", "Examples", "eval_files"),
+    ("schema", "Schema", "schema_path"),
+    ("transform_graph", "TransformGraph", "transform_graph_path"),
+    ("base_model", "Model", "base_model"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """An artifact or an execution.
+
+    Attributes:
+      id: Unique in the graph: "artifact/14", "execution/7".
+      kind: "artifact" or "execution".
+      type: The artifact's type, such as "Model"; the execution's node, such as "Trainer" or "Evaluator".
+      uri: Where an artifact lies; "" of an execution.
+      time: When it was made or began, as ISO 8601, UTC.
+      state: Of an execution "succeeded", "failed", "running" or "cached"; "" of an artifact.
+      properties: What ML Metadata knows of it besides: metrics, fingerprints, spans, arguments. Secrets are masked.
+    """
+
+    id: str
+    kind: str
+    type: str
+    uri: str = ""
+    time: str = ""
+    state: str = ""
+    properties: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Edge:
+    """What went into an execution, or came out of it.
+
+    Attributes:
+      source: The id of an artifact that was read, or of the execution that wrote one.
+      target: The id of the execution, or of the artifact that was written.
+      role: Under which key: "examples", "model", "base_model", "baseline_model".
+    """
+
+    source: str
+    target: str
+    role: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Lineage:
+    """A graph around one artifact.
+
+    Attributes:
+      subject: The id of the artifact's node (of a run without a model: of the training's).
+      nodes: Artifacts and executions, those that were first in front.
+      edges: From source to target in the direction of time.
+    """
+
+    subject: str
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+    def node(self, identifier: str) -> Node:
+        """Returns the node of an id."""
+        return next(node for node in self.nodes if node.id == identifier)
+
+    def into(self, identifier: str) -> list[tuple[str, Node]]:
+        """Returns what leads to a node, (role, node): an execution's inputs, or who wrote an artifact."""
+        return [(edge.role, self.node(edge.source)) for edge in self.edges if edge.target == identifier]
+
+    def out_of(self, identifier: str) -> list[tuple[str, Node]]:
+        """Returns what a node leads to, (role, node): an execution's outputs, or who read an artifact."""
+        return [(edge.role, self.node(edge.target)) for edge in self.edges if edge.source == identifier]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the graph as JSON values."""
+        return dataclasses.asdict(self)
+
+
+def lineage_of(store: Any, artifact: int) -> Lineage:
+    """Returns the graph around an artifact in ML Metadata.
+
+    Upstream all that it was made of, where models end a path: what they were made of is theirs to tell. Downstream the
+    executions that used it or what they made of it, and their outputs; models that were trained from it end a path.
+
+    Args:
+      store: An `ml_metadata.MetadataStore`.
+      artifact: The artifact's id.
+
+    Raises:
+      InputError: When the store has no such artifact.
+    """
+    if not store.get_artifacts_by_id([artifact]):
+        raise InputError(f"ML Metadata has no artifact with the id {artifact}.")
+    graph = _Graph(store)
+    graph.go_up(artifact)
+    graph.go_down(artifact)
+    return graph.finished(_id(ARTIFACT, artifact))
+
+
+def lineage_of_run(run: Run, others: Sequence[Run] = ()) -> Lineage:
+    """Returns the graph around a run's model: from ML Metadata, or from `run.json` where there is no pipeline.
+
+    Args:
+      run: The run.
+      others: Further runs of `train`, of which some may have started from this one's model.
+
+    Raises:
+      InputError: When the run's store cannot be read.
+    """
+    if run.execution is None:
+        return _of_record(run, others)
+    with reading(run.metadata):
+        store = open_store(run.metadata)
+        if run.model_artifact is not None:
+            return lineage_of(store, run.model_artifact)
+        graph = _Graph(store)
+        graph.go_up_from(run.execution)
+        return graph.finished(_id(EXECUTION, run.execution))
+
+
+def _id(kind: str, number: int) -> str:
+    return f"{kind}/{number}"
+
+
+class _Graph:
+    """Gathers nodes and edges around an artifact; asks for a whole generation at once."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self._artifacts: set[int] = set()
+        self._executions: set[int] = set()
+        self._edges: set[Edge] = set()
+
+    def go_up(self, artifact: int) -> None:
+        """Adds what an artifact was made of."""
+        self._artifacts.add(artifact)
+        makers = self._makers_of([artifact])
+        while makers:
+            makers = self._makers_of(self._read_by(makers))
+
+    def go_up_from(self, execution: int) -> None:
+        """Adds an execution that has made nothing, and what it was to be made of."""
+        makers = [execution]
+        while makers:
+            self._executions |= set(makers)
+            makers = self._makers_of(self._read_by(makers))
+
+    def go_down(self, artifact: int) -> None:
+        """Adds who used an artifact, what they made of it, and who used that."""
+        made = [artifact]
+        while made:
+            users: list[int] = []
+            others: list[int] = []
+            for event in many(self._store.get_events_by_artifact_ids, made):
+                if event.type in INPUTS:
+                    side = others if set(roles_of(event)) <= _OF_ANOTHER else users
+                    side.append(event.execution_id)
+                    self._add(event)
+            self._written_by(others)
+            made = [one.id for one in self._written_by(users) if one.type not in _ENDS]
+
+    def finished(self, subject: str) -> Lineage:
+        """Returns the graph, in the order of time."""
+        artifacts = many(self._store.get_artifacts_by_id, self._artifacts)
+        executions = many(self._store.get_executions_by_id, self._executions)
+        timed = [(one.create_time_since_epoch, one.id, _artifact(one)) for one in artifacts]
+        timed += [(one.create_time_since_epoch, one.id, self._execution(one)) for one in executions]
+        nodes = tuple(node for _, _, node in sorted(timed, key=lambda item: (item[0], item[2].kind, item[1])))
+        order = {node.id: number for number, node in enumerate(nodes)}
+        edges = sorted(self._edges, key=lambda edge: (order[edge.source], order[edge.target], edge.role))
+        return Lineage(subject, nodes, tuple(edges))
+
+    def _makers_of(self, artifacts: Iterable[int]) -> list[int]:
+        """Adds the executions that wrote artifacts, not those that took them from the cache or imported them."""
+        events = [one for one in many(self._store.get_events_by_artifact_ids, artifacts) if one.type in OUTPUTS]
+        ids = [event.execution_id for event in events]
+        cached = {
+            one.id for one in many(self._store.get_executions_by_id, ids) if one.last_known_state == _Execution.CACHED
+        }
+        makers = []
+        for event in events:
+            if event.execution_id not in self._executions | cached:
+                makers.append(event.execution_id)
+                self._add(event)
+        self._executions |= set(makers)
+        return makers
+
+    def _read_by(self, executions: Iterable[int]) -> list[int]:
+        """Adds the inputs of executions; returns those to go on from."""
+        events = [one for one in many(self._store.get_events_by_execution_ids, executions) if one.type in INPUTS]
+        fresh = {event.artifact_id for event in events} - self._artifacts
+        for event in events:
+            self._add(event)
+        return [one.id for one in many(self._store.get_artifacts_by_id, fresh) if one.type != "Model"]
+
+    def _written_by(self, executions: Iterable[int]) -> list[Any]:
+        """Adds the outputs of executions, and what they compared with; returns the outputs that are new."""
+        fresh = set(executions) - self._executions
+        self._executions |= fresh
+        outputs = set()
+        for event in many(self._store.get_events_by_execution_ids, fresh):
+            if event.type in OUTPUTS:
+                outputs |= {event.artifact_id} - self._artifacts
+                self._add(event)
+            elif set(roles_of(event)) & _OF_ANOTHER:
+                self._add(event)
+        return many(self._store.get_artifacts_by_id, outputs)
+
+    def _add(self, event: Any) -> None:
+        artifact, execution = _id(ARTIFACT, event.artifact_id), _id(EXECUTION, event.execution_id)
+        self._artifacts.add(event.artifact_id)
+        source, target = (execution, artifact) if event.type in OUTPUTS else (artifact, execution)
+        self._edges |= {Edge(source, target, role) for role in roles_of(event) or [""]}
+
+    def _execution(self, execution: Any) -> Node:
+        contexts = {one.type: one.name for one in self._store.get_contexts_by_execution(execution.id)}
+        pipeline, node = contexts.get("pipeline", ""), contexts.get("node", "")
+        name = node.removeprefix(f"{pipeline}.") or str(execution.type).rpartition(".")[2]
+        properties = {"pipeline": pipeline, "pipeline_run": contexts.get("pipeline_run", ""), **_values(execution)}
+        state = STATUS.get(execution.last_known_state, RUNNING)
+        return Node(
+            _id(EXECUTION, execution.id), EXECUTION, name, "", iso(execution.create_time_since_epoch), state, properties
+        )
+
+
+def _artifact(artifact: Any) -> Node:
+    time = iso(artifact.create_time_since_epoch)
+    return Node(_id(ARTIFACT, artifact.id), ARTIFACT, artifact.type, artifact.uri, time, "", _values(artifact))
+
+
+def _values(node: Any) -> dict[str, Any]:
+    """Returns the properties that have a plain value, with secrets masked, also in those that hold JSON."""
+    values: dict[str, Any] = {}
+    for properties in (node.properties, node.custom_properties):
+        for name, value in sorted(properties.items()):
+            kind = value.WhichOneof("value")
+            if kind in ("int_value", "double_value", "string_value", "bool_value"):
+                values[name] = _unpacked(getattr(value, kind))
+    plain: dict[str, Any] = masked(values)
+    return plain
+
+
+def _unpacked(value: Any) -> Any:
+    """Returns what a property holds that TFX has written as JSON, such as custom_config."""
+    if isinstance(value, str) and value.startswith(("{", "[", "null")):
+        with contextlib.suppress(ValueError):
+            return json.loads(value)
+    return value
+
+
+def _of_record(run: Run, others: Sequence[Run]) -> Lineage:
+    """Builds the graph from `run.json`: what the run read, and which of the others started from its model."""
+    training = Node(f"{EXECUTION}/{run.id}", EXECUTION, "train", "", run.started, run.status, _properties_of(run))
+    nodes, edges = [training], []
+    for role, (kind, place, known) in _inputs_of(run).items():
+        nodes.insert(-1, node := Node(f"{ARTIFACT}/{role}/{run.id}", ARTIFACT, kind, place, "", "", known))
+        edges.append(Edge(node.id, training.id, role))
+    if not run.model:
+        return Lineage(training.id, tuple(nodes), tuple(edges))
+    model = Node(f"{ARTIFACT}/model/{run.id}", ARTIFACT, "Model", run.model, run.started, "", _model_properties(run))
+    nodes.append(model)
+    edges.append(Edge(training.id, model.id, "model"))
+    for other in others:
+        base = other.record.get("arguments", {}).get("base_model") if other.execution is None else None
+        if base and other.id != run.id and _is_in(base, run.model) and other.started > run.started:
+            later = Node(f"{EXECUTION}/{other.id}", EXECUTION, "train", "", other.started, other.status, {})
+            nodes.append(later)
+            edges.append(Edge(model.id, later.id, "base_model"))
+            if other.model:
+                nodes.append(Node(f"{ARTIFACT}/model/{other.id}", ARTIFACT, "Model", other.model, other.started))
+                edges.append(Edge(later.id, f"{ARTIFACT}/model/{other.id}", "model"))
+    return Lineage(model.id, tuple(nodes), tuple(edges))
+
+
+def _inputs_of(run: Run) -> dict[str, tuple[str, str, dict[str, Any]]]:
+    """Returns what a run read by its role: type, place, and what is known of it."""
+    arguments, data = run.record.get("arguments", {}), run.record.get("data", {})
+    inputs = {}
+    for role, kind, name in _INPUTS:
+        if place := arguments.get(name):
+            shown = ", ".join(place) if isinstance(place, list) else str(place)
+            inputs[role] = (kind, shown, data.get(name, {}))
+    return inputs
+
+
+def _properties_of(run: Run) -> dict[str, Any]:
+    return {"module": run.module, "module_fingerprint": run.fingerprint, "dialect": run.dialect}
+
+
+def _model_properties(run: Run) -> dict[str, Any]:
+    """Returns what ML Metadata would know of a model, under the same names."""
+    check = run.record.get("check", {})
+    metrics = {f"{split}/{name}": value for split, values in run.metrics.items() for name, value in values.items()}
+    return metrics | {
+        "signatures": ", ".join(check.get("signatures", {})),
+        "checks": "; ".join(f"{name}: {outcome}" for name, outcome in check.get("checks", {}).items()),
+        "size_bytes": check.get("size_bytes"),
+        **_properties_of(run),
+    }
+
+
+def _is_in(place: str, folder: str) -> bool:
+    place, folder = file_io.whole(place), file_io.whole(folder)
+    return place == folder or place.startswith(f"{folder}/")

@@ -1,0 +1,254 @@
+"""Runs by what ML Metadata knows of them: each execution of a pipeline's Trainer, with what followed from it.
+
+A store may hold many thousands, so that questions are asked for many at once: what every execution says of itself
+first, and only for those that are wanted what they made and who used that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ml_metadata.proto import metadata_store_pb2
+
+from ...executors.monitoring import run_record
+from ...executors.reporting.writing import FAILED_FOLDER
+from ...executors.runtime.files import file_io
+from .metadata_store import open_store, reading
+from .past_runs import CACHED, FAILED, INTERRUPTED, RUNNING, SUCCEEDED, Run
+from .recorded_runs import is_abandoned
+
+_State, _Event = metadata_store_pb2.Execution, metadata_store_pb2.Event
+STATUS = {
+    _State.COMPLETE: SUCCEEDED,
+    _State.CACHED: CACHED,
+    _State.FAILED: FAILED,
+    _State.CANCELED: FAILED,
+}
+OUTPUTS = (_Event.OUTPUT, _Event.DECLARED_OUTPUT, _Event.PENDING_OUTPUT)
+INPUTS = (_Event.INPUT, _Event.DECLARED_INPUT)
+_AT_ONCE = 5000  # ids in one question
+
+
+def runs_in_store(
+    url: str,
+    wanted: Callable[[Run], bool] = lambda run: True,
+    *,
+    pipeline: str = "",
+    roots: Sequence[str] = (),
+    order: Callable[[list[Run]], list[Run]] | None = None,
+    limit: int = 0,
+) -> list[Run]:
+    """Returns the runs in a store of ML Metadata, newest first unless there is another order.
+
+    Args:
+      url: As for `connection_config`.
+      wanted: Which ones, by status, start and module; nothing else is known when it is asked.
+      pipeline: Only those of this pipeline; "" for all.
+      roots: Known roots of pipelines, where the records of failed runs are looked for.
+      order: Sorts them when their metrics are known.
+      limit: How many at most, of those that come first; 0 for all.
+
+    Raises:
+      InputError: When the store cannot be read.
+    """
+    with reading(url):
+        store = open_store(url)
+        trainings = _of_pipeline(store, pipeline) if pipeline else _trainings(store)
+        executions = sorted(trainings, key=lambda one: (one.create_time_since_epoch, one.id), reverse=True)
+        runs = [run for run in (_basic(store, url, execution, roots) for execution in executions) if wanted(run)]
+        if order is None:
+            runs = _with_results(store, runs[: limit or None])
+        else:
+            runs = order(_with_results(store, runs))[: limit or None]
+        return [_with_names(store, run, roots) for run in runs]
+
+
+def _trainings(store: Any) -> Iterator[Any]:
+    """Yields the executions of trainers, ours and TFX's own; a Tuner trains, too, but makes no model to push."""
+    for kind in store.get_execution_types():
+        name = kind.name.rpartition(".")[2]
+        if name == "Trainer" or (kind.base_type == metadata_store_pb2.ExecutionType.TRAIN and name != "Tuner"):
+            yield from store.get_executions_by_type(kind.name)
+
+
+def _of_pipeline(store: Any, pipeline: str) -> Iterator[Any]:
+    context = store.get_context_by_type_and_name("pipeline", pipeline)
+    its_own = {one.id for one in store.get_executions_by_context(context.id)} if context is not None else set()
+    return (one for one in _trainings(store) if one.id in its_own)
+
+
+def _basic(store: Any, url: str, execution: Any, roots: Sequence[str]) -> Run:
+    begin, end = execution.create_time_since_epoch, execution.last_update_time_since_epoch
+    status = STATUS.get(execution.last_known_state, RUNNING)
+    module = next((text for name in ("module_path", "module_file", "run_fn") if (text := text_of(execution, name))), "")
+    run = Run(
+        id=execution.name.replace("-", "") or str(execution.id),
+        status=status,
+        started=iso(begin),
+        seconds=None if status == RUNNING else (end - begin) / 1000,
+        module=module,
+        fingerprint=text_of(execution, "module_fingerprint"),
+        metadata=url,
+        execution=execution.id,
+    )
+    return _as_on_disk(store, run, _contexts_of(store, execution.id), roots) if status == RUNNING else run
+
+
+def _contexts_of(store: Any, execution: int) -> dict[str, str]:
+    return {context.type: context.name for context in store.get_contexts_by_execution(execution)}
+
+
+def _as_on_disk(store: Any, run: Run, contexts: Mapping[str, str], roots: Sequence[str]) -> Run:
+    """Adds what a run's own record tells where ML Metadata has no outputs: it is on, was killed, or has failed."""
+    node = contexts.get("node", "").removeprefix(f"{contexts.get('pipeline', '')}.")
+    below = [node, "model_run", *([FAILED_FOLDER] if run.status == FAILED else []), str(run.execution)]
+    folders = (os.path.join(root, *below) for root in _roots(store, run, roots))
+    folder, record = next(((one, found) for one in folders if (found := run_record.read(one))), ("", {}))
+    if not record:
+        return run
+    killed = run.status == RUNNING and record.get("status") == RUNNING and is_abandoned(record)
+    interrupted = killed or record.get("status") == INTERRUPTED
+    return dataclasses.replace(
+        run,
+        id=str(record.get("id", run.id)),
+        status=INTERRUPTED if interrupted else run.status,
+        model_run=folder,
+        error=record.get("error"),
+    )
+
+
+def _roots(store: Any, run: Run, known: Sequence[str]) -> Iterator[str]:
+    """Yields where the pipeline's root may be: known ones, where its store is, and where what the run was given is.
+
+    ML Metadata does not know it, but TFX writes artifacts to ROOT/STEP/OUTPUT/EXECUTION.
+    """
+    yield from known
+    if not file_io.is_remote(run.metadata):
+        yield file_io.parent(run.metadata)
+    events = store.get_events_by_execution_ids([run.execution])
+    given = store.get_artifacts_by_id(sorted({event.artifact_id for event in events if event.type in INPUTS}))
+    roots = dict.fromkeys(file_io.parent(file_io.parent(file_io.parent(artifact.uri))) for artifact in given)
+    yield from (root for root in roots if not file_io.is_remote(root))  # which would take TensorFlow, and seconds
+
+
+def _with_results(store: Any, runs: Sequence[Run]) -> list[Run]:
+    """Adds to runs what they made, and what became of their models."""
+    made = _outputs_of(store, [run.execution for run in runs if run.execution is not None])
+    uses = _uses_of(store, {outputs["Model"].id for outputs in made.values() if "Model" in outputs})
+    afterwards = _outputs_of(store, {user for users in uses.values() for _, user in users})
+    return [_with_result(run, made.get(run.execution or 0, {}), uses, afterwards) for run in runs]
+
+
+def _outputs_of(store: Any, executions: Iterable[int]) -> dict[int, dict[str, Any]]:
+    """Returns what executions wrote, by the artifacts' type."""
+    events = [event for event in many(store.get_events_by_execution_ids, executions) if event.type in OUTPUTS]
+    artifacts = {one.id: one for one in many(store.get_artifacts_by_id, {event.artifact_id for event in events})}
+    found: dict[int, dict[str, Any]] = {}
+    for event in events:
+        artifact = artifacts[event.artifact_id]
+        found.setdefault(event.execution_id, {})[artifact.type] = artifact
+    return found
+
+
+def _uses_of(store: Any, models: Iterable[int]) -> dict[int, list[tuple[int, int]]]:
+    """Returns for each model the executions (maker, user) that took it as their `model`, not as one to compare with.
+
+    Its makers are the execution that trained it, and each that took it from the cache: who used it after one of them,
+    and before the next, used that one's.
+    """
+    makers: dict[int, list[int]] = {}
+    users: dict[int, list[int]] = {}
+    for event in many(store.get_events_by_artifact_ids, models):
+        if "model" in roles_of(event):
+            side = makers if event.type in OUTPUTS else users if event.type in INPUTS else {}
+            side.setdefault(event.artifact_id, []).append(event.execution_id)
+    return {
+        model: [(max((one for one in makers.get(model, ()) if one < user), default=0), user) for user in sorted(ids)]
+        for model, ids in users.items()
+    }
+
+
+def _with_names(store: Any, run: Run, roots: Sequence[str]) -> Run:
+    """Adds the names of pipeline and run, for which ML Metadata has to be asked one by one."""
+    contexts = _contexts_of(store, run.execution or 0)
+    run = dataclasses.replace(run, pipeline=contexts.get("pipeline", ""), pipeline_run=contexts.get("pipeline_run", ""))
+    return _as_on_disk(store, run, contexts, roots) if run.status == FAILED else run
+
+
+def _with_result(
+    run: Run,
+    outputs: dict[str, Any],
+    uses: dict[int, list[tuple[int, int]]],
+    afterwards: dict[int, dict[str, Any]],
+) -> Run:
+    model, model_run = outputs.get("Model"), outputs.get("ModelRun")
+    if model_run is not None:
+        own = run.status != CACHED and text_of(model_run, "run_id")
+        run = dataclasses.replace(run, model_run=model_run.uri, id=own or run.id)
+    if model is None:
+        return run
+    users = [user for maker, user in uses.get(model.id, ()) if maker == run.execution]
+    results = {kind: one for user in users for kind, one in afterwards.get(user, {}).items()}
+    return dataclasses.replace(
+        run,
+        model=model.uri,
+        model_artifact=model.id,
+        metrics=metrics_of(model),
+        fingerprint=run.fingerprint or text_of(model, "module_fingerprint"),
+        dialect=text_of(model, "dialect"),
+        pushed_model=pushed_to(results["PushedModel"]) if "PushedModel" in results else None,
+        blessed=is_blessed(results["ModelBlessing"]) if "ModelBlessing" in results else None,
+        evaluation=results["ModelEvaluation"].uri if "ModelEvaluation" in results else None,
+    )
+
+
+def many(ask: Callable[[Sequence[int]], Iterable[Any]], ids: Iterable[int]) -> list[Any]:
+    """Asks ML Metadata for many ids, as many at once as a statement of SQL may hold."""
+    wanted = sorted(set(ids))
+    return [answer for start in range(0, len(wanted), _AT_ONCE) for answer in ask(wanted[start : start + _AT_ONCE])]
+
+
+def roles_of(event: Any) -> list[str]:
+    """Returns the keys under which an execution read or wrote an artifact; one may be a model and its own baseline."""
+    return [step.key for step in event.path.steps if step.HasField("key")]
+
+
+def text_of(node: Any, name: str) -> str:
+    """Returns a property of an artifact or execution as text; "" when it has none."""
+    for properties in (node.properties, node.custom_properties):
+        if name in properties:
+            return str(properties[name].string_value)
+    return ""
+
+
+def iso(milliseconds: int) -> str:
+    """Returns ML Metadata's time as ISO 8601, UTC."""
+    return datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.timezone.utc).isoformat(
+        timespec="milliseconds"
+    )
+
+
+def metrics_of(model: Any) -> dict[str, dict[str, float]]:
+    """Returns the metrics that the trainer put on a model's artifact: {"train": {...}, "eval": {...}}."""
+    metrics: dict[str, dict[str, float]] = {}
+    for key, value in sorted(model.custom_properties.items()):
+        split, separator, name = key.partition("/")
+        if separator and split in ("train", "eval"):
+            metrics.setdefault(split, {})[name] = value.double_value
+    return metrics
+
+
+def pushed_to(pushed: Any) -> str | None:
+    """Returns where a PushedModel lies; a model that was refused leaves an artifact that says so."""
+    if not pushed.custom_properties["pushed"].int_value:
+        return None
+    return str(pushed.custom_properties["pushed_destination"].string_value) or str(pushed.uri)
+
+
+def is_blessed(blessing: Any) -> bool:
+    """Returns the Evaluator's verdict."""
+    return bool(blessing.custom_properties["blessed"].int_value)

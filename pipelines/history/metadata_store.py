@@ -1,0 +1,130 @@
+"""How to reach ML Metadata: a SQLite file, or a MySQL database by URL."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+import ml_metadata as mlmd
+from ml_metadata import errors
+from ml_metadata.proto import metadata_store_pb2
+
+from ...executors.errors import InputError
+from ...executors.runtime.files import file_io
+from ...executors.runtime.logs import redaction
+
+ROOT_MARKER = "generic_trainer_pipeline.json"  # in a pipeline root, beside the file
+SQLITE = "metadata.sqlite"
+# The variable's name; with _FILE at its end, a file's.
+PASSWORD = "GENERIC_TRAINER_METADATA_PASSWORD"  # noqa: S105  # nosec B105
+_PATIENCE = 3.0  # seconds to wait for another one's lock
+
+
+def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
+    """Returns ML Metadata's connection for a SQLite file or a `mysql://user@host:port/database`.
+
+    The password is that of the variable `GENERIC_TRAINER_METADATA_PASSWORD`, or stands in the file that
+    `GENERIC_TRAINER_METADATA_PASSWORD_FILE` names, unless the URL has one: `mysql://user:password@host:port/database`.
+
+    Raises:
+      InputError: When the URL has another scheme, or no database, or there is no such file.
+    """
+    if not file_io.is_remote(url):
+        sqlite = metadata_store_pb2.SqliteMetadataSourceConfig(filename_uri=os.path.abspath(url))
+        sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
+        return metadata_store_pb2.ConnectionConfig(sqlite=sqlite)
+    parts = urlsplit(url)
+    database = parts.path.strip("/")
+    if parts.scheme != "mysql" or not parts.hostname or not database:
+        raise InputError(f"--metadata {_masked(url)}: give a file, or mysql://user@host:port/database.")
+    user, password = unquote(parts.username or ""), unquote(parts.password or "") or _password()
+    redaction.remember({"password": password})  # TFX logs what it connects with
+    mysql = metadata_store_pb2.MySQLDatabaseConfig(
+        host=parts.hostname, port=parts.port or 3306, database=database, user=user, password=password
+    )
+    return metadata_store_pb2.ConnectionConfig(mysql=mysql)
+
+
+def _masked(url: str) -> str:
+    password = urlsplit(url).password
+    return url.replace(f":{password}@", ":***@") if password else url
+
+
+def _password() -> str:
+    file = os.environ.get(f"{PASSWORD}_FILE")
+    if not file or PASSWORD in os.environ:
+        return os.environ.get(PASSWORD, "")
+    try:
+        return file_io.read_text(file).rstrip("\r\n")
+    except OSError as error:
+        raise InputError(f"{PASSWORD}_FILE={file}: {error.strerror or 'it is not there'}.") from error
+
+
+def open_store(url: str) -> Any:
+    """Opens an `ml_metadata.MetadataStore` to read from.
+
+    Args:
+      url: As for `connection_config`.
+
+    Raises:
+      InputError: When there is none, somebody keeps it locked, it is something else, or of another release.
+    """
+    config = connection_config(url)
+    if not file_io.is_remote(url):
+        _require_sqlite(url)
+        config.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READONLY
+    try:
+        return mlmd.MetadataStore(config)
+    except RuntimeError as error:
+        from .metadata_retry import explained
+
+        raise explained(error, url, "read") or InputError(
+            f"ML Metadata in {shown(url)} cannot be read: {error}"
+        ) from error
+
+
+@contextlib.contextmanager
+def reading(url: str) -> Iterator[None]:
+    """Says of ML Metadata's own errors in a block which store they are of.
+
+    Raises:
+      InputError: In their place.
+    """
+    try:
+        yield
+    except errors.StatusError as error:
+        raise InputError(f"ML Metadata in {shown(url)} cannot be read: {error}") from error
+
+
+def _require_sqlite(path: str) -> None:
+    """Asks SQLite itself: ML Metadata waits for half a minute, and then speaks of missing tables."""
+    if not os.path.isfile(path):
+        raise InputError(f"ML Metadata in {path}: there is no such file.")
+    location = f"file:{quote(os.path.abspath(path))}?mode="
+    if os.path.exists(f"{path}-journal"):
+        # Who was killed while it wrote has left it: what was half done is undone for the first one who may write.
+        with contextlib.suppress(sqlite3.Error):
+            _has_metadata(f"{location}rw")
+    try:
+        if not _has_metadata(f"{location}ro"):
+            raise InputError(f"{path} is a SQLite file, but not one of ML Metadata.")
+    except sqlite3.OperationalError as error:
+        raise InputError(f"ML Metadata in {path} cannot be read now: {error}. Try again when nobody writes.") from error
+    except sqlite3.DatabaseError as error:
+        raise InputError(f"{path} is not a SQLite file: {error}.") from error
+
+
+def _has_metadata(location: str) -> bool:
+    with contextlib.closing(sqlite3.connect(location, timeout=_PATIENCE, uri=True)) as connection:
+        found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'MLMDEnv'").fetchone()
+        return found is not None
+
+
+def shown(url: str) -> str:
+    """Returns where the metadata lies, for people: without user and password."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if file_io.is_remote(url) else url

@@ -1,0 +1,151 @@
+"""Runs by what they left on disk: `run.json` of `train`, and where pipelines keep their metadata.
+
+found = look_into("experiments/")
+[run_in(folder) for folder in found.model_runs]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from absl import logging
+
+from ...executors.errors import InputError
+from ...executors.monitoring import run_record
+from ...executors.reporting.writing import FAILED_FOLDER
+from ...executors.runtime.files import file_io
+from ...executors.runtime.process.identity import ProcessIdentity
+from ...executors.saved_models.locations import read_json_object
+from ...executors.training import metadata_pointer
+from ...executors.training.metadata_pointer import Noted
+from .metadata_store import SQLITE
+from .past_runs import INTERRUPTED, RUNNING, SUCCEEDED, Run
+
+_DEPTH = 5  # folders below the one to look into
+_MOST = 20_000  # folders to look into; a home directory may have millions
+_NOT_RUNS = ("__pycache__", "node_modules", "site-packages", "checkpoints", "source")
+MODEL_RUN, MODEL = "model_run", "model"  # in the --output of `train`
+
+
+@dataclasses.dataclass
+class Found:
+    """What lies in a folder.
+
+    Attributes:
+      model_runs: Folders with a `run.json`; in a pipeline root whose metadata are elsewhere, also of runs that failed.
+      stores: SQLite files of ML Metadata.
+      noted: Stores that the roots of pipelines name.
+    """
+
+    model_runs: list[str] = dataclasses.field(default_factory=list)
+    stores: list[str] = dataclasses.field(default_factory=list)
+    noted: list[Noted] = dataclasses.field(default_factory=list)
+
+
+def look_into(folder: str) -> Found:
+    """Looks for runs in a folder and those below it, but neither into data nor checkpoints nor models.
+
+    Raises:
+      InputError: When there is no such folder.
+    """
+    if not file_io.isdir(folder):
+        raise InputError(f"{folder}: there is no such folder.")
+    found, pending, seen = Found(), [(file_io.whole(folder), 0)], 0
+    while pending:
+        place, depth = pending.pop()
+        seen += 1
+        if seen > _MOST:
+            logging.warning("%s has more than %d folders; not all were looked into.", folder, _MOST)
+            break
+        files, folders = _entries(place)
+        if SQLITE in files:
+            found.stores.append(os.path.join(place, SQLITE))
+            continue
+        if metadata_pointer.FILE_NAME in files:
+            found.noted += metadata_pointer.noted(place)
+        if run_record.FILE_NAME in files:
+            found.model_runs.append(place)
+        elif "saved_model.pb" not in files and depth < _DEPTH:
+            pending += [(os.path.join(place, name), depth + 1) for name in folders if _may_hold_runs(name)]
+    return found
+
+
+def _entries(folder: str) -> tuple[set[str], list[str]]:
+    """Returns the names of a folder's files, and of its folders; nothing where it cannot be read."""
+    try:
+        if file_io.is_remote(folder):
+            names = file_io.listdir(folder)
+            folders = [name for name in names if file_io.isdir(os.path.join(folder, name))]
+            return set(names) - set(folders), folders
+        with os.scandir(folder) as entries:
+            is_folder = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+    except OSError:
+        return set(), []
+    return {name for name, yes in is_folder.items() if not yes}, sorted(name for name, yes in is_folder.items() if yes)
+
+
+def _may_hold_runs(name: str) -> bool:
+    return name == FAILED_FOLDER or (not name.startswith((".", "Split-", "checkpoints.")) and name not in _NOT_RUNS)
+
+
+def run_in(folder: str) -> Run:
+    """Returns the run that is recorded in a folder.
+
+    Raises:
+      InputError: When its `run.json` is not one.
+    """
+    path = os.path.join(folder, run_record.FILE_NAME)
+    record = read_json_object(path, "The record")
+    if not all(isinstance(record.get(name), str) for name in ("id", "status", "started")):
+        raise InputError(f"{path} is not the record of a run: it has no id, status and start.")
+    code, phases, status = _object(record, "code"), _object(record, "phases"), _status(record)
+    return Run(
+        id=record["id"],
+        status=status,
+        started=record["started"],
+        seconds=None if record["status"] == RUNNING else seconds_of(phases),
+        module=str(code.get("reference", "")),
+        fingerprint=str(code.get("fingerprint", "")),
+        dialect=str(_object(record, "dialect").get("name", "")),
+        metrics=_object(record, "metrics"),
+        model_run=folder,
+        model=_model_of(folder, record) if status == SUCCEEDED else None,
+        error=record.get("error"),
+    )
+
+
+def seconds_of(phases: dict[str, float]) -> float:
+    """Returns how long a run took; parts of a phase have its name in front of theirs, "training/load"."""
+    return round(sum(took for name, took in phases.items() if "/" not in name), 3)
+
+
+def _object(record: dict[str, Any], name: str) -> dict[str, Any]:
+    value = record.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _status(record: dict[str, Any]) -> str:
+    status = str(record["status"])
+    return INTERRUPTED if status == RUNNING and is_abandoned(record) else status
+
+
+def is_abandoned(record: dict[str, Any]) -> bool:
+    """Returns whether the process that a record is of has gone; False where it ran on another machine."""
+    try:
+        return ProcessIdentity(**record["process"]).is_gone()
+    except (KeyError, TypeError):
+        return False
+
+
+def _model_of(model_run: str, record: dict[str, Any]) -> str | None:
+    """Returns where a run's model lies; that of a run that `train` has moved aside was replaced by a later one's."""
+    name = os.path.basename(model_run)
+    beside = os.path.join(file_io.parent(model_run), MODEL)
+    if name == MODEL_RUN and file_io.isdir(beside):
+        return beside
+    if name.startswith(f"{MODEL_RUN}."):
+        return None
+    serving = _object(record, "arguments").get("serving_model_dir")
+    return file_io.parent(serving) if serving and file_io.isdir(serving) else None

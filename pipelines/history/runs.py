@@ -1,0 +1,267 @@
+"""The runs that there have been: of `train`, by their `run.json`; of pipelines, by ML Metadata.
+
+    for run in find_runs(["experiments/", "pipeline/"]):
+        print(run.id[:8], run.status, run.metrics.get("eval"))
+    find_run("last").record["arguments"]
+
+A run of a pipeline is one execution of its Trainer, with what followed from it. Neither TensorFlow nor TFX is imported.
+"""
+
+from __future__ import annotations
+
+import datetime
+import fnmatch
+import functools
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from absl import logging
+
+from ...executors.errors import InputError, did_you_mean
+from ...executors.monitoring import run_record
+from ...executors.runtime.files import file_io
+from ...executors.training import metadata_pointer
+from ...executors.training.metadata_pointer import Noted
+from .metadata_runs import runs_in_store
+from .metadata_store import SQLITE, shown
+from .metric_comparison import is_higher_better
+from .past_runs import CACHED, Run
+from .recorded_runs import MODEL_RUN, Found, look_into, run_in
+
+__all__ = ["Run", "find_run", "find_runs", "metric_of", "sorted_by"]
+
+LAST = "last"
+_SHOWN = 5  # of those that a name might mean
+
+
+def find_runs(
+    places: Sequence[str] = (),
+    *,
+    metadata: str = "",
+    module: str = "",
+    status: str = "",
+    sort: str = "",
+    limit: int = 0,
+) -> list[Run]:
+    """Returns the runs in some places, newest first.
+
+    Args:
+      places: Folders to look into: pipeline roots, `--output`s of `train`, or folders above them; or stores, as
+        `metadata` (default: the current folder, unless there is `metadata`).
+      metadata: A further store: a SQLite file or `mysql://user:password@host:port/database`.
+      module: Only runs of this module: a part of its name, or a pattern such as "taxi_*".
+      status: Only runs that ended so; one of `past_runs.STATUSES`.
+      sort: Best first by this metric instead, as `sorted_by` does it.
+      limit: How many at most; 0 for all.
+
+    Raises:
+      InputError: When a place does not exist, its store cannot be read, or no run has the metric.
+    """
+
+    def wanted(run: Run) -> bool:
+        return (not status or run.status == status) and (not module or _is_of(run, module))
+
+    order = functools.partial(_best_first, metric=sort) if sort else None
+    found, asked_for = _look(places, metadata)
+    runs = {run.id: run for run in _recorded(found.model_runs) if wanted(run)}
+    for url in found.stores:
+        try:
+            roots = [store.root for store in found.noted if _is_same(store.metadata, url)]
+            runs |= {run.id: run for run in runs_in_store(url, wanted, roots=roots, order=order, limit=limit)}
+        except InputError as error:
+            if url in asked_for:
+                raise
+            logging.warning("%s", error)
+    for store in found.noted:
+        if not any(_is_same(store.metadata, url) for url in found.stores):
+            runs |= {run.id: run for run in _in_noted(store, wanted, order=order, limit=limit)}
+    newest = _newest(runs.values())
+    return (sorted_by(newest, sort) if sort else newest)[: limit or None]
+
+
+def find_run(name: str, places: Sequence[str] = (), *, metadata: str = "") -> Run:
+    """Returns one run by what a person calls it.
+
+    Args:
+      name: "last"; a run's id or a beginning of it that no other has; the name of a pipeline's run; or a folder: the
+        `--output` of `train`, a pipeline root (its newest run), a model run, a model or a pushed model.
+      places: Where to look, as in `find_runs`.
+      metadata: As in `find_runs`.
+
+    Raises:
+      InputError: When there is no such run, or more than one.
+    """
+    if name == LAST:
+        runs = find_runs(places, metadata=metadata, limit=1)
+    elif file_io.is_remote(name) or os.sep in name or file_io.exists(name):
+        runs = _at(name) or _of_folder(find_runs(places, metadata=metadata), name)
+    else:
+        known = find_runs(places, metadata=metadata)
+        runs = [run for run in known if run.pipeline_run == name] or [run for run in known if run.id.startswith(name)]
+    if not runs:
+        raise InputError(_unknown(name, places, metadata))
+    if len(runs) > 1:
+        raise InputError(
+            f"{name!r} may be {len(runs)} runs: {_listed(runs)}. Give more of the id (see `generic-trainer runs`)."
+        )
+    return runs[0]
+
+
+def sorted_by(runs: Sequence[Run], metric: str) -> list[Run]:
+    """Returns runs in the order of a metric, the best first, those without it last.
+
+    Args:
+      runs: What to sort.
+      metric: "auc" (of the eval split, else of the train one), "eval/auc" or "train/auc". Losses and errors are best
+        when they are low; all others when they are high.
+
+    Raises:
+      InputError: When no run has it.
+    """
+    if runs and all(metric_of(run, metric) is None for run in runs):
+        names = {name for run in runs for split in run.metrics.values() for name in split}
+        raise InputError(
+            f"--sort {metric}: no run has such a metric.{did_you_mean(metric, names)} There are: "
+            f"{', '.join(sorted(names)) or 'none'}."
+        )
+    return _best_first(runs, metric)
+
+
+def _best_first(runs: Sequence[Run], metric: str) -> list[Run]:
+    sign = 1 if is_higher_better(metric) is False else -1
+
+    def rank(run: Run) -> tuple[bool, float]:
+        value = metric_of(run, metric)
+        return (True, 0.0) if value is None or math.isnan(value) else (False, sign * value)
+
+    return sorted(runs, key=rank)
+
+
+def metric_of(run: Run, metric: str) -> float | None:
+    """Returns a run's metric by its name, with or without the split in front; None when it has none."""
+    split, separator, name = metric.partition("/")
+    if separator and split in run.metrics:
+        return run.metrics[split].get(name)
+    return next(
+        (run.metrics[split][metric] for split in ("eval", "train") if metric in run.metrics.get(split, {})), None
+    )
+
+
+def _look(places: Sequence[str], metadata: str) -> tuple[Found, list[str]]:
+    """Returns what lies in the places, and of its stores those that were named."""
+    found, asked_for = Found(), [metadata] if metadata else []
+    for place in places or ([] if metadata else ["."]):
+        if place.startswith("mysql:") or os.path.isfile(place):
+            asked_for.append(place)
+            continue
+        here = look_into(place)
+        found.model_runs += here.model_runs
+        found.stores += here.stores
+        found.noted += here.noted
+        if (own := os.path.join(file_io.whole(place), SQLITE)) in here.stores:
+            asked_for.append(own)
+    found.stores = list(dict.fromkeys([*asked_for, *found.stores]))
+    found.noted = list(dict.fromkeys(found.noted))
+    return found, asked_for
+
+
+def _is_same(first: str, second: str) -> bool:
+    return first == second or _real(file_io.whole(first)) == _real(file_io.whole(second))
+
+
+def _recorded(folders: Iterable[str]) -> Iterator[Run]:
+    """Yields the runs recorded in folders; a record that cannot be read is told of, and the others are listed."""
+    for folder in dict.fromkeys(folders):
+        try:
+            yield run_in(folder)
+        except InputError as error:
+            logging.warning("%s", error)
+
+
+def _newest(runs: Iterable[Run]) -> list[Run]:
+    return sorted(runs, key=lambda run: (_time(run.started), run.execution or 0), reverse=True)
+
+
+def _time(started: str) -> float:
+    try:
+        return datetime.datetime.fromisoformat(started).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _is_of(run: Run, module: str) -> bool:
+    return fnmatch.fnmatch(run.module, f"*{module}*")
+
+
+def _at(name: str) -> list[Run]:
+    """Returns the run that a folder is of, looking no further than around it."""
+    place = file_io.whole(name).rstrip("/")
+    folders = [place]
+    while not file_io.is_remote(place) and (above := file_io.parent(folders[-1])) != folders[-1]:
+        folders.append(above)
+    for folder in folders:
+        runs = _in_root(folder)
+        if made := runs[:1] if folder == place else _of_folder(runs, name):
+            return made
+    around = [place, os.path.join(place, MODEL_RUN)]
+    if os.path.basename(place) != MODEL_RUN:  # a model, in `model` or in `model/Format-Serving`
+        around += [os.path.join(folder, MODEL_RUN) for folder in folders[1:3]]
+    for folder in around:
+        if file_io.exists(os.path.join(folder, run_record.FILE_NAME)):
+            run = run_in(folder)
+            if folder in around[:2] or (run.model and _is_in(place, run.model)):
+                return [run]
+    return []
+
+
+def _in_root(folder: str) -> list[Run]:
+    """Returns the runs of a pipeline root, newest first; [] when the folder is none."""
+    if os.path.isfile(store := os.path.join(folder, SQLITE)):
+        return runs_in_store(store)
+    return _newest(run for store in metadata_pointer.noted(folder) for run in _in_noted(store))
+
+
+def _in_noted(store: Noted, *arguments: Any, **options: Any) -> list[Run]:
+    """Returns a pipeline's runs in the store that its root names; a store that cannot be read is a warning."""
+    try:
+        return runs_in_store(store.metadata, *arguments, pipeline=store.pipeline, roots=[store.root], **options)
+    except InputError as error:
+        logging.warning("%s", error)
+        return []
+
+
+def _of_folder(runs: Sequence[Run], name: str) -> list[Run]:
+    """Returns the run that has made a folder: of two, one was taken from the cache by the other."""
+    place = file_io.whole(name).rstrip("/")
+    for attribute in ("model_run", "pushed_model", "model"):
+        made = [run for run in runs if (folder := getattr(run, attribute)) and _is_in(place, folder)]
+        if made:
+            return [next((run for run in made if run.status != CACHED), made[0])]
+    return []
+
+
+def _is_in(place: str, folder: str) -> bool:
+    place, folder = _real(place), _real(folder)
+    return place == folder or place.startswith(f"{folder}/")
+
+
+def _real(path: str) -> str:
+    """Returns a path without links in it: a folder may be called by several names."""
+    return path.rstrip("/") if file_io.is_remote(path) else os.path.realpath(path)
+
+
+def _listed(runs: Sequence[Run]) -> str:
+    named = [f"{run.id[:12]} ({run.started[:16]}, {run.status})" for run in runs[:_SHOWN]]
+    return ", ".join([*named, *(["…"] if len(runs) > _SHOWN else [])])
+
+
+def _unknown(name: str, places: Sequence[str], metadata: str) -> str:
+    where = ", ".join([*places, *([shown(metadata)] if metadata else [])]) or os.getcwd()
+    known = find_runs(places, metadata=metadata)
+    near = did_you_mean(
+        name, [text for run in known for text in (run.id[: max(8, len(name))], run.pipeline_run) if text]
+    )
+    which = "There are no runs" if name == LAST else f"There is no run {name!r}"
+    return f"{which} in {where}.{near} `generic-trainer runs PLACE` lists those of another place."

@@ -1,0 +1,54 @@
+"""Kubeflow Pipelines, both ways: a TFX pipeline compiled for it, and the trainer as a component of any pipeline.
+
+    from generic_trainer.pipelines.kubeflow import trainer_op                            # in a @kfp.dsl.pipeline
+    from generic_trainer.pipelines.kubeflow import KubeflowPipeline, compile_pipeline    # needs TFX
+
+Both need the extra `kfp`. What is imported is what is asked for: `trainer_op` brings in neither TFX nor TensorFlow.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ...executors.errors import InputError
+
+if TYPE_CHECKING:
+    from .component import trainer_component, trainer_op
+    from .pipeline import (
+        CompiledPipeline,
+        KubeflowPipeline,
+        StepResources,
+        compile_pipeline,
+    )
+
+_HOMES = {
+    "CompiledPipeline": "pipeline",
+    "KubeflowPipeline": "pipeline",
+    "StepResources": "pipeline",
+    "compile_pipeline": "pipeline",
+    "trainer_component": "component",
+    "trainer_op": "component",
+}
+
+__all__ = [
+    "CompiledPipeline",
+    "KubeflowPipeline",
+    "StepResources",
+    "compile_pipeline",
+    "trainer_component",
+    "trainer_op",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(f".{_HOMES[name]}", __package__), name)
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("kfp"):
+            raise
+        raise InputError(
+            f"Kubeflow Pipelines: {error.name} is not installed: pip install 'generic-trainer[kfp]'."
+        ) from error

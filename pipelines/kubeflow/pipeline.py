@@ -1,0 +1,382 @@
+"""The steps of `steps.py` as a pipeline of Kubeflow Pipelines, for a cluster of one's own or for Vertex AI.
+
+    pipeline = KubeflowPipeline(
+        data="gs://bucket/taxi", module_file="taxi_keras.py", label="big_tip", pipeline_root="gs://bucket/pipelines",
+        image="registry/trainer:1",
+    )
+    compile_pipeline(pipeline).write("pipeline.yaml")
+
+What comes of it is Kubeflow's intermediate representation (a PipelineSpec, schema 2.1), made by TFX's own compiler. Its
+containers are started by `executors.kubeflow.step`. The module travels as an archive that is named by its content, so
+that a later edit changes nothing. The data, the numbers of steps and `custom_config` are parameters of the pipeline.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import posixpath
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+from tfx.dsl.components.base.base_node import BaseNode
+from tfx.orchestration import pipeline
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.orchestration.kubeflow.v2.kubeflow_v2_dag_runner import KubeflowV2DagRunner, KubeflowV2DagRunnerConfig
+
+from ...components.trainer import Trainer
+from ...components.transform import Transform
+from ...components.tuner import Tuner
+from ...executors.errors import InputError, did_you_mean
+from ...executors.modules.pipeline_modules import PipelineModules, find_modules
+from ...executors.modules.source import ModuleSource
+from ...executors.runtime.files import file_io
+from ..definition.code_archive import CodeArchive, archive_of
+from ..definition.examples import example_gen_for
+from ..definition.options import AUTO, PipelineOptions
+from ..definition.steps import beam_args_of, steps_of
+from ..submit.kuberay import Volume
+from ..submit.submission import derived_name, is_reachable
+from ..submit.vertex import ACCELERATORS, BUCKETS
+from .step_command import step_command
+
+KUBEFLOW, VERTEX = "kubeflow", "vertex"
+_LONGEST_NAME = 128
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")  # of tfx.orchestration.kubeflow.v2.pipeline_builder
+_ANY_GPU = "nvidia.com/gpu"
+_GKE_GPUS = "cloud.google.com/gke-accelerator"
+_BACKOFF = {"backoffDuration": "30s", "backoffFactor": 2.0, "backoffMaxDuration": "600s"}
+_PATHS = ("data", "pipeline_root", "code_root", "push_to", "schema", "baseline_model", "hyperparameters")
+
+
+@dataclasses.dataclass(frozen=True)
+class StepResources:
+    """What a step's container gets.
+
+    Attributes:
+      cpus: Processors; 0 leaves it to the cluster.
+      memory_gb: Memory in 10^9 bytes; 0 leaves it to the cluster.
+      gpus: How many GPUs.
+      accelerator: Which: LABEL=VALUE of nodes, or the value of GKE's label; Vertex AI's name there. "" for any.
+    """
+
+    cpus: float = 0.0
+    memory_gb: float = 0.0
+    gpus: int = 0
+    accelerator: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> tuple[str, StepResources]:
+        """Reads `STEP:cpus=4,memory_gb=16,gpus=1,accelerator=nvidia-tesla-t4`; returns the step's name as well.
+
+        Raises:
+          InputError: When it is of another form.
+        """
+        step, _, rest = text.partition(":")
+        values: dict[str, Any] = {}
+        for part in rest.split(","):
+            name, _, value = part.partition("=")
+            kind = {"cpus": float, "memory_gb": float, "gpus": int, "accelerator": str}.get(name)
+            try:
+                values[name] = kind(value) if kind else None
+            except ValueError:
+                kind = None
+            if kind is None or not value or (kind is not str and not values[name] > 0):
+                raise InputError(
+                    f"--resources {text}: {part!r} is not usable. Write STEP:cpus=4,memory_gb=16,gpus=1,accelerator=… "
+                    "or some of it."
+                )
+        if values.get("accelerator") and not values.get("gpus"):
+            raise InputError(f"--resources {text}: an accelerator needs a number of them: add gpus=1.")
+        return step, cls(**values)
+
+
+@dataclasses.dataclass(frozen=True)
+class KubeflowPipeline(PipelineOptions):
+    """What to compile.
+
+    Attributes:
+      platform: "kubeflow" or "vertex".
+      image: The container image of all steps; it holds generic-trainer.
+      code_root: Where an archive of the module is put (default: `code` in the root).
+      data_format: What lies in `data`, when that cannot be looked up from here; see `example_gen_for`.
+      resources: By step, what its container gets.
+      retries: How often a step that failed is tried again.
+      volumes: Claims to mount in all steps; "kubeflow" alone.
+    """
+
+    platform: str = KUBEFLOW
+    image: str = ""
+    code_root: str = ""
+    data_format: str = AUTO
+    resources: Mapping[str, StepResources] = dataclasses.field(default_factory=dict)
+    retries: int = 0
+    volumes: tuple[Volume, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class CompiledPipeline:
+    """A pipeline's description, not yet written.
+
+    Attributes:
+      spec: Kubeflow's PipelineSpec, as JSON values.
+      platform_spec: What only Kubernetes is told: mounts and nodes; {} for nothing.
+      archives: The modules' code, which has to be uploaded; without those that the image has.
+      code_root: Where that goes.
+      notes: What whoever runs it should know.
+    """
+
+    spec: dict[str, Any]
+    platform_spec: dict[str, Any]
+    archives: tuple[CodeArchive, ...]
+    code_root: str
+    notes: tuple[str, ...]
+
+    def write(self, path: str) -> None:
+        """Uploads the code, then writes the description: YAML, or JSON where the path ends in `.json`.
+
+        Raises:
+          InputError: When either cannot be written.
+        """
+        documents = [json.loads(json.dumps(one)) for one in (self.spec, self.platform_spec) if one]
+        if path.endswith(".json"):
+            if len(documents) > 1:
+                raise InputError(f"--output {path}: with volumes or kinds of GPU it is two documents; write YAML.")
+            text = json.dumps(documents[0], indent=2) + "\n"
+        else:
+            text = _heading(self.spec) + yaml.safe_dump_all(documents, sort_keys=True, allow_unicode=True, width=110)
+        for archive in self.archives:
+            archive.upload(self.code_root)
+        try:
+            file_io.write_text(path, text)
+        except OSError as error:
+            raise InputError(f"--output {path}: cannot write there ({error.strerror or error}).") from error
+
+
+def compile_pipeline(options: KubeflowPipeline) -> CompiledPipeline:
+    """Compiles a pipeline; nothing is written or sent.
+
+    Raises:
+      InputError: When a path is on this machine only, or an option does not fit the platform.
+      ModuleError: When there is no such module.
+    """
+    options = dataclasses.replace(options, code_root=options.code_root or posixpath.join(options.pipeline_root, "code"))
+    _require_usable(options)
+    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+        modules = find_modules(options.module_file, scratch, options.transform_module, options.tuner_module)
+        return _compiled(options, modules)
+
+
+def _compiled(options: KubeflowPipeline, modules: PipelineModules) -> CompiledPipeline:
+    name = _name_of(options, modules.trainer)
+    archives = _archives_of(modules, _folders(options))
+    remembers_models = options.platform == VERTEX
+    example_gen = example_gen_for(options.data, options.data_format)
+    reads_files = options.data_format == AUTO
+    nodes = steps_of(options, modules, example_gen, remembers_models=remembers_models, reads_files=reads_files)
+    references = {name: archive.reference(options.code_root) for name, archive in archives.items()}
+    parameters = _parametrized(nodes, options, references)
+    config = KubeflowV2DagRunnerConfig(
+        default_image=options.image, default_commands=step_command("kubeflow_step"), use_pipeline_spec_2_1=True
+    )
+    dag = pipeline.Pipeline(
+        pipeline_name=name,
+        pipeline_root=options.pipeline_root,
+        components=nodes,
+        enable_cache=options.cache,
+        beam_pipeline_args=beam_args_of(options),
+    )
+    spec = KubeflowV2DagRunner(config).run(dag, write_out=False)["pipelineSpec"]
+    spec["defaultPipelineRoot"] = options.pipeline_root
+    inputs = spec["root"]["inputDefinitions"]["parameters"]
+    for parameter in parameters:
+        inputs[parameter.name] |= {"defaultValue": parameter.default, "isOptional": True}
+    platform_spec = _placed(spec, options)
+    _retried(spec, options.retries)
+    if options.platform == KUBEFLOW:
+        _without_driver(spec, example_gen.id)
+    notes = [*([modules.notice] if modules.notice else []), *_notes(options)]
+    return CompiledPipeline(spec, platform_spec, tuple(archives.values()), options.code_root, tuple(notes))
+
+
+def _archives_of(modules: PipelineModules, folders: Sequence[str]) -> dict[str, CodeArchive]:
+    """Returns the archives of the modules that are on this machine only, by the modules' references."""
+    archives = {
+        source.reference: archive_of(source, lambda place: is_reachable(place, folders)) for source in modules.sources
+    }
+    return {reference: archive for reference, archive in archives.items() if archive is not None}
+
+
+def _name_of(options: KubeflowPipeline, source: ModuleSource) -> str:
+    name = options.name or derived_name(options.name_for(source), _LONGEST_NAME)
+    if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
+        raise InputError(
+            f"--pipeline-name {name}: Kubeflow takes lower-case letters, digits and '-', at most {_LONGEST_NAME} of "
+            f"them. For example {derived_name(name, _LONGEST_NAME)}."
+        )
+    return name
+
+
+def _folders(options: KubeflowPipeline) -> list[str]:
+    """Returns the folders that all containers have."""
+    return [BUCKETS] if options.platform == VERTEX else [volume.path for volume in options.volumes]
+
+
+def _require_usable(options: KubeflowPipeline) -> None:
+    if not options.image:
+        raise InputError("--image is missing: the container image of the steps, with generic-trainer in it.")
+    if options.platform == VERTEX and options.volumes:
+        raise InputError("--volume: Vertex AI mounts no claims; it has every bucket at /gcs/BUCKET.")
+    for volume in options.volumes:
+        if volume.read_only:
+            raise InputError(f"--volume {volume.claim}:{volume.path}:ro: Kubeflow mounts claims for writing as well.")
+    flags = {name: f"--{name.replace('_', '-')} {value}" for name in _PATHS if (value := getattr(options, name))}
+    bad = [text for name, text in flags.items() if not is_reachable(getattr(options, name), _folders(options))]
+    if bad:
+        where = "gs://" if options.platform == VERTEX else "by URI, or on a claim that --volume CLAIM:/FOLDER mounts"
+        raise InputError(f"{', '.join(bad)}: on this machine only, and the steps run on others. Put it {where}.")
+    scheme = options.pipeline_root.partition("://")[0]
+    if scheme == "minio":
+        raise InputError(
+            f"--pipeline-root {options.pipeline_root}: TFX's steps read their artifacts by URI themselves, and nothing "
+            "in them reads minio://. Give gs://, or s3:// with tensorflow-io in the image. The component `trainer_op` "
+            "needs no TFX and works there."
+        )
+    if options.platform == VERTEX and scheme != "gs":
+        raise InputError(f"--pipeline-root {options.pipeline_root}: Vertex AI keeps artifacts in a bucket: gs://….")
+    if options.warm_start and not options.baseline_model and options.platform == KUBEFLOW:
+        raise InputError(
+            "--warm-start: Kubeflow Pipelines cannot be asked for the model that was blessed last (Vertex AI can). Say "
+            "which one it is: --baseline-model URI."
+        )
+
+
+def _notes(options: KubeflowPipeline) -> list[str]:
+    notes = []
+    if options.platform == KUBEFLOW:
+        if options.label and not options.baseline_model:
+            notes.append(
+                "The model is compared with no earlier one: Kubeflow Pipelines cannot be asked which was blessed last. "
+                "--baseline-model URI says which one."
+            )
+        if options.cache:
+            notes.append(
+                "ExampleGen is never taken from the cache: it would not notice that the files in its folder changed."
+            )
+        if not file_io.is_remote(options.pipeline_root):
+            notes.append(
+                f"--pipeline-root {options.pipeline_root}: Kubeflow's own launcher wants a bucket; a folder serves "
+                "where steps are run by other means."
+            )
+    if options.pipeline_root.startswith("s3://"):
+        notes.append("TensorFlow reads s3:// when the image has tensorflow-io.")
+    return notes
+
+
+def _parametrized(
+    nodes: Sequence[BaseNode], options: KubeflowPipeline, references: Mapping[str, str]
+) -> list[RuntimeParameter]:
+    """Replaces values by the pipeline's parameters, and modules' references by those of their archives.
+
+    Returns:
+      The parameters.
+    """
+    data, train_steps, eval_steps, custom_config = parameters = [
+        RuntimeParameter("data", str, nodes[0].exec_properties["input_base"]),
+        RuntimeParameter("train_steps", int, options.train_steps),
+        RuntimeParameter("eval_steps", int, options.eval_steps),
+        RuntimeParameter("custom_config", str, json.dumps(options.custom_config)),
+    ]
+    given = {"custom_config": custom_config}
+    changes: dict[type[BaseNode], dict[str, Any]] = {
+        Transform: given,
+        Tuner: {**given, "train_steps": options.tune_steps or train_steps, "eval_steps": eval_steps},
+        Trainer: {**given, "train_steps": train_steps, "eval_steps": eval_steps},
+    }
+    for node in nodes:
+        properties = node.exec_properties
+        properties.update({"input_base": data} if node is nodes[0] else changes.get(type(node), {}))
+        for name in ("module_file", "preprocessing_fn") if type(node) in changes else ():
+            if (reference := references.get(properties.get(name) or "")) is not None:
+                properties[name] = reference
+    return parameters
+
+
+def _placed(spec: dict[str, Any], options: KubeflowPipeline) -> dict[str, Any]:
+    """Gives the steps' containers what was asked for; returns what Kubernetes alone is told."""
+    executors = spec["deploymentSpec"]["executors"]
+    containers = {task: executors[_executor(spec, task)] for task in spec["root"]["dag"]["tasks"]}
+    containers = {task: executor["container"] for task, executor in containers.items() if "container" in executor}
+    for step in options.resources:
+        if step not in containers:
+            known = ", ".join(containers)
+            raise InputError(f"--resources {step}: the steps are {known}.{did_you_mean(step, containers)}")
+    platform: dict[str, Any] = {}
+    for task, container in containers.items():
+        wanted = options.resources.get(task, StepResources())
+        resources = _resources(wanted, options.platform)
+        if resources:
+            container["resources"] = resources
+        told: dict[str, Any] = {}
+        if options.volumes:
+            told["pvcMount"] = [{"constant": one.claim, "mountPath": one.path} for one in options.volumes]
+        if wanted.accelerator and options.platform == KUBEFLOW:
+            label, _, value = wanted.accelerator.rpartition("=")
+            told["nodeSelector"] = {"labels": {label or _GKE_GPUS: value}}
+        if told:
+            platform[_executor(spec, task)] = told
+    return {"platforms": {"kubernetes": {"deploymentSpec": {"executors": platform}}}} if platform else {}
+
+
+def _executor(spec: Mapping[str, Any], task: str) -> str:
+    component = spec["root"]["dag"]["tasks"][task]["componentRef"]["name"]
+    label: str = spec["components"][component]["executorLabel"]
+    return label
+
+
+def _resources(wanted: StepResources, platform: str) -> dict[str, Any]:
+    """Returns a container's resources, in the fields of today and in those that older servers read."""
+    resources: dict[str, Any] = {}
+    for name, number, text in (
+        ("cpu", wanted.cpus, f"{wanted.cpus:g}"),
+        ("memory", wanted.memory_gb, f"{wanted.memory_gb * 1000:.0f}M"),
+    ):
+        if number:
+            for bound in ("Request", "Limit"):
+                resources |= {f"{name}{bound}": number, f"resource{name.title()}{bound}": text}
+    if wanted.gpus:
+        kind = _vertex_accelerator(wanted.accelerator) if platform == VERTEX else _ANY_GPU
+        count = str(wanted.gpus)
+        resources["accelerator"] = {"type": kind, "count": count, "resourceType": kind, "resourceCount": count}
+    return resources
+
+
+def _vertex_accelerator(name: str) -> str:
+    kind = name.upper().replace("-", "_")
+    if kind not in ACCELERATORS:
+        raise InputError(
+            f"--resources accelerator={name}: Vertex AI has {', '.join(ACCELERATORS)}."
+            f"{did_you_mean(kind, ACCELERATORS)}"
+        )
+    return kind
+
+
+def _retried(spec: dict[str, Any], retries: int) -> None:
+    for task in spec["root"]["dag"]["tasks"].values() if retries else ():
+        task["retryPolicy"] = {"maxRetryCount": retries, **_BACKOFF}
+
+
+def _without_driver(spec: dict[str, Any], example_gen: str) -> None:
+    """Has ExampleGen run each time: only Vertex AI starts its driver, which looks whether the files have changed."""
+    spec["deploymentSpec"]["executors"][_executor(spec, example_gen)]["container"].pop("lifecycle", None)
+    spec["root"]["dag"]["tasks"][example_gen].pop("cachingOptions", None)
+
+
+def _heading(spec: Mapping[str, Any]) -> str:
+    lines = ["# PIPELINE DEFINITION", f"# Name: {spec['pipelineInfo']['name']}", "# Inputs:"]
+    for name, one in sorted(spec["root"]["inputDefinitions"]["parameters"].items()):
+        lines.append(f"#    {name}: {one['parameterType']} [Default: {one['defaultValue']!r}]")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,150 @@
+"""What came of a pipeline's last run, read from ML Metadata: where things lie, and the evaluation's metrics."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import ml_metadata as mlmd
+from ml_metadata.proto import metadata_store_pb2
+
+from ...components.pusher import ALREADY_PUSHED
+from ...executors.evaluation.metrics import EXAMPLE_COUNT
+from ...executors.monitoring.notebook_html import small_table
+from ..definition.options import BASELINE
+from ..history.evaluation_results import ALL, Evaluation, read_evaluation
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """A finished run's results.
+
+    Attributes:
+      model: Folder of the Model artifact.
+      model_run: Folder of the ModelRun artifact: TensorBoard logs and `run.json`.
+      pushed_model: Where the model was pushed, or None when it was not blessed.
+      blessed: The Evaluator's verdict, or None when there was none.
+      metadata: Where ML Metadata lies.
+      metrics: {"eval": {...}} of the Evaluator over all examples, or what training logged.
+      slices: The same metrics for each slice that was asked for: {"trip_start_hour=3": {...}}.
+      cached: Names of the steps that were taken from the cache.
+      already_pushed: Whether `pushed_model` was there before, so that nothing was pushed.
+      plan: How the model was evaluated, in one line; "" without an evaluation plan.
+      reason: Why the model was not blessed, or why no metric decided; "" when it met the threshold.
+    """
+
+    model: str | None
+    model_run: str | None
+    pushed_model: str | None
+    blessed: bool | None
+    metadata: str
+    metrics: dict[str, dict[str, float]]
+    cached: tuple[str, ...]
+    slices: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
+    already_pushed: bool = False
+    plan: str = ""
+    reason: str = ""
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "already pushed" if self.already_pushed else "pushed model": self.pushed_model,
+            "blessed": {True: "yes", False: "no", None: None}[self.blessed],
+            "reason": self.reason or None,
+            "model": self.model,
+            "logs": self.model_run,
+            "metadata": self.metadata,
+            "from the cache": ", ".join(self.cached),
+        }
+        return small_table("Pipeline run", rows, self.metrics)
+
+
+def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, metadata_shown: str) -> Outcome:
+    """Reads the newest run of a pipeline.
+
+    Args:
+      config: How to reach ML Metadata.
+      pipeline_name: The pipeline's name.
+      metadata_shown: What to call the metadata's place.
+    """
+    store = mlmd.MetadataStore(config)
+    runs = [
+        run
+        for run in store.get_contexts_by_type("pipeline_run")
+        if any(parent.name == pipeline_name for parent in store.get_parent_contexts_by_context(run.id))
+    ]
+    newest = max(runs, key=lambda run: run.create_time_since_epoch)
+    # Its output is a model, and not this run's.
+    executions = [one for one in store.get_executions_by_context(newest.id) if _node(store, one) != BASELINE]
+    artifacts = _outputs(store, executions)
+    cached = metadata_store_pb2.Execution.CACHED
+    evaluation, blessing = artifacts.get("ModelEvaluation"), artifacts.get("ModelBlessing")
+    pushed, model = artifacts.get("PushedModel"), artifacts.get("Model")
+    results = read_evaluation(evaluation.uri) if evaluation is not None else Evaluation({})
+    slices = {name: {metric: one.value for metric, one in found.items()} for name, found in results.slices.items()}
+    overall = slices.pop(ALL, {})
+    logged = _logged(model) if model is not None else {}
+    if set(overall) <= {EXAMPLE_COUNT}:  # what training logged says more
+        overall = {**logged.get("eval", {}), **overall} if overall or "eval" in logged else {}
+    return Outcome(
+        model=model.uri if model is not None else None,
+        model_run=artifacts["ModelRun"].uri if "ModelRun" in artifacts else None,
+        pushed_model=_destination(pushed) if pushed is not None else None,
+        blessed=bool(blessing.custom_properties["blessed"].int_value) if blessing is not None else None,
+        metadata=metadata_shown,
+        metrics={"eval": overall} if overall else logged,
+        cached=tuple(
+            sorted(_node(store, execution) for execution in executions if execution.last_known_state == cached)
+        ),
+        slices=slices,
+        already_pushed=pushed is not None and bool(pushed.custom_properties[ALREADY_PUSHED].int_value),
+        plan=results.verdict.plan_line if results.verdict and not results.verdict.failed else "",
+        reason=_reason(results, pushed),
+    )
+
+
+def _reason(results: Evaluation, pushed: Any) -> str:
+    verdict = results.verdict
+    if verdict is None:
+        return "; ".join(f"{metric} of {name}: {why}" for name, metric, why in results.failures)
+    is_pushed = pushed is not None and _destination(pushed) is not None
+    if verdict.blessed and not verdict.has_threshold:
+        return f"{verdict.reason}; {'pushed because ' * is_pushed}the SavedModel check passed."
+    return verdict.reason
+
+
+def _outputs(store: Any, executions: Sequence[Any]) -> dict[str, Any]:
+    """Returns the newest output artifact of each type."""
+    identifiers = {
+        event.artifact_id
+        for event in store.get_events_by_execution_ids([execution.id for execution in executions])
+        if event.type in (metadata_store_pb2.Event.OUTPUT, metadata_store_pb2.Event.DECLARED_OUTPUT)
+    }
+    found: dict[str, Any] = {}
+    for artifact in sorted(store.get_artifacts_by_id(list(identifiers)), key=lambda artifact: artifact.id):
+        found[artifact.type] = artifact
+    return found
+
+
+def _node(store: Any, execution: Any) -> str:
+    for context in store.get_contexts_by_execution(execution.id):
+        if context.type == "node":
+            return str(context.name.rpartition(".")[2])
+    return str(execution.type)
+
+
+def _destination(pushed: Any) -> str | None:
+    """Returns the pushed model's folder; a model that was refused leaves an artifact that says so."""
+    if not pushed.custom_properties["pushed"].int_value:
+        return None
+    return str(pushed.custom_properties["pushed_destination"].string_value) or str(pushed.uri)
+
+
+def _logged(model: Any) -> dict[str, dict[str, float]]:
+    """Returns the metrics that the trainer put on the model's artifact."""
+    metrics: dict[str, dict[str, float]] = {}
+    for key, value in model.custom_properties.items():
+        split, separator, name = key.partition("/")
+        if separator and split in ("train", "eval"):
+            metrics.setdefault(split, {})[name] = value.double_value
+    return metrics

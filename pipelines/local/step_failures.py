@@ -1,0 +1,74 @@
+"""A failure inside TFX's or Beam's code in a step, told in a line; the full text goes to the log."""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...executors.errors import StepError, TrainerError
+from ...executors.runtime.logs.exceptions import RemoteTraceback, gist_of, has_frame_of_user, message_of
+from ...executors.runtime.logs.setup import step_in
+
+_OF_A_STEP = re.compile(r"[/\\]tfx[/\\]components[/\\]|[/\\]tensorflow_(transform|data_validation|model_analysis)[/\\]")
+_BEAMS = re.compile(r"\s*\[while running '[^']*'\]")
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Warning)\b")
+_LONGEST = 500  # characters
+
+
+class _Steps(logging.Handler):
+    """Remembers which step began last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.running = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Looks whether a record is of a step's begin."""
+        if (found := step_in(record)) is not None and found[1]:
+            self.running = found[0]
+
+
+@contextmanager
+def steps_watched() -> Iterator[_Steps]:
+    """Watches which step is running."""
+    handler = _Steps()
+    logging.getLogger().addHandler(handler)
+    try:
+        yield handler
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+def in_a_line(error: Exception, step: str) -> StepError | None:
+    """Returns a failure inside a step of TFX in a line; None for the user's own exceptions and for others.
+
+    Args:
+      error: What the step, or Beam in its place, raised.
+      step: The step that was running.
+    """
+    if not step or isinstance(error, TrainerError) or isinstance(error.__cause__, RemoteTraceback):
+        return None
+    if has_frame_of_user(error):
+        return None
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    if not _OF_A_STEP.search(text):
+        return None
+    logging.getLogger(__name__).error("The step %s failed.\n%s", step, text, extra={"kept_only": True})
+    return StepError(f"The step {step} failed: {_gist(error)} The log has the full text.")
+
+
+def _gist(error: Exception) -> str:
+    """Returns what an error says in a line; of one that Beam quotes with its traceback, the innermost exception."""
+    while error.__cause__ is not None and isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    message = _BEAMS.sub("", message_of(error))
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    quoted = [line for line in lines if _EXCEPTION.match(line)]
+    if "Traceback (most recent call last)" in message and quoted:
+        said = quoted[-1]
+    else:
+        said = f"{type(error).__name__}: {_BEAMS.sub('', gist_of(error))}"
+    return f"{said[:_LONGEST].rstrip('.')}."

@@ -1,0 +1,1 @@
+"""The sections that a pipeline adds to a run report."""

@@ -1,0 +1,147 @@
+"""What a pipeline adds to the report of its training: data, evaluation, verdict, and where the model came from.
+
+run = find_run("pipeline/")
+write_report(run.model_run, pipeline=parts_of(run))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from absl import logging
+
+from ...executors.reporting.build import PipelineParts
+from ...executors.reporting.document import GOOD, WARN, Cell, Graph, Node, Section, Table, Value
+from ...executors.reporting.values import code
+from ...executors.reporting.writing import write_report
+from ...executors.runtime.files import file_io
+from ..history import lineage
+from ..history.evaluation_results import Evaluation, read_evaluation
+from ..history.lineage import Lineage, lineage_of_run
+from ..history.metadata_runs import runs_in_store
+from ..history.metadata_store import open_store, reading, shown
+from ..history.past_runs import CACHED, Run
+from .evaluation import evaluation_sections
+from .statistics import data_sections
+
+_SPLIT = "Split-"
+_LOOKED_AT = 20  # runs of a store; others of its pipelines may have begun meanwhile
+
+
+def report_newest(metadata: str, pipeline: str) -> str | None:
+    """Writes the report of a pipeline's newest run into its model run, and returns the path.
+
+    What goes wrong is a warning: the model is there, and has been reported on when its training ended.
+    """
+    try:
+        newest = (run for run in runs_in_store(metadata, limit=_LOOKED_AT) if run.pipeline == pipeline)
+        run = next(newest, None)
+        if run is None or run.model_run is None or not run.record:
+            return None
+        return write_report(run.model_run, run.record, parts_of(run))
+    except Exception as error:
+        logging.warning("The report lacks what the pipeline knows: %s: %s", type(error).__name__, error)
+        return None
+
+
+def parts_of(run: Run) -> PipelineParts:
+    """Returns what ML Metadata and the pipeline's artifacts say of a run; of a run without a pipeline, its lineage.
+
+    Raises:
+      InputError: When the store cannot be read.
+    """
+    graph = _lineage_section(lineage_of_run(run))
+    if run.execution is None:
+        return PipelineParts(lineage=[graph])
+    artifacts = _artifacts_of(run)
+    has_results = bool(run.evaluation) and file_io.isdir(str(run.evaluation))
+    evaluation = read_evaluation(str(run.evaluation)) if has_results else Evaluation({})
+    statistics = [uri for uri in artifacts.get("ExampleStatistics", ()) if _has_splits(uri)]
+    anomalies = [uri for uri in artifacts.get("ExampleAnomalies", ()) if _has_splits(uri)]
+    return PipelineParts(
+        facts=list(_facts(run)),
+        metrics=evaluation.metrics,
+        evaluation=evaluation_sections(evaluation, run.blessed),
+        data=data_sections(statistics[-1] if statistics else None, anomalies[-1] if anomalies else None),
+        lineage=[graph],
+    )
+
+
+def _facts(run: Run) -> Iterator[tuple[str, Value]]:
+    if run.pushed_model:
+        yield "Pushed model", code(run.pushed_model)
+    if run.blessed is not None:
+        yield "Verdict", Cell("blessed", tone=GOOD) if run.blessed else Cell("not blessed", tone=WARN)
+    if run.status == CACHED:
+        yield "Training", "taken from the cache"
+    yield "Pipeline", run.pipeline
+    yield "Pipeline's run", run.pipeline_run
+    yield "Metadata", code(shown(run.metadata))
+
+
+def _artifacts_of(run: Run) -> dict[str, list[str]]:
+    """Returns the places of what the pipeline's run made or took from the cache, by type, the newest last."""
+    from ml_metadata.proto import metadata_store_pb2
+
+    outputs = (metadata_store_pb2.Event.OUTPUT, metadata_store_pb2.Event.DECLARED_OUTPUT)
+    with reading(run.metadata):
+        store: Any = open_store(run.metadata)
+        context = store.get_context_by_type_and_name("pipeline_run", run.pipeline_run)
+        executions = store.get_executions_by_context(context.id) if context is not None else []
+        events = store.get_events_by_execution_ids([one.id for one in executions]) if executions else []
+        ids = sorted({event.artifact_id for event in events if event.type in outputs})
+        found: dict[str, list[str]] = {}
+        for artifact in sorted(store.get_artifacts_by_id(ids), key=lambda artifact: artifact.id):
+            found.setdefault(artifact.type, []).append(artifact.uri)
+    return found
+
+
+def _has_splits(uri: str) -> bool:
+    """Tells StatisticsGen's from what Transform writes under the same type."""
+    return file_io.isdir(uri) and any(name.startswith(_SPLIT) for name in file_io.listdir(uri))
+
+
+def _lineage_section(graph: Lineage) -> Section:
+    numbers = {node.id: number for number, node in enumerate(graph.nodes)}
+    depths = _depths(graph)
+    nodes = [
+        Node(node.type, _lines(node), "step" if node.kind == lineage.EXECUTION else "artifact", depths[node.id])
+        for node in graph.nodes
+    ]
+    edges = [(numbers[edge.source], numbers[edge.target]) for edge in graph.edges]
+    rows: list[Sequence[Value]] = [
+        (
+            node.type,
+            "step" if node.kind == lineage.EXECUTION else "artifact",
+            ", ".join(f"{other.type} ({role})" for role, other in graph.into(node.id)),
+            code(node.uri),
+            node.time[:19].replace("T", " "),
+        )
+        for node in graph.nodes
+    ]
+    return Section(
+        "lineage",
+        "Lineage",
+        (
+            Graph("Where the model came from, and who has used it", nodes, edges),
+            Table("The same as a table", ("what", "", "from", "place", "time (UTC)"), rows, folded=True),
+        ),
+    )
+
+
+def _lines(node: lineage.Node) -> list[str]:
+    """Returns the end of an artifact's place, or a step's state."""
+    if node.kind == lineage.EXECUTION:
+        return [node.state] if node.state else []
+    parts = node.uri.rstrip("/").split("/")
+    return ["/".join(parts[-2:])] if node.uri else []
+
+
+def _depths(graph: Lineage) -> dict[str, int]:
+    """Returns how far each node is from those that come from nothing: by its longest way."""
+    depths: dict[str, int] = {node.id: 0 for node in graph.nodes}
+    for _ in graph.nodes:  # no way is longer
+        for edge in graph.edges:
+            depths[edge.target] = max(depths[edge.target], depths[edge.source] + 1)
+    return depths

@@ -1,0 +1,1 @@
+"""Job manifests for other platforms: KubeRay and Vertex AI."""

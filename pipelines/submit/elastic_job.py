@@ -1,0 +1,305 @@
+"""DLRover's `ElasticJob` read for another platform: what it asks for, and what has no counterpart there.
+
+    elastic = read_elastic_job("elasticjob.yaml")
+    elastic.command     # ("dlrover", "--conf=train_conf.TrainConf", "--engine=ray", "--workers=3", "--ps=2", …)
+    elastic.notes       # one line for everything that is not in it
+
+The format is DLRover's custom resource definition (its dlrover/go/operator/config/crd), version v1alpha1.
+Who is counted: DLRover makes one of the workers chief where no chief is asked for; here all of them train.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from ...executors.errors import InputError
+from ...executors.runtime.files import file_io
+from ...executors.runtime.files.yaml_size import require_small
+from .quantities import gigabytes, processors
+from .trainer_call import TrainerCall, find_call
+
+GROUP = "elastic.iml.github.io"
+_ROLES = ("chief", "worker", "ps", "evaluator")
+_TRAINERS = ("worker", "chief")  # whose template, resources and command are taken, the first that there is
+_GPU = "nvidia.com/gpu"
+_LISTS = ("command", "args", "env", "envFrom", "volumeMounts", "volumes", "tolerations")
+_WHY = {
+    "optimizeMode": "there is no DLRover master or Brain that optimizes",
+    "brainService": "there is no DLRover master or Brain that optimizes",
+    "resourceLimits": "nothing here grows by itself beyond --workers MIN:MAX",
+    "dlrover-master": "Ray and KubeRay do its work",
+    "autoScale": "give --workers MIN:MAX behind -- for workers that come and go",
+    "enable_auto_scaling": "give --workers MIN:MAX behind -- for workers that come and go",
+    "platform": "it is KubeRay",
+    "restartPolicy": "KubeRay decides it",
+    "evaluator": "on Ray the chief evaluates",
+}
+
+
+@dataclasses.dataclass
+class ElasticJob:
+    """What an ElasticJob asks for.
+
+    Attributes:
+      name: Its name.
+      namespace: Its namespace, or "".
+      metadata: Its labels and annotations.
+      image: The image of those that train.
+      command: The command line of generic-trainer for it, without the program's name.
+      pod_template: The pod template of those that train, without command, image and resources.
+      folder: The folder that its command changes to, in the image.
+      folders: Folders that the template mounts.
+      suspend: Whether it is suspended.
+      notes: What has no counterpart, with its value and why.
+    """
+
+    name: str
+    namespace: str
+    metadata: dict[str, Any]
+    image: str
+    command: tuple[str, ...]
+    pod_template: dict[str, Any]
+    folder: str
+    folders: tuple[str, ...]
+    suspend: bool
+    notes: tuple[str, ...]
+
+
+def read_elastic_job(path: str) -> ElasticJob:
+    """Reads a file with an ElasticJob.
+
+    Raises:
+      InputError: When there is none in it, it is not of the form that DLRover's definition says, or it runs something
+        else than DLRover's TensorFlow trainer.
+    """
+    document, notes = _only_job(path)
+    try:
+        return _Translation(path, document, notes).job()
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a text where a list should be, and its like
+        raise InputError(
+            f"{path} is no ElasticJob as DLRover defines it ({type(error).__name__}: {error}). What does "
+            "kubectl create --dry-run=server say of it?"
+        ) from error
+
+
+class _Translation:
+    """One ElasticJob on its way; whatever is not taken is left in the fields, and noted at the end."""
+
+    def __init__(self, path: str, document: dict[str, Any], notes: list[str]) -> None:
+        self._path = path
+        self._notes = notes
+        self._metadata = self._mapping(document, "metadata")
+        self._spec = self._mapping(document, "spec")
+        self._replicas = self._mapping(self._spec, "replicaSpecs")
+
+    def job(self) -> ElasticJob:
+        specs = {role: self._mapping(self._replicas, role) for role in _ROLES if role in self._replicas}
+        trainers = [role for role in _TRAINERS if role in specs and specs[role].get("template")]
+        if not trainers:
+            raise InputError(f"{self._path}: spec.replicaSpecs has no worker and no chief with a template.")
+        lead = trainers[0]
+        counts = {role: self._count(role, spec) for role, spec in specs.items()}
+        training = counts.get("worker", 0) + counts.get("chief", 0)
+        if not training:
+            raise InputError(f"{self._path}: spec.replicaSpecs has no replicas of worker or chief.")
+        templates = {role: self._mapping(spec, "template") for role, spec in specs.items()}
+        calls = {role: self._call(role, template) for role, template in templates.items() if role == lead or template}
+        resources = self._resource_flags(templates, lead)
+        self._compare(lead, templates, calls)
+        container, call = _container(templates[lead]), calls[lead]
+        words = ["dlrover", f"--conf={call.flags.pop('conf')}", "--engine=ray", f"--workers={training}"]
+        words += [f"--ps={counts['ps']}"] if counts.get("ps") else []
+        words += resources
+        words += [f"--max-failures={count}" for count in self._restarts(specs, lead)]
+        self._run_before(lead, call, container)
+        image = str(container.pop("image", ""))
+        container.pop("name", None)
+        if policy := templates[lead]["spec"].pop("restartPolicy", ""):
+            self._note(f"{lead}: restartPolicy", policy, "restartPolicy")
+        container["env"] = [*container.get("env", []), *self._variables()]
+        name, namespace = str(self._metadata.pop("name", "")), str(self._metadata.pop("namespace", ""))
+        metadata = {key: self._metadata.pop(key) for key in list(self._metadata) if key in ("labels", "annotations")}
+        suspend = bool(self._spec.pop("suspend", False))
+        if str(self._spec.get("distributionStrategy")).startswith("ParameterServer"):
+            del self._spec["distributionStrategy"]  # --ps says it
+        self._rest(counts, specs)
+        mounts = container.get("volumeMounts", [])
+        return ElasticJob(
+            name,
+            namespace,
+            metadata,
+            image,
+            tuple(words),
+            _without_empty(templates[lead]),
+            call.folder,
+            tuple(str(mount["mountPath"]) for mount in mounts if mount.get("mountPath")),
+            suspend,
+            tuple(dict.fromkeys(self._notes)),
+        )
+
+    def _note(self, where: str, value: Any, key: str, why: str = "") -> None:
+        reason = why or _WHY.get(key, "it has no counterpart")
+        shown = value if isinstance(value, str) else json.dumps(value, default=str)
+        self._notes.append(f"{where}: {shown[:200]} was left out: {reason}.")
+
+    def _mapping(self, parent: Mapping[str, Any], key: str) -> dict[str, Any]:
+        value = parent.get(key) or {}
+        if not isinstance(value, dict):
+            raise InputError(f"{self._path}: {key} must be a mapping, not {value!r}.")
+        return value
+
+    def _count(self, role: str, spec: dict[str, Any]) -> int:
+        if "replicas" not in spec:
+            self._notes.append(f"{role}: no replicas are given; 1 is taken.")
+        count = spec.pop("replicas", 1)
+        if not isinstance(count, int) or count < 0:
+            raise InputError(f"{self._path}: replicaSpecs.{role}.replicas must be 0 or more, not {count!r}.")
+        return count
+
+    def _call(self, role: str, template: dict[str, Any]) -> TrainerCall:
+        where = f"{self._path}: {role}"
+        containers = self._mapping(template, "spec").get("containers")
+        if not isinstance(containers, list) or not containers or not isinstance(containers[0], dict):
+            raise InputError(f"{where}: its template has no containers.")
+        container = containers[0]
+        for part in (container, template["spec"]):
+            for key in _LISTS:
+                if part.get(key) is None:
+                    part.pop(key, None)
+                elif not isinstance(part[key], list):
+                    raise InputError(f"{where}: {key} must be a list, not {part[key]!r}.")
+        command = [str(word) for key in ("command", "args") for word in container.pop(key, None) or ()]
+        call = find_call(command, where)
+        if not call.flags.get("conf"):
+            raise InputError(f"{where}: its command has no --conf.")
+        return call
+
+    def _resource_flags(self, templates: Mapping[str, dict[str, Any]], lead: str) -> list[str]:
+        """Returns what each worker gets: on Ray parameter servers get the same, so it is the most of both."""
+        wanted = {role: self._resources(role, template) for role, template in templates.items() if template}
+        most = {name: max(asked.get(name, 0.0) for asked in wanted.values()) for name in ("cpu", "memory")}
+        for role, asked in wanted.items():
+            for name, amount in most.items():
+                if role != "evaluator" and asked.get(name) and asked[name] != amount:
+                    self._notes.append(f"{role}: {name} is {amount:g} as for the others, not {asked[name]:g}.")
+        gpus = wanted[lead].get(_GPU, 0.0)
+        flags = {"cpus-per-worker": most["cpu"], "gpus-per-worker": gpus, "memory-gb-per-worker": most["memory"]}
+        return [f"--{name}={amount:.10g}" for name, amount in flags.items() if amount]
+
+    def _resources(self, role: str, template: dict[str, Any]) -> dict[str, float]:
+        resources = _container(template).pop("resources", None) or {}
+        requested, limits = resources.pop("requests", None) or {}, resources.pop("limits", None) or {}
+        found: dict[str, float] = {}
+        for name in {**requested, **limits}:
+            text = limits.get(name, requested.get(name))
+            where = f"{self._path}: {role}: resources.{name}"
+            if name == "memory":
+                found[name] = gigabytes(text, where)
+            elif name in ("cpu", _GPU):
+                found[name] = processors(text, where)
+            else:
+                self._note(f"{role}: resources.{name}", str(text), name)
+            if requested.get(name, text) != text:
+                self._notes.append(f"{role}: the request of {requested[name]} {name} is {text}, as the limit.")
+        if resources:
+            self._note(f"{role}: resources", resources, "resources")
+        return found
+
+    def _restarts(self, specs: Mapping[str, dict[str, Any]], lead: str) -> Iterator[int]:
+        counts = {role: spec.pop("restartCount") for role, spec in specs.items() if "restartCount" in spec}
+        for role, count in counts.items():
+            if not isinstance(count, int) or count < 0:
+                raise InputError(f"{self._path}: replicaSpecs.{role}.restartCount must be 0 or more, not {count!r}.")
+            if role != lead and count != counts.get(lead):
+                self._note(f"{role}: restartCount", count, "restartCount", "failures are counted for the whole job")
+        if lead in counts:
+            yield counts[lead]
+
+    def _compare(self, lead: str, templates: Mapping[str, dict[str, Any]], calls: Mapping[str, TrainerCall]) -> None:
+        """Notes what the templates of the other roles say differently: on Ray there is one for all."""
+        mine = _said(templates[lead], calls[lead])
+        for role, template in templates.items():
+            if role == lead or not template:
+                continue
+            for key, value in _said(template, calls[role]).items():
+                if value and value != mine.get(key):
+                    self._note(f"{role}: {key}", value, key, f"all have the {lead}'s")
+
+    def _run_before(self, lead: str, call: TrainerCall, container: dict[str, Any]) -> None:
+        container["env"] = [
+            *container.get("env", []),
+            *({"name": name, "value": value} for name, value in call.environment.items()),
+        ]
+        for other in call.others:
+            self._note(f"{lead}: the command", other, "command", "what it prepares belongs in the image")
+        for name, value in call.flags.items():
+            self._note(f"{lead}: --{name}", value or "(no value)", name)
+
+    def _variables(self) -> list[dict[str, Any]]:
+        variables = self._mapping(self._spec, "envs")
+        self._spec.pop("envs", None)
+        return [{"name": name, **(value or {})} for name, value in variables.items()]
+
+    def _rest(self, counts: Mapping[str, int], specs: Mapping[str, dict[str, Any]]) -> None:
+        for role in [role for role in self._replicas if role not in _ROLES]:
+            self._note(f"replicaSpecs.{role}", self._replicas[role], role)
+        if counts.get("evaluator"):
+            self._note("replicaSpecs.evaluator", f"{counts['evaluator']} replicas", "evaluator")
+        for role, spec in specs.items():
+            for key, value in spec.items():
+                if key != "template" and (key, value) != ("autoScale", False):  # the number is fixed here, too
+                    self._note(f"{role}: {key}", value, key)
+        for key, value in self._spec.items():
+            if key != "replicaSpecs":
+                self._note(f"spec.{key}", value, key)
+        for key, value in self._metadata.items():
+            self._note(f"metadata.{key}", value, key)
+
+
+def _only_job(path: str) -> tuple[dict[str, Any], list[str]]:
+    """Returns the file's one ElasticJob, and notes of what else is in the file."""
+    if not file_io.exists(path) or file_io.isdir(path):
+        raise InputError(f"--from {path}: there is no such file.")
+    try:
+        text = file_io.read_text(path)
+        for node in yaml.compose_all(text, yaml.SafeLoader):
+            require_small(node, f"--from {path}")
+        documents = [document for document in yaml.safe_load_all(text) if document is not None]
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"--from {path} is not YAML: {error}") from error
+    kinds = [document.get("kind") if isinstance(document, dict) else type(document).__name__ for document in documents]
+    jobs = [document for document, kind in zip(documents, kinds, strict=True) if kind == "ElasticJob"]
+    if len(jobs) != 1:
+        found = ", ".join(map(str, kinds)) or "nothing"
+        raise InputError(f"--from {path}: give a file with one ElasticJob; this one has {found}.")
+    version = str(jobs[0].get("apiVersion"))
+    if version.partition("/")[0] != GROUP:
+        raise InputError(f"--from {path}: apiVersion is {version!r}, not {GROUP}/v1alpha1.")
+    return jobs[0], [f"The file's {kind} was left out." for kind in kinds if kind != "ElasticJob"]
+
+
+def _container(template: Mapping[str, Any]) -> dict[str, Any]:
+    container: dict[str, Any] = template["spec"]["containers"][0]
+    return container
+
+
+def _said(template: Mapping[str, Any], call: TrainerCall) -> dict[str, Any]:
+    """Returns all that a template says, by names to show."""
+    pod = {key: value for key, value in template["spec"].items() if key != "containers"}
+    container = {key: value for key, value in _container(template).items() if key != "name"}
+    more = {"metadata": template.get("metadata"), "further containers": template["spec"]["containers"][1:]}
+    line = {"cd": call.folder, "environment": call.environment, "other commands": "; ".join(call.others)}
+    flags = {f"--{name}": value for name, value in call.flags.items()}
+    return {**{f"template.{key}": value for key, value in {**pod, **container, **more}.items()}, **line, **flags}
+
+
+def _without_empty(template: dict[str, Any]) -> dict[str, Any]:
+    container = _container(template)
+    if not container.get("env"):
+        container.pop("env", None)
+    return template

@@ -1,0 +1,298 @@
+"""A job on Kubernetes by KubeRay: the `RayJob` for a command line with `--engine ray`, and how it is sent.
+
+    manifest = ray_job(job, KubeRay(volumes=(Volume.parse("training-data:/data"),)))
+    send(manifest)
+
+KubeRay starts a Ray cluster for the job and takes it away afterwards. The command runs on the cluster's head, which
+trains nothing; RAY_ADDRESS is set there. The image holds generic-trainer[kuberay]: jobs are started through Ray's
+dashboard, which `ray[train]` alone does not bring. Fields: https://ray-project.github.io/kuberay/reference/api/.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import importlib.metadata
+import math
+import posixpath
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from ...executors.errors import InputError
+from ...executors.options import RAY
+from .submission import PROGRAM, SubmittedJob, require_name
+
+GROUP, VERSION, PLURAL = "ray.io", "v1", "rayjobs"
+LONGEST_NAME = 47  # KubeRay's MaxRayJobNameLength: it makes the names of clusters and services from it
+LOCKED_RAY = "2.60.0"  # of requirements/, where Ray is not installed here
+_ALWAYS = 2**31 - 1
+_KEPT_SECONDS = 300  # that the cluster stays after the job, for its logs
+# Of the head's pod, in the cluster's own network: KubeRay asks there.
+_EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  # nosec B104
+_OBJECT_STORE_BYTES = "200000000"  # the training's data does not go through Ray's object store
+_RAYS_OWN_GB = 1.0  # of memory in each pod, for Ray's processes
+_PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001}
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Volume:
+    """A persistent volume claim and where it is mounted, in all pods.
+
+    Attributes:
+      claim: The claim's name.
+      path: The folder that it is mounted at.
+      read_only: Whether nothing may be written there.
+    """
+
+    claim: str
+    path: str
+    read_only: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Volume:
+        """Reads CLAIM:/FOLDER or CLAIM:/FOLDER:ro.
+
+        Raises:
+          InputError: When it is of another form.
+        """
+        claim, _, place = text.partition(":")
+        path, _, mode = place.partition(":")
+        path = posixpath.normpath(path)
+        if not _SUBDOMAIN.fullmatch(claim) or not path.startswith("/") or path == "/" or mode not in ("", "ro"):
+            raise InputError(f"--volume {text}: give a claim and a folder, as in training-data:/data, or …:/data:ro.")
+        return cls(claim, path, bool(mode))
+
+
+@dataclasses.dataclass(frozen=True)
+class KubeRay:
+    """What only Kubernetes wants to know.
+
+    Attributes:
+      namespace: The namespace; "" for that of whoever sends it.
+      volumes: Claims to mount.
+      env_secrets: Kubernetes Secrets whose entries become environment variables.
+      head_cpus: Processors of the head, where the command runs.
+      head_memory_gb: Its memory, in 10^9 bytes; the model's check takes place there.
+      ray_version: The image's Ray (default: the one that is installed here).
+      metadata: Labels and annotations of the RayJob.
+      pod_template: A pod template to start from; its first container becomes Ray's.
+      folder: The folder of the image that the command begins in; "" for the image's own.
+      suspend: Whether it is to wait until somebody resumes it.
+    """
+
+    namespace: str = ""
+    volumes: tuple[Volume, ...] = ()
+    env_secrets: tuple[str, ...] = ()
+    head_cpus: float = 2.0
+    head_memory_gb: float = 8.0
+    ray_version: str = ""
+    metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    pod_template: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    folder: str = ""
+    suspend: bool = False
+
+
+def ray_job(job: SubmittedJob, place: KubeRay) -> dict[str, Any]:
+    """Returns the RayJob for a command line, as plain values.
+
+    Raises:
+      InputError: When the command is not one for a Ray cluster, or Kubernetes cannot give what it asks for.
+    """
+    options = job.options
+    _require_ray(job)
+    least, most = (number + options.ps for number in options.worker_range)
+    elastic = least < most
+    cluster = {
+        "rayVersion": place.ray_version or _installed_ray(),
+        "enableInTreeAutoscaling": elastic,
+        "headGroupSpec": {
+            # No processors to hand out: all that Ray starts there needs none, and workers belong to their own pods.
+            "rayStartParams": {
+                "dashboard-host": _EVERY_ADDRESS,
+                "num-cpus": "0",
+                "object-store-memory": _OBJECT_STORE_BYTES,
+            },
+            "template": _head(job, place),
+        },
+        "workerGroupSpecs": [
+            {
+                "groupName": "workers",
+                # Begins with all of them: the autoscaler takes away those that nobody uses, down to the least.
+                "replicas": most,
+                "minReplicas": least,
+                "maxReplicas": most,
+                "rayStartParams": {"object-store-memory": _OBJECT_STORE_BYTES},
+                "template": _worker(job, place),
+            }
+        ],
+    }
+    begin = f"cd {shlex.quote(place.folder)} && " if place.folder else ""
+    spec = {
+        "entrypoint": begin + shlex.join([PROGRAM, *job.command]),
+        # By HTTP one shell reads the entrypoint. The other modes pass it through `ray job submit`, which before Ray
+        # 2.60 joined words as on Windows (ray-project/ray#63797): quotes, ';' and '*' came out as something else.
+        "submissionMode": "HTTPMode",
+        "shutdownAfterJobFinishes": True,
+        "ttlSecondsAfterFinished": _KEPT_SECONDS,
+        # A new cluster, as when the head was lost; within one, Ray goes on by itself after its workers' failures.
+        "backoffLimit": _ALWAYS if options.max_failures < 0 else options.max_failures,
+        **({"activeDeadlineSeconds": job.deadline_seconds} if job.deadline_seconds else {}),
+        **({"suspend": True} if place.suspend else {}),
+        "rayClusterSpec": cluster,
+    }
+    name = require_name(job.name, LONGEST_NAME, "--name")
+    where = {"namespace": require_name(place.namespace, 63, "--namespace")} if place.namespace else {}
+    metadata = {"name": name, **where, **copy.deepcopy(dict(place.metadata))}
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "RayJob", "metadata": metadata, "spec": spec}
+
+
+def remarks(job: SubmittedJob) -> list[str]:
+    """Returns what whoever sends the job should know of it."""
+    least, most = job.options.worker_range
+    found = []
+    if job.options.memory_gb_per_worker is None:
+        found.append("The workers' pods ask for no memory; --memory-gb-per-worker N reserves it.")
+    if least < most and job.service_account:
+        found.append(
+            f"The cluster is scaled between {least} and {most} workers by the service account {job.service_account}, "
+            "which must be allowed to get, list, watch and patch pods and rayclusters.ray.io in its namespace."
+        )
+    return found
+
+
+def send(manifest: Mapping[str, Any], client: Any = None) -> str:
+    """Creates the RayJob on the cluster that kubectl uses, or around this pod; returns where it is.
+
+    Args:
+      manifest: As `ray_job` made it.
+      client: A `kubernetes.client.ApiClient` (default: one as the kubeconfig says).
+
+    Raises:
+      InputError: When there is no client, no cluster, or the cluster refuses the job.
+    """
+    try:
+        import kubernetes
+        from urllib3.exceptions import HTTPError
+    except ImportError as error:
+        raise InputError(
+            f"--send needs the Kubernetes client ({error}): pip install kubernetes. Or leave --send out, and run "
+            "kubectl create -f on what is written."
+        ) from error
+    namespace = manifest["metadata"].get("namespace") or _current_namespace(kubernetes)
+    try:
+        if client is None:
+            client = _client(kubernetes)
+        jobs = kubernetes.client.CustomObjectsApi(client)
+        made = jobs.create_namespaced_custom_object(GROUP, VERSION, namespace, PLURAL, dict(manifest))
+    except kubernetes.config.ConfigException as error:
+        raise InputError(f"--send: no Kubernetes cluster is configured here ({error}). Set KUBECONFIG.") from error
+    except kubernetes.client.rest.ApiException as error:
+        raise InputError(_refusal(error, manifest["metadata"]["name"], namespace)) from error
+    except HTTPError as error:
+        raise InputError(f"--send: the cluster does not answer: {error}.") from error
+    return f"rayjob.{GROUP}/{made['metadata']['name']} in the namespace {namespace}"
+
+
+def _require_ray(job: SubmittedJob) -> None:
+    options = job.options
+    if options.engine != RAY:
+        raise InputError(
+            f"--to kuberay runs a Ray cluster, and {' '.join(job.command[:1])} would train in one process on its head. "
+            "Add --engine ray, and --workers N for more than one worker."
+        )
+    if options.cluster_address:
+        raise InputError(
+            f"--cluster-address {options.cluster_address}: the job gets a cluster of its own, whose address KubeRay "
+            "sets in RAY_ADDRESS. Leave it out."
+        )
+    if options.gpus_per_worker % 1:
+        raise InputError(f"--gpus-per-worker {options.gpus_per_worker:g}: pods take whole GPUs. Give a whole number.")
+    if job.accelerator and not options.gpus_per_worker:
+        raise InputError(f"--accelerator {job.accelerator} needs GPUs to choose: add --gpus-per-worker 1.")
+
+
+def _installed_ray() -> str:
+    try:
+        return importlib.metadata.version("ray")
+    except importlib.metadata.PackageNotFoundError:
+        return LOCKED_RAY
+
+
+def _head(job: SubmittedJob, place: KubeRay) -> dict[str, Any]:
+    resources = {"cpu": f"{place.head_cpus:g}", "memory": _memory(place.head_memory_gb)}
+    template = _pod(job, place, "ray-head", resources)
+    ports = [{"name": name, "containerPort": port} for name, port in _PORTS.items()]
+    template["spec"]["containers"][0]["ports"] = ports
+    return template
+
+
+def _worker(job: SubmittedJob, place: KubeRay) -> dict[str, Any]:
+    options = job.options
+    resources = {"cpu": f"{options.cpus_per_worker:g}"}
+    if options.memory_gb_per_worker is not None:
+        resources["memory"] = _memory(options.memory_gb_per_worker + _RAYS_OWN_GB)
+    if options.gpus_per_worker:
+        resources["nvidia.com/gpu"] = f"{options.gpus_per_worker:g}"
+    template = _pod(job, place, "ray-worker", resources)
+    if options.gpus_per_worker:
+        tolerations = template["spec"].setdefault("tolerations", [])
+        tolerations.append({"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"})
+    if job.accelerator:
+        key, _, value = job.accelerator.rpartition("=")
+        label = key or "cloud.google.com/gke-accelerator"
+        template["spec"].setdefault("nodeSelector", {})[label] = value
+    return template
+
+
+def _pod(job: SubmittedJob, place: KubeRay, name: str, resources: dict[str, str]) -> dict[str, Any]:
+    """Returns a pod template with one container of the job's image; head and workers mount the same volumes."""
+    template = copy.deepcopy(dict(place.pod_template)) or {"spec": {"containers": [{}]}}
+    spec = template["spec"]
+    container = {**spec["containers"][0], "name": name, "image": job.image}
+    container["resources"] = {"requests": resources, "limits": dict(resources)}
+    mounts, volumes = container.get("volumeMounts", []), spec.get("volumes", [])
+    for number, volume in enumerate(place.volumes):
+        read_only = {"readOnly": True} if volume.read_only else {}
+        mounts.append({"name": f"claim-{number}", "mountPath": volume.path, **read_only})
+        volumes.append({"name": f"claim-{number}", "persistentVolumeClaim": {"claimName": volume.claim, **read_only}})
+    secrets = [{"secretRef": {"name": secret}} for secret in place.env_secrets]
+    _set(container, volumeMounts=mounts, envFrom=[*container.get("envFrom", []), *secrets])
+    spec["containers"][0] = container
+    _set(spec, volumes=volumes, serviceAccountName=job.service_account)
+    return template
+
+
+def _set(target: dict[str, Any], **fields: Any) -> None:
+    target.update({name: value for name, value in fields.items() if value})
+
+
+def _memory(gigabytes: float) -> str:
+    """Returns 10^9 bytes as Kubernetes writes them, in whole 10^6."""
+    return f"{math.ceil(gigabytes * 1000)}M"
+
+
+def _client(kubernetes: Any) -> Any:
+    try:
+        kubernetes.config.load_incluster_config()
+    except kubernetes.config.ConfigException:
+        kubernetes.config.load_kube_config()
+    return kubernetes.client.ApiClient()
+
+
+def _current_namespace(kubernetes: Any) -> str:
+    try:
+        _, active = kubernetes.config.list_kube_config_contexts()
+        return str(active["context"].get("namespace") or "default")
+    except (kubernetes.config.ConfigException, TypeError):
+        return "default"
+
+
+def _refusal(error: Any, name: str, namespace: str) -> str:
+    if error.status == 409:
+        return f"--send: there is a RayJob {name} in the namespace {namespace} already. Give another --name."
+    if error.status == 404:
+        return "--send: the cluster knows no rayjobs.ray.io: KubeRay's operator is not installed there."
+    return f"--send: the cluster refused the job: {error.status} {error.reason}: {(error.body or '')[:500]}"

@@ -1,0 +1,36 @@
+"""Kubernetes' resource quantities: "500m" processors, "4Gi" of memory.
+
+https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...executors.errors import InputError
+
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(m|[kKMGTPE]i?|)")
+_DECIMAL = {"": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+_BINARY = {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", 1)}
+
+
+def processors(quantity: object, where: str) -> float:
+    """Returns a number of processors or GPUs.
+
+    Raises:
+      InputError: When it is no quantity, or below 0.
+    """
+    match = _QUANTITY.fullmatch(str(quantity).strip())
+    factor = {**_DECIMAL, **_BINARY}.get(match[2]) if match else None
+    if match is None or factor is None or float(match[1]) < 0:
+        raise InputError(f"{where}: {quantity!r} is not a quantity such as 2, 500m or 4Gi.")
+    return float(match[1]) * factor
+
+
+def gigabytes(quantity: object, where: str) -> float:
+    """Returns an amount of memory in 10^9 bytes.
+
+    Raises:
+      InputError: When it is no quantity, or below 0.
+    """
+    return processors(quantity, where) / 1e9

@@ -1,0 +1,39 @@
+"""Keeps secrets out of manifests, which are stored and shown in clear.
+
+require_no_secrets("--custom-config", '{"db": {"password": "…"}}', allowed=())     # InputError
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+from ...executors.errors import InputError
+from ...executors.runtime.logs.redaction import secrets_in
+
+_INSTEAD = "Have the module read it from the environment (--env-secret on kuberay) or from a secret manager."
+
+
+def require_no_secrets(flag: str, text: str, allowed: Collection[str]) -> None:
+    """Makes sure that a value of the command line holds nothing that a run's record would redact.
+
+    Args:
+      flag: Where the value was given.
+      text: The value: JSON or any other text.
+      allowed: Names that only look as if they were a secret's.
+
+    Raises:
+      InputError: When there is one. The message contains its name, or how it was recognized, but not the value.
+    """
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    for name, what in secrets_in(value):
+        if not name:
+            raise InputError(f"{flag} has {what}, which the manifest would store in clear. {_INSTEAD}")
+        if name not in allowed:
+            raise InputError(
+                f"{flag} has {name!r}, which looks like a secret's name, and the manifest would store it in clear. "
+                f"{_INSTEAD} If it is none: --not-secret {name}."
+            )

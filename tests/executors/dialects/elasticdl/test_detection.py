@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from generic_trainer.executors.dialects.elasticdl.detection import elasticdl_use
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (
+            "import os\nfrom elasticdl.python.common.constants import Mode\n",
+            (2, "from elasticdl.python.common.constants import Mode"),
+        ),
+        (
+            "def feed(d):\n    import elasticdl_preprocessing.layers as layers\n",
+            (2, "import elasticdl_preprocessing.layers as layers"),
+        ),
+        ("from elasticai_api.common import constants\n", (1, "from elasticai_api.common import constants")),
+        ("import elasticdl\n\nimport elasticdl_client\n", (1, "import elasticdl")),
+        ("import elasticdl_of_mine\nfrom . import elasticdl\nfrom .elasticdl import Mode\n", None),
+        ("x = 'import elasticdl'\n", None),
+        ("import elasticdl\n this does not parse", None),
+    ],
+)
+def test_elasticdl_is_found_by_its_imports(source: str, expected: object, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "model.py").write_text(source)
+    assert elasticdl_use(str(tmp_path / "model.py")) == expected

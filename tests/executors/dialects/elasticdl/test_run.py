@@ -1,0 +1,382 @@
+"""ElasticDL's model files: every part in every form that it had, trained on iris by the same loop."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from generic_trainer.executors.dialects import elasticdl
+from generic_trainer.executors.modules.keras_version import choose
+
+Module = Callable[..., str]
+
+HEAD = """
+import tensorflow as tf
+from elasticdl.python.common.constants import Mode
+
+NAMES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
+SPEC = {name: tf.io.FixedLenFeature([1], tf.float32) for name in NAMES}
+
+def read(dataset, labelled):
+    def parse(record):
+        spec = {**SPEC, "variety": tf.io.FixedLenFeature([1], tf.int64)} if labelled else SPEC
+        row = tf.io.parse_single_example(record, spec)
+        features = {"measures": tf.concat([row[name] for name in NAMES], 0)}
+        return (features, row["variety"]) if labelled else features
+    return dataset.map(parse)
+
+def net(x):
+    return tf.keras.layers.Dense(3, name="scores")(tf.keras.layers.Dense(16, activation="relu")(x))
+"""
+# The parts of a file that works; each row of the table exchanges one of them.
+PARTS = {
+    "model": """
+def custom_model():
+    inputs = tf.keras.Input((4,), name="measures")
+    return tf.keras.Model(inputs, net(inputs))
+""",
+    "feed": """
+def feed(dataset, mode, metadata):
+    assert metadata is not None
+    return read(dataset, mode != Mode.PREDICTION)
+""",
+    "loss": """
+def loss(labels, predictions):
+    labels = tf.reshape(labels, [-1])
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, predictions))
+""",
+    "optimizer": """
+def optimizer(lr=0.05):
+    return tf.optimizers.Adam(lr)
+""",
+    "metrics": """
+def eval_metrics_fn():
+    return {"accuracy": tf.keras.metrics.SparseCategoricalAccuracy()}
+""",
+}
+FORMS = {
+    "model: a class": (
+        "model",
+        """
+class CustomModel(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.hidden = tf.keras.layers.Dense(16, activation="relu")
+        self.scores = tf.keras.layers.Dense(3)
+
+    def call(self, inputs, training=False):
+        assert training in (True, False)
+        return self.scores(self.hidden(inputs["measures"]))
+""",
+    ),
+    "model: an instance": (
+        "model",
+        """
+inputs = tf.keras.Input((4,), name="measures")
+model = tf.keras.Model(inputs=inputs, outputs=net(inputs))
+""",
+    ),
+    "model: an input without a name": (
+        "model",
+        """
+def custom_model():
+    inputs = tf.keras.Input((4,))
+    return tf.keras.Model(inputs, net(inputs))
+""",
+    ),
+    "model: call without training": (
+        "model",
+        """
+class CustomModel(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.net = tf.keras.Sequential([tf.keras.layers.Dense(16, activation="relu"), tf.keras.layers.Dense(3)])
+
+    def call(self, inputs):
+        return self.net(inputs["measures"])
+""",
+    ),
+    "feed: dataset_fn(dataset, mode)": (
+        "feed",
+        """
+def dataset_fn(dataset, mode):
+    assert mode in (Mode.TRAINING, Mode.EVALUATION, Mode.PREDICTION)
+    return read(dataset, mode != Mode.PREDICTION)
+""",
+    ),
+    "feed: dataset_fn(dataset, training)": (
+        "feed",
+        """
+def dataset_fn(dataset, training):
+    assert training in (True, False)
+    return read(dataset, True)
+""",
+    ),
+    "feed: a third parameter that is not wanted": (
+        "feed",
+        "def dataset_fn(dataset, mode, _):\n    return read(dataset, mode != Mode.PREDICTION)\n",
+    ),
+    "loss: (output, labels)": (
+        "loss",
+        """
+def loss(output, labels):
+    labels = tf.reshape(labels, [-1])
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, output))
+""",
+    ),
+    "loss: of each record, with flatten()": (
+        "loss",
+        """
+def loss(labels, output):
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(logits=output, labels=labels.flatten())
+""",
+    ),
+    "optimizer: an instance": ("optimizer", "optimizer = tf.keras.optimizers.Adam(0.05)\n"),
+    "metrics: none": ("metrics", ""),
+    "metrics: a function of labels and predictions": (
+        "metrics",
+        """
+def eval_metrics_fn():
+    return {"accuracy": lambda labels, predictions: tf.equal(
+        tf.argmax(predictions, 1), tf.reshape(tf.cast(labels, tf.int64), [-1]))}
+""",
+    ),
+    "metrics: values of (predictions, labels)": (
+        "metrics",
+        """
+def eval_metrics_fn(predictions, labels):
+    return {"accuracy": tf.reduce_mean(
+        input_tensor=tf.cast(tf.equal(tf.argmax(input=predictions, axis=1), labels.flatten()), tf.float32))}
+""",
+    ),
+    "metrics: by output": (
+        "metrics",
+        """
+def custom_model():
+    inputs = tf.keras.Input((4,), name="measures")
+    scores = net(inputs)
+    return tf.keras.Model(inputs, {"scores": scores, "probs": tf.keras.layers.Softmax()(scores)})
+
+def loss(labels, predictions):
+    labels = tf.reshape(labels, [-1])
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, predictions["scores"]))
+
+def eval_metrics_fn():
+    return {"probs": {"accuracy": tf.keras.metrics.SparseCategoricalAccuracy()},
+            "scores": {"largest": lambda labels, predictions: tf.reduce_max(predictions)}}
+""",
+    ),
+    "callbacks": (
+        "optimizer",
+        """
+from elasticdl.callbacks import LearningRateScheduler, MaxStepsStopping
+
+def optimizer():
+    return tf.keras.optimizers.Adam(0.05)
+
+def callbacks():
+    return [LearningRateScheduler(lambda step: 0.05 if step < 100 else 0.01), MaxStepsStopping(120)]
+""",
+    ),
+    "custom_data_reader": (
+        "feed",
+        """
+def feed(dataset, mode, metadata):
+    return read(dataset, mode != Mode.PREDICTION)
+
+def custom_data_reader(data_origin, records_per_task=None, **kwargs):
+    return tf.data.TFRecordDataset(tf.io.gfile.glob(data_origin), "GZIP")
+""",
+    ),
+}
+PROGRAM = """
+    import json, sys
+    from generic_trainer import FnArgs, TrainingOptions
+    from generic_trainer.executors import dialects
+    from generic_trainer.executors.modules.loader import loaded
+    from generic_trainer.executors.modules.source import find_source
+    import tensorflow as tf
+
+    files, train, evaluate, out = json.loads(sys.argv[1]), *sys.argv[2:5]
+    for number, (name, path) in enumerate(files.items()):
+        folder = f"{out}/{number}"
+        fn_args = FnArgs(
+            train_files=[train], eval_files=[evaluate], serving_model_dir=f"{folder}/model", seed=1,
+            model_run_dir=f"{folder}/run", checkpoint_dir=f"{folder}/checkpoints",
+            custom_config={"num_epochs": 25, "minibatch_size": 16, "log_loss_steps": 0},
+        )
+        tf.keras.utils.set_random_seed(1)
+        try:
+            with loaded(find_source(path, out)) as module:
+                dialect, reason, run_fn = dialects.choose(module, None, TrainingOptions(), dialects.installed())
+                answer = {"dialect": dialect, "metrics": run_fn(fn_args)}
+            signatures = tf.saved_model.load(fn_args.serving_model_dir).signatures
+            records = list(tf.data.TFRecordDataset(tf.io.gfile.glob(evaluate), "GZIP").as_numpy_iterator())
+            asked = signatures["serving_default"](tf.constant(records))
+            answer["shapes"] = {key: value.shape.as_list() for key, value in asked.items()}
+            answer["tensors"] = sorted(signatures["tensors"].structured_input_signature[1])
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}", "notes": getattr(error, "__notes__", [])}
+        print(json.dumps([name, answer]), flush=True)
+"""
+
+
+def run(files: dict[str, str], iris: Any, folder: pathlib.Path) -> dict[str, dict[str, Any]]:
+    environment = {**os.environ, **choose("2", []).environment()}
+    line = [sys.executable, "-c", textwrap.dedent(PROGRAM), json.dumps(files), iris.train, iris.eval, str(folder)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env=environment, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return dict(map(json.loads, done.stdout.splitlines()))
+
+
+@pytest.fixture(scope="module")
+def answers(iris: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """All rows of the table, trained one after the other in one process."""
+    folder = tmp_path_factory.mktemp("elasticdl")
+    files = {}
+    for number, name in enumerate(["as today", *FORMS]):
+        part, text = FORMS.get(name, ("", ""))
+        files[name] = str(folder / f"file_{number}.py")
+        parts = {**PARTS, part: text} if part else PARTS
+        pathlib.Path(files[name]).write_text(HEAD + "\n".join(parts.values()))
+    return run(files, iris, folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["as today", *FORMS])
+def test_a_part_in_each_form_that_it_had(answers: dict[str, dict[str, Any]], name: str) -> None:
+    answer = answers[name]
+    assert "error" not in answer, answer
+    assert answer["dialect"] == "elasticdl"
+    assert answer["metrics"]["eval_loss"] < 0.6
+    if name == "metrics: by output":
+        assert answer["metrics"]["eval_probs_accuracy"] > 0.8
+        assert answer["shapes"] == {"scores": [30, 3], "probs": [30, 3]}
+    else:
+        assert name == "metrics: none" or answer["metrics"]["eval_accuracy"] > 0.8
+        assert answer["shapes"] == {"output": [30, 3]}
+    assert answer["tensors"] == ["measures"]
+
+
+TWO_INPUTS = """
+def custom_model():
+    image, text = tf.keras.Input((4,), name="image"), tf.keras.Input((4,), name="text")
+    return tf.keras.Model([image, text], net(image + text))
+"""
+BAD = {
+    "no loss": ("loss", "", "no entry point of a known dialect"),
+    "no labels": (
+        "feed",
+        "def feed(dataset, mode, m):\n    return read(dataset, False)\n",
+        "feed must give (features, labels",
+    ),
+    "no dataset": ("feed", "def feed(dataset, mode, m):\n    pass\n", "must return a tf.data.Dataset; it returned"),
+    "no model": ("model", "def custom_model():\n    return 3\n", "must give a tf.keras.Model; it gave 3"),
+    "metrics of another kind": (
+        "metrics",
+        "def eval_metrics_fn():\n    return {}\n",
+        "must return a dict of metrics with at least one",
+    ),
+    "a loss that does not fit": (
+        "loss",
+        "def loss(labels, predictions):\n    return tf.keras.losses.mse(tf.ones([7, 3]), predictions)\n",
+        "Labels: int64 (16, 1); the model's outputs: float32 (16, 3).",
+    ),
+    "a loss that is NaN": (
+        "loss",
+        PARTS["loss"].replace("return ", "return float('nan') * "),
+        "The loss is NaN at step 1.",
+    ),
+    "inputs of other names": ("model", TWO_INPUTS, "The model has the inputs image, text, but feed gives measures"),
+}
+
+
+@pytest.mark.slow
+def test_a_part_that_is_wrong_is_named(iris: Any, tmp_path: pathlib.Path) -> None:
+    files = {}
+    for number, (name, (part, text, _)) in enumerate(BAD.items()):
+        files[name] = str(tmp_path / f"file_{number}.py")
+        pathlib.Path(files[name]).write_text(HEAD + "\n".join({**PARTS, part: text}.values()))
+    found = run(files, iris, tmp_path)
+    for name, (_, _, text) in BAD.items():
+        assert text in found[name]["error"] + " ".join(found[name]["notes"]), found[name]
+
+
+EARLY_STOP = """
+def callbacks():
+    return [tf.keras.callbacks.EarlyStopping(monitor="val_loss", min_delta=100, patience=1)]
+"""
+
+
+@pytest.mark.slow
+def test_keras_stops_early_by_what_the_file_evaluates(iris: Any, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "file.py"
+    path.write_text(HEAD + "\n".join([*PARTS.values(), EARLY_STOP]))
+    found = run({"early stop": str(path)}, iris, tmp_path)
+    assert "error" not in found["early stop"], found
+    # 120 records in batches of 16 are 8 steps; the second of 25 epochs was not better by 100.
+    [checkpoint] = (tmp_path / "0" / "checkpoints").glob("*.index")
+    assert checkpoint.stem == "version-16"
+    assert updates(checkpoint) == 16  # not one more for the end of each epoch
+
+
+RESTORED = """
+class Restored(tf.keras.callbacks.Callback):
+    def on_train_end(self, logs=None):
+        inner = self.model.inner
+        inner.set_weights([weight * 0 for weight in inner.get_weights()])
+
+def callbacks():
+    return [Restored()]
+"""
+
+
+@pytest.mark.slow
+def test_weights_that_a_callback_changes_at_the_end_are_evaluated(iris: Any, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "file.py"
+    path.write_text(HEAD + "\n".join([*PARTS.values(), RESTORED]))
+    found = run({"restored": str(path)}, iris, tmp_path)
+    assert found["restored"]["metrics"]["eval_loss"] == pytest.approx(math.log(3), rel=1e-3)  # of weights that are 0
+
+
+def updates(checkpoint: pathlib.Path) -> int:
+    """Returns how often the optimizer of a checkpoint has updated weights."""
+    import tensorflow as tf
+
+    values = tf.train.load_checkpoint(str(checkpoint.with_suffix("")))
+    [name] = [name for name in values.get_variable_to_shape_map() if "iteration" in name.rpartition("/.ATTR")[0]]
+    return int(values.get_tensor(name))
+
+
+# What is told without TensorFlow
+
+
+def test_the_order_of_a_losss_arguments_is_read_off_their_names() -> None:
+    from generic_trainer.executors.dialects.elasticdl.parts import labels_first
+
+    assert labels_first(lambda labels, predictions: 0)
+    assert labels_first(lambda y_true, y_pred: 0)
+    assert labels_first(lambda a, b: 0)
+    assert not labels_first(lambda output, labels: 0)
+    assert not labels_first(lambda predictions, y: 0)
+
+
+def test_a_model_file_is_told_by_its_parts(module: Module) -> None:
+    from generic_trainer.executors.dialects.elasticdl.detection import elasticdl_use
+
+    path = module("def dataset_fn(d, t): pass\ndef loss(l, p): pass\ndef optimizer(): pass\nmodel = 1\n")
+    assert elasticdl_use(path) == (1, "loss, optimizer and dataset_fn, as in ElasticDL")
+    assert choose("auto", [path]).version == "2"
+    assert choose("3", [path]).version == "3" or "before TensorFlow 2.16" in choose("auto", []).reason
+    namespace = type("Module", (), {"feed": len, "loss": len, "optimizer": len, "custom_model": 1})
+    assert elasticdl.matches(namespace, None) == "it defines custom_model, feed, loss and optimizer"  # type: ignore[arg-type]
+    assert elasticdl.matches(type("Module", (), {"loss": len}), None) == ""  # type: ignore[arg-type]

@@ -1,0 +1,256 @@
+"""Modules that hold a bare Estimator: `model_fn` with input functions or with none, an instance, a subclass."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from generic_trainer.executors.modules.keras_version import choose
+
+pytestmark = pytest.mark.legacy
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+MODEL_FN = """
+    import tensorflow as tf
+
+    NAMES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
+
+    def model_fn(features, labels, mode, params):
+        assert params["units"] == 16, params
+        inputs = tf.concat([tf.reshape(features[name], [-1, 1]) for name in NAMES], axis=1)
+        hidden = tf.compat.v1.layers.dense(inputs, params["units"], activation=tf.nn.relu, name="hidden")
+        logits = tf.compat.v1.layers.dense(hidden, 3, name="logits")
+        predictions = {"classes": tf.argmax(logits, axis=1), "probabilities": tf.nn.softmax(logits)}
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            return tf.estimator.EstimatorSpec(mode, predictions)
+        labels = tf.reshape(labels, [-1])
+        loss = tf.compat.v1.losses.sparse_softmax_cross_entropy(labels, logits)
+        optimizer = tf.compat.v1.train.AdamOptimizer(params["learning_rate"])
+        return tf.estimator.EstimatorSpec(
+            mode, predictions, loss, optimizer.minimize(loss, tf.compat.v1.train.get_global_step()),
+            {"accuracy": tf.compat.v1.metrics.accuracy(labels, predictions["classes"])},
+        )
+"""
+ALL_PARTS = """
+    params = {"units": 16, "learning_rate": 1.0, "batch_size": 20}
+    eval_steps = 1
+    throttle_secs = 0
+
+    SPEC = {name: tf.io.FixedLenFeature([1], tf.float32) for name in NAMES}
+
+    def input_fn(file_pattern, batch_size, mode):
+        def parse(records):
+            parsed = tf.io.parse_example(records, {**SPEC, "variety": tf.io.FixedLenFeature([1], tf.int64)})
+            return parsed, parsed.pop("variety")
+        data = tf.data.TFRecordDataset(tf.io.gfile.glob(file_pattern), "GZIP").batch(batch_size).map(parse)
+        return data.repeat() if mode == tf.estimator.ModeKeys.TRAIN else data
+
+    def run_config(fn_args):
+        return tf.estimator.RunConfig(save_checkpoints_steps=100, keep_checkpoint_max=2)
+
+    def serving_input_receiver_fn():
+        return tf.estimator.export.build_parsing_serving_input_receiver_fn(SPEC)()
+
+    def exporters(serving_input_receiver_fn):
+        return [
+            tf.estimator.BestExporter("best", serving_input_receiver_fn, exports_to_keep=1),
+            tf.estimator.FinalExporter("final", serving_input_receiver_fn),
+        ]
+
+    class CountSteps(tf.compat.v1.train.SessionRunHook):
+        def end(self, session):
+            print("last step", session.run(tf.compat.v1.train.get_global_step()), flush=True)
+
+    hooks = [CountSteps()]
+"""
+
+
+@pytest.fixture
+def train(command: Command, iris: Any, tmp_path: pathlib.Path) -> Command:
+    def run(module: str, output: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        data = ["--train-files", iris.train, "--eval-files", iris.eval, "--output", tmp_path / output]
+        return command("train", module, *data, "--seed", 1, *arguments)
+
+    return run
+
+
+def record(output: pathlib.Path) -> dict[str, Any]:
+    return json.loads((output / "model_run" / "run.json").read_text())
+
+
+@pytest.mark.slow
+def test_a_module_with_all_its_parts(train: Command, module: Callable[..., str], tmp_path: pathlib.Path) -> None:
+    (tmp_path / "tuned.json").write_text('{"space": [], "values": {"learning_rate": 0.1}}')
+    arguments = ["--train-steps", 300, "--hyperparameters", tmp_path / "tuned.json"]
+    arguments += ["--custom-config", '{"learning_rate": 0.05}']
+    done = train(module(textwrap.dedent(MODEL_FN) + textwrap.dedent(ALL_PARTS)), "out", *arguments)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = record(tmp_path / "out")
+    assert found["dialect"] == {"name": "model_fn", "reason": "it defines model_fn"}
+    assert found["metrics"]["eval"]["accuracy"] > 0.85  # of the first 20 of 30 examples: eval_steps is 1
+    assert found["metrics"]["eval"]["accuracy"] * 20 == pytest.approx(round(found["metrics"]["eval"]["accuracy"] * 20))
+    assert "last step 300" in done.stdout
+    work = tmp_path / "out" / "model_run" / "Format-Serving"
+    assert {path.name for path in (work / "export").iterdir()} == {"best", "final"}
+    assert len(list(work.glob("model.ckpt-*.index"))) == 2
+
+
+@pytest.mark.slow
+def test_a_bare_model_function_reads_the_examples_by_their_schema_and_starts_warm(
+    train: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    path = module(
+        textwrap.dedent(MODEL_FN)
+        + 'LABEL_KEY = "variety"\nparams = {"units": 16, "learning_rate": 0.05}\n'
+        + "run_config = tf.estimator.RunConfig(log_step_count_steps=50)\n"
+    )
+    done = train(path, "first", "--schema", iris.schema, "--train-steps", 400)
+    assert done.returncode == 0, done.stderr[-3000:]
+    first = record(tmp_path / "first")["metrics"]["eval"]
+    assert first["accuracy"] > 0.9
+    # Its single step, at a rate of nothing, leaves the weights of the model that it starts from.
+    cold = ["--schema", iris.schema, "--train-steps", 1, "--custom-config", '{"learning_rate": 0}']
+    done = train(path, "second", *cold, "--base-model", tmp_path / "first")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert record(tmp_path / "second")["metrics"]["eval"]["loss"] == pytest.approx(first["loss"], rel=1e-5)
+    done = train(path, "third", *cold, "--base-model", keras_model(tmp_path / "keras"))
+    assert done.returncode == 2
+    assert "was not written by an Estimator" in done.stderr
+
+
+def keras_model(folder: pathlib.Path) -> pathlib.Path:
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.weight = tf.Variable(1.0)
+    tf.saved_model.save(module, str(folder))
+    return folder
+
+
+FORMS = {
+    "an_instance": "estimator = tf.estimator.Estimator(model_fn_of_mine, params=PARAMS)\n",
+    "an_instance_with_a_folder": "estimator = tf.estimator.Estimator(model_fn_of_mine, {folder!r}, params=PARAMS)\n",
+    "a_subclass": """
+class Mine(tf.estimator.Estimator):
+    def __init__(self, model_dir=None, config=None, warm_start_from=None):
+        super().__init__(model_fn_of_mine, model_dir, config, PARAMS, warm_start_from)
+""",
+    "a_builder": """
+def build_estimator(config):
+    return tf.estimator.Estimator(model_fn_of_mine, config=config, params=PARAMS)
+""",
+    "version_1": "estimator = tf.compat.v1.estimator.Estimator(model_fn_of_mine, params=PARAMS)\n",
+}
+PROGRAM = """
+    import json, sys
+    from generic_trainer import FnArgs, TrainingOptions
+    from generic_trainer.executors import dialects
+    from generic_trainer.executors.modules.loader import loaded
+    from generic_trainer.executors.modules.source import find_source
+
+    for name, path in json.loads(sys.argv[1]).items():
+        fn_args = FnArgs(
+            train_files=[sys.argv[2]], eval_files=[sys.argv[3]], schema_path=sys.argv[4], train_steps=20,
+            serving_model_dir=f"{sys.argv[5]}/{name}/model", model_run_dir=f"{sys.argv[5]}/{name}/run", seed=1,
+        )
+        with loaded(find_source(path, sys.argv[5])) as module:
+            dialect, reason, run_fn = dialects.choose(module, None, TrainingOptions(), dialects.installed())
+            metrics = run_fn(fn_args)
+        print(json.dumps([name, dialect, reason, metrics["eval_loss"]]))
+"""
+
+
+@pytest.mark.slow
+def test_every_form_of_an_estimator_is_the_same_estimator(
+    module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    source = textwrap.dedent(MODEL_FN).replace("def model_fn", "def model_fn_of_mine")
+    source += 'PARAMS = {"units": 16, "learning_rate": 0.05}\nLABEL_KEY = "variety"\n'
+    folder = str(tmp_path / "theirs")
+    paths = {
+        name: module(source + text.replace("{folder!r}", repr(folder)), f"{name}.py") for name, text in FORMS.items()
+    }
+    environment = {**os.environ, **choose("2", []).environment()}
+    line = [sys.executable, "-c", textwrap.dedent(PROGRAM), json.dumps(paths), iris.train, iris.eval, iris.schema]
+    done = subprocess.run([*line, str(tmp_path)], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = {name: rest for name, *rest in map(json.loads, done.stdout.splitlines())}
+    assert {name: dialect for name, (dialect, _, _) in found.items()} == dict.fromkeys(FORMS, "model_fn")
+    assert found["an_instance"][1] == "it holds the Estimator estimator"
+    assert found["a_subclass"][1] == "it holds the Estimator Mine"
+    for name in FORMS:
+        assert (tmp_path / name / "model" / "saved_model.pb").exists()
+    # An author's folder is kept; otherwise it works in the model run.
+    assert (tmp_path / "theirs" / "checkpoint").exists()
+    assert not (tmp_path / "an_instance_with_a_folder" / "run" / "model").exists()
+    assert (tmp_path / "an_instance" / "run" / "model" / "checkpoint").exists()
+
+
+@pytest.mark.slow
+def test_a_loss_that_is_nan_stops_with_its_name_and_step(
+    train: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    broken = "tf.cond(tf.compat.v1.train.get_or_create_global_step() < 30, lambda: 1.0, lambda: float('nan'))"
+    source = textwrap.dedent(MODEL_FN).replace("    optimizer =", f"    loss *= {broken}\n    optimizer =")
+    path = module(source + 'LABEL_KEY = "variety"\nparams = {"units": 16, "learning_rate": 0.05}\n')
+    done = train(path, "out", "--schema", iris.schema, "--train-steps", 100)
+    assert done.returncode == 1
+    assert "NanLossError: The loss '" in done.stderr.splitlines()[-1]
+    assert "is NaN at global step 3" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "out" / "model" / "Format-Serving").exists()
+
+
+BAD = {
+    "no label": ("", "has no input_fn. To read the examples by their schema, it needs the label's feature name"),
+    "half of the inputs": (
+        "def train_input_fn(): pass\n",
+        "defines train_input_fn, but neither eval_input_fn nor input",
+    ),
+    "a parameter of no meaning": (
+        "def input_fn(shard): pass\n",
+        "input_fn has the parameter 'shard', for which there is nothing to give",
+    ),
+    "params of another kind": ("params = [1]\n", "params must be a dict, not [1]"),
+    "no exporters": ("exporters = []\nLABEL_KEY = 'variety'\n", "the EvalSpec has no exporter, so no model would be"),
+    "endless training": (
+        "LABEL_KEY = 'variety'\ntrain_steps = None\n",
+        "the TrainSpec has max_steps=None and its input_fn repeats for ever, so training would never end",
+    ),
+    "a run_config of another kind": ("run_config = {'seed': 1}\n", "run_config must be a tf.estimator.RunConfig, not"),
+}
+BAD_PROGRAM = PROGRAM.replace("train_steps=20", 'train_steps=None if "endless" in name else 20').replace(
+    "metrics = run_fn(fn_args)",
+    """try:
+                run_fn(fn_args)
+            except Exception as error:
+                print(json.dumps([name, type(error).__name__, str(error)]))
+                continue""",
+)
+
+
+@pytest.mark.slow
+def test_a_part_that_is_wrong_is_named_with_its_file(
+    module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    paths = {
+        name: module(textwrap.dedent(MODEL_FN) + text, f"{name.replace(' ', '_')}.py")
+        for name, (text, _) in BAD.items()
+    }
+    environment = {**os.environ, **choose("2", []).environment()}
+    line = [sys.executable, "-c", textwrap.dedent(BAD_PROGRAM), json.dumps(paths), iris.train, iris.eval, iris.schema]
+    done = subprocess.run([*line, str(tmp_path)], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = {name: rest for name, *rest in map(json.loads, done.stdout.splitlines())}
+    for name, (_, text) in BAD.items():
+        assert found[name][0] == "ModuleError"
+        assert text in found[name][1]
+        assert paths[name] in found[name][1]

@@ -1,0 +1,481 @@
+"""Training by several workers on a Ray cluster that is started for the run on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import pytest
+
+from generic_trainer import FnArgs, TrainingOptions, train
+from generic_trainer.executors.engines.ray_worker import Board, is_transient
+from generic_trainer.executors.errors import ModuleError, ProcessDiedError, TrainingProcessError
+from generic_trainer.executors.modules.bundle import pack, unpack
+from generic_trainer.executors.modules.keras_version import KerasChoice
+from generic_trainer.executors.modules.source import find_source
+
+ray = pytest.importorskip("ray")
+Command = Callable[..., subprocess.CompletedProcess[str]]
+MODULES = pathlib.Path(__file__).resolve().parents[3] / "module_files"
+
+# The example, whose worker 1 is the slower one, and is killed at its 75th step, so in the first try only; one of its
+# helpers lies beside it.
+KILLED = """
+    import os
+    import signal
+    import time
+    import digits_workers
+    from digits_workers import *
+
+    make = digits_workers.make_train_step
+
+    def make_train_step(*arguments):
+        train_step, count = make(*arguments), [0]
+
+        def killing(batch):
+            count[0] += 1
+            if os.environ["TF_CONFIG"].endswith('"index": 1}}'):
+                time.sleep(0.02)
+                if count[0] == 75:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return train_step(batch)
+
+        return killing
+
+    def run_fn(fn_args):
+        digits_workers.make_train_step = make_train_step
+        return digits_workers.run_fn(fn_args)
+"""
+
+# Trains until a file is there; all workers see it at the same step.
+UNTIL_ENOUGH = """
+    import os
+    import time
+    import tensorflow as tf
+    from generic_trainer import AsyncCheckpoints, report_progress, strategy
+
+    class Counted(tf.Module):
+        def __init__(self, steps):
+            super().__init__()
+            self.steps = tf.Variable(steps)
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+        def serve(self, examples):
+            return {"steps": tf.fill([tf.size(examples)], self.steps)}
+
+    def run_fn(fn_args):
+        distribution = strategy(fn_args)
+        with distribution.scope():
+            step = tf.Variable(0, dtype=tf.int64)
+
+        @tf.function
+        def seen(flag):
+            return distribution.reduce("SUM", distribution.run(lambda value: value, args=(flag,)), axis=None)
+
+        with AsyncCheckpoints(tf.train.Checkpoint(step=step), fn_args.checkpoint_dir, max_to_keep=2) as checkpoints:
+            checkpoints.restore()
+            number, enough = int(step.numpy()), False
+            report_progress(number)
+            while not enough:
+                is_there = float(os.path.exists(fn_args.custom_config["enough"]))
+                flag = distribution.experimental_distribute_values_from_function(lambda _: tf.constant(is_there))
+                enough = seen(flag) > 0
+                time.sleep(0.1)
+                number += 1
+                step.assign(number)
+                report_progress(number)
+                if number % 10 == 0:
+                    checkpoints.save(number)
+        model = Counted(number)
+        tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
+"""
+
+
+def record_of(output: pathlib.Path, folder: str = "model_run") -> dict[str, Any]:
+    return json.loads((output / folder / "run.json").read_text())
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_changes_nothing(
+    command: Command, module: Callable[..., str], digits: Any, tmp_path: pathlib.Path
+) -> None:
+    """Two workers, of which one is killed, come to the loss of one worker on the same global batches."""
+    data = ["--train-files", digits.train, "--eval-files", digits.eval, "--train-steps", 120, "--seed", 1]
+    path = module(KILLED, digits_workers=(MODULES / "digits_workers.py").read_text())
+
+    killed = command("train", path, *data, "--output", tmp_path / "two", "--engine", "ray", "--workers", 2)
+    alone = command("train", MODULES / "digits_workers.py", *data, "--output", tmp_path / "one")
+
+    assert killed.returncode == 0, killed.stderr[-5000:]
+    assert alone.returncode == 0, alone.stderr[-3000:]
+    two, one = record_of(tmp_path / "two"), record_of(tmp_path / "one")
+    cluster = two["cluster"]
+    assert cluster["workers"] == [2, 2]
+    assert any("SIGKILL" in failure for failure in cluster["failures"])
+    # It had done 74 steps, and had saved after 50.
+    assert [(one["first_step"], one["last_step"], one["lost_steps"]) for one in cluster["tries"]] == [
+        (0, 74, 24),
+        (50, 120, 0),
+    ]
+    assert (cluster["restarts"], cluster["redone_steps"], cluster["stragglers"]) == (1, 24, {})
+    assert sum(one["seconds"] for one in cluster["tries"]) / cluster["goodput"] > cluster["tries"][1]["began"]
+    assert f"1 restart, 24 steps done again, goodput {cluster['goodput']:.2f}\n" in killed.stdout
+    assert "worker 0 " in killed.stdout
+    assert "[2 workers] step 120, " in killed.stderr
+    assert cluster["speeds"]["worker 0"]["waited"] > cluster["speeds"]["worker 1"]["waited"] > 0
+    for speed in cluster["speeds"].values():  # 16 of a batch's 32 examples each
+        assert speed["examples_per_second"] == pytest.approx(16 * speed["steps_per_second"], rel=1e-2)
+    assert "[worker 0] " in killed.stderr
+    assert "Workers:      2, 2 after a failure" in killed.stdout
+    assert "Going on from" in killed.stderr
+    assert two["metrics"]["train"]["loss"] == pytest.approx(one["metrics"]["train"]["loss"], rel=1e-4)
+    assert two["metrics"]["eval"]["accuracy"] == one["metrics"]["eval"]["accuracy"] > 0.9
+    assert sorted(path.name for path in (tmp_path / "two").iterdir()) == ["model", "model_run"]
+    assert not (tmp_path / "two" / "model_run" / "ray").exists()
+
+
+@pytest.mark.slow
+def test_an_estimator_with_a_parameter_server_saves_at_sigterm_and_goes_on(
+    command: Command, iris: Any, tmp_path: pathlib.Path
+) -> None:
+    line = ["train", MODULES / "iris_estimator.py", "--train-files", iris.train, "--eval-files", iris.eval]
+    line += ["--train-steps", 1500, "--output", tmp_path, "--seed", 1]
+    line += ["--engine", "ray", "--workers", 2, "--ps", 1, "--cpus-per-worker", 0.5]
+
+    python = [sys.executable, "-m", "generic_trainer.cli.main", *map(str, line)]
+    with subprocess.Popen(python, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
+        assert running.stderr is not None
+        next(row for row in running.stderr if row.startswith("[2 workers] step "))
+        running.send_signal(signal.SIGTERM)
+        running.stderr.read()
+    assert running.returncode == 143
+    saved = (tmp_path / "model_run" / "Format-Serving").glob("model.ckpt-*.index")
+    step = max(int(path.stem.rpartition("-")[2]) for path in saved)
+    assert 0 < step < 1500
+
+    done = command(*line)
+
+    assert done.returncode == 0, done.stderr[-5000:]
+    record = record_of(tmp_path)
+    cluster = record["cluster"]
+    assert (cluster["workers"], cluster["failures"], cluster["redone_steps"]) == ([2], [], 0)
+    [only] = cluster["tries"]
+    assert only["first_step"] == step
+    assert only["last_step"] >= 1500
+    assert set(cluster["speeds"]) == {"chief 0", "worker 0"}
+    assert record["metrics"]["eval"]["accuracy"] > 0.8
+    assert record["check"]["checks"]["answers"] == "passed"
+
+
+@pytest.mark.slow
+def test_it_goes_on_with_fewer_workers_and_grows_again(
+    module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    """A machine of the cluster is lost, and another one comes."""
+    from ray.cluster_utils import Cluster
+
+    enough = tmp_path / "enough"
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        node = cluster.add_node(num_cpus=1)
+        line = [sys.executable, "-m", "generic_trainer.cli.main", "train", module(UNTIL_ENOUGH)]
+        line += ["--train-files", iris.train, "--output", str(tmp_path / "out")]
+        line += ["--custom-config", json.dumps({"enough": str(enough)})]
+        line += ["--engine", "ray", "--cluster-address", cluster.address, "--workers", "1:2", "--max-failures", "-1"]
+        with subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
+            assert running.stderr is not None
+            said: list[str] = []
+            rows = (said.append(row) or row for row in running.stderr)
+            for _ in range(2):  # ten seconds between them, and a hundred steps
+                next(row for row in rows if row.startswith("[2 workers] step "))
+            cluster.remove_node(node, allow_graceful=False)
+            next((row for row in rows if row.startswith("[1 worker] step ")), None)
+            cluster.add_node(num_cpus=1)  # which Ray Train looks for once a minute
+            next((row for row in rows if row.startswith("[2 workers] step ")), None)
+            enough.touch()
+            said += running.stderr
+    finally:
+        cluster.shutdown()
+    assert running.returncode == 0, "".join(said)[-5000:]
+    assert "was lost: its node has died" in "".join(said)
+    cluster_record = record_of(tmp_path / "out")["cluster"]
+    assert any("was lost: its node has died" in failure for failure in cluster_record["failures"])
+    assert cluster_record["workers"] == [2, 1, 2]
+    lost, fewer, more = cluster_record["tries"]
+    assert 0 < fewer["first_step"] <= lost["last_step"]
+    assert more["first_step"] > fewer["first_step"]
+    assert fewer["lost_steps"] <= 20  # saved every tenth step, reported every second
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", ["node", "worker process"])
+def test_a_lost_node_or_worker_is_named_and_not_the_survivor(
+    lost: str, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        node = cluster.add_node(num_cpus=1)
+        line = [sys.executable, "-m", "generic_trainer.cli.main", "train", module(UNTIL_ENOUGH)]
+        line += ["--train-files", iris.train, "--output", str(tmp_path / "out")]
+        line += ["--custom-config", json.dumps({"enough": str(tmp_path / "never")})]
+        line += ["--engine", "ray", "--cluster-address", cluster.address, "--workers", "2", "--max-failures", "0"]
+        with subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
+            assert running.stderr is not None
+            said: list[str] = []
+            next(row for row in (said.append(row) or row for row in running.stderr) if "[2 workers] step " in row)
+            if lost == "node":
+                cluster.remove_node(node, allow_graceful=False)
+            else:
+                workers = [
+                    one for one in psutil.process_iter(["cmdline"]) if "RayTrainWorker" in str(one.info["cmdline"])
+                ]
+                [worker] = [one for one in workers if _is_started_by(one, node)]
+                worker.kill()
+            said += running.stderr
+    finally:
+        cluster.shutdown()
+    errors = "".join(said)
+    assert running.returncode == 1, errors[-5000:]
+    last = said[-1]
+    assert last.startswith("generic-trainer: Training was given up after 1 try: worker "), errors[-5000:]
+    assert f" on the node {node.node_ip_address} was lost: its {'node' if lost == 'node' else 'worker process'}" in last
+    assert "run_fn" not in last
+    assert 'File "' not in "".join(said[-3:])
+    record = record_of(tmp_path / "out")
+    assert record["error"]["type"] == "ProcessDiedError"
+    assert record["traceback"] == ""
+
+
+def _is_started_by(process: psutil.Process, node: Any) -> bool:
+    """Returns whether a worker belongs to a node of `Cluster`, by the node's raylet among its ancestors."""
+    raylet = node.all_processes["raylet"][0].process.pid
+    return raylet in [parent.pid for parent in process.parents()]
+
+
+@pytest.mark.slow
+def test_an_estimator_of_a_pipelines_step_is_evaluated_where_it_worked(iris: Any, tmp_path: pathlib.Path) -> None:
+    fn_args = FnArgs(
+        train_files=[iris.train],
+        eval_files=[iris.eval],
+        train_steps=300,
+        serving_model_dir=str(tmp_path / "model" / "Format-Serving"),
+        model_run_dir=str(tmp_path / "model_run" / "7"),
+    )
+    options = TrainingOptions(engine="ray", workers="2", ps=1, cpus_per_worker=0.5, seed=1, timeout=300)
+
+    record = train(
+        str(MODULES / "iris_estimator.py"), fn_args, options, checkpoint_root=str(tmp_path / "model_run" / ".tries")
+    )
+
+    assert record.cluster["workers"] == [2]
+    assert record.metrics["eval"]["accuracy"] > 0.5
+    assert record.check["checks"]["answers"] == "passed"
+    assert record_of(tmp_path / "model_run" / "7", "")["status"] == "succeeded"
+    assert list((tmp_path / "model_run" / "7" / "Format-Serving").glob("model.ckpt-*.index"))
+
+
+@pytest.mark.slow
+def test_what_the_module_raises_is_raised_at_once(
+    command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    path = module("""
+        def run_fn(fn_args):
+            if fn_args.worker_index == 1:
+                raise KeyError("no such feature")
+            import time
+            time.sleep(600)
+    """)
+
+    done = command(
+        *["train", path, "--train-files", iris.train, "--output", tmp_path],
+        *["--engine", "ray", "--workers", 2, "--keras", "2"],
+    )
+
+    assert done.returncode == 1
+    assert "KeyError: 'no such feature'" in done.stderr
+    assert 'raise KeyError("no such feature")' in done.stderr
+    record = record_of(tmp_path)
+    assert record["error"]["type"] == "KeyError"
+    assert record["cluster"]["workers"] == [2]
+
+
+@pytest.mark.slow
+def test_it_gives_up_after_too_many_failures_and_leaves_no_session_folder(
+    command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest
+) -> None:
+    # Not tmp_path: Ray's sockets need a short path, and a longer TMPDIR is left for /tmp.
+    temporary = pathlib.Path(tempfile.mkdtemp(prefix="gt-"))
+    request.addfinalizer(lambda: shutil.rmtree(temporary))
+    path = module("""
+        import os
+        import signal
+
+        def run_fn(fn_args):
+            if fn_args.worker_index == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            import time
+            time.sleep(1000)
+    """)
+    done = command(
+        *["train", path, "--train-files", iris.train, "--output", tmp_path],
+        *["--engine", "ray", "--workers", 2, "--cpus-per-worker", 0.5, "--max-failures", 1],
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+
+    assert done.returncode == 1
+    said = "Training was given up after 2 tries; the last one ended when worker 1 raised ProcessDiedError"
+    assert said in done.stderr.splitlines()[-1]
+    record = record_of(tmp_path)
+    assert record["error"]["type"] == "TrainingProcessError"
+    assert record["cluster"]["workers"] == [2, 2]
+    assert len(record["cluster"]["failures"]) == 2
+    assert [name for name in os.listdir(temporary) if "ray" in name] == []
+    assert not (tmp_path / "model" / "Format-Serving").exists()
+
+
+@pytest.mark.slow
+def test_more_workers_than_the_cluster_has_room_for(command: Command, tiny_module: str, tmp_path: pathlib.Path) -> None:
+    data = tmp_path / "data.tfrecord"
+    data.write_bytes(b"")
+
+    done = command(
+        *["train", tiny_module, "--train-files", data, "--output", tmp_path, "--engine", "ray", "--workers", 1000]
+    )
+
+    assert done.returncode == 2
+    assert "1000 workers and parameter servers need 1000 CPU together; the cluster has " in done.stderr
+
+
+def test_an_address_that_does_not_answer(command: Command, tiny_module: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data.tfrecord").write_bytes(b"")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = command(
+            *["train", tiny_module, "--train-files", tmp_path / "data.tfrecord", "--output", tmp_path / "out"],
+            *["--engine", "ray", "--cluster-address", address],
+        )
+
+    assert done.returncode == 2
+    assert f"cluster_address='{address}' does not answer (Connection refused)" in done.stderr
+
+
+def test_a_cluster_that_there_is_already_needs_no_engine(
+    command: Command, tiny_module: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "data.tfrecord").write_bytes(b"")
+    tf_config = '{"cluster": {"worker": ["localhost:1", "localhost:2"]}, "task": {"type": "worker", "index": 1}}'
+    done = command(
+        *["train", tiny_module, "--train-files", tmp_path / "data.tfrecord", "--output", tmp_path, "--engine", "ray"],
+        env={**os.environ, "TF_CONFIG": tf_config},
+    )
+
+    assert done.returncode == 2
+    assert "engine='ray': TF_CONFIG makes this process worker 1 of a cluster already" in done.stderr
+
+
+@pytest.mark.skipif(not KerasChoice("3", "").environment(), reason="TensorFlow before 2.16 has only Keras 2")
+def test_keras_3_is_refused_before_anything_starts(
+    command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    path = module("import keras\ndef run_fn(fn_args):\n    build_model().fit(data, epochs=3)\n")
+
+    done = command("train", path, "--train-files", iris.train, "--output", tmp_path, "--engine", "ray", "--workers", 2)
+
+    assert done.returncode == 2
+    assert "trainer_module.py, line 3: build_model().fit(…): Keras 3 (trainer_module.py, line 1:" in done.stderr
+    assert "Three ways out" in done.stderr
+    assert "Started a local Ray" not in done.stderr
+
+
+def test_a_module_travels_by_content(module: Callable[..., str], tmp_path: pathlib.Path) -> None:
+    path = module("from . import helper\nfrom .parts import layers\n", helper="A = 1\n", **{"parts/__init__": ""})
+    layers = pathlib.Path(path).parent / "parts" / "layers.py"
+    layers.write_text("B = 2\n")
+    source = find_source(path, str(tmp_path / "scratch"))
+
+    parcel = pack(source)
+    assert unpack(parcel, str(tmp_path / "unused")) == source  # the same files lie here: they are used
+    assert not (tmp_path / "unused").exists()
+
+    layers.write_text("B = 3\n")  # as on another machine
+    there = unpack(parcel, str(tmp_path / "there"))
+    again = find_source(there.path, str(tmp_path / "scratch"))
+    assert there.path.startswith(str(tmp_path / "there"))
+    assert again.fingerprint == there.fingerprint == source.fingerprint
+    assert [pathlib.Path(file).read_text() for file in there.files if file.endswith("layers.py")] == ["B = 2\n"]
+
+
+@pytest.mark.parametrize(
+    ("error", "transient"),
+    [
+        (ProcessDiedError("killed"), True),
+        (ConnectionResetError("peer"), True),
+        (OSError(5, "Input/output error"), True),
+        (type("UnavailableError", (Exception,), {})("peer is gone"), True),
+        (FileNotFoundError(2, "No such file"), False),
+        (TrainingProcessError("did not end within timeout"), False),
+        (ModuleError("no dialect"), False),
+        (ValueError("shapes"), False),
+    ],
+)
+def test_what_is_worth_another_try(error: Exception, transient: bool) -> None:
+    assert is_transient(error) is transient
+
+
+def test_parameter_servers_may_go_when_all_that_train_have_ended() -> None:
+    board = Board(1)
+    assert all(board.begin("first", 3) for _ in range(3))
+    board.finish(0, "chief 0", {"metrics": {}})
+    assert not board.is_over(2)
+    board.finish(1, "worker 0", None)
+    assert board.is_over(2)
+    assert not board.is_over(0)
+
+
+def test_all_that_train_are_stopped_before_the_parameter_servers_that_they_save_by() -> None:
+    board = Board(1)
+    assert board.begin("first", 2)
+    board.stop()
+    assert board.is_over(0)
+    assert not board.is_over(1)
+    board.finish(0, "chief 0", {})
+    assert board.is_over(1)
+    assert not board.begin("second", 2)
+
+
+def test_a_worker_that_waits_for_one_who_has_ended_is_told_so() -> None:
+    board = Board(0)
+    assert board.begin("first", 2)
+    board.fail("worker 0", {"message": "unavailable"}, False, alone=True)
+    assert not board.is_over(1)
+    assert board.begin("second", 2)
+    board.finish(1, "worker 1", None)
+    board.fail("worker 0", {"message": "unavailable"}, False, alone=True)
+    assert "worker 0 was waiting for worker 1, who had ended" in board.summary()["verdict"]["message"]
+
+
+def test_a_new_try_begins_anew_and_a_verdict_ends_them_all() -> None:
+    board = Board(0)
+    assert board.begin("first", 2)
+    assert board.begin("first", 2)
+    board.fail("worker 1", {"message": "killed"}, False)
+    assert board.begin("second", 1)
+    assert not board.is_over(0)
+    board.fail("worker 0", {"message": "wrong"}, True)
+    assert board.is_over(0)
+    assert not board.begin("third", 1)
+    assert board.summary()["tries"] == [2, 1]
+    assert board.summary()["verdict"] == {"message": "wrong"}

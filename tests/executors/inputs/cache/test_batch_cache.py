@@ -1,0 +1,287 @@
+"""Parsed examples that are kept on disk are the parsed examples, whoever else writes, reads and removes them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pathlib
+import shutil
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import tensorflow as tf
+from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
+
+from generic_trainer import FnArgs, TrainingOptions
+from generic_trainer.executors.errors import InputError
+from generic_trainer.executors.inputs.cache import batch_cache
+from generic_trainer.executors.inputs.cache.cached_columns import ColumnWriter
+from generic_trainer.executors.inputs.data_accessor import CacheOptions, DataAccessor, ExamplesFormat
+from generic_trainer.executors.training.run import train
+
+from .test_record_dataset import SCALAR, SIZES, ids, schema_of, write
+
+SCHEMA = f"""
+    feature {{ name: "id" type: INT {SCALAR} }} feature {{ name: "tags" type: BYTES }}
+    feature {{ name: "none" type: FLOAT }}
+    tensor_representation_group {{
+      key: ""
+      value {{
+        tensor_representation {{ key: "words" value {{ ragged_tensor {{ feature_path {{ step: "none" }} }} }} }}
+      }}
+    }}
+"""
+
+
+@pytest.fixture(scope="module")
+def pattern(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write(tmp_path_factory.mktemp("examples"), SIZES)
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> pathlib.Path:
+    return tmp_path / "cache"
+
+
+def dataset(pattern: str, folder: pathlib.Path | None, schema: str = SCHEMA, gb: float = 1, **others: Any) -> Any:
+    cache = None if folder is None else CacheOptions(str(folder), gb)
+    options = TensorFlowDatasetOptions(**{"batch_size": 7, "num_epochs": 1, "shuffle": False, **others})
+    return DataAccessor.for_format(ExamplesFormat(), cache).tf_dataset_factory([pattern], options, schema_of(schema))
+
+
+def parts(batches: Any) -> list[list[Any]]:
+    """Returns everything that is in the batches' tensors, as lists."""
+    flat = (tf.nest.flatten(batch, expand_composites=True) for batch in batches)
+    return [[tensor.numpy().tolist() for tensor in tensors] for tensors in flat]
+
+
+@pytest.mark.legacy
+@pytest.mark.parametrize("num_epochs", [1, 3, None])
+@pytest.mark.parametrize("label", [None, "id"])
+def test_without_shuffling_the_batches_are_the_same_ones(
+    pattern: str, folder: pathlib.Path, num_epochs: int | None, label: str | None
+) -> None:
+    read, kept = (dataset(pattern, where, num_epochs=num_epochs, label_key=label) for where in (None, folder))
+
+    assert kept.element_spec == read.element_spec
+    assert parts(kept.take(40)) == parts(read.take(40))
+    assert len(os.listdir(folder)) == 1
+
+
+def test_the_files_are_not_read_again(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
+    pattern = write(tmp_path / "data", (5, 4))
+    batches = ids(dataset(pattern, folder))
+    for path in (tmp_path / "data").iterdir():
+        stat = path.stat()
+        path.write_bytes(b"x" * stat.st_size)
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+    assert ids(dataset(pattern, folder)) == batches
+    with pytest.raises(InputError, match="part-0"):
+        ids(dataset(pattern, None))
+
+
+def test_files_that_changed_are_read_again(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
+    assert ids(dataset(write(tmp_path / "data", (2,)), folder)) == [[0, 1]]
+    assert ids(dataset(write(tmp_path / "data", (3,)), folder)) == [[0, 1, 2]]
+    assert set(dataset(f"{tmp_path}/data/*", folder, f'feature {{ name: "id" type: INT {SCALAR} }}').element_spec) == {
+        "id"
+    }
+
+
+def test_shuffling_differs_from_epoch_to_epoch_but_not_from_run_to_run(pattern: str, folder: pathlib.Path) -> None:
+    options = {"batch_size": 100, "num_epochs": 2, "shuffle": True, "shuffle_seed": 5}
+
+    first, second = ids(dataset(pattern, folder, **options))
+
+    assert sorted(first) == sorted(second) == list(range(sum(SIZES)))
+    assert first != second
+    again = dataset(pattern, folder, **options)
+    assert ids(again) == [first, second]
+    assert ids(again) != [first, second]  # as Keras's epochs do it: another run through the same dataset
+
+
+def test_without_a_seed_of_its_own_tensorflows_decides(pattern: str, folder: pathlib.Path) -> None:
+    def order(seed: int) -> list[list[int]]:
+        tf.random.set_seed(seed)
+        return ids(dataset(pattern, folder, shuffle=True))
+
+    assert order(3) == order(3) != order(4)
+
+
+KINDS = f"""
+    feature {{ name: "id" type: INT {SCALAR} }}
+    feature {{ name: "sparse" type: FLOAT presence {{ min_fraction: 1 }} shape {{ dim {{ size: 2 }} }} }}
+    feature {{ name: "name" type: BYTES {SCALAR} }}
+    feature {{ name: "one" type: BYTES }} feature {{ name: "few" type: INT }} feature {{ name: "many" type: FLOAT }}
+    feature {{ name: "words" type: BYTES }}
+    tensor_representation_group {{
+      key: ""
+      value {{
+        tensor_representation {{
+          key: "words" value {{ ragged_tensor {{ feature_path {{ step: "words" }} row_partition_dtype: INT32 }} }}
+        }}
+      }}
+    }}
+"""
+
+
+def write_kinds(folder: pathlib.Path, rows: int) -> str:
+    folder.mkdir()
+    text, number, numbers = (
+        lambda *values: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode() for value in values])),
+        lambda *values: tf.train.Feature(int64_list=tf.train.Int64List(value=values)),
+        lambda *values: tf.train.Feature(float_list=tf.train.FloatList(value=values)),
+    )
+    with tf.io.TFRecordWriter(str(folder / "data")) as writer:
+        for row in range(rows):
+            feature = {"id": number(row), "sparse": numbers(row, -row), "name": text(f"row {row}"), "one": text("é")}
+            if row % 3:
+                feature["few"] = number(row)
+            if row % 7:
+                feature["many"] = numbers(*range(row % 7))
+                feature["words"] = text(*(str(word) for word in range(row % 5)))
+            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+    return f"{folder}/*"
+
+
+def rows_of(batches: Any) -> list[tuple[Any, ...]]:
+    """Returns what is in each row, in the order of their numbers."""
+    rows: list[tuple[Any, ...]] = []
+    for batch in batches:
+        tensors = [tf.RaggedTensor.from_sparse(t) if isinstance(t, tf.SparseTensor) else t for t in batch.values()]
+        columns = [t.to_list() if isinstance(t, tf.RaggedTensor) else t.numpy().tolist() for t in tensors]
+        rows += zip(batch["id"].numpy().ravel().tolist(), *columns, strict=True)
+    return sorted(rows, key=lambda row: row[0])
+
+
+@pytest.mark.legacy
+def test_rows_of_every_kind_stay_whole(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
+    pattern = write_kinds(tmp_path / "data", 1000)
+
+    for shuffle, num_epochs in ((True, 2), (False, 2), (False, None)):
+        options = {"num_epochs": num_epochs, "batch_size": 64, "shuffle": shuffle}
+        kept, read = (dataset(pattern, where, KINDS, **options).take(40) for where in (folder, None))
+        assert kept.element_spec == read.element_spec
+        assert rows_of(kept) == rows_of(read)
+        assert shuffle or parts(kept) == parts(read)
+
+
+def test_examples_without_end_end_when_there_are_none(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
+    pattern = write(tmp_path / "data", (0,))
+
+    for shuffle in (True, False):
+        assert ids(dataset(pattern, folder, num_epochs=None, shuffle=shuffle)) == []
+
+
+def test_a_sparse_tensor_that_is_wider_than_its_rows_is_not_kept(tmp_path: pathlib.Path) -> None:
+    wide = tf.SparseTensor([[0, 0]], [1], [1, 5])
+    with (
+        ColumnWriter(tmp_path / "0", tf.SparseTensorSpec([None, None], tf.int32)) as column,
+        pytest.raises(TypeError, match="wider"),
+    ):
+        column.add(wide)
+
+
+def test_the_rows_of_many_blocks_mix(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
+    rows = 20 * batch_cache._BLOCK
+    pattern = write(tmp_path / "data", (rows,))
+
+    order = [
+        *itertools.chain.from_iterable(
+            ids(dataset(pattern, folder, shuffle=True, shuffle_buffer_size=1000, batch_size=512))
+        )
+    ]
+
+    assert sorted(order) == list(range(rows))
+    # A third of all rows is what two random places lie apart; without the blocks' own shuffling it would be 1,000.
+    assert sum(abs(place - row) for place, row in enumerate(order)) / rows > rows / 5
+    assert sum(after == before + 1 for before, after in itertools.pairwise(order)) < rows / 100
+
+
+def test_what_was_used_longest_ago_goes(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
+    patterns = [write(tmp_path / name, (200,)) for name in "abc"]
+    in_use = dataset(patterns[0], folder)
+    (entry,) = folder.iterdir()
+    gb = 2.5 * sum(file.stat().st_size for file in entry.iterdir()) / 1e9
+    for file in entry.iterdir():
+        os.utime(file, (time.time() - 60,) * 2)
+
+    for pattern in patterns[1:]:
+        dataset(pattern, folder, gb=gb)
+
+    assert len(os.listdir(folder)) == 2
+    assert not entry.exists()
+    assert len(ids(in_use)) == 29  # whoever reads it has it still
+
+
+@pytest.mark.parametrize("what", ["too large", "no folder", "of a kind that is not kept"])
+def test_what_cannot_be_kept_is_read_as_it_is(pattern: str, folder: pathlib.Path, what: str) -> None:
+    schema, gb = SCHEMA, 1e-9 if what == "too large" else 1.0
+    if what == "no folder":
+        folder.write_text("a file")
+    if what == "of a kind that is not kept":
+        schema = SCHEMA.replace('{ step: "none" }', '{ step: "none" } partition { uniform_row_length: 1 }')
+
+    assert ids(dataset(pattern, folder, schema, gb)) == ids(dataset(pattern, None))
+    assert what == "no folder" or not os.listdir(folder)
+
+
+def test_what_a_killed_run_left_is_no_entry_and_goes_after_a_day(pattern: str, folder: pathlib.Path) -> None:
+    dataset(pattern, folder)
+    (entry,) = folder.iterdir()
+    for name, age in (("unfinished-new", 0), ("unfinished-old", 2 * 24 * 3600)):
+        shutil.copytree(entry, folder / name)
+        for path in (*(folder / name).iterdir(), folder / name):
+            os.utime(path, (time.time() - age,) * 2)
+    shutil.rmtree(entry)
+
+    assert ids(dataset(pattern, folder)) == ids(dataset(pattern, None))
+    assert sorted(os.listdir(folder)) == sorted([entry.name, "unfinished-new"])
+
+
+def test_inside_a_graph_it_is_used_too(pattern: str, folder: pathlib.Path) -> None:
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        iterator = tf.compat.v1.data.make_one_shot_iterator(dataset(pattern, folder))
+        first = session.run(iterator.get_next())
+
+    assert first["id"].ravel().tolist() == ids(dataset(pattern, None))[0]
+    assert len(os.listdir(folder)) == 1
+
+
+MODULE = """
+    import tensorflow as tf
+    from google.protobuf import text_format
+    from tensorflow_metadata.proto.v0 import schema_pb2
+    from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
+
+    def run_fn(fn_args):
+        schema = text_format.Parse('feature { name: "id" type: INT }', schema_pb2.Schema())
+        options = TensorFlowDatasetOptions(batch_size=32, num_epochs=2)
+        batches = fn_args.data_accessor.tf_dataset_factory(fn_args.train_files, options, schema)
+        model = tf.Module()
+        model.rows = tf.Variable(sum(int(batch["id"].dense_shape[0]) for batch in batches))
+        model.serve = tf.function(lambda: {"rows": model.rows}, input_signature=[])
+        tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
+"""
+
+
+def test_a_module_gets_the_cache_by_the_options(
+    module: Callable[..., str], pattern: str, tmp_path: pathlib.Path, folder: pathlib.Path
+) -> None:
+    args = FnArgs(
+        train_files=[pattern],
+        serving_model_dir=str(tmp_path / "model" / "Format-Serving"),
+        model_run_dir=str(tmp_path / "run"),
+    )
+
+    train(
+        module(MODULE, "counts.py"),
+        args,
+        TrainingOptions(isolate=False, input_cache=str(folder), skip_checks=("loads", "answers")),
+    )
+
+    assert tf.saved_model.load(args.serving_model_dir).signatures["serving_default"]()["rows"].numpy() == 2 * sum(SIZES)
+    assert len(os.listdir(folder)) == 1

@@ -1,0 +1,155 @@
+"""The Keras that a module was written for, read off its source."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from generic_trainer.executors.modules.keras_version import KerasChoice, choose
+
+KERAS_2 = {
+    "the RFC's save": "def run_fn(args):\n    model.save(args.serving_model_dir)",
+    "save_format": "model.save(folder, save_format='tf', signatures=s)",
+    "Transform": "import tensorflow_transform as tft",
+    "tf-keras": "import tf_keras",
+    "feature columns": "import tensorflow as tf\ntf.feature_column.numeric_column('x')",
+    "DenseFeatures": "tf.keras.layers.DenseFeatures(columns)",
+    "legacy optimizers": "tf.keras.optimizers.legacy.Adam()",
+    "Estimators": "tf.estimator.Estimator(model_fn)",
+    "an imported name": "from tensorflow.keras import layers\nlayers.DenseFeatures(columns)",
+    "an import of a part": "from tensorflow.keras.optimizers.legacy import Adam",
+    "TensorFlow 1's name": "import tensorflow.compat.v1 as tf\ntf.layers.dense(x, 1)",
+    "full name": "import tensorflow\ntensorflow.keras.layers.experimental.preprocessing.Normalization()",
+}
+KERAS_3 = {
+    "import keras": "import keras",
+    "from keras": "from keras import layers",
+    "ops": "import tensorflow as tf\ntf.keras.ops.sum(x)",
+    "an imported name": "from tensorflow import keras as K\nK.ops.sum(x)",
+    "an import of a part": "import tensorflow_transform\nfrom tensorflow.keras import ops",
+    ".keras files": "model.save(fn_args.serving_model_dir + '/model.keras')",
+}
+NEITHER = {
+    "plain tf.keras": "import tensorflow as tf\ntf.keras.Sequential()",
+    "saved_model.save": "tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)",
+    "another save": "checkpoint.save(path)",
+    "broken": "def run_fn(:",
+}
+pytestmark = pytest.mark.usefixtures("keras_3_is_there")
+
+
+@pytest.fixture
+def keras_3_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    if KerasChoice("2", "").environment() == {}:
+        pytest.skip("TensorFlow before 2.16 has only Keras 2")
+    monkeypatch.delenv("TF_USE_LEGACY_KERAS", raising=False)
+
+
+def chosen(source: str, folder: pathlib.Path, option: str = "auto") -> KerasChoice:
+    file = folder / "taxi.py"
+    file.write_text(source)
+    return choose(option, [str(file)])
+
+
+@pytest.mark.parametrize("what", KERAS_2)
+def test_signs_of_keras_2(what: str, tmp_path: pathlib.Path) -> None:
+    choice = chosen(KERAS_2[what], tmp_path)
+    assert choice.version == "2"
+    assert choice.reason.startswith("taxi.py, line ")
+    assert choice.environment() == {"TF_USE_LEGACY_KERAS": "1"}
+
+
+@pytest.mark.parametrize("what", KERAS_3)
+def test_signs_of_keras_3(what: str, tmp_path: pathlib.Path) -> None:
+    choice = chosen(KERAS_3[what], tmp_path)
+    assert choice.version == "3"
+    assert choice.reason.startswith("taxi.py, line ")
+    assert choice.environment() == {"TF_USE_LEGACY_KERAS": "0"}
+
+
+@pytest.mark.parametrize("what", NEITHER)
+def test_no_sign_leaves_it_to_the_process(what: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "taxi.py").write_text(NEITHER[what])
+    program = f"""
+import os, sys
+from generic_trainer.executors.modules.keras_version import choose
+def show(): print(choose("auto", [{str(tmp_path / "taxi.py")!r}]).version)
+show()
+os.environ["TF_USE_LEGACY_KERAS"] = "1"
+show()
+if {what == "plain tf.keras"}:
+    os.environ["TF_USE_LEGACY_KERAS"] = "0"
+    import tensorflow as tf
+    tf.keras.layers
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # as importing Transform does, too late
+    show()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["3", "2", "3"][: 3 if what == "plain tf.keras" else 2]
+
+
+def test_keras_2_wins_since_import_keras_works_beside_it(tmp_path: pathlib.Path) -> None:
+    assert chosen("import keras\nimport tensorflow_transform", tmp_path).version == "2"
+
+
+def test_what_fails_under_the_other_keras_goes_before_what_is_usual_with_it(tmp_path: pathlib.Path) -> None:
+    usual = "import tensorflow as tf\nimport tensorflow_transform as tft\nimport keras\n"
+    assert chosen(usual + "tf.keras.ops.sum(x)", tmp_path).version == "3"
+    assert chosen(usual + "keras.ops.sum(x)", tmp_path).version == "3"
+    assert chosen(usual + "tf.keras.saving.save_model(model, path)", tmp_path).version == "2"
+    assert chosen(usual + "tf.keras.ops.sum(x)\ntf.keras.layers.DenseFeatures(c)", tmp_path).version == "2"
+
+
+def test_a_caught_error_that_smells_of_the_wrong_keras_counts() -> None:
+    def give_up() -> None:
+        try:
+            raise AttributeError("module 'tf_keras.api._v2.keras' has no attribute 'ops'")
+        except AttributeError:
+            raise SystemExit(1) from None
+
+    with pytest.raises(SystemExit) as caught:
+        give_up()
+    assert "--keras 3" in KerasChoice("2", "because").hint(caught.value)
+
+
+def test_the_option_wins(tmp_path: pathlib.Path) -> None:
+    assert chosen(KERAS_2["Transform"], tmp_path, "3") == KerasChoice("3", "keras='3' was asked for")
+    assert chosen(KERAS_3["ops"], tmp_path, "2").version == "2"
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        ("3", ValueError("The `save_format` argument is deprecated in Keras 3. Please remove this argument")),
+        ("3", ValueError("Invalid filepath extension for saving. Please add either a `.keras` extension")),
+        ("3", AttributeError("module 'keras._tf_keras.keras.layers' has no attribute 'DenseFeatures'")),
+        ("2", AttributeError("module 'tf_keras.api._v2.keras' has no attribute 'ops'")),
+    ],
+)
+def test_an_error_that_smells_of_the_wrong_keras_names_the_option(version: str, error: Exception) -> None:
+    other = "2" if version == "3" else "3"
+    assert f"use --keras {other}, or keras=" in KerasChoice(version, "because").hint(error)
+    assert KerasChoice(version, "because").hint(ValueError("shapes (3,) and (4,) do not match")) == ""
+
+
+def test_a_process_that_uses_the_other_keras_is_refused_and_an_untouched_one_is_not() -> None:
+    program = """
+import os, sys
+os.environ["TF_USE_LEGACY_KERAS"] = "1"
+import tensorflow as tf
+from generic_trainer.executors.modules.keras_version import KerasChoice
+KerasChoice("3", "").check_this_process()   # nothing has touched tf.keras: either may still come
+KerasChoice("2", "").check_this_process()
+tf.keras.layers
+KerasChoice("2", "").check_this_process()
+try:
+    KerasChoice("3", "because").check_this_process()
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "InputError keras='3' (because) cannot be had in this process: tf.keras is Keras 2" in done.stdout
+    assert "isolate=True" in done.stdout

@@ -1,0 +1,236 @@
+"""How far a training is: told by Keras's fits, Estimators and loops by hand, and shown as plain lines."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from generic_trainer import FnArgs, TrainingOptions, train
+from generic_trainer.executors.keras.fit_progress import told_by_fits
+from generic_trainer.executors.keras.interception import is_keras_2
+from generic_trainer.executors.modules.keras_version import _tensorflow_release
+from generic_trainer.executors.monitoring import display, progress
+from generic_trainer.executors.monitoring.display import Display, Recent
+from generic_trainer.executors.monitoring.progress import Progress
+
+MODULES = pathlib.Path(__file__).parents[3] / "module_files"
+PACKAGES = ["keras", "tf_keras"] if _tensorflow_release() >= (2, 16) else ["keras"]
+NEEDS_KERAS_3 = pytest.mark.skipif(_tensorflow_release() < (2, 16), reason="Keras 3 came with TensorFlow 2.16")
+
+
+class Seen(Display):
+    """Keeps what it is shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[Progress] = []
+        self.phases: list[str] = []
+
+    def phase(self, name: str) -> Any:
+        self.phases.append(name)
+        return super().phase(name)
+
+    def show(self, told: Progress) -> None:
+        self.told.append(told)
+
+
+def watched(module: str, data: Any, folder: pathlib.Path, options: TrainingOptions | None = None) -> Seen:
+    seen = Seen()
+    fn_args = FnArgs(
+        train_files=[data.train],
+        eval_files=[data.eval],
+        schema_path=data.schema,
+        train_steps=60,
+        eval_steps=2,
+        serving_model_dir=str(folder / "model" / "Format-Serving"),
+        eval_model_dir=str(folder / "model" / "Format-TFMA"),
+        model_run_dir=str(folder / "model_run"),
+    )
+    with display.showing(seen):
+        train(module, fn_args, options)
+    return seen
+
+
+@NEEDS_KERAS_3
+def test_keras_tells_steps_examples_and_metrics(iris: Any, tmp_path: pathlib.Path) -> None:
+    seen = watched(str(MODULES / "iris_keras.py"), iris, tmp_path)
+    last = seen.told[-1]
+    assert (last.step, last.details["total"]) == (60, 60)
+    assert last.examples == 60 * 16  # the module's batches
+    assert {"loss", "accuracy", "val_loss"} <= last.details["metrics"].keys()
+    assert seen.phases == ["inputs", "training", "check", "publish"]
+
+
+FITS = """
+    import numpy as np
+    import tensorflow as tf
+
+    def run_fn(fn_args):
+        keras = tf.keras
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        x, y = np.ones([100, 2], "float32"), np.ones([100, 1], "float32")
+        model.fit(x, y, batch_size=10, epochs=2)
+        dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(20).map(lambda *pair: pair).prefetch(1)
+        model.fit(dataset, epochs=3, validation_data=dataset)
+        model.evaluate(dataset)
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, name="x")])
+        def serve(x):
+            return {"y": model(x)}
+
+        tf.saved_model.save(model, fn_args.serving_model_dir, signatures=serve)
+"""
+
+
+@pytest.mark.parametrize("keras", ["2", pytest.param("3", marks=NEEDS_KERAS_3)])
+def test_fits_one_after_the_other_count_on(
+    module: Callable[..., str], iris: Any, tmp_path: pathlib.Path, keras: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    last = watched(module(FITS), iris, tmp_path, TrainingOptions(keras=keras)).told[-1]
+    assert (last.step, last.details["total"]) == (2 * 10 + 3 * 5, 2 * 10 + 3 * 5)
+    assert last.examples == 2 * 100 + 3 * 100
+    assert (last.details["epoch"], last.details["epochs"]) == (3, 3)
+    assert "doing" not in last.details
+    printed = capfd.readouterr().out
+    assert printed.count("Epoch ") == 5
+    assert "\b" not in printed  # no bar, of which each step would be a line
+
+
+def test_a_training_in_this_process_is_watched_as_well(
+    module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    loop = """
+        import tensorflow as tf
+        from generic_trainer import report_progress
+
+        def run_fn(fn_args):
+            report_progress(10, total=20)
+            for step in range(11, 21):
+                report_progress(step, examples=7, metrics={"loss": tf.constant(0.5)})
+            module = tf.Module()
+            module.weight = tf.Variable(1.0)
+            serve = tf.function(lambda x: {"y": module.weight * x}, input_signature=[tf.TensorSpec([None], name="x")])
+            tf.saved_model.save(module, fn_args.serving_model_dir, signatures=serve)
+    """
+    for _ in range(2):  # the second one is not told to the first one's watcher
+        last = watched(module(loop), iris, tmp_path, TrainingOptions(isolate=False)).told[-1]
+        assert (last.first, last.step, last.steps, last.examples) == (10, 20, 10, 70)
+        assert last.details == {"total": 20, "metrics": {"loss": 0.5}}
+    assert not progress.is_watched()
+
+
+@pytest.mark.legacy
+@pytest.mark.slow
+def test_estimators_tell_steps_loss_and_checkpoints(iris: Any, tmp_path: pathlib.Path) -> None:
+    seen = watched(str(MODULES / "iris_estimator.py"), iris, tmp_path)
+    last = seen.told[-1]
+    assert (last.step, last.details["total"]) == (60, 60)
+    assert last.details["metrics"]["loss"] > 0
+    assert last.details["saved"] == 60
+
+
+@pytest.mark.slow
+def test_a_loop_by_hand_tells_it_by_one_call(digits: Any, tmp_path: pathlib.Path) -> None:
+    last = watched(str(MODULES / "digits_custom_loop.py"), digits, tmp_path).told[-1]
+    assert (last.step, last.examples) == (60, 60 * 32)
+    assert last.details["metrics"].keys() == {"loss"}
+    assert last.details["saved"] == 60
+
+
+def test_what_is_said_in_words_is_cut_before_it_is_too_long(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = progress.watched(str(tmp_path))
+    monkeypatch.setenv(progress.VARIABLE, path)
+    progress.report_progress(1, total=9, metrics={f"metric {number}": number for number in range(1000)})
+    told = progress.read(path)
+    assert told is not None
+    assert told.details == {"total": 9, "metrics": {}}
+    progress.report_details(total=None, metrics={"loss": 1.0})
+    assert progress.read(path).details == {"metrics": {"loss": 1.0}}  # type: ignore[union-attr]
+
+
+def told(seconds: float, step: int, **details: Any) -> Progress:
+    return Progress(0, step, step, 32 * step, seconds, -1, 0, details)
+
+
+def test_lines_come_more_seldom_the_longer_it_takes(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    shown = Display(clock=lambda: now)
+    shown.begin()
+    with caplog.at_level("INFO", logger="absl"):
+        for second in range(3600):
+            now = float(second)
+            shown.show(told(now, 10 * second, total=36000, metrics={"loss": 0.25}))
+    lines = [record.getMessage() for record in caplog.records]
+    # Every 10 s until 100 s have gone by, then after another tenth of the time each: log(3600 / 100) / log(1.1).
+    assert 10 + 30 < len(lines) < 10 + 40
+    assert lines[0] == "Step 100 of 36,000, 10 steps/s, 320 examples/s, loss 0.25, 59 min 50 s left"
+
+
+def test_the_speed_is_that_of_the_last_seconds_and_begins_anew_after_a_failure() -> None:
+    recent = Recent()
+    for second in range(100):
+        recent.note(told(second, second if second < 50 else 50 + 10 * (second - 50)))
+    assert recent.steps == pytest.approx(10)
+    recent.note(told(1, 500))
+    recent.note(told(2, 520))
+    assert recent.steps == pytest.approx(20)
+    assert Recent().examples == 0
+
+
+def test_metrics_show_where_they_go() -> None:
+    recent = Recent()
+    for second in range(20):
+        metrics = {"loss": 1 - second / 100, "auc": 0.5 + second / 100, "flat": 1 + second % 2 / 10_000, "same": 2.0}
+        recent.note(told(second, second, metrics=metrics))
+    assert [recent.trend(name) for name in ("loss", "auc", "flat", "same", "none")] == [" ↓", " ↑", " →", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (59.4, "59 s"), (61, "1 min 01 s"), (3600 * 3 + 300, "3 h 05 min"), (-1, "0 s")]
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert display.duration(seconds) == text
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize(
+    ("data", "first", "last"),
+    [
+        (lambda x: x.repeat(), 20, 20),  # infinite
+        (lambda x: x.repeat(5), 20, 20),  # 20 batches
+        (lambda x: x, None, {"3": 8, "2": 4}),  # 4 batches, not 10
+        (lambda x: x.filter(lambda *_: True), None, {"3": 8, "2": 8}),  # 4 batches, which is not known
+    ],
+    ids=["infinite", "long enough", "too short", "unknown"],
+)
+def test_the_total_is_told_when_the_data_is_known_to_last(
+    data: Any, first: int | None, last: Any, package: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keras = importlib.import_module(package)
+    path = progress.watched(str(tmp_path))
+    monkeypatch.setenv(progress.VARIABLE, path)
+    totals: list[int | None] = []
+
+    class Reading(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            totals.append(progress.read(path).details.get("total"))
+
+        def on_train_end(self, logs: Any = None) -> None:
+            totals.append(progress.read(path).details.get("total"))
+
+    inputs = keras.Input((1,))
+    model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
+    model.compile("sgd", "mse")
+    batches = tf.data.Dataset.from_tensors((tf.ones([2, 1]), tf.ones([2, 1]))).repeat(4)
+    with told_by_fits([]):
+        model.fit(data(batches), steps_per_epoch=10, epochs=2, callbacks=[Reading()], verbose=0)
+    assert totals[1] == first
+    assert totals[-1] == (last if isinstance(last, int) else last["2" if is_keras_2(model) else "3"])

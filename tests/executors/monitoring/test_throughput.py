@@ -1,0 +1,171 @@
+"""What a run by several workers comes to, from what they report; and that a report outlives its process."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from generic_trainer.executors.monitoring import progress
+from generic_trainer.executors.monitoring.progress import Progress
+from generic_trainer.executors.monitoring.throughput import Pace
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def at(
+    first: int, step: int, seconds: float, *, steps: float = -1, examples: float = 0, waited: float = -1
+) -> Progress:
+    """Returns a report of the moment."""
+    return Progress(first, step, step - first if steps < 0 else steps, examples, seconds, waited, 0.0)
+
+
+def test_steps_done_again_and_goodput_over_three_tries() -> None:
+    clock = Clock()
+    pace = Pace(0, clock)
+    # Begins to train at 10 s; 2 steps a second, 75 steps until 47.5 s. A checkpoint of step 50 is saved.
+    pace.begin("one", 2)
+    for clock.now, step in ((11.0, 2), (30.0, 40), (35.0, 50), (47.5, 75)):
+        pace.note("one", 0, "worker 0", at(0, step, clock.now - 10, examples=8 * step))
+    # Goes on from 50 at 60 s with one worker, gets to 60 at 65 s, and has saved nothing.
+    clock.now = 55.0
+    pace.begin("two", 1)
+    clock.now = 65.0
+    pace.note("two", 0, "worker 0", at(50, 60, 5, examples=160))
+    # From 50 again, at 80 s, to the end at 105 s.
+    pace.begin("three", 2)
+    clock.now = 105.0
+    pace.note("three", 0, "worker 0", at(50, 100, 25, examples=400))
+    pace.note("three", 1, "worker 1", at(50, 100, 25, examples=400))
+
+    summary = pace.summary(120.0)
+    assert (summary["restarts"], summary["redone_steps"]) == (2, 25 + 10)
+    # 25 s for the first 50 steps, nothing of the second try, 25 s for the last 50.
+    assert summary["goodput"] == round(50 / 120, 3)
+    first, second, third = summary["tries"]
+    assert first == {
+        **{"workers": 2, "began": 15.0, "first_step": 0, "last_step": 75, "lost_steps": 25, "seconds": 25.0}
+    }
+    assert (second["workers"], second["began"], second["lost_steps"], second["seconds"]) == (1, 70.0, 10, 0.0)
+    assert (third["first_step"], third["last_step"], third["lost_steps"], third["seconds"]) == (50, 100, 0, 25.0)
+    # 75, 10 and 50 steps in 37.5, 5 and 25 s.
+    assert summary["speeds"]["worker 0"] == {"steps_per_second": 2.0, "examples_per_second": round(1160 / 67.5, 1)}
+
+
+def test_a_checkpoint_that_was_lost_takes_the_steps_of_earlier_tries_with_it() -> None:
+    pace = Pace(0, Clock())
+    for name, first, last in (("one", 0, 75), ("two", 50, 60), ("three", 0, 100)):
+        pace.begin(name, 1)
+        pace.note(name, 0, "worker 0", at(first, last, 10))
+    assert [one["lost_steps"] for one in pace.summary(60.0)["tries"]] == [75, 10, 0]
+    assert pace.summary(60.0)["goodput"] == round(10 / 60, 3)
+
+
+def test_a_module_that_reports_nothing_has_no_goodput() -> None:
+    pace = Pace(0, Clock())
+    pace.begin("one", 2)
+    assert pace.lines(last=True) == ""
+    summary = pace.summary(10.0)
+    assert summary["goodput"] is None
+    assert summary["tries"] == [{"workers": 2, "began": 10.0}]
+
+
+def test_moments_of_a_long_training_are_forgotten_and_its_time_is_not() -> None:
+    clock = Clock()
+    pace = Pace(0, clock)
+    pace.begin("one", 1)
+    for second in range(1, 5001):
+        clock.now = float(second)
+        pace.note("one", 0, "worker 0", at(0, 3 * second, second))
+    pace.begin("two", 1)
+    pace.note("two", 0, "worker 0", at(6000, 6001, 0))
+    assert len(pace._tries["one"].moments) <= 1001
+    assert pace.summary(5000.0)["tries"][0]["seconds"] == 2000.0
+
+
+def test_one_line_for_all_workers_every_ten_seconds_and_none_where_nothing_is_new() -> None:
+    clock = Clock()
+    pace = Pace(0, clock)
+    pace.begin("one", 2)
+    lines = []
+    for second in range(1, 26):
+        clock.now = float(second)
+        step = 10 * min(second, 17)
+        for rank in (0, 1):
+            pace.note("one", rank, f"worker {rank}", at(0, step, min(second, 17), examples=16 * step))
+        lines.append(pace.lines())
+    # 10 steps of 2 x 16 examples a second; after 17 s it does something else.
+    assert [(second, line) for second, line in enumerate(lines, 1) if line] == [
+        (1, "[2 workers] step 10, 10 steps/s, 320 examples/s\n"),
+        (11, "[2 workers] step 110, 10 steps/s, 320 examples/s\n"),
+        (21, "[2 workers] step 170, 10 steps/s, 320 examples/s\n"),
+    ]
+    assert pace.lines(last=True) == ""
+    pace.begin("two", 1)
+    pace.note("two", 0, "worker 0", at(100, 150, 5))
+    assert pace.lines(last=True) == "[1 worker] step 150, 10 steps/s, 1 restart\n"
+
+
+def test_a_worker_at_its_own_pace_is_named_once_when_it_makes_less_than_half() -> None:
+    clock = Clock()
+    pace = Pace(1, clock)
+    pace.begin("one", 4)
+    said = ""
+    for second in range(1, 100):
+        clock.now = float(second)
+        # Rank 2 makes 2 steps a second where the others make 5; rank 3 is a little slower, and rank 1 done after 40 s.
+        for rank, own in enumerate((5.0, 5.0, 2.0, 4.0)):
+            steps = own * (min(second, 40) if rank == 1 else second)
+            pace.note("one", rank, f"worker {rank}", at(0, 16 * second, second, steps=steps))
+        if second == 40:
+            pace.end("one", 1)
+        said += pace.lines()
+    warnings = [line for line in said.splitlines() if "straggler" in line]
+    assert warnings == ["[worker 2] Warning: straggler: 2 steps/s over 30 s, the others 5 (their median)."]
+    assert list(pace.summary(99.0)["stragglers"]) == ["worker 2"]
+
+
+@pytest.mark.parametrize(("waits", "named"), [((0.05, 0.7, 0.72), ["worker 0"]), ((0.3, 0.35, 0.7), [])])
+def test_the_worker_that_others_wait_for_in_all_reduce_is_named(waits: tuple[float, ...], named: list[str]) -> None:
+    clock = Clock()
+    pace = Pace(0, clock)
+    pace.begin("one", 3)
+    for second in range(1, 40):
+        clock.now = float(second)
+        for rank, wait in enumerate(waits):  # of each second, in which there are two steps
+            pace.note("one", rank, f"worker {rank}", at(0, 2 * second, second, waited=wait * second))
+        pace.lines()
+    stragglers = pace.summary(40.0)["stragglers"]
+    assert list(stragglers) == named
+    if named:
+        assert stragglers["worker 0"] == "the others wait 0.325 s of each step's 0.5 s for it, over 30 s"
+
+
+def test_what_was_reported_is_there_to_the_last_step_when_the_process_is_killed(tmp_path: pathlib.Path) -> None:
+    path = progress.watched(str(tmp_path))
+    assert progress.read(path) is None
+    program = """
+import os, signal
+from generic_trainer import report_progress
+report_progress(100)
+for step in range(101, 111):
+    report_progress(step, examples=4)
+report_progress(120, examples=4, steps=1)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False, env={**os.environ, progress.VARIABLE: path})
+    assert done.returncode == -signal.SIGKILL
+    found = progress.read(path)
+    assert found is not None
+    assert (found.first, found.step, found.steps, found.examples) == (100, 120, 11, 44)

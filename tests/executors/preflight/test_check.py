@@ -1,0 +1,332 @@
+"""A check says that what works would go through, what it would take, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from generic_trainer import FnArgs, InputError, TrainingOptions
+from generic_trainer.executors.preflight import made_up, raw_csv, sample, stamp
+from generic_trainer.executors.preflight.check import check
+from generic_trainer.executors.preflight.example_facts import contradictions, facts_of
+from generic_trainer.executors.preflight.request import CheckRequest
+from generic_trainer.executors.preflight.verdicts import NOT_REACHED, WARNING, Report
+from generic_trainer.executors.runtime.files.schema import read_schema
+
+MODULES = pathlib.Path(__file__).resolve().parents[3] / "module_files"
+NO_FILES: dict[str, Any] = {"train_files": [], "eval_files": []}
+SCHEMA_OF_CLICKS = "".join(
+    f'feature {{ name: "{name}" type: {kind} presence {{ min_fraction: 1 }} shape {{ dim {{ size: 1 }} }} }}\n'
+    for name, kind in (("user", "BYTES"), ("ad", "BYTES"), ("position", "FLOAT"), ("clicked", "INT"))
+)
+
+
+def require_all(report: Report) -> None:
+    """Every item was reached, and none failed."""
+    assert report.passed, report.to_json()
+    assert [one.item for one in report.verdicts if one.status == NOT_REACHED] == []
+    assert report.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "steps"),
+    [
+        ("iris_keras", "iris", 300),
+        ("iris_estimator", "iris", 300),
+        ("digits_custom_loop", "digits", 600),
+        ("digits_workers", "digits", 600),
+        ("digits_model_fn", "digits", 600),
+        ("digits_elasticdl", "digits", None),
+        ("linear_dlrover", None, None),
+        pytest.param("ctr_dlrover", None, None, marks=pytest.mark.slow),
+    ],
+)
+def test_the_example_modules_would_go_through(
+    name: str, data: str | None, steps: int | None, request: pytest.FixtureRequest, tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    work, scratch = tmp_path / "work", tmp_path / "scratch"
+    work.mkdir()
+    scratch.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    examples = request.getfixturevalue(data) if data else None
+    files = {"train_files": [examples.train], "eval_files": [examples.eval]} if examples else NO_FILES
+    report = check(CheckRequest(str(MODULES / f"{name}.py"), FnArgs(**files, train_steps=steps, seed=1)))
+    require_all(report)
+    assert [*work.iterdir(), *scratch.iterdir()] == []
+    estimate = report.get("estimate").details
+    # As asked; by the conf; and the batches of 64 in one pass over 1,500 examples.
+    conf = {"linear_dlrover": 300, "ctr_dlrover": 600, "digits_elasticdl": 24}
+    assert estimate["steps"] == (steps or conf[name])
+    assert 0 < estimate["seconds_per_step"] < 10
+    assert 1e8 < estimate["memory"] < 1e10
+    assert report.get("training").details["steps"] <= 10
+    assert report.get("SavedModel").details["signatures"]
+
+
+def test_an_elasticdl_file_on_a_csv_would_go_through(tmp_path: pathlib.Path) -> None:
+    from sklearn.datasets import load_iris
+
+    rows = [",".join(map(str, [*row, label])) for row, label in zip(*load_iris(return_X_y=True), strict=True)]
+    path = tmp_path / "iris.csv"
+    path.write_text("\n".join(["a,b,c,d,variety", *rows]) + "\n")
+    config = {"data_reader_params": "columns=['a', 'b', 'c', 'd', 'variety']", "checkpoint_dir": str(tmp_path / "kept")}
+    fn_args = FnArgs(train_files=[str(path)], eval_files=[str(path)], custom_config=config)
+    report = check(CheckRequest(str(MODULES / "iris_elasticdl.py"), fn_args))
+    require_all(report)
+    assert "150 of train" in report.get("examples").text
+    assert not (tmp_path / "kept").exists()
+    assert fn_args.custom_config["checkpoint_dir"]  # the caller's is as it was
+
+
+def test_examples_are_made_up_from_a_schema(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "schema.pbtxt").write_text(SCHEMA_OF_CLICKS)
+    fn_args = FnArgs(**NO_FILES, schema_path=str(tmp_path / "schema.pbtxt"), train_steps=100)
+    report = check(CheckRequest(str(MODULES / "ctr_adaptor.py"), fn_args))
+    require_all(report)
+    assert report.get("examples").status == WARNING
+    assert "256 made up from" in report.get("examples").text
+    assert "no real ones" in report.get("examples").text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["taxi_keras", "taxi_estimator"])
+def test_raw_data_go_through_transform(name: str, taxi_csv: pathlib.Path) -> None:
+    fn_args = FnArgs(**NO_FILES, train_steps=1000)
+    report = check(CheckRequest(str(MODULES / f"{name}.py"), fn_args, data=str(taxi_csv), label="big_tip"))
+    require_all(report)
+    assert "18 features" in report.get("data").text
+    assert report.get("transform").status == "passed"
+    assert "label big_tip: 0, 1" in report.get("examples").text
+    assert report.get("estimate").details["steps"] == 1000
+
+
+HAND_MADE = """
+    import os, time
+    import tensorflow as tf
+
+    class Model(tf.Module):
+        def __init__(self):
+            self.weight = tf.Variable(0.0)
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+        def serve(self, examples):
+            return {{"y": self.weight + tf.cast(tf.strings.length(examples), tf.float32)}}
+
+    def run_fn(fn_args):
+        model = Model()
+        {body}
+        tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
+"""
+EAGER_LOOP = """
+        for _ in range(fn_args.train_steps):
+            with tf.GradientTape() as tape:
+                loss = (model.weight - 1.0) ** 2
+            model.weight.assign_sub(0.1 * tape.gradient(loss, model.weight))
+"""
+
+
+def test_a_loop_by_hand_without_a_function_is_seen(iris: Any, module: Callable[..., str]) -> None:
+    path = module(HAND_MADE.format(body=EAGER_LOOP.strip()))
+    report = check(CheckRequest(path, FnArgs(train_files=[iris.train], eval_files=[], train_steps=5000)))
+    require_all(report)
+    assert report.get("training").details["steps"] == 10
+    assert report.get("estimate").details["steps"] == 5000
+
+
+KERAS = """
+    import tensorflow as tf
+
+    def run_fn(fn_args):
+        model = tf.keras.Sequential([tf.keras.layers.Input([1]), tf.keras.layers.Dense(1)])
+        model.compile("sgd", "mse", steps_per_execution=16)
+        data = tf.data.Dataset.from_tensors((tf.ones([8, 1]), tf.ones([8, 1]))).repeat()
+        assert fn_args.train_steps == 3200  # a module may compute epochs from it
+        for _ in range(2):
+            model.fit(data, epochs=fn_args.train_steps // 1600, steps_per_epoch=800, validation_data=data, verbose=0)
+        assert model.evaluate(data, steps=10_000_000, verbose=0) >= 0
+        serve = tf.function(model.call, input_signature=[tf.TensorSpec([None, 1])])
+        tf.saved_model.save(model, fn_args.serving_model_dir, signatures=serve)
+"""
+
+
+def test_every_fit_is_cut_short_whatever_number_of_steps_runs_in_a_call(iris: Any, module: Callable[..., str]) -> None:
+    path = module(KERAS)
+    report = check(CheckRequest(path, FnArgs(train_files=[iris.train], eval_files=[], train_steps=3200)))
+    require_all(report)
+    assert report.get("training").details["steps"] == (2 + 1) * 16  # two calls tell how long a step takes
+    assert report.get("evaluation").status == "passed"
+
+
+def test_a_training_that_goes_on_is_ended_with_what_was_seen(iris: Any, module: Callable[..., str]) -> None:
+    path = module(HAND_MADE.format(body="time.sleep(1000)"))
+    report = check(CheckRequest(path, FnArgs(train_files=[iris.train], eval_files=[]), limit=2))
+    assert report.passed  # nobody knows better
+    verdict = report.get("model")
+    assert verdict.status == WARNING
+    assert "ended after 2 s (--limit): no training step was seen yet" in verdict.text
+    assert [report.get(item).status for item in ("export", "SavedModel", "estimate")] == [NOT_REACHED] * 3
+
+
+def test_a_process_that_dies_is_reported_with_what_it_did(iris: Any, module: Callable[..., str]) -> None:
+    path = module(HAND_MADE.format(body="os.kill(os.getpid(), 9)"))
+    report = check(CheckRequest(path, FnArgs(train_files=[iris.train], eval_files=[])))
+    assert report.first_failure.item == "training"
+    assert "SIGKILL" in report.first_failure.text
+    assert report.exit_code == 1
+    assert report.get("signatures").status == "passed"
+
+
+def test_a_module_may_still_set_its_threads(iris: Any, module: Callable[..., str]) -> None:
+    """The check reads examples without TensorFlow's runtime, which cannot be set up twice."""
+    first = "tf.config.threading.set_inter_op_parallelism_threads(2)\n        model = Model()"
+    path = module(HAND_MADE.format(body="pass").replace("model = Model()", first))
+    report = check(CheckRequest(path, FnArgs(train_files=[iris.train], eval_files=[iris.eval])))
+    require_all(report)
+    assert report.get("training").status == WARNING  # there is none in this module
+
+
+# Samples
+
+
+def write_records(path: pathlib.Path, count: int, size: int) -> None:
+    import tensorflow as tf
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
+        for number in range(count):
+            writer.write(number.to_bytes(4, "big") + os.urandom(size))
+
+
+def test_small_data_are_taken_whole_and_of_large_ones_some_of_several_files(tmp_path: pathlib.Path) -> None:
+    import tensorflow as tf
+
+    write_records(tmp_path / "small" / "a.gz", 30, 10)
+    small = sample.take([f"{tmp_path}/small/*"], str(tmp_path / "copy-small"))
+    assert (small.count, small.whole, small.estimated_records) == (30, True, 30)
+    assert len(os.listdir(tmp_path / "copy-small")) == 1
+
+    for number in range(6):  # 5 MB in all
+        write_records(tmp_path / "large" / f"{number}.gz", 850, 1000)
+    large = sample.take([f"{tmp_path}/large/*"], str(tmp_path / "copy-large"))
+    assert (large.count, large.whole, large.files) == (4 * 512, False, 6)
+    assert large.estimated_records == pytest.approx(6 * 850, rel=0.02)
+    files = sorted(map(str, (tmp_path / "copy-large").iterdir()))
+    assert all(file.endswith(".gz") for file in files)
+    assert len(list(tf.data.TFRecordDataset(files, "GZIP"))) >= 8192  # links fill large batches
+
+
+def test_a_csv_is_cut_between_rows_with_its_header(tmp_path: pathlib.Path) -> None:
+    rows = [f'{number},"a text\nover {"x" * 10_000} two lines"' for number in range(600)]
+    (tmp_path / "data.csv").write_text("\n".join(["id,text", *rows]) + "\n")
+    taken = sample.take([str(tmp_path / "data.csv")], str(tmp_path / "copy"), columns_wanted=True)
+    assert not taken.whole
+    text = next((tmp_path / "copy").iterdir()).read_text()
+    assert text.startswith("id,text\n0,")
+    assert text.count('"') % 2 == 0
+    assert text.endswith('two lines"\n')
+
+
+def test_parquet_stays_parquet(tmp_path: pathlib.Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"x": [1.0, 2.0], "y": [0, 1]}), tmp_path / "data.parquet")
+    taken = sample.take([str(tmp_path / "data.parquet")], str(tmp_path / "copy"))
+    assert taken.records == [{"x": 1.0, "y": 0}, {"x": 2.0, "y": 1}]
+    assert pq.read_table(next((tmp_path / "copy").iterdir())).column_names == ["x", "y"]
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1" + b"0" * 100)
+    with pytest.raises(InputError, match=r"broken\.parquet: the Parquet file is damaged"):
+        sample.take([str(tmp_path / "broken.parquet")], str(tmp_path / "other"))
+
+
+def test_text_that_is_gzipped_and_cut_off(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data.txt.gz").write_bytes(gzip.compress(os.urandom(1000).hex().encode())[:-20])
+    with pytest.raises(InputError, match="cut off or damaged"):
+        sample.take([str(tmp_path / "data.txt.gz")], str(tmp_path / "copy"))
+
+
+SCHEMA = """
+feature { name: "word" type: BYTES domain: "words" shape { dim { size: 2 } } }
+feature { name: "size" type: FLOAT float_domain { min: 3 max: 4 } shape { } }
+feature { name: "count" type: INT int_domain { min: 5 max: 7 } value_count { min: 1 max: 4 } }
+feature { name: "rare" type: INT presence { min_fraction: 0.1 } }
+string_domain { name: "words" value: "yes" value: "no" }
+"""
+
+
+def test_made_up_examples_keep_to_the_schema_and_differ(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "schema.pbtxt").write_text(SCHEMA)
+    schema = read_schema(str(tmp_path / "schema.pbtxt"))
+    records = made_up.made_up(schema, 100)
+    assert records == made_up.made_up(schema, 100)
+    facts = facts_of(records)
+    assert facts["word"].values == {b"yes", b"no"}
+    assert (facts["word"].least, facts["word"].most) == (2, 2)
+    assert 3 <= facts["size"].lowest < facts["size"].highest <= 4
+    assert facts["count"].values == {5, 6, 7}
+    assert 1 <= facts["count"].least < facts["count"].most <= 4
+    assert facts["rare"].examples < 100
+    assert contradictions(facts, schema) == ([], [])
+
+
+def test_what_contradicts_a_schema_is_told_from_what_is_odd(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "schema.pbtxt").write_text(SCHEMA)
+    schema = read_schema(str(tmp_path / "schema.pbtxt"))
+    facts = facts_of(made_up.made_up(schema, 50))
+    facts["size"].kind, facts["word"].values, facts["count"].highest = "INT", {b"perhaps"}, 9
+    schema.feature.add(name="sise", type=schema.feature[1].type).presence.min_fraction = 1
+    wrong, odd = contradictions(facts, schema)
+    assert wrong == ["feature 'size' is INT in the examples and FLOAT in the schema"]
+    assert [part for part in ("b'perhaps'", "5 to 9", "Did you mean 'size'?") if part not in " ".join(odd)] == []
+
+
+def test_a_stamp_holds_until_module_data_or_options_change(tmp_path: pathlib.Path) -> None:
+    module, data = tmp_path / "module.py", tmp_path / "data"
+    module.write_text("def run_fn(fn_args):\n    pass\n")
+    data.mkdir()
+    (data / "a.csv").write_text("x\n1\n")
+    request = CheckRequest(str(module), FnArgs(**NO_FILES), data=str(data))
+    digest = stamp.fingerprint(request)
+    assert stamp.findings(str(tmp_path), digest) is None
+    stamp.note(str(tmp_path), digest, {"name": "a"})
+    assert stamp.findings(str(tmp_path), stamp.fingerprint(request)) == {"name": "a"}
+    assert stamp.findings(str(tmp_path), "another") is None
+    others = [dataclasses.replace(request, label="x"), dataclasses.replace(request, options=TrainingOptions(seed=2))]
+    assert len({stamp.fingerprint(one) for one in (request, *others)}) == 3
+    (data / "b.csv").write_text("x\n2\n")
+    assert stamp.fingerprint(request) != digest
+    (data / "b.csv").unlink()
+    module.write_text("def run_fn(fn_args):\n    return None\n")
+    assert stamp.fingerprint(request) != digest
+
+
+def test_a_report_is_json_and_comes_back(tmp_path: pathlib.Path) -> None:
+    report = check(CheckRequest(str(tmp_path / "none.py"), FnArgs(**NO_FILES)))
+    state = json.loads(json.dumps(report.to_json()))
+    assert Report.from_json(state).to_json() == state
+    assert state["exit_code"] == 2
+    assert state["verdicts"][0]["item"] == "module"
+
+
+def test_rows_of_a_csv_are_typed_by_all_and_show_each_columns_gaps(tmp_path: pathlib.Path) -> None:
+    rows = [f"{number},{number},,word" for number in range(3000)]
+    rows[2000] = "0,0.5,7,"  # a fraction, the first value of a column, and a gap in another
+    (tmp_path / "data.csv").write_text("\n".join(["whole,number,rare,text", *rows]) + "\n")
+    records, total = raw_csv.csv_examples([str(tmp_path / "data.csv")])
+    facts = facts_of(records)
+    assert (len(records), total) == (601, 3000)
+    assert {name: fact.kind for name, fact in facts.items()} == {
+        "whole": "INT", "number": "FLOAT", "rare": "INT", "text": "BYTES",
+    }  # fmt: skip
+    assert facts["rare"].examples == 1
+    assert facts["text"].examples == 600

@@ -1,0 +1,135 @@
+"""What is tried again, how often and how long, and what is said of the rest."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pathlib
+import time
+from collections.abc import Callable
+
+import pytest
+import tensorflow as tf
+
+from generic_trainer.executors.errors import StorageError
+from generic_trainer.executors.runtime.files.retry import TRIES, retried
+
+
+class _Disk:
+    """Raises errors one after the other, then returns."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self._errors = list(errors)
+        self.calls = 0
+        self.pauses: list[float] = []
+
+    def __call__(self) -> str:
+        self.calls += 1
+        if self._errors:
+            raise self._errors.pop(0)
+        return "content"
+
+    def read(self, done: Callable[[], bool] | None = None) -> str:
+        return retried(self, "Reading", "/data/file", done=done, sleep=self.pauses.append)
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number), "/data/file")
+
+
+def _of_tensorflow(kind: type[tf.errors.OpError], text: str) -> tf.errors.OpError:
+    return kind(None, None, text)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *map(_error, (errno.EIO, errno.EAGAIN, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EBUSY)),
+        _of_tensorflow(tf.errors.UnavailableError, "503 from the bucket"),
+        _of_tensorflow(tf.errors.DeadlineExceededError, "no answer"),
+        _of_tensorflow(tf.errors.AbortedError, "/data/file; Stale file handle"),
+        _of_tensorflow(tf.errors.UnknownError, "{{function}} /data/file; Input/output error [Op:SaveV2]"),
+    ],
+    ids=repr,
+)
+def test_what_may_pass_is_tried_again(error: Exception) -> None:
+    disk = _Disk(error, error)
+    assert disk.read() == "content"
+    assert disk.calls == 3
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *map(_error, (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)),
+        _of_tensorflow(tf.errors.ResourceExhaustedError, "/data/file; No space left on device"),
+        _of_tensorflow(tf.errors.PermissionDeniedError, "403 from the bucket"),
+    ],
+    ids=repr,
+)
+def test_what_cannot_get_better_is_not(error: Exception) -> None:
+    disk = _Disk(error)
+    with pytest.raises(StorageError, match="Reading /data/file failed: ") as caught:
+        disk.read()
+    assert disk.calls == 1
+    assert isinstance(caught.value, OSError)
+    assert caught.value.filename == "/data/file"
+    assert caught.value.strerror == os.strerror(caught.value.errno)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        _error(errno.ENOENT),
+        _error(errno.EISDIR),
+        ValueError("no error of a disk"),
+        _of_tensorflow(tf.errors.ResourceExhaustedError, "OOM when allocating tensor with shape[3]"),
+        _of_tensorflow(tf.errors.NotFoundError, "/data/file; No such file or directory"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_fault_of_a_disk_stays_as_it_is(error: Exception) -> None:
+    disk = _Disk(error)
+    with pytest.raises(type(error)) as caught:
+        disk.read()
+    assert caught.value is error
+    assert disk.calls == 1
+
+
+def test_tries_are_bounded_and_further_and_further_apart() -> None:
+    disk = _Disk(*[_error(errno.EIO)] * TRIES)
+    with pytest.raises(StorageError, match=r"Reading /data/file failed, 6 times: Input/output error\. See to the disk"):
+        disk.read()
+    assert disk.calls == TRIES == 6
+    # 0.2 s, and each 2.5 times the one before, all of them half to one and a half times that.
+    middles = [0.2 * 2.5**number for number in range(5)]
+    assert all(0.5 * m <= pause <= 1.5 * m for m, pause in zip(middles, disk.pauses, strict=True))
+
+
+def test_what_happened_though_it_was_said_to_have_failed_is_done() -> None:
+    disk = _Disk(_error(errno.EIO), FileNotFoundError(errno.ENOENT, "gone"))
+    assert disk.read(done=lambda: True) is None
+    assert disk.calls == 2
+
+    disk = _Disk(FileNotFoundError(errno.ENOENT, "gone"))
+    with pytest.raises(FileNotFoundError):
+        disk.read(done=lambda: True)  # it was not there to begin with
+
+
+def test_a_full_disk_says_how_much_is_free(tmp_path: pathlib.Path) -> None:
+    def write() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = str(tmp_path / "not" / "yet" / "there")
+    with pytest.raises(StorageError, match=r"B of \S+ [kMGT]B are free there\. Make room there, or give a folder on"):
+        retried(write, "Writing", path)
+
+
+def test_nothing_is_left_running_when_calls_have_ended() -> None:
+    import threading
+
+    retried(lambda: None, "Reading", "/data/file")
+    end = time.monotonic() + 30
+    while any(thread.name == "file watch" for thread in threading.enumerate()):
+        assert time.monotonic() < end
+        time.sleep(0.1)

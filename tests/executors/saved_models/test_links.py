@@ -1,0 +1,147 @@
+"""Whatever links a module's outputs hold, the published model holds files."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from generic_trainer import FnArgs, ModelCheckError, TrainingOptions, train
+from generic_trainer.executors.saved_models.links import replace_links
+
+MODULE = """
+import os, shutil
+import tensorflow as tf
+from tiny import Tiny
+
+ELSEWHERE = {elsewhere!r}
+
+def save(folder):
+    model = Tiny()
+    tf.saved_model.save(model, folder, signatures={{"serving_default": model.serve}})
+
+def move_and_link(path, target, relative=False):
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    shutil.move(path, target)
+    os.symlink(os.path.relpath(target, os.path.dirname(path)) if relative else target, path)
+
+def run_fn(fn_args):
+    final = fn_args.serving_model_dir
+    {body}
+"""
+
+LINKS = {
+    "the model, to another disk": "save(ELSEWHERE); os.symlink(ELSEWHERE, final)",
+    "the model, by a link to a link": (
+        "save(ELSEWHERE); os.symlink(ELSEWHERE, ELSEWHERE + '.link'); os.symlink(ELSEWHERE + '.link', final)"
+    ),
+    "the model, to a folder beside it": ("save(os.path.join(os.path.dirname(final), 'v1')); os.symlink('v1', final)"),
+    "the variables, to the checkpoints": (
+        "save(final); move_and_link(final + '/variables', fn_args.checkpoint_dir + '/variables')"
+    ),
+    "the variables, relative": "save(final); move_and_link(final + '/variables', ELSEWHERE + '/variables', True)",
+    "a file, to the staging directory": (
+        "save(final); move_and_link(final + '/saved_model.pb', final + '/assets/graph.pb')"
+    ),
+    "a file, relative in the model": (
+        "save(final); move_and_link(final + '/saved_model.pb', final + '/assets/graph.pb', True)"
+    ),
+}
+
+
+@pytest.fixture
+def fn_args(iris: Any, tmp_path: pathlib.Path) -> FnArgs:
+    return FnArgs(
+        train_files=[iris.train],
+        eval_files=[iris.eval],
+        serving_model_dir=str(tmp_path / "out" / "model" / "Format-Serving"),
+        model_run_dir=str(tmp_path / "out" / "model_run"),
+    )
+
+
+@pytest.mark.parametrize("body", LINKS.values(), ids=LINKS)
+def test_a_model_behind_a_link_is_published_as_files(
+    body: str, tiny_module: str, module: Callable[..., str], fn_args: FnArgs, tmp_path: pathlib.Path
+) -> None:
+    import tensorflow as tf
+
+    elsewhere = tmp_path / "elsewhere" / "model"
+    source = MODULE.format(elsewhere=str(elsewhere), body=body)
+    path = module(source, tiny=pathlib.Path(tiny_module).read_text())
+    train(path, fn_args, TrainingOptions(isolate=False))
+    shutil.rmtree(elsewhere.parent, ignore_errors=True)
+    final = pathlib.Path(str(fn_args.serving_model_dir))
+    assert not final.is_symlink()
+    assert [one for one in final.rglob("*") if one.is_symlink()] == []
+    example = tf.train.Example()
+    example.features.feature["sepal_length"].float_list.value.append(2.0)
+    answer = tf.saved_model.load(str(final)).signatures["serving_default"](tf.constant([example.SerializeToString()]))
+    assert answer["y"].numpy().tolist() == [[6.0]]
+    others = {"v1"} if "'v1'" in body else set()
+    assert set(os.listdir(final.parent)) == {"Format-Serving"} | others
+
+
+def test_a_model_that_depends_on_the_path_it_was_written_to_fails_its_check(
+    module: Callable[..., str], fn_args: FnArgs
+) -> None:
+    path = module("""
+        import os
+        import tensorflow as tf
+
+        class Words(tf.Module):
+            def __init__(self, path):
+                super().__init__()
+                self.path = path
+
+            @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+            def serve(self, examples):
+                return {"y": tf.fill(tf.shape(examples), tf.io.read_file(self.path))}
+
+        def run_fn(fn_args):
+            path = os.path.join(os.path.dirname(fn_args.serving_model_dir), "words.txt")
+            with open(path, "w") as file:
+                file.write("a b c")
+            model = Words(path)
+            tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
+    """)
+    with pytest.raises(ModelCheckError, match=r"(?s)check 'answers'.*words\.txt.* The model depends on the path"):
+        train(path, fn_args, TrainingOptions(isolate=False))
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("nowhere", r"nowhere: No such file or directory"),
+        (".", r"holds the link itself"),
+        ("../..", r"holds the link itself"),
+        ("link", r"Too many levels of symbolic links"),
+        ("/dev/zero", r"/dev/zero is neither a file nor a folder"),
+        ("../../around", r"holds the link itself"),
+    ],
+    ids=["dangling", "its folder", "a folder above", "itself", "device", "a circle elsewhere"],
+)
+def test_a_link_that_cannot_be_replaced_is_named(tmp_path: pathlib.Path, target: str, reason: str) -> None:
+    written = tmp_path / "written"
+    (written / "Format-Serving").mkdir(parents=True)
+    (tmp_path / "around").mkdir()
+    (tmp_path / "around" / "back").symlink_to("../around")
+    (written / "Format-Serving" / "link").symlink_to(target)
+    with pytest.raises(ModelCheckError, match=rf"Format-Serving/link is a link to {target}, .*{reason}"):
+        replace_links(str(written))
+
+
+def test_links_in_a_folder_behind_a_link_are_followed(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "file").write_text("x")
+    (tmp_path / "behind").mkdir()
+    (tmp_path / "behind" / "data").symlink_to("../data")
+    (tmp_path / "written").mkdir()
+    (tmp_path / "written" / "assets").symlink_to(tmp_path / "behind")
+    replace_links(str(tmp_path / "written"))
+    shutil.rmtree(tmp_path / "behind")
+    shutil.rmtree(tmp_path / "data")
+    assert (tmp_path / "written" / "assets" / "data" / "file").read_text() == "x"

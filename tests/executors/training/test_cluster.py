@@ -1,0 +1,191 @@
+"""TF_CONFIG is read by TensorFlow's rules, and tasks learn of each other by their records."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import socket
+from typing import Any
+
+import pytest
+
+from generic_trainer import InputError, TrainingProcessError
+from generic_trainer.executors.distributed.tf_config import ClusterTask, parse, task_from_environment
+from generic_trainer.executors.engines import cluster_records
+from generic_trainer.executors.monitoring import run_record
+from generic_trainer.executors.monitoring.run_record import FAILED, RUNNING, SUCCEEDED
+from generic_trainer.executors.training.local_cluster import parse_counts
+
+JOBS = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}
+
+
+def config(task_type: str, index: Any = 0, **cluster: Any) -> str:
+    return json.dumps({"cluster": cluster or JOBS, "task": {"type": task_type, "index": index}})
+
+
+@pytest.mark.parametrize(
+    ("text", "is_chief", "worker_index", "num_workers"),
+    [
+        (config("chief"), True, 0, 3),
+        (config("worker", 0), False, 1, 3),
+        (config("worker", "1"), False, 2, 3),  # some platforms write numbers as strings
+        (config("ps"), False, 0, 3),
+        (config("evaluator"), False, 0, 3),  # stands beside the cluster
+        (config("worker", 0, worker=["a:1", "b:1"]), True, 0, 2),  # where TFX's rule finds no chief
+        (config("worker", 1, worker=["a:1", "b:1"]), False, 1, 2),
+        (config("master", 0, master=["a:1"], worker=["b:1"]), True, 0, 2),
+    ],
+)
+def test_chief_and_numbers_are_tensorflows(text: str, is_chief: bool, worker_index: int, num_workers: int) -> None:
+    task = parse(text)
+    assert task is not None
+    assert (task.is_chief, task.worker_index, task.num_workers) == (is_chief, worker_index, num_workers)
+    assert parse(task.to_tf_config()) == task
+
+
+def test_the_rule_is_that_of_tensorflow_for_all_that_train() -> None:
+    from tensorflow.python.distribute import multi_worker_util
+
+    for cluster in (JOBS, {"worker": ["a:1", "b:1"]}, {"chief": ["a:1"]}, {"worker": ["a:1"], "ps": ["b:1"]}):
+        for job in cluster:
+            for index in range(len(cluster[job])):
+                task = parse(config(job, index, **cluster))
+                assert task is not None
+                assert task.is_chief == multi_worker_util.is_chief(cluster, job, index)
+
+
+def test_no_cluster_is_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("", "{}", '{"cluster": {}, "task": {"type": "worker", "index": 0}}', '{"environment": "cloud"}'):
+        monkeypatch.setenv("TF_CONFIG", text)
+        assert task_from_environment() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("{'cluster'", "is not JSON"),
+        ("[1]", "is not a JSON object"),
+        ('{"cluster": ["a:1"]}', "has a cluster that is no object of lists"),
+        ('{"cluster": {"chief": ["a:1"]}}', "needs a task with type and index, not None"),
+        (
+            '{"cluster": {"chief": "a:1"}, "task": {"type": "chief"}}',
+            "needs a list of addresses for 'chief', not 'a:1'",
+        ),
+        (
+            '{"cluster": {"chief": ["a"]}, "task": {"type": "chief"}}',
+            "has the address 'a' for 'chief'; it must be host",
+        ),
+        (config("worker", 2), "has the task worker 2, but its cluster has only 2 of these"),
+        (config("worker", -1), "has the task index -1, which is no number"),
+        (config("worker", 0, chief=["a:1"]), "has the task type 'worker', which is not in its cluster of chief"),
+        (config("chef", 0, chef=["a:1"]), "has the unknown role 'chef'"),
+    ],
+)
+def test_what_is_malformed_is_named(text: str, what: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse(text)
+    assert what in str(caught.value)
+    assert str(caught.value).startswith("TF_CONFIG=")
+
+
+def test_a_port_in_use_is_found_before_tensorflow_shares_it() -> None:
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # as TensorFlow's servers do
+        other.bind(("localhost", 0))
+        other.listen()
+        address = f"localhost:{other.getsockname()[1]}"
+        task = ClusterTask("worker", 0, {"chief": ("localhost:1",), "worker": (address,)})
+        with pytest.raises(InputError, match=f"worker 0 is to listen on {address}, but cannot: Address already in use"):
+            task.require_free_port()
+    task.require_free_port()
+    ClusterTask("evaluator", 0, {"chief": (address,)}).require_free_port()
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("chief=1,workers=2", "'workers' is none of chief, worker, ps, evaluator, master. Did you mean 'worker'?"),
+        ("chief", "give each role once"),
+        ("worker=1,worker=2", "give each role once"),
+        ("chief=2", "there can be only one chief"),
+        ("ps=1,evaluator=1", "there has to be a chief"),
+        ("chief=0", "there has to be a chief"),
+    ],
+)
+def test_a_cluster_that_cannot_be(text: str, what: str) -> None:
+    with pytest.raises(InputError, match="--cluster") as caught:
+        parse_counts(text)
+    assert what in str(caught.value)
+
+
+def test_counts_by_role() -> None:
+    assert parse_counts("chief=1, worker=2,ps=0") == {"chief": 1, "worker": 2}
+    assert parse_counts("worker=2,ps=1") == {"worker": 2, "ps": 1}
+
+
+# Records: how tasks learn of each other
+
+
+def write(folder: pathlib.Path, name: str, **fields: Any) -> None:
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(fields))
+
+
+def task(kind: str, index: int = 0) -> ClusterTask:
+    return ClusterTask(kind, index, {job: tuple(addresses) for job, addresses in JOBS.items()})
+
+
+def test_a_parameter_server_stays_until_chief_and_workers_have_ended(tmp_path: pathlib.Path) -> None:
+    write(tmp_path, "run.json", status=SUCCEEDED, started="before")  # an earlier run's
+    over = cluster_records.is_over(task("ps"), str(tmp_path))
+    assert not over()
+    write(tmp_path, "run.json", status=RUNNING)
+    write(tmp_path, "tasks/worker-0.json", status=RUNNING)
+    write(tmp_path, "tasks/worker-1.json", status=SUCCEEDED)
+    assert not over()
+    write(tmp_path, "run.json", status=SUCCEEDED)
+    assert not over()
+    write(tmp_path, "tasks/worker-0.json", status=SUCCEEDED)
+    assert over()
+
+
+def test_every_task_ends_when_the_chief_fails_and_says_why(tmp_path: pathlib.Path) -> None:
+    overs = [cluster_records.is_over(task(kind), str(tmp_path)) for kind in ("worker", "ps", "evaluator")]
+    assert not any(over() for over in overs)
+    cluster_records.require_success(str(tmp_path))
+    write(tmp_path, "run.json", status=FAILED, error={"type": "ValueError", "message": "no such column"})
+    assert all(over() for over in overs)
+    with pytest.raises(TrainingProcessError, match="The chief failed: ValueError: no such column"):
+        cluster_records.require_success(str(tmp_path))
+
+
+def test_the_chief_waits_for_an_evaluator_that_shows_life(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_records, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(cluster_records, "EVALUATOR_PATIENCE", 0.05)
+    with pytest.raises(TrainingProcessError, match=r"Nothing was heard of the evaluator for 0\.05 s"):
+        cluster_records.await_evaluator(str(tmp_path))
+    write(tmp_path, "tasks/evaluator-0.json", status=SUCCEEDED, metrics={"eval": {"auc": 0.9}})
+    assert cluster_records.await_evaluator(str(tmp_path)) == {"eval": {"auc": 0.9}}
+    write(tmp_path, "tasks/evaluator-0.json", status=FAILED, error={"type": "KeyError", "message": "'tips'"})
+    with pytest.raises(TrainingProcessError, match="The evaluator failed: KeyError: 'tips'"):
+        cluster_records.await_evaluator(str(tmp_path))
+
+
+def test_records_of_an_earlier_runs_tasks_are_forgotten(tmp_path: pathlib.Path) -> None:
+    write(tmp_path, "tasks/evaluator-0.json", status=SUCCEEDED)
+    write(tmp_path, "tasks/worker-0.json", status=RUNNING)
+    cluster_records.forget_finished_tasks(str(tmp_path))
+    assert os.listdir(tmp_path / "tasks") == ["worker-0.json"]
+    assert not cluster_records.has_evaluator(task("chief"), str(tmp_path))
+    write(tmp_path, "tasks/evaluator-0.json", status=RUNNING)
+    assert cluster_records.has_evaluator(task("chief"), str(tmp_path))
+
+
+def test_the_record_of_each_task_has_its_own_name() -> None:
+    assert cluster_records.record_name(None) == cluster_records.record_name(task("chief")) == run_record.FILE_NAME
+    assert cluster_records.record_name(ClusterTask("worker", 0, {"worker": ("a:1", "b:1")})) == run_record.FILE_NAME
+    assert cluster_records.record_name(task("worker", 1)) == os.path.join("tasks", "worker-1.json")

@@ -1,0 +1,211 @@
+"""The pipeline compiled for Kubeflow: accepted by its own loader, and every step run by the command in the YAML."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+pytest.importorskip("kfp")
+
+from generic_trainer import InputError, TrainingOptions
+from generic_trainer.pipelines.kubeflow import KubeflowPipeline, StepResources, compile_pipeline
+from generic_trainer.pipelines.submit.kuberay import Volume
+
+from .driver import Driver, Failed
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+MODULES = pathlib.Path(__file__).resolve().parents[3] / "module_files"
+REMOTE = {
+    "data": "gs://bucket/taxi",
+    "data_format": "csv",
+    "pipeline_root": "gs://bucket/pipelines",
+    "module_file": "generic_trainer.module_files.taxi_keras",
+    "image": "registry/trainer:1",
+}
+
+
+def compiled(path: pathlib.Path, **options: Any) -> dict[str, Any]:
+    """Compiles and writes; returns the first document."""
+    compile_pipeline(KubeflowPipeline(**{**REMOTE, **options})).write(str(path))
+    spec: dict[str, Any] = next(iter(yaml.safe_load_all(path.read_text())))
+    return spec
+
+
+@pytest.mark.slow
+def test_every_step_runs_by_its_command_and_a_model_is_pushed(
+    command: Command, taxi_csv: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    import tensorflow as tf
+
+    # The module has a helper, and both are gone when the pipeline runs.
+    code = tmp_path / "user_code"
+    code.mkdir()
+    shutil.copy(MODULES / "taxi_keras.py", code / "helper.py")
+    (code / "taxi.py").write_text("from helper import *\nfrom helper import preprocessing_fn, run_fn\n")
+    volume = tmp_path / "volume"
+    (volume / "data").mkdir(parents=True)
+    shutil.copy(taxi_csv / "data.csv", volume / "data")
+
+    done = command(
+        *["compile", "--to", "kubeflow", "--image", "registry/trainer:1", "--output", tmp_path / "pipeline.yaml"],
+        *["--data", volume / "data", "--module-file", code / "taxi.py", "--label", "big_tip", "--seed", 1],
+        *["--pipeline-root", volume / "root", "--volume", f"claim:{volume}", "--retries", 2],
+        *["--resources", "Trainer:cpus=4,memory_gb=16,gpus=1,accelerator=nvidia-l4", "--train-steps", 7],
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Kubeflow Pipelines cannot be asked which was blessed last" in done.stderr
+    shutil.rmtree(code)
+    driver = Driver(tmp_path / "pipeline.yaml", tmp_path / "run", {"train_steps": 200.0, "eval_steps": 20.0})
+    driver.run()
+
+    [pushed] = (volume / "root" / "serving").iterdir()
+    assert set(tf.saved_model.load(str(pushed)).signatures) == {"serving_default", "transform_features"}
+    [model] = driver.outputs["Trainer"]["model"]
+    assert model["metadata"]["signatures"] == "serving_default, transform_features"
+    assert model["metadata"]["eval/auc"] > 0.85
+    [blessing] = driver.outputs["Evaluator"]["blessing"]
+    assert blessing["metadata"]["blessed"] == 1
+    assert "Epoch 5/5\n40/40 - " in driver.logs["Trainer"]  # 200 steps, not the 7 that it was compiled with
+
+    # What the steps get.
+    spec, platform = yaml.safe_load_all((tmp_path / "pipeline.yaml").read_text())
+    trainer = spec["deploymentSpec"]["executors"]["Trainer_executor"]["container"]
+    assert trainer["resources"]["resourceCpuLimit"] == "4"
+    assert trainer["resources"]["accelerator"]["resourceType"] == "nvidia.com/gpu"
+    told = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    assert told["Trainer_executor"] == {
+        "nodeSelector": {"labels": {"cloud.google.com/gke-accelerator": "nvidia-l4"}},
+        "pvcMount": [{"constant": "claim", "mountPath": str(volume)}],
+    }
+    assert told["Pusher_executor"] == {"pvcMount": told["Trainer_executor"]["pvcMount"]}
+    tasks = spec["root"]["dag"]["tasks"]
+    assert {task["retryPolicy"]["maxRetryCount"] for task in tasks.values()} == {2}
+    assert {name for name, task in tasks.items() if "cachingOptions" not in task} == {"CsvExampleGen"}
+
+
+@pytest.mark.parametrize("platform", ["kubeflow", "vertex"])
+def test_kubeflows_own_loader_and_schema_take_it(platform: str, tmp_path: pathlib.Path) -> None:
+    from google.protobuf import json_format
+    from kfp import components
+    from kfp.pipeline_spec import pipeline_spec_pb2
+
+    path = tmp_path / "pipeline.yaml"
+    options = {"volumes": (Volume("claim", "/data"),)} if platform == "kubeflow" else {"warm_start": True}
+    accelerator = "nvidia-tesla-t4" if platform == "vertex" else "example.com/gpu=big"
+    spec = compiled(
+        path,
+        platform=platform,
+        label="big_tip",
+        custom_config={"learning_rate": 0.1},
+        resources={"Trainer": StepResources(0.5, 1.5, 2, accelerator), "Transform": StepResources(cpus=2)},
+        **options,
+    )
+    loaded = components.load_component_from_file(str(path))
+    assert loaded.name == "generic-trainer-module-files-taxi-keras" or "taxi-keras" in loaded.name
+    assert set(loaded.component_spec.inputs) == {"data", "train_steps", "eval_steps", "custom_config"}
+    # Strictly: a field that the schema does not have is an error.
+    parsed = json_format.ParseDict(spec, pipeline_spec_pb2.PipelineSpec())
+    deployed = json_format.ParseDict(spec["deploymentSpec"], pipeline_spec_pb2.PipelineDeploymentConfig())
+    assert parsed.schema_version == "2.1.0"
+    assert parsed.default_pipeline_root == "gs://bucket/pipelines"
+    trainer = deployed.executors["Trainer_executor"].container
+    assert (trainer.resources.cpu_limit, trainer.resources.memory_request) == (0.5, 1.5)
+    assert trainer.resources.accelerator.count == 2
+    defaults = {name: one["defaultValue"] for name, one in spec["root"]["inputDefinitions"]["parameters"].items()}
+    assert defaults == {
+        "data": "gs://bucket/taxi", "train_steps": 0, "eval_steps": 0, "custom_config": '{"learning_rate": 0.1}',
+    }  # fmt: skip
+    has_hook = deployed.executors["CsvExampleGen_executor"].container.HasField("lifecycle")
+    assert has_hook == (platform == "vertex")
+    resolves = [name for name, one in deployed.executors.items() if one.HasField("resolver")]
+    assert bool(resolves) == (platform == "vertex")
+
+
+def test_a_bucket_that_cannot_be_read_from_here_needs_no_reading(tmp_path: pathlib.Path) -> None:
+    """Compiled for Vertex AI; its hook notices which files there are."""
+    compiled(tmp_path / "pipeline.yaml", platform="vertex")
+    data = tmp_path / "taxi"
+    data.mkdir()
+    (data / "data.csv").write_text("a,b\n" + "".join(f"{number},x\n" for number in range(50)))
+    driver = Driver(tmp_path / "pipeline.yaml", tmp_path / "run", instead={"gs://bucket": str(tmp_path)})
+    driver.run("CsvExampleGen", with_hooks=True)
+    [examples] = driver.outputs["CsvExampleGen"]["examples"]
+    assert "num_files:1" in examples["metadata"]["input_fingerprint"]
+    assert examples["metadata"]["split_names"] == '["train", "eval"]'
+    assert list(pathlib.Path(examples["uri"]).glob("Split-train/*.gz"))
+
+
+def test_a_baseline_is_imported(tmp_path: pathlib.Path) -> None:
+    spec = compiled(tmp_path / "pipeline.yaml", label="big_tip", baseline_model="gs://bucket/model/7", warm_start=True)
+    assert spec["deploymentSpec"]["executors"]["baseline_model_executor"]["importer"]["artifactUri"] == {
+        "constant": "gs://bucket/model/7"
+    }
+    tasks = spec["root"]["dag"]["tasks"]
+    source = {"taskOutputArtifact": {"outputArtifactKey": "result", "producerTask": "baseline_model"}}
+    assert tasks["Trainer"]["inputs"]["artifacts"]["base_model"] == source
+    assert tasks["Evaluator"]["inputs"]["artifacts"]["baseline_model"] == source
+
+
+def test_an_image_without_this_package_says_so(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled(tmp_path / "pipeline.yaml")
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    python = bare / "python3"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')  # without site-packages
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(Failed, match="generic-trainer is not in this image"):
+        Driver(tmp_path / "pipeline.yaml", tmp_path / "run").run("CsvExampleGen")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"data": "taxi", "pipeline_root": "/root"}, r"--data taxi, --pipeline-root /root.*on this machine only"),
+        ({"schema": "schema.pbtxt", "platform": "vertex"}, r"--schema schema.pbtxt: .*Put it gs://"),
+        ({"module_file": str(MODULES / "iris_keras.py"), "code_root": "code"}, r"--code-root code: on this machine"),
+        ({"pipeline_root": "minio://bucket/root"}, r"nothing in them reads minio://"),
+        ({"pipeline_root": "s3://bucket/root", "platform": "vertex"}, r"Vertex AI keeps artifacts in a bucket"),
+        ({"image": ""}, r"--image is missing"),
+        ({"warm_start": True}, r"--warm-start: .* --baseline-model URI"),
+        ({"name": "My Pipeline"}, r"--pipeline-name My Pipeline: .* my-pipeline"),
+        ({"resources": {"Trainr": StepResources(cpus=1)}}, r"--resources Trainr: .*Did you mean 'Trainer'"),
+        (
+            {"platform": "vertex", "resources": {"Trainer": StepResources(gpus=1, accelerator="t4")}},
+            r"accelerator=t4: Vertex AI has",
+        ),
+        ({"platform": "vertex", "volumes": (Volume("a", "/b"),)}, r"mounts no claims"),
+        ({"volumes": (Volume("a", "/b", read_only=True),)}, r"for writing as well"),
+    ],
+)
+def test_what_cannot_run_there_is_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        compile_pipeline(KubeflowPipeline(**{**REMOTE, **options}))
+
+
+@pytest.mark.parametrize("text", ["Trainer", "Trainer:", "Trainer:cpu=2", "Trainer:cpus=x", "Trainer:cpus=-1"])
+def test_resources_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(InputError, match=r"--resources Trainer.* is not usable"):
+        StepResources.parse(text)
+
+
+def test_an_accelerator_needs_a_count() -> None:
+    with pytest.raises(InputError, match="add gpus=1"):
+        StepResources.parse("Trainer:accelerator=nvidia-l4")
+    assert StepResources.parse("Trainer:gpus=2,memory_gb=1.5") == ("Trainer", StepResources(memory_gb=1.5, gpus=2))
+
+
+def test_an_output_that_cannot_be_written_keeps_nothing(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = compile_pipeline(KubeflowPipeline(**REMOTE, training=TrainingOptions(seed=1)))
+    with pytest.raises(InputError, match=r"--output .*pipeline.yaml: cannot write there"):
+        done.write(str(tmp_path / "file" / "pipeline.yaml"))
+    done.write(str(tmp_path / "pipeline.json"))
+    assert (tmp_path / "pipeline.json").read_text().startswith("{")
