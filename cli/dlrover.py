@@ -14,7 +14,7 @@ from ..executors.errors import InputError, did_you_mean
 from ..executors.fn_args import FnArgs
 from ..executors.monitoring import run_record
 from ..executors.options import LOCAL, TrainingOptions
-from ..executors.saved_models.locations import EVAL_DIR, SERVING_DIRS
+from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.run import train as train_module
 from .gone_flags import gone_flags, without_gone
 from .notify import notify_flag

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from typing import NoReturn
 
 import click
 
+from ..executors.evaluation.recorded_plan import plan_beside
 from ..executors.runtime.logs.setup import keep_logs
 from ..executors.saved_models.prediction.request import OUTPUT_ENDINGS, STDOUT, PredictionRequest
 
@@ -40,6 +42,8 @@ def predict(model: str, examples: tuple[str, ...], output: str, **flags: object)
     strings, and bytes that are not UTF-8 are {"b64": …}.
     """  # noqa: D301 (click's mark of lines to keep)
     request = PredictionRequest.of(model, examples, output, **flags)
+    if not request.signature and (plan := plan_beside(request.model)):
+        request = dataclasses.replace(request, signature=plan.signature or None)
     keep_logs(os.devnull, native=True)
 
     from ..executors.saved_models.prediction.predict import predict as predict_all  # imports TensorFlow: seconds

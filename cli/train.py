@@ -16,13 +16,8 @@ from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPL
 from ..executors.monitoring import run_record
 from ..executors.reporting.writing import path_in
 from ..executors.runtime.files import file_io
-from ..executors.saved_models.locations import (
-    EVAL_DIR,
-    SERVING_DIRS,
-    base_model_path,
-    latest,
-    read_hyperparameters,
-)
+from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, latest, read_hyperparameters
+from ..executors.saved_models.locations import base_model_path
 from ..executors.training.local_cluster import parse_counts, train_on_cluster
 from ..executors.training.run import train as train_module
 from ..executors.training.run_lock import alone_in

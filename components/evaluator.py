@@ -37,8 +37,9 @@ from ..executors.evaluation.plan import EvaluationPlan, Overrides
 from ..executors.evaluation.verdict import Verdict
 from ..executors.monitoring import run_record
 from ..executors.runtime.files import file_io
+from ..executors.runtime.files.artifact_layout import only_file_in
 from ..executors.runtime.logs.exceptions import gist_of, remembered
-from ..executors.saved_models.locations import base_model_path, only_file_in
+from ..executors.saved_models.locations import base_model_path
 from ..executors.saved_models.prediction.predict import SignatureError
 
 _EVAL = "eval"

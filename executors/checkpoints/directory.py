@@ -29,8 +29,8 @@ from typing import Any
 from absl import logging
 
 from ..runtime.files import file_io
+from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..runtime.process.identity import start_of
-from ..saved_models.locations import EVAL_DIR, SERVING_DIRS
 from . import fingerprint
 from .fingerprint import Identity
 

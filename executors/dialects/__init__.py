@@ -28,7 +28,7 @@ from typing import Any, Protocol
 from ..errors import InputError, ModuleError, did_you_mean
 from ..fn_args import FnArgs
 from ..options import TrainingOptions
-from .estimators.signatures import require_plain_call
+from .signatures import require_plain_call
 
 GROUP = "generic_trainer.dialects"
 RunFn = Callable[[FnArgs], object]

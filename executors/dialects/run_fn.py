@@ -9,7 +9,7 @@ from ..errors import ModuleError
 from ..options import TrainingOptions
 from . import RunFn, function_in
 from .dlrover.conf import conf_classes
-from .estimators.signatures import takes_features_and_labels, takes_fn_args_and_schema
+from .signatures import takes_features_and_labels, takes_fn_args_and_schema
 
 NEEDS = "a function run_fn(fn_args), or the name of another function that takes fn_args"
 

@@ -8,7 +8,7 @@ from google.protobuf import json_format
 from tensorflow_model_analysis.proto import config_pb2
 
 from ..errors import InputError
-from ..saved_models.locations import read_json_object
+from ..runtime.files.artifact_layout import read_json_object
 from .plan import (
     BINARY,
     MULTICLASS,

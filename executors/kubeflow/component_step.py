@@ -29,7 +29,7 @@ from ..reporting.writing import write_report
 from ..runtime.files import file_io
 from ..runtime.logs.exceptions import message_of
 from ..runtime.logs.redaction import masked_text
-from ..saved_models.check import find_saved_model
+from ..saved_models.locations import find_saved_model
 from ..training.run import train
 from .inputs import fn_args_for_step, only
 from .parameters import StepParameters, read_parameters

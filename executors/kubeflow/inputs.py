@@ -17,8 +17,8 @@ from ..errors import InputError, did_you_mean
 from ..fn_args import FnArgs
 from ..inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, PROTO, TF_EXAMPLE, ExamplesFormat
 from ..runtime.files import file_io
-from ..saved_models.check import find_saved_model
-from ..saved_models.locations import EVAL_DIR, base_model_path, read_json_object
+from ..runtime.files.artifact_layout import EVAL_DIR, read_json_object
+from ..saved_models.locations import base_model_path, find_saved_model
 from .parameters import StepParameters
 from .step import StepArtifact
 from .storage import readable_place, require_readable_pattern

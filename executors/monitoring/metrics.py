@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..runtime.files import file_io
-from ..saved_models.locations import REJECTED_DIR
+from ..runtime.files.artifact_layout import REJECTED_DIR
 from .event_files import scalars
 
 SPLITS = ("train", "eval")

@@ -14,8 +14,8 @@ from ..errors import ProcessDiedError, TrainerError
 from ..modules.keras_version import KerasChoice
 from ..modules.pipeline_modules import PipelineModules
 from ..modules.source import ModuleSource
+from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..runtime.logs.exceptions import RemoteTraceback, describe
-from ..saved_models.locations import EVAL_DIR, SERVING_DIRS
 from .adaptation import Outcome, Settings
 from .events import EventReader
 from .raw_process import RawData

@@ -21,6 +21,7 @@ from ..engines import fork_server
 from ..engines.forwarding import LastText
 from ..errors import ModelCheckError, TrainerError
 from ..evaluation.plan import EvaluationPlan
+from ..evaluation.probe import planning_arguments
 from ..modules.keras_version import KerasChoice
 from ..modules.pipeline_modules import PipelineModules, find_modules
 from ..modules.source import ModuleSource
@@ -211,10 +212,10 @@ class _Check:
                 skip=options.skip_checks,
                 op_packages=found["op_packages"],
                 example=found["example"],
-                evaluation=found["evaluation"],
                 shown_as="fn_args.serving_model_dir",
                 environment=environment,
                 timeout=self._request.limit,
+                **planning_arguments(**found["evaluation"]),
             )
         except ModelCheckError as error:
             text = shortened(_without(str(error), trial.folder, self._folder))

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 
 from ..errors import InputError, TrainerError, did_you_mean
 from ..runtime.files import file_io
+from ..runtime.files.artifact_layout import read_hyperparameters
 from ..runtime.files.schema import read_schema
-from ..saved_models.locations import base_model_path, read_hyperparameters
+from ..saved_models.locations import base_model_path
 from .places import shown
 from .request import CheckRequest
 from .verdicts import FAILED, PASSED, Verdict

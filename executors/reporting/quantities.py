@@ -1,33 +1,19 @@
-"""Quantities as people read them: seconds, bytes, shares, differences."""
+"""Quantities as cells of a report's tables."""
 
 from __future__ import annotations
 
+from ..runtime.quantities import duration_text, size_text
 from .document import BAD, GOOD, Cell
-
-_BYTES = ("B", "kB", "MB", "GB", "TB")
 
 
 def seconds(value: float) -> Cell:
-    """Returns a duration: "43 µs", "1.4 ms", "12.3 s", "4 min 5 s", "2 h 3 min"."""
-    if value < 1e-3:
-        text = f"{1e6 * value:.3g} µs"
-    elif value < 1:
-        text = f"{1000 * value:.3g} ms"
-    elif value < 60:
-        text = f"{value:.3g} s"
-    elif value < 3600:
-        text = f"{value // 60:.0f} min {value % 60:.0f} s"
-    else:
-        text = f"{value // 3600:,.0f} h {value % 3600 // 60:.0f} min"
-    return Cell(text, is_number=True)
+    """Returns a duration."""
+    return Cell(duration_text(value), is_number=True)
 
 
 def size(value: float) -> Cell:
-    """Returns a number of bytes: "47.7 kB"; a kB is 1,000 bytes."""
-    power = 0
-    while value >= 999.5 and power < len(_BYTES) - 1:
-        value, power = value / 1000, power + 1
-    return Cell(f"{value:.3g} {_BYTES[power]}", is_number=True)
+    """Returns a number of bytes."""
+    return Cell(size_text(value), is_number=True)
 
 
 def share(value: float) -> Cell:

@@ -24,9 +24,9 @@ from ..errors import ModelCheckError, ProcessDiedError
 from ..inputs.data_accessor import ExamplesFormat
 from ..options import CHECKS
 from ..runtime.files import file_io
+from .locations import find_saved_model, timestamped_models
 
-MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
-_WORKER = f"{__package__}.probe"
+PROBE = f"{__package__}.probe"
 _TARGET = "fn_args.serving_model_dir"
 
 
@@ -44,7 +44,7 @@ class CheckReport:
       inputs: {feature: values, shortened} of the example that it answered; {} where it is no tf.Example.
       latency: Of repeated calls with that example, on the processor: `median` and `p90` in seconds, and `calls`; {}
         when nothing was asked.
-      evaluation_plan: How the model is evaluated, as `evaluation.plan.EvaluationPlan`; {} when it was not read.
+      evaluation_plan: How the model is evaluated, as `evaluation.plan.EvaluationPlan`; {} if the probe makes no plan.
     """
 
     checks: dict[str, str]
@@ -56,50 +56,6 @@ class CheckReport:
     inputs: dict[str, Any] = dataclasses.field(default_factory=dict)
     latency: dict[str, float] = dataclasses.field(default_factory=dict)
     evaluation_plan: dict[str, Any] = dataclasses.field(default_factory=dict)
-
-
-def find_saved_model(folder: str) -> str | None:
-    """Returns the folder with the SavedModel, or None when there is none.
-
-    That is `folder`; or the newest in `folder/export/NAME/TIMESTAMP`, as an Estimator's exporters write; or the only
-    one in `folder/TIMESTAMP`, as `Estimator.export_saved_model(folder)` writes.
-    """
-    if _holds_model(folder):
-        return folder
-    if found := _newest_export(os.path.join(folder, "export")):
-        return found
-    below = _timestamped(folder) if file_io.isdir(folder) else []
-    return below[0] if len(below) == 1 else None
-
-
-def lift_timestamped_model(folder: str) -> None:
-    """Moves the only SavedModel in `folder/TIMESTAMP` to the folder itself, where readers of a model look for it."""
-    found = find_saved_model(folder)
-    if found is None or file_io.parent(found) != folder.rstrip("/"):
-        return
-    path = os.path.relpath(found, file_io.parent(folder))
-    logging.info("The module saved its model to %s. It is published without the timestamp.", path)
-    for name in sorted(file_io.listdir(found), key=lambda name: (name in MODEL_FILES, name)):
-        file_io.move(os.path.join(found, name), os.path.join(folder, name))
-    file_io.rmtree(found)
-
-
-def _holds_model(folder: str) -> bool:
-    return any(file_io.exists(os.path.join(folder, name)) for name in MODEL_FILES)
-
-
-def _newest_export(exports: str) -> str | None:
-    if not file_io.isdir(exports):
-        return None
-    exporters = [os.path.join(exports, name) for name in file_io.listdir(exports)]
-    found = [path for exporter in exporters if file_io.isdir(exporter) for path in _timestamped(exporter)]
-    return max(found, key=lambda path: (int(os.path.basename(path)), path), default=None)
-
-
-def _timestamped(folder: str) -> list[str]:
-    """Returns the SavedModels in subfolders that are called by a number."""
-    paths = [os.path.join(folder, name) for name in file_io.listdir(folder) if name.isdigit()]
-    return [path for path in paths if _holds_model(path)]
 
 
 def check_saved_model(
@@ -114,7 +70,8 @@ def check_saved_model(
     skip: Sequence[str] = (),
     op_packages: Sequence[str] = (),
     example: Mapping[str, Any] | None = None,
-    evaluation: Mapping[str, Any] | None = None,
+    probe: str = PROBE,
+    probe_arguments: Mapping[str, Any] | None = None,
     shown_as: str = "",
     environment: Mapping[str, str] | None = None,
     timeout: float | None = None,
@@ -135,8 +92,8 @@ def check_saved_model(
       op_packages: Packages to import first because they register TensorFlow ops.
       example: What to ask when the eval files hold no records that can be read here: `source`, where it is from, and
         `features`, {name of the model's input: its values, in one list; bytes as {"b64": …}}.
-      evaluation: What the evaluation plan is made from: `evidence` of the training, and, of a trial, the examples'
-        `features` and the user's `overrides`; see `evaluation.planning`.
+      probe: The module whose `execute` answers in the fresh process. `evaluation.probe` also plans the evaluation.
+      probe_arguments: JSON values that this module takes in addition.
       shown_as: The folder's name in messages, when the check is made on a copy of it.
       environment: Variables for the fresh process, such as which Keras `tf.keras` is: TensorFlow imports one of them.
       timeout: Seconds that the fresh process may take.
@@ -152,7 +109,7 @@ def check_saved_model(
         raise ModelCheckError(f"run_fn wrote no model: {shown} is empty. It must save one to {_TARGET}.")
     model = find_saved_model(folder)
     if model is None and "parses" not in skip:
-        if several := _timestamped(folder):
+        if several := timestamped_models(folder):
             names = ", ".join(map(os.path.basename, several))
             raise ModelCheckError(
                 f"{shown} holds several SavedModels, {names}, and which of them is to be published is not known. "
@@ -179,13 +136,13 @@ def check_saved_model(
         "skip": list(skip),
         "op_packages": list(op_packages),
         "example": dict(example or {}),
-        "evaluation": dict(evaluation or {}),
+        **(probe_arguments or {}),
     }
     variables = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})}
 
     def asked() -> dict[str, Any]:
         return child_process.run(
-            _WORKER, request, environment=variables, timeout=timeout, quiet=True, forked=True, what="model's check"
+            probe, request, environment=variables, timeout=timeout, quiet=True, forked=True, what="model's check"
         )
 
     try:

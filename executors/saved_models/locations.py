@@ -1,20 +1,16 @@
-"""Where things lie in a trainer's outputs, in this and in earlier releases of TFX."""
+"""Where a SavedModel lies in a trainer's outputs, in this and in earlier releases of TFX."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+
+from absl import logging
 
 from ..errors import InputError
 from ..runtime.files import file_io
-from ..runtime.files.json_text import parsed_json
-from .check import find_saved_model
+from ..runtime.files.artifact_layout import SERVING_DIRS
 
-# Names of artifact folders; TFX's path_constants, and what releases before 0.29 used.
-SERVING_DIRS = ("Format-Serving", "serving_model_dir")
-REJECTED_DIR = "rejected"  # in a model run: models that were not published
-EVAL_DIR = "Format-TFMA"
-LATEST = "latest"
+MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 
 
 def base_model_path(uri: str) -> str:
@@ -34,52 +30,45 @@ def base_model_path(uri: str) -> str:
     raise InputError(f"base_model {uri}: no SavedModel in {', '.join(SERVING_DIRS)}, or at the folder itself.")
 
 
-def latest(path: str) -> str:
-    """Returns a path in which a folder called `latest` is the one with the highest number beside it.
+def find_saved_model(folder: str) -> str | None:
+    """Returns the folder with the SavedModel, or None when there is none.
 
-    TFX numbers the outputs of a pipeline's step, and a step that runs again writes a new one:
-
-        latest("pipeline/Transform/transform_graph/latest")   "pipeline/Transform/transform_graph/6"
-
-    A path without that name, or where there are no numbers, is returned as it is.
+    That is `folder`; or the newest in `folder/export/NAME/TIMESTAMP`, as an Estimator's exporters write; or the only
+    one in `folder/TIMESTAMP`, as `Estimator.export_saved_model(folder)` writes.
     """
-    before, name, after = path.partition(f"/{LATEST}")
-    if not name or (after and not after.startswith("/")) or file_io.exists(before + name) or not file_io.isdir(before):
-        return path
-    numbers = [int(number) for number in file_io.listdir(before) if number.isdigit()]
-    return f"{before}/{max(numbers)}{after}" if numbers else path
+    if _holds_model(folder):
+        return folder
+    if found := _newest_export(os.path.join(folder, "export")):
+        return found
+    below = timestamped_models(folder) if file_io.isdir(folder) else []
+    return below[0] if len(below) == 1 else None
 
 
-def read_json_object(path: str, what: str) -> dict[str, Any]:
-    """Reads a file that holds one JSON object.
-
-    Raises:
-      InputError: When it is missing, not JSON, or something else than an object.
-    """
-    if not file_io.exists(path):
-        raise InputError(f"{what} {path} does not exist.")
-    value = parsed_json(file_io.read_bytes(path), f"{what} {path}")
-    if not isinstance(value, dict):
-        raise InputError(f"{what} {path} must hold a JSON object, not a {type(value).__name__}.")
-    return value
+def lift_timestamped_model(folder: str) -> None:
+    """Moves the only SavedModel in `folder/TIMESTAMP` to the folder itself, where readers of a model look for it."""
+    found = find_saved_model(folder)
+    if found is None or file_io.parent(found) != folder.rstrip("/"):
+        return
+    path = os.path.relpath(found, file_io.parent(folder))
+    logging.info("The module saved its model to %s. It is published without the timestamp.", path)
+    for name in sorted(file_io.listdir(found), key=lambda name: (name in MODEL_FILES, name)):
+        file_io.move(os.path.join(found, name), os.path.join(folder, name))
+    file_io.rmtree(found)
 
 
-def read_hyperparameters(place: str, what: str) -> dict[str, Any]:
-    """Reads KerasTuner's configuration of hyper-parameters: a JSON file, or an artifact's folder with it alone.
-
-    Raises:
-      InputError: When there is no such file, or it does not hold a JSON object.
-    """
-    return read_json_object(only_file_in(place, what) if file_io.isdir(place) else place, what)
+def _holds_model(folder: str) -> bool:
+    return any(file_io.exists(os.path.join(folder, name)) for name in MODEL_FILES)
 
 
-def only_file_in(folder: str, what: str) -> str:
-    """Returns the one file of an artifact's folder.
+def _newest_export(exports: str) -> str | None:
+    if not file_io.isdir(exports):
+        return None
+    exporters = [os.path.join(exports, name) for name in file_io.listdir(exports)]
+    found = [path for exporter in exporters if file_io.isdir(exporter) for path in timestamped_models(exporter)]
+    return max(found, key=lambda path: (int(os.path.basename(path)), path), default=None)
 
-    Raises:
-      InputError: When there is none, or more than one.
-    """
-    names = file_io.listdir(folder) if file_io.isdir(folder) else []
-    if len(names) != 1:
-        raise InputError(f"{what} artifact {folder}: expected one file in it, found {', '.join(names) or 'none'}.")
-    return os.path.join(folder, names[0])
+
+def timestamped_models(folder: str) -> list[str]:
+    """Returns the SavedModels in subfolders that are called by a number."""
+    paths = [os.path.join(folder, name) for name in file_io.listdir(folder) if name.isdigit()]
+    return [path for path in paths if _holds_model(path)]

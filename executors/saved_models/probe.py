@@ -18,7 +18,6 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
 
 from ..errors import ModelCheckError
-from ..evaluation.planning import plan_from
 from ..inputs.shown import few
 from ..options import CHECKS
 from ..runtime.logs.exceptions import gist_of
@@ -41,7 +40,7 @@ _TIMED_SECONDS, _TIMED_CALLS = 0.25, 200  # whichever is reached first ends the 
 
 
 def execute(request: dict[str, Any]) -> dict[str, Any]:
-    """Makes the checks that `saved_model.check_saved_model` asks for; returns its report's fields."""
+    """Makes the checks that `check.check_saved_model` asks for; returns its report's fields."""
     shown, skip = request["shown_as"], request["skip"]
     checks = {name: "skipped" if name in skip else "passed" for name in CHECKS}
     meta_graph = _parse(request["model"], shown)
@@ -51,9 +50,6 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
     if "signatures" not in skip:
         _require_signatures(signatures, request["required_signatures"], shown)
     report: dict[str, Any] = {"checks": checks, "signatures": signatures, "example": "not asked", "answer": {}}
-    report["evaluation_plan"] = plan_from(
-        request["model"], request["schema_path"], request["transform_graph_path"], request["evaluation"]
-    ).to_json()
     if "loads" in skip:
         checks["answers"] = checks["finite"] = "skipped"
         return report

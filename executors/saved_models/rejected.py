@@ -21,9 +21,9 @@ from absl import logging
 from ..errors import ModelCheckError, StorageError, TrainerError
 from ..monitoring.run_record import RunRecord, is_interrupt
 from ..runtime.files import file_io
+from ..runtime.files.artifact_layout import REJECTED_DIR
 from ..runtime.logs.exceptions import add_note
-from .check import find_saved_model
-from .locations import REJECTED_DIR
+from .locations import find_saved_model
 from .staging import Staging
 
 FOLDER = REJECTED_DIR

@@ -18,14 +18,9 @@ from ..errors import InputError, did_you_mean
 from ..fn_args import FnArgs
 from ..inputs.data_accessor import PAYLOAD_FORMATS, PROTO, ExamplesFormat
 from ..runtime.files import file_io
+from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, only_file_in, read_json_object
 from ..runtime.logs.redaction import masked_text, remember
-from ..saved_models.locations import (
-    EVAL_DIR,
-    SERVING_DIRS,
-    base_model_path,
-    only_file_in,
-    read_json_object,
-)
+from ..saved_models.locations import base_model_path
 
 # As in tfx.components.experimental.data_view.constants.
 _DATA_VIEW, _DATA_VIEW_TIME = "data_view_uri", "data_view_create_time_since_epoch"

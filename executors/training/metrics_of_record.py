@@ -40,7 +40,7 @@ from ..monitoring.metrics import (
     numbers_returned,
     together,
 )
-from ..saved_models.check import find_saved_model
+from ..saved_models.locations import find_saved_model
 from . import estimator_evaluations
 from .estimator_evaluations import EstimatorEvaluations
 

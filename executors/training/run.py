@@ -38,7 +38,9 @@ from ..distributed.tf_config import (
     task_from_environment,
 )
 from ..engines import child_process, cluster_records, fork_server, in_process, ray
+from ..engines.training_request import TrainingRequest
 from ..errors import InputError
+from ..evaluation.probe import planning_arguments
 from ..fn_args import FnArgs
 from ..inputs import bad_records
 from ..modules import keras_version
@@ -56,20 +58,15 @@ from ..runtime.files.temporary_folder import require_temporary_folder
 from ..runtime.logs import redaction, setup
 from ..runtime.logs.exceptions import add_note
 from ..runtime.process.preemption import unbroken
-from ..saved_models.check import (
-    check_saved_model,
-    find_saved_model,
-    lift_timestamped_model,
-    log_report,
-)
+from ..saved_models.check import check_saved_model, log_report
 from ..saved_models.links import replace_links
+from ..saved_models.locations import find_saved_model, lift_timestamped_model
 from ..saved_models.publishing import publish
 from ..saved_models.rejected import kept_when_interrupted, kept_when_refused
 from ..saved_models.staging import STAGING, Staging, staging_directory
 from . import module_logs
 from .preconditions import require_inputs, require_outputs
 from .run_lock import alone_in
-from .worker import TrainingRequest
 
 _WORKER = f"{__package__}.worker"
 # Of a module that raised.
@@ -431,10 +428,10 @@ class _Run:
             skip=self.options.skip_checks,
             op_packages=result["op_packages"],
             example=result["example"],
-            evaluation={"evidence": result["evaluation_evidence"]},
             shown_as=final,
             environment=self.keras.environment(),
             timeout=self.options.timeout,
+            **planning_arguments(evidence=result["evaluation_evidence"]),
         )
         self.record.check = dataclasses.asdict(report)
         self.record.evaluation_plan = self.record.check.pop("evaluation_plan")

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +13,8 @@ from typing import Any
 from absl import logging
 
 from .. import dialects
-from ..dialects.estimators.signatures import require_has_run
+from ..dialects.signatures import require_has_run
+from ..engines.training_request import TrainingRequest
 from ..errors import TrainerError, TrainingProcessError
 from ..evaluation import evidence as evaluation_evidence
 from ..fn_args import FnArgs
@@ -25,63 +25,18 @@ from ..inputs.tfrecord.framing import damage_in
 from ..keras import completed_fits, loop_tuning
 from ..keras.early_stopping import pursued
 from ..keras.fit_progress import told_by_fits
-from ..modules.keras_version import KerasChoice
 from ..modules.loader import loaded
 from ..modules.seeds import seed_all
-from ..modules.source import ModuleSource, with_tuples
 from ..monitoring import profiling
 from ..monitoring.metrics import from_event_files, sizes_of_event_files, together
-from ..options import TrainingOptions
 from ..runtime.files import file_io, storage_errors
 from ..runtime.logs import exceptions
-from ..runtime.logs.redaction import remember
 from ..saved_models.custom_ops import imported_op_packages
 from ..saved_models.sample_input import example_wanted
 from . import metrics_of_record
 from .module_logs import metrics_beside
 
 _SHOWN = 1000  # characters of an error that quotes data
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainingRequest:
-    """What a worker is asked to do.
-
-    Attributes:
-      source: The module.
-      function: The name of the function to run, or None to go by the dialect.
-      fn_args: What `run_fn` is given.
-      options: How to run it.
-      keras: Which Keras `tf.keras` is to be.
-    """
-
-    source: ModuleSource
-    function: str | None
-    fn_args: FnArgs
-    options: TrainingOptions
-    keras: KerasChoice
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the request as JSON values, for `from_json`."""
-        return {
-            "source": dataclasses.asdict(self.source),
-            "function": self.function,
-            "fn_args": self.fn_args.to_json(),
-            "options": dataclasses.asdict(self.options),
-            "keras": dataclasses.asdict(self.keras),
-        }
-
-    @classmethod
-    def from_json(cls, state: dict[str, Any]) -> TrainingRequest:
-        """Rebuilds the request; what is secret in its configuration is masked in this process from now on."""
-        remember([state["fn_args"].get(name) for name in ("custom_config", "hyperparameters")])
-        return cls(
-            ModuleSource.of(state["source"]),
-            state["function"],
-            FnArgs.from_json(state["fn_args"]),
-            TrainingOptions(**with_tuples(state["options"])),
-            KerasChoice(**state["keras"]),
-        )
 
 
 @noted_uses()

@@ -17,6 +17,7 @@ from typing import Any
 
 from absl import logging
 
+from ..engines.training_request import TrainingRequest
 from ..errors import ModuleError, TrainingProcessError, did_you_mean
 from ..fn_args import FnArgs
 from ..inputs import bad_records
@@ -29,7 +30,7 @@ from ..modules.loader import loaded
 from ..modules.seeds import seed_all
 from ..monitoring import progress
 from ..runtime.files import file_io
-from ..training.worker import TrainingRequest, explain
+from ..training.worker import explain
 from .tuner_fn import KERAS_TUNERS_OWN
 
 TUNER_FN = "tuner_fn"

@@ -19,6 +19,7 @@ from absl import logging
 from ..checkpoints.directory import kept_beside_outputs, root_beside
 from ..checkpoints.fingerprint import identity_of
 from ..engines import child_process, fork_server, in_process
+from ..engines.training_request import TrainingRequest
 from ..errors import InputError
 from ..modules import keras_version
 from ..modules.source import find_source
@@ -27,7 +28,6 @@ from ..options import TrainingOptions
 from ..runtime.files import file_io
 from ..runtime.logs.setup import shown_in_notebook
 from ..training.artifacts import Artifacts, common_fn_args
-from ..training.worker import TrainingRequest
 from .search import TUNER_FN, shown
 
 BEST, RESULTS = "best_hyperparameters.txt", "tuner_results.json"  # as in tfx.components.tuner.executor

@@ -39,8 +39,8 @@ from ...executors.evaluation.plan import EvaluationPlan
 from ...executors.modules.pipeline_modules import PipelineModules
 from ...executors.runtime.beam_runner import IN_PROCESS
 from ...executors.runtime.files import file_io
+from ...executors.runtime.files.artifact_layout import read_hyperparameters
 from ...executors.runtime.files.schema import read_schema
-from ...executors.saved_models.locations import read_hyperparameters
 from .options import BASELINE, HYPERPARAMETERS, PipelineOptions, tunes_with
 
 # For workers elsewhere TFX packs all of itself, once for every component: seconds, and 50 MB that are left behind. Not

@@ -16,8 +16,8 @@ from ...executors.errors import InputError
 from ...executors.monitoring import run_record
 from ...executors.reporting.writing import FAILED_FOLDER
 from ...executors.runtime.files import file_io
+from ...executors.runtime.files.artifact_layout import read_json_object
 from ...executors.runtime.process.identity import ProcessIdentity
-from ...executors.saved_models.locations import read_json_object
 from ...executors.training import metadata_pointer
 from ...executors.training.metadata_pointer import Noted
 from .metadata_store import SQLITE

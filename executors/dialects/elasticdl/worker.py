@@ -6,12 +6,12 @@ import importlib
 from typing import Any
 
 from ...engines import child_process
+from ...engines.training_request import TrainingRequest
 from ...fn_args import FnArgs
 from ...modules import keras_version
 from ...modules.loader import loaded
 from ...modules.source import find_source
 from ...options import TrainingOptions
-from ...training.worker import TrainingRequest
 
 
 def run(action: str, module: str, model_name: str | None, fn_args: FnArgs, scratch: str) -> dict[str, float]:

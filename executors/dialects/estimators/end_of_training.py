@@ -10,7 +10,7 @@ from ...checkpoints.trained_marker import TrainedMark
 from ...distributed import tf_config
 from ...fn_args import FnArgs
 from ...keras import early_stopping
-from ...saved_models.check import find_saved_model
+from ...saved_models.locations import find_saved_model
 
 if TYPE_CHECKING:
     from .training import EstimatorJob

@@ -34,8 +34,8 @@ from ...options import TrainingOptions
 from ...runtime.files.schema import read_schema
 from .. import RunFn, function_in
 from ..dlrover.conf import conf_classes
+from ..signatures import call_by_name, parameter_names, takes_features_and_labels
 from .inputs import examples_input_fn, parsing_receiver_fn
-from .signatures import call_by_name, parameter_names, takes_features_and_labels
 from .training import EstimatorJob, at_work, train_and_export
 
 NEEDS = "a function model_fn(features, labels, mode, params), or an Estimator"

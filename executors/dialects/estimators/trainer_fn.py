@@ -15,7 +15,7 @@ from ...fn_args import FnArgs
 from ...options import TrainingOptions
 from ...runtime.files.schema import read_schema
 from .. import RunFn, function_in
-from .signatures import takes_fn_args_and_schema
+from ..signatures import takes_fn_args_and_schema
 from .training import EstimatorJob, at_work, train_and_export
 
 NEEDS = "a function trainer_fn(fn_args, schema) that returns a dict with estimator, train_spec and eval_spec"

@@ -29,9 +29,9 @@ from ...fn_args import FnArgs
 from ...keras import early_stopping, loop_tuning
 from ...monitoring import progress
 from ...runtime.files import file_io
+from ...runtime.files.artifact_layout import EVAL_DIR
 from ...runtime.process.preemption import Preempted, asked, heeded
-from ...saved_models.check import find_saved_model
-from ...saved_models.locations import EVAL_DIR
+from ...saved_models.locations import find_saved_model
 from .end_of_training import EndOfTraining
 
 _LOOK_SECONDS = 1.0

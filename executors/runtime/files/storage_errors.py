@@ -17,7 +17,7 @@ import re
 import shutil
 
 from ...errors import StorageError
-from ...reporting.quantities import size
+from ..quantities import size_text
 
 # What may get better within seconds: network and FUSE mounts, whose server is away, busy or new.
 PASSING = frozenset(
@@ -141,4 +141,4 @@ def free_space(path: str) -> str:
         return ""
     if status.f_files and not status.f_favail:
         return f"No more files fit on its disk: all {status.f_files:,} inodes are in use."
-    return f"{size(space.free).text} of {size(space.total).text} are free there."
+    return f"{size_text(space.free)} of {size_text(space.total)} are free there."

@@ -27,7 +27,6 @@ from ...inputs.shown import listed
 from ...runtime.logs.exceptions import gist_of
 from . import files
 from .feed import Feed, feed_for, named_feed, record_feed
-from .planned import plan_beside
 from .request import PredictionRequest
 from .signature import ServingSignature, load_signature
 
@@ -58,9 +57,7 @@ def predict(request: PredictionRequest) -> PredictionSummary:
       InputError: When the model cannot be loaded, or an example does not fit it; it names file and row. There is no
         output file then, or the one of before.
     """
-    plan = plan_beside(request.model)
-    name = request.signature or (plan.signature if plan else "") or None
-    signature = load_signature(request.model, name, request.op_packages)
+    signature = load_signature(request.model, request.signature, request.op_packages)
     count = 0
     with _long_values(), files.opened(request.output) as predictions:
         feed = feed_for(signature, request.files)

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from ...errors import InputError
 from ...inputs.example_files import ExampleFile, find_example_files
 from ...runtime.files import file_io
-from ..locations import SERVING_DIRS, base_model_path
+from ...runtime.files.artifact_layout import SERVING_DIRS
+from ..locations import base_model_path
 
 STDOUT = "-"
 PUSHED = "serving"  # in a pipeline root
@@ -26,8 +27,7 @@ class PredictionRequest:
       model: Folder of a SavedModel.
       files: The files of examples, in the order in which they are answered.
       output: A file whose name ends in one of OUTPUT_ENDINGS, or STDOUT for JSON lines there.
-      signature: The signature to ask; None for the one of the model's evaluation plan, else `serving_default`,
-        `predict`, or the only one.
+      signature: The signature to ask; None for `serving_default`, `predict`, or the only one.
       batch_size: How many examples are put to the model at once.
       op_packages: Packages to import first because they register TensorFlow ops.
 
@@ -66,7 +66,7 @@ class PredictionRequest:
 def find_model(folder: str) -> str:
     """Returns the folder of the SavedModel that a person means by a folder.
 
-    That is what `layouts.base_model_path` finds in it, or else in the newest of its sub-folders that are called by a
+    That is what `locations.base_model_path` finds in it, or else in the newest of its sub-folders that are called by a
     number, as the Pusher and the Trainer component leave them. In a pipeline root, that is the newest pushed model.
 
     Raises:

@@ -14,10 +14,10 @@ import pytest
 
 from generic_trainer import FnArgs, InputError, TrainingOptions, TrainingProcessError
 from generic_trainer.executors.engines import in_process
+from generic_trainer.executors.engines.training_request import TrainingRequest
 from generic_trainer.executors.modules import keras_version
 from generic_trainer.executors.modules.source import find_source
 from generic_trainer.executors.runtime.logs.exceptions import RemoteTraceback, add_note, describe, rebuild, traceback_of
-from generic_trainer.executors.training.worker import TrainingRequest
 
 THREE_ARGUMENTS = """
     class ColumnError(ValueError):

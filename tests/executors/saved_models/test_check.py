@@ -16,7 +16,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from generic_trainer import ModelCheckError, check_saved_model
 from generic_trainer.executors.inputs.data_accessor import ExamplesFormat
-from generic_trainer.executors.saved_models.check import find_saved_model, lift_timestamped_model
+from generic_trainer.executors.saved_models.locations import find_saved_model, lift_timestamped_model
 from generic_trainer.executors.saved_models.sample_input import example_wanted, offer_example
 
 SPEC = {"sepal_length": tf.io.FixedLenFeature([1], tf.float32), "variety": tf.io.FixedLenFeature([1], tf.int64)}

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...errors import ModuleError
+from ..errors import ModuleError
 
 _PLAIN_REMEDY = (
     "Write it as a plain function. To run asynchronous code, call asyncio.run(main(fn_args)) in it; to run a "

@@ -1,11 +1,11 @@
-"""The signature that a trained model's evaluation plan names, which predictions ask as well."""
+"""The evaluation plan that the record of a training run holds."""
 
 from __future__ import annotations
 
 import os
 
-from ...evaluation.plan import EvaluationPlan
-from ...monitoring import run_record
+from ..monitoring import run_record
+from .plan import EvaluationPlan
 
 _MODEL, _MODEL_RUN = "model", "model_run"
 

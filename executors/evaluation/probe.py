@@ -1,0 +1,27 @@
+"""The process that checks a SavedModel and plans its evaluation.
+
+check_saved_model(folder, …, **planning_arguments(evidence=result["evaluation_evidence"]))
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..saved_models import probe
+from .planning import plan_from
+
+
+def planning_arguments(**known: Any) -> dict[str, Any]:
+    """Returns the arguments of `check_saved_model` that add the evaluation plan to its report.
+
+    Args:
+      **known: `evidence`, `overrides` and `features`, as JSON values; see `planning.plan_from`.
+    """
+    return {"probe": __name__, "probe_arguments": {"evaluation": known}}
+
+
+def execute(request: dict[str, Any]) -> dict[str, Any]:
+    """Checks the model and plans its evaluation; returns the fields of the check's report."""
+    report = probe.execute(request)
+    plan = plan_from(request["model"], request["schema_path"], request["transform_graph_path"], request["evaluation"])
+    return {**report, "evaluation_plan": plan.to_json()}
