@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .components.trainer import Trainer
     from .components.tuner import Tuner
     from .executors.checkpoints.async_checkpoints import AsyncCheckpoints
-    from .executors.dialects import run_as
+    from .executors.dialects import Dialect, Evidence, run_as
     from .executors.engines.strategies import strategy
     from .executors.errors import (
         CheckpointError,
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "AsyncCheckpoints": "executors.checkpoints.async_checkpoints",
     "CheckpointError": "executors.errors",
+    "Dialect": "executors.dialects.base",
+    "Evidence": "executors.dialects.base",
     "FnArgs": "executors.fn_args",
     "GenericExecutor": "executors.generic_executor",
     "InputError": "executors.errors",
@@ -60,7 +62,7 @@ _HOMES = {
     "check_saved_model": "executors.saved_models.check",
     "prefetch_to_device": "executors.inputs.device_prefetch",
     "report_progress": "executors.monitoring.progress",
-    "run_as": "executors.dialects",
+    "run_as": "executors.dialects.registry",
     "strategy": "executors.engines.strategies",
     "train": "executors.training.run",
 }
@@ -68,6 +70,8 @@ _HOMES = {
 __all__ = [
     "AsyncCheckpoints",
     "CheckpointError",
+    "Dialect",
+    "Evidence",
     "FnArgs",
     "GenericExecutor",
     "InputError",

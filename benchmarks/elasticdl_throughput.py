@@ -112,7 +112,7 @@ def _write_csv(path: str, rows: int) -> None:
 
 
 def _measure(side: str, data: str, options: argparse.Namespace) -> float:
-    from generic_trainer.executors.modules.loader import loaded
+    from generic_trainer.executors.dialects.loading import loaded
     from generic_trainer.executors.modules.source import find_source
 
     with tempfile.TemporaryDirectory() as scratch:

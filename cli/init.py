@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..executors.errors import InputError
+from ..executors.dialects import installed
+from ..executors.errors import InputError, did_you_mean
 from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.sanitize import printable
 from .vscode import LAUNCH_FILE, configuration, read_launch
@@ -20,12 +21,6 @@ if TYPE_CHECKING:
     from ..pipelines.scaffold.labels import Label
     from ..pipelines.scaffold.planning import Plan
 
-_WHY_NOT = {
-    "trainer_fn": "it is written around an Estimator, and TensorFlow has none since 2.16",
-    "model_fn": "it is an Estimator's function, and TensorFlow has no Estimators since 2.16",
-    "elasticdl": "its models read records one by one and get no statistics of the data, such as means and vocabularies",
-    "dlrover": "its confs are written around Estimators, which TensorFlow does not have since 2.16",
-}
 _WIDTH = 120  # of the table, where there is no terminal
 
 
@@ -41,9 +36,9 @@ _WIDTH = 120  # of the table, where there is no terminal
 )  # fmt: skip
 @click.option(
     "--dialect",
-    type=click.Choice(["run_fn", *_WHY_NOT]),
     default="run_fn",
     show_default=True,
+    metavar="NAME",
     help="How the module is written; run_fn is what new modules are written in.",
 )
 @click.option("--force", is_flag=True, help="Write into a folder that is not empty, over files of the same names.")
@@ -55,9 +50,12 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
       generic-trainer init taxi --data trips.csv --label tips
       cd taxi && generic-trainer run --config pipeline.yaml
     """  # noqa: D301 (click's mark of lines to keep)
-    if dialect in _WHY_NOT:
+    known = installed()
+    if dialect not in known:
+        raise InputError(f"--dialect {dialect}: there are {', '.join(sorted(known))}.{did_you_mean(dialect, known)}")
+    if reason := known[dialect].no_scaffold:
         raise InputError(
-            f"--dialect {dialect}: no new module is written in it: {_WHY_NOT[dialect]}. Those that there are run "
+            f"--dialect {dialect}: no new module is written in it: {reason}. Those that there are run "
             "as they are. Leave --dialect out for a module with a run_fn."
         )
     from ..pipelines.scaffold.labels import require_there

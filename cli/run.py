@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..executors.dialects.loading import choose_keras_for
 from ..executors.errors import NotPushedError
 from ..executors.modules.pipeline_modules import find_modules
 from ..executors.monitoring import display, run_record
@@ -57,7 +58,7 @@ def _outcome(options: dict[str, Any], check: bool) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         modules = find_modules(options["module_file"], scratch, options["transform_module"], options["tuner_module"])
         # Transform loads its module in this process: tf.keras has to be that module's from the start.
-        keras = modules.keras(modules.transform or modules.trainer, options["training"].keras)
+        keras = choose_keras_for(modules, modules.transform or modules.trainer, options["training"].keras)
         os.environ.update(keras.environment())
         tunes = tunes_with(modules, options["tune"], options["tune_steps"], options["hyperparameters"])
 

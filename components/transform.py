@@ -15,8 +15,8 @@ from typing import Any
 from tfx.components.transform import component, executor, executor_utils
 from tfx.dsl.components.base import executor_spec
 
+from ..executors.dialects.loading import loaded
 from ..executors.errors import ModuleError
-from ..executors.modules.loader import loaded
 from ..executors.modules.source import find_source
 from ..executors.runtime.logs.exceptions import remembered
 

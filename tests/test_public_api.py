@@ -29,7 +29,6 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 SNAPSHOT = pathlib.Path(__file__).with_name("public_api.txt")
 # Besides what the package exports: what the pages of the documentation name by its module.
 OTHERS = {
-    "executors.dialects": ["Dialect"],
     "executors.monitoring.run_record": ["RunRecord"],
     "pipelines.kubeflow.component": ["trainer_component", "trainer_op"],  # from pipelines.kubeflow, as the next three
     "pipelines.kubeflow.pipeline": ["KubeflowPipeline", "StepResources", "compile_pipeline"],

@@ -26,6 +26,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
+from generic_trainer.executors.dialects.loading import choose_keras
 from generic_trainer.executors.engines import fork_server, fork_server_main
 from generic_trainer.executors.modules import keras_version
 
@@ -122,7 +123,7 @@ def _keras_of(arguments: Sequence[str], folder: str) -> str:
     files = [pathlib.Path(folder, word.rpartition("=")[2]) for word in arguments if word.endswith(".py")]
     if not files:
         return {"elasticdl": "2", "run": ""}.get(command, "3")
-    return keras_version.choose("auto", [str(file) for file in files if file.exists()]).version
+    return choose_keras("auto", [str(file) for file in files if file.exists()]).version
 
 
 def _ended(process: fork_server.ForkedProcess, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:

@@ -1,8 +1,8 @@
 """Turns a module of an older dialect into one with a `run_fn`, by adding a few lines at its end.
 
 The recipe is that of TFX's RFC on the generic trainer: a `run_fn` that calls the `trainer_fn` and trains what it
-returns. So it is with a `model_fn`, and with a conf of DLRover's. Nothing of the module is executed, and nothing that
-stands in it is changed.
+returns. Each dialect names the definitions that this is possible for. Nothing of the module is executed, and nothing
+that stands in it is changed.
 
 Usage:
 
@@ -28,10 +28,8 @@ from ..modules.archive import archive_in
 from ..modules.source import find_source
 from ..runtime.files import file_io
 from ..runtime.files.file_io import whole_file
-from .dlrover.detection import is_conf
-
-_ENTRY_POINTS = ("trainer_fn", "model_fn")
-_BUILDER = "build_estimator"  # what the dialect model_fn takes in its stead
+from .registry import installed
+from .signatures import parameters_of
 
 _RUN_FN = '''
 def run_fn(fn_args):
@@ -98,10 +96,8 @@ def convert(reference: str, function: str | None = None) -> Conversion:
     there = {name: node for node in _parsed(source.path, before) for name in _names(node)}
     if "run_fn" in there:
         raise InputError(f"{source.path}, line {there['run_fn'].lineno}: it has a run_fn already.")
-    chosen = function or source.function or _only_entry_point(source.path, there)
-    if chosen not in there:
-        raise InputError(f"{source.path} has no function {chosen!r}.{did_you_mean(chosen, there)}")
-    return Conversion(source.path, before, before + _addition(before, chosen, _dialect(source.path, chosen, there)))
+    chosen, dialect = _entry_point(source.path, there, function or source.function)
+    return Conversion(source.path, before, before + _addition(before, chosen, dialect))
 
 
 def _parsed(path: str, content: bytes) -> Iterable[ast.stmt]:
@@ -132,38 +128,33 @@ def _names(statement: ast.stmt) -> Iterator[str]:
         yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
-def _only_entry_point(path: str, there: Mapping[str, ast.stmt]) -> str:
-    confs = [name for name, node in there.items() if isinstance(node, ast.ClassDef) and is_conf(node)]
-    found = [name for name in _ENTRY_POINTS if name in there] + confs
-    found = found or [name for name in (_BUILDER,) if name in there]
+def _entry_point(path: str, there: Mapping[str, ast.stmt], function: str | None) -> tuple[str, str]:
+    """Returns the definition to train with, and its dialect.
+
+    Raises:
+      InputError: When there is none, or more than one.
+    """
+    dialects = dict(sorted(installed().items(), reverse=True))
+    found = [(one, name) for name, dialect in dialects.items() for one in dialect.convertible(there, function)]
     if len(found) == 1:
         return found[0]
     if found:
-        raise InputError(f"{path} has both {' and '.join(found)}. Say which one trains it with --function.")
-    near = next((hint for name in _ENTRY_POINTS if (hint := did_you_mean(name, there))), "")
+        names = " and ".join(one for one, _ in found)
+        raise InputError(f"{path} has both {names}. Say which one trains it with --function.")
+    if function is None:
+        known = [name for dialect in dialects.values() for name in dialect.entry_points]
+        near = next((hint for name in known if (hint := did_you_mean(name, there))), "")
+        forms = " nor ".join(dialect.converts_from for dialect in dialects.values() if dialect.converts_from)
+        raise InputError(
+            f"{path} has neither {forms}, so there is nothing to make a run_fn from.{near} A function with a name of "
+            "its own is named with --function."
+        )
+    if function not in there:
+        raise InputError(f"{path} has no function {function!r}.{did_you_mean(function, there)}")
+    forms = " nor like ".join(dialect.form for dialect in dialects.values() if dialect.form)
     raise InputError(
-        f"{path} has neither {' nor '.join(_ENTRY_POINTS)} nor a conf of DLRover's, so there is nothing to make a "
-        f"run_fn from.{near} A function with a name of its own is named with --function."
-    )
-
-
-def _dialect(path: str, function: str, there: Mapping[str, ast.stmt]) -> str:
-    """Returns the dialect that a function belongs to: by its name, or by its parameters."""
-    if function in _ENTRY_POINTS:
-        return function
-    if function == _BUILDER:
-        return "model_fn"
-    node = there[function]
-    if isinstance(node, ast.ClassDef):
-        return "dlrover"  # which looks the conf over when it trains; it may inherit what it needs
-    parameters = [argument.arg for argument in node.args.args] if isinstance(node, ast.FunctionDef) else []
-    if parameters[:1] == ["features"]:  # an Estimator insists on the name
-        return "model_fn"
-    if len(parameters) == 2:
-        return "trainer_fn"
-    raise InputError(
-        f"{path}, line {node.lineno}: {function} is neither like trainer_fn(fn_args, schema) nor like "
-        f"model_fn(features, labels, mode, params); its parameters are ({', '.join(parameters)})."
+        f"{path}, line {there[function].lineno}: {function} is neither like {forms}; its parameters are "
+        f"({', '.join(parameters_of(there[function]))})."
     )
 
 

@@ -7,44 +7,45 @@ from types import ModuleType
 
 from ..errors import ModuleError
 from ..options import TrainingOptions
-from . import RunFn, function_in
-from .dlrover.conf import conf_classes
-from .signatures import takes_features_and_labels, takes_fn_args_and_schema
-
-NEEDS = "a function run_fn(fn_args), or the name of another function that takes fn_args"
+from .base import Dialect, RunFn, function_in
 
 
-def matches(module: ModuleType, function: str | None) -> str:
-    """Returns evidence when the module has the named function, or `run_fn` when none is named."""
-    name = function or "run_fn"
-    candidate = getattr(module, name, None)
-    if not callable(candidate):
-        return ""
-    if function and (takes_fn_args_and_schema(candidate) or takes_features_and_labels(candidate)):
-        return ""  # a trainer_fn or a model_fn by another name
-    if function in conf_classes(module):
-        return ""
-    return f"it defines {name}" if function is None else f"the function {name} was named"
+class RunFnDialect(Dialect):
+    """Modules with `run_fn(fn_args)`, or with a function of another name that takes fn_args."""
 
+    needs = "a function run_fn(fn_args), or the name of another function that takes fn_args"
+    entry_points = ("run_fn",)
+    functions = ("run_fn",)
+    no_scaffold = ""
 
-def run_fn(module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
-    """Returns the module's function.
+    def matches(self, module: ModuleType, function: str | None) -> str:
+        """Returns evidence when the module has the named function, or `run_fn` when none is named."""
+        name = function or "run_fn"
+        if not callable(getattr(module, name, None)):
+            return ""
+        return f"it defines {name}" if function is None else f"the function {name} was named"
 
-    Raises:
-      ModuleError: When it is missing, or cannot be called with one positional argument.
-    """
-    del options
-    name = function or "run_fn"
-    candidate = function_in(module, name, NEEDS)
-    try:
-        inspect.signature(candidate).bind(object())
-    except TypeError as error:
-        line = inspect.unwrap(candidate).__code__.co_firstlineno if inspect.isfunction(candidate) else "?"
-        raise ModuleError(
-            f"{module.__file__}, line {line}: {name}{inspect.signature(candidate)} cannot be called "
-            f"with fn_args alone ({error}). Write it as def {name}(fn_args)."
-        ) from None
-    except ValueError:
-        pass  # a callable in C has no signature to look at
-    run: RunFn = candidate
-    return run
+    def yields(self, function: str | None) -> bool:
+        """A named function may be the `trainer_fn` or `model_fn` of another dialect, by another name."""
+        return function is not None
+
+    def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
+        """Returns the module's function.
+
+        Raises:
+          ModuleError: When it is missing, or cannot be called with one positional argument.
+        """
+        name = function or "run_fn"
+        candidate = function_in(module, name, self.needs)
+        try:
+            inspect.signature(candidate).bind(object())
+        except TypeError as error:
+            line = inspect.unwrap(candidate).__code__.co_firstlineno if inspect.isfunction(candidate) else "?"
+            raise ModuleError(
+                f"{module.__file__}, line {line}: {name}{inspect.signature(candidate)} cannot be called "
+                f"with fn_args alone ({error}). Write it as def {name}(fn_args)."
+            ) from None
+        except ValueError:
+            pass  # a callable in C has no signature to look at
+        run: RunFn = candidate
+        return run

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 from ..errors import ModuleError
@@ -72,6 +74,11 @@ def takes_features_and_labels(function: Any) -> bool:
     return inspect.isfunction(function) and parameter_names(function)[:2] == ["features", "labels"]
 
 
+def parameters_of(definition: ast.stmt) -> list[str]:
+    """Returns the names of a function's positional parameters, read off its syntax tree; [] of anything else."""
+    return [one.arg for one in definition.args.args] if isinstance(definition, ast.FunctionDef) else []
+
+
 def parameter_names(function: Callable[..., Any]) -> list[str]:
     """Returns the names of a function's parameters that can be given by name."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -97,3 +104,44 @@ def call_by_name(function: Callable[..., Any], known: Mapping[str, Any], where: 
                 f"{', '.join(known)}, and others that have defaults."
             )
     return function(**{name: known[name] for name in parameter_names(function) if name in known})
+
+
+def require_call(
+    module: ModuleType, name: str, function: Any, count: int, form: str, optional: tuple[str, ...] = ()
+) -> None:
+    """Makes sure that a function can be called with so many positional arguments.
+
+    Args:
+      module: The module that holds it, for messages.
+      name: Its name there.
+      function: What the module has by that name.
+      count: How many positional arguments it is given.
+      form: How it is written, for messages.
+      optional: Arguments that it is given by name if it has them.
+
+    Raises:
+      ModuleError: With its signature and the form that it has to have.
+    """
+    if not callable(function):
+        raise ModuleError(f"{module.__file__}: {name} is {function!r}; write it as def {form}.")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # a callable in C
+        return
+    more = {one: object() for one in optional if one in list(signature.parameters)[count:]}
+    try:
+        signature.bind(*[object()] * count, **more)
+    except TypeError as error:
+        raise ModuleError(
+            f"{module.__file__}: {name}{shown_signature(function)} cannot be called as it will be ({error}). "
+            f"Write it as def {form}."
+        ) from None
+
+
+def shown_signature(function: Any) -> str:
+    """Returns a signature without annotations: "(fn_args, schema=None)"."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return "(…)"
+    return f"({', '.join(str(one.replace(annotation=one.empty)) for one in parameters)})"

@@ -18,10 +18,8 @@ import importlib.metadata
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ..dialects.elasticdl.detection import elasticdl_use
-from ..dialects.estimators.detection import estimator_use
 from ..errors import InputError
 from ..runtime.logs.exceptions import chain, message_of
 from .keras_imports import is_missing
@@ -59,6 +57,26 @@ _SMELLS = {
         r"|Keras 3|keras\.src\.\w+.* object.*is not"
     ),
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class KerasSign:
+    """What in a source file speaks for a Keras version.
+
+    Attributes:
+      line: The line number, from 1.
+      version: "2" or "3".
+      text: What stands there.
+      fails: Whether it fails under the other version, and is not just usual with this one.
+    """
+
+    line: int
+    version: str
+    text: str
+    fails: bool
+
+
+Signs = Callable[[str], Iterable[KerasSign]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +127,14 @@ class KerasChoice:
         )
 
 
-def choose(option: str, files: Sequence[str], *, beside: Sequence[str] = (), distributed: bool = False) -> KerasChoice:
+def choose(
+    option: str,
+    files: Sequence[str],
+    *,
+    beside: Sequence[str] = (),
+    distributed: bool = False,
+    more_signs: Signs = lambda path: (),
+) -> KerasChoice:
     """Decides the Keras version.
 
     Args:
@@ -119,6 +144,7 @@ def choose(option: str, files: Sequence[str], *, beside: Sequence[str] = (), dis
       beside: Files of the pipeline's other modules. Their evidence counts where the module's own files have none.
       distributed: Whether several workers train, on which Keras 3 has no `fit`
         (https://github.com/keras-team/keras/issues/20585).
+      more_signs: Returns further signs in a file, which count before those that are looked for here.
 
     Raises:
       InputError: When Keras 3 is asked for on a TensorFlow that has none, or needed for a `fit` on several workers.
@@ -135,8 +161,8 @@ def choose(option: str, files: Sequence[str], *, beside: Sequence[str] = (), dis
     for group in (files, beside):
         found: dict[tuple[bool, str], str] = {}
         for file in group:
-            for line, version, what, fails in _evidence(file):
-                found.setdefault((fails, version), f"{os.path.basename(file)}, line {line}: {what}")
+            for sign in (*more_signs(file), *_signs(file)):
+                found.setdefault((sign.fails, sign.version), f"{os.path.basename(file)}, line {sign.line}: {sign.text}")
         for key in ((True, "2"), (True, "3"), (False, "2"), (False, "3")):
             if key in found:
                 return _able(KerasChoice(key[1], found[key]), fit)
@@ -172,11 +198,7 @@ def _fits(files: Sequence[str]) -> Iterator[str]:
                     yield f"{os.path.basename(file)}, line {node.lineno}: {owner}.fit(…)"
 
 
-def _evidence(path: str) -> Iterator[tuple[int, str, str, bool]]:
-    """Yields (line, version, what was seen, whether it fails under the other version) for each sign in a file."""
-    for use in (estimator_use, elasticdl_use):
-        if found := use(path):
-            yield found[0], "2", found[1], True
+def _signs(path: str) -> Iterator[KerasSign]:
     names = _imported_names(path)
     for node in ast.walk(parsed(path)):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -186,15 +208,15 @@ def _evidence(path: str) -> Iterator[tuple[int, str, str, bool]]:
             head, dot, rest = text.partition(".")
             yield from _named(node.lineno, _in_full(names.get(head, head) + dot + rest), text)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            yield from ((*sign, True) for sign in _calls(node, node.func))
+            yield from _calls(node, node.func)
 
 
-def _named(line: int, name: str, text: str) -> Iterator[tuple[int, str, str, bool]]:
+def _named(line: int, name: str, text: str) -> Iterator[KerasSign]:
     """Yields what a dotted name is a sign of."""
     for version, pattern in (("2", _KERAS_2_NAMES), ("3", _KERAS_3_NAMES)):
         if pattern.search(name):
             fails = not name.endswith("saving.save_model")  # tf-keras has that, too
-            yield line, version, text.replace("tensorflow.", "tf."), fails
+            yield KerasSign(line, version, text.replace("tensorflow.", "tf."), fails)
 
 
 def _imported_names(path: str) -> dict[str, str]:
@@ -212,33 +234,33 @@ def _in_full(name: str) -> str:
     return re.sub(r"^tensorflow(\.compat\.v2)?\b", "tf", name)
 
 
-def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[int, str, str, bool]]:
+def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[KerasSign]:
     if isinstance(node, ast.ImportFrom) and node.level:
         return
     names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
     for name in names:
         if is_missing(name):
-            yield node.lineno, "2", f"import {name}, a path that Keras 3 does not have", True
+            yield KerasSign(node.lineno, "2", f"import {name}, a path that Keras 3 does not have", True)
             continue
         for version, known in (("2", _KERAS_2_IMPORTS), ("3", _KERAS_3_IMPORTS)):
             if name.partition(".")[0] in known:
-                yield node.lineno, version, f"import {name}", False
+                yield KerasSign(node.lineno, version, f"import {name}", False)
     for alias in node.names:
         name = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
         yield from _named(node.lineno, _in_full(name), f"import {name}")
 
 
-def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[tuple[int, str, str]]:
+def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[KerasSign]:
     """Looks at `model.save(…)`: Keras 2 saves a folder, Keras 3 only `.keras` and `.h5` files."""
     owner = ast.unparse(method.value).lower()
     if method.attr not in _SAVE_METHODS or not owner.endswith("model") or owner.endswith("saved_model"):
         return
     if any(keyword.arg in ("save_format", "signatures", "save_traces") for keyword in node.keywords):
-        yield node.lineno, "2", f"{ast.unparse(method)}(…) with arguments that Keras 3 dropped"
+        yield KerasSign(node.lineno, "2", f"{ast.unparse(method)}(…) with arguments that Keras 3 dropped", True)
     elif node.args and method.attr == "save" and "serving_model_dir" in ast.unparse(node.args[0]):
         target = ast.unparse(node.args[0])
         version = "3" if re.search(r"\.keras['\")]", target) else "2"
-        yield node.lineno, version, f"{ast.unparse(method)}({target})"
+        yield KerasSign(node.lineno, version, f"{ast.unparse(method)}({target})", True)
 
 
 def _version_in_use() -> str | None:

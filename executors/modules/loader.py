@@ -23,9 +23,6 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.abc import PathEntryFinder
 from types import ModuleType
 
-from ..dialects.dlrover import detection as dlrover_use
-from ..dialects.elasticdl import detection as elasticdl_use
-from ..dialects.estimators.detection import restore_what_is_used
 from ..errors import ModuleError
 from .keras_imports import keras_paths
 from .source import ModuleSource, is_below, own_folders
@@ -42,9 +39,6 @@ def loaded(source: ModuleSource) -> Iterator[ModuleType]:
       ModuleError: When the module's package name is taken by a package from elsewhere.
       Exception: Whatever the module itself raises, with its own type and traceback.
     """
-    restore_what_is_used(source.files)
-    dlrover_use.provide_what_is_used(source.files)
-    elasticdl_use.provide_what_is_used(source.files)
     with as_in_tfx(), keras_paths(source.files), _only_while_in_use(source):
         yield _import(source)
 

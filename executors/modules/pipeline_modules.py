@@ -16,9 +16,7 @@ import dataclasses
 import os
 
 from ..errors import ModuleError, did_you_mean
-from . import keras_version
 from .defined_names import functions_of, has
-from .keras_version import KerasChoice
 from .related_modules import reference_to, with_function
 from .source import ModuleSource, find_source, parsed
 
@@ -54,11 +52,6 @@ class PipelineModules:
         """Returns the functions of one of the modules that Transform and the Tuner call, if it has them."""
         of_transform = [PREPROCESSING_FN, "stats_options_updater_fn"] if source == self.transform else []
         return [*of_transform, *([TUNER_FN] if source == self.tuner else [])]
-
-    def keras(self, source: ModuleSource, option: str, *, distributed: bool = False) -> KerasChoice:
-        """Returns the Keras version for the process that runs one of the modules; see `keras_version.choose`."""
-        beside = [file for other in self.sources for file in other.files]
-        return keras_version.choose(option, source.files, beside=beside, distributed=distributed)
 
     @property
     def fingerprint(self) -> str:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ..dialects.loading import choose_keras_for
 from ..distributed.tf_config import VARIABLE
 from ..engines import fork_server
 from ..engines.forwarding import LastText
@@ -143,7 +144,7 @@ class _Check:
                 return None, None
         distributed = self._request.options.worker_range[1] > 1
         try:
-            keras = modules.keras(source, request.options.keras, distributed=distributed)
+            keras = choose_keras_for(modules, source, request.options.keras, distributed=distributed)
         except TrainerError as error:
             place = place_of(error, source.files)
             self._add(Verdict("module", FAILED, str(error), place, exit_code=error.exit_code))
@@ -187,7 +188,9 @@ class _Check:
         """Begins to prepare raw data in a process beside the one that loads the training module."""
         source = self._modules.transform if self._modules else None
         if self._modules and source:
-            environment = environment | self._modules.keras(source, self._request.options.keras).environment()
+            environment = (
+                environment | choose_keras_for(self._modules, source, self._request.options.keras).environment()
+            )
         request = {
             "check": dataclasses.replace(self._request, schema_shapes=shapes).to_json(),
             "source": dataclasses.asdict(source) if source else None,

@@ -13,10 +13,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..dialects.loading import loaded
 from ..errors import InputError, TrainerError
 from ..evaluation.labels import label_problem
 from ..evaluation.overrides import labels_in
-from ..modules.loader import loaded
 from ..modules.source import ModuleSource
 from ..runtime.files import file_io
 from ..runtime.files.raw_data_files import SPLITS, raw_data_files

@@ -13,12 +13,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ..dialects import Dialect
+from ..dialects.loading import uses_estimators
 from ..errors import TrainerError
 from ..fn_args import FnArgs
 from ..modules.seeds import seed_all
 from ..modules.source import ModuleSource, parsed
 from ..runtime.logs.exceptions import describe, handled_before
 from . import estimate
+from .module_checks import CheckedModule
 from .places import definition, place_of
 from .remedies import remedy_for, said
 from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
@@ -26,34 +29,29 @@ from .watch import EVALUATION, EXPORT, MODEL, PHASES, STEPS, TRAINING, Watch
 
 _HAND_STEPS = 10  # for a loop that only fn_args can shorten
 _HAND_EVAL_STEPS = 2
-_FINDS_ITS_END = ("trainer_fn", "model_fn")
 _NAN = "Look for a logarithm or a division of zero in loss and model, for NaN in the data, or lower the learning rate."
 
 
 def try_training(
-    run_fn: Callable[[FnArgs], object],
-    dialect: str,
+    module: CheckedModule,
     source: ModuleSource,
     fn_args: FnArgs,
-    asked: int | None,
     records: int,
     tell: Callable[[dict[str, Any]], None],
 ) -> tuple[list[Verdict], Watch]:
     """Runs a module with its training cut short.
 
     Args:
-      run_fn: The module.
-      dialect: Its dialect.
+      module: The module.
       source: Its files.
       fn_args: With the sample's files and folders that will be removed.
-      asked: How many steps a run would do, or None.
       records: How many training examples a run would have, by estimate; 0 when nobody knows.
       tell: Called with what is seen, while it goes on.
 
     Returns:
       Verdicts on the phases that were reached, and what was seen.
     """
-    theirs = shortened(fn_args, dialect, source)
+    theirs = shortened(fn_args, module.dialect, source)
     watch = Watch(source.files, tell)
     if fn_args.seed is not None:
         seed_all(fn_args.seed)
@@ -62,17 +60,17 @@ def try_training(
     error: BaseException | None = None
     try:
         with watch.watching():
-            run_fn(theirs)
+            module.run_fn(theirs)
     except (Exception, SystemExit) as raised:
         error = raised
     seconds = time.perf_counter() - begin
     verdicts = list(_verdicts(watch, error, source, fn_args, seconds))
     if error is None:
-        verdicts.append(estimate.verdict(watch, asked, records, seconds, memory.peak()))
+        verdicts.append(estimate.verdict(watch, module.steps, records, seconds, memory.peak()))
     return verdicts, watch
 
 
-def shortened(fn_args: FnArgs, dialect: str, source: ModuleSource) -> FnArgs:
+def shortened(fn_args: FnArgs, dialect: Dialect, source: ModuleSource) -> FnArgs:
     """Returns the arguments with few steps, where these are what a loop goes by.
 
     A module that trains by Keras's `fit` or by an Estimator gets the numbers of steps that were asked for: it may
@@ -80,16 +78,7 @@ def shortened(fn_args: FnArgs, dialect: str, source: ModuleSource) -> FnArgs:
     """
     theirs = copy.copy(fn_args)
     theirs.custom_config = copy.deepcopy(fn_args.custom_config)
-    if dialect in ("elasticdl", "dlrover"):
-        theirs.train_steps = min(fn_args.train_steps or STEPS, STEPS)
-        theirs.eval_steps = 1
-        config = theirs.custom_config = dict(theirs.custom_config or {})
-        for name in ("max_step", "max_steps"):
-            if config.get(name):
-                config[name] = min(config[name], STEPS)
-        for name in ("checkpoint_dir", "use_conf_model_dir"):  # nothing is written there, nor resumed from there
-            config.pop(name, None)
-    elif dialect not in _FINDS_ITS_END and not _trains_visibly(source):
+    if not dialect.limit_steps(theirs, STEPS) and not _trains_visibly(source):
         theirs.train_steps = min(fn_args.train_steps or _HAND_STEPS, _HAND_STEPS)
         theirs.eval_steps = min(fn_args.eval_steps, _HAND_EVAL_STEPS) if fn_args.eval_steps else None
     return theirs
@@ -207,9 +196,9 @@ def _python_files_beside(source: ModuleSource | None) -> Sequence[str]:
 
 def _trains_visibly(source: ModuleSource) -> bool:
     """Returns whether a module trains by Keras's `fit` or by an Estimator, read off its source."""
-    from ..dialects.estimators.detection import estimator_use
-
-    return any(estimator_use(file) or any(map(_is_fit, ast.walk(parsed(file)))) for file in source.files)
+    return uses_estimators(source.files) or any(
+        _is_fit(node) for file in source.files for node in ast.walk(parsed(file))
+    )
 
 
 def _is_fit(node: ast.AST) -> bool:

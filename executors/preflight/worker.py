@@ -17,15 +17,14 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from ..dialects.loading import loaded
 from ..errors import InputError
 from ..evaluation.labels import label_problem
 from ..evaluation.overrides import labels_in, overrides_of
-from ..fn_args import FnArgs
 from ..inputs.data_accessor import TF_EXAMPLE
 from ..inputs.readers.reader_params import PARQUET, TF_RECORD
 from ..inputs.shown import listed
 from ..modules.keras_version import KerasChoice
-from ..modules.loader import loaded
 from ..modules.source import ModuleSource
 from ..modules.source_text import text_of
 from ..runtime.files.schema import read_schema
@@ -35,6 +34,7 @@ from ..tuning.search import TUNER_FN, defaults_of_search, import_keras_tuner, sh
 from . import example_facts, input_watch, made_up, module_checks, trial
 from .adaptation import RAW, TRANSFORMED
 from .events import EventWriter
+from .module_checks import CheckedModule
 from .places import place_at, string_constants
 from .request import CheckRequest
 from .sample import Sample, take
@@ -87,13 +87,10 @@ class _Examination:
                 self._attempt("hyperparameters", self._take_defaults_of_search)
             if found is None or self._say.has_failed or not self._state["can_try"]:
                 return {}
-            dialect, run_fn, asked = found
             assert self._source is not None
             self._say.stage("trial")
             with example_wanted() as example, input_watch.watching(self._say.reads):
-                verdicts, watch = trial.try_training(
-                    run_fn, dialect, self._source, self._fn_args, asked, self._records, self._say.seen
-                )
+                verdicts, watch = trial.try_training(found, self._source, self._fn_args, self._records, self._say.seen)
         estimated = None
         for verdict in verdicts:
             if verdict.item == "estimate":
@@ -123,7 +120,7 @@ class _Examination:
             "overrides": dataclasses.asdict(asked),
         }
 
-    def _load(self, stack: contextlib.ExitStack) -> tuple[str, Callable[[FnArgs], object], int | None] | None:
+    def _load(self, stack: contextlib.ExitStack) -> CheckedModule | None:
         """Loads the module, and finds out how to run it."""
         assert self._source is not None
         self._say.stage("load")
@@ -146,13 +143,11 @@ class _Examination:
         self._say.verdict(Verdict("dialect", PASSED, f"{name}: {reason}", details={"dialect": name}))
         return name
 
-    def _signatures(self, dialect: str, module: ModuleType) -> tuple[str, Callable[[FnArgs], object], int | None]:
-        of_steps = self._state["serves"]
-        run_fn = module_checks.run_fn_of(dialect, module, self._request, of_steps)
-        odd = list(module_checks.warnings_of(dialect, module, self._request))
-        text = " ".join(odd) or module_checks.signatures_shown(dialect, module, self._request, of_steps)
-        self._say.verdict(Verdict("signatures", WARNING if odd else PASSED, text))
-        return dialect, run_fn, module_checks.steps_asked(dialect, module, self._request)
+    def _signatures(self, dialect: str, module: ModuleType) -> CheckedModule:
+        checked = module_checks.checked_module(dialect, module, self._request, self._state["serves"])
+        text = " ".join(checked.warnings) or checked.signatures
+        self._say.verdict(Verdict("signatures", WARNING if checked.warnings else PASSED, text))
+        return checked
 
     def _take_defaults_of_search(self) -> None:
         fn_args = copy.copy(self._fn_args)

@@ -21,7 +21,7 @@ from typing import Any
 
 from absl import logging
 
-from ..dialects.estimators.detection import estimator_use
+from ..dialects.loading import uses_estimators
 from ..keras.interception import replaced
 from ..keras.weight_fingerprints import of_checkpoint, of_saved_model
 from ..monitoring.metrics import Metrics, finite, numbers_in
@@ -34,7 +34,7 @@ _STEP = "global_step"
 def observed(files: Sequence[str]) -> Iterator[EstimatorEvaluations]:
     """Observes the trainings and evaluations of a block; does nothing where no Estimator is used."""
     seen = EstimatorEvaluations()
-    if _ESTIMATOR not in sys.modules and not any(estimator_use(file) for file in files):
+    if _ESTIMATOR not in sys.modules and not uses_estimators(files):
         yield seen
         return
     estimator = importlib.import_module(_ESTIMATOR).Estimator

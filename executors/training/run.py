@@ -28,7 +28,7 @@ from ..checkpoints import directory
 from ..checkpoints.data_fingerprint import data_of
 from ..checkpoints.directory import CheckpointFolder
 from ..checkpoints.fingerprint import Identity, identity_of
-from ..dialects.estimators.detection import estimator_use
+from ..dialects.loading import choose_keras, uses_estimators
 from ..distributed.tf_config import (
     CHIEF,
     EVALUATOR,
@@ -43,7 +43,6 @@ from ..errors import InputError
 from ..evaluation.probe import planning_arguments
 from ..fn_args import FnArgs
 from ..inputs import bad_records
-from ..modules import keras_version
 from ..modules.keras_version import KerasChoice
 from ..modules.snapshot import keep_source
 from ..modules.source import ModuleSource, find_source
@@ -128,7 +127,7 @@ def train(
                 source = find_source(module, scratch)
                 record.code = {name: value for name, value in dataclasses.asdict(source).items() if name != "roots"}
                 distributed = options.worker_range[1] > 1 or (task is not None and task.num_workers > 1)
-                keras = keras_version.choose(options.keras, source.files, distributed=distributed)
+                keras = choose_keras(options.keras, source.files, distributed=distributed)
                 if options.isolate:
                     fork_server.prepare(keras.environment())  # imports TensorFlow meanwhile
                 require_inputs(fn_args)
@@ -176,7 +175,7 @@ def _checkpoints(
 
 
 def _is_estimator(source: ModuleSource) -> bool:
-    return any(estimator_use(file) for file in source.files)
+    return uses_estimators(source.files)
 
 
 def _task(options: TrainingOptions) -> ClusterTask | None:
@@ -299,7 +298,7 @@ class _Run:
         return self.options.worker_range[1] > 1 and not self.options.ps
 
     def _is_estimator(self) -> bool:
-        return any(estimator_use(file) for file in self.source.files)
+        return uses_estimators(self.source.files)
 
     def _run_module(self, theirs: FnArgs, over: Callable[[], bool] | None = None) -> dict[str, Any]:
         keras = self.keras

@@ -13,6 +13,7 @@ from typing import Any
 from absl import logging
 
 from .. import dialects
+from ..dialects.loading import loaded
 from ..dialects.signatures import require_has_run
 from ..engines.training_request import TrainingRequest
 from ..errors import TrainerError, TrainingProcessError
@@ -25,7 +26,6 @@ from ..inputs.tfrecord.framing import damage_in
 from ..keras import completed_fits, loop_tuning
 from ..keras.early_stopping import pursued
 from ..keras.fit_progress import told_by_fits
-from ..modules.loader import loaded
 from ..modules.seeds import seed_all
 from ..monitoring import profiling
 from ..monitoring.metrics import from_event_files, sizes_of_event_files, together
@@ -60,7 +60,8 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
     try:
         with loaded(request.source) as module:
             known = dialects.installed()
-            name, evidence, run_fn = dialects.choose(module, request.function, request.options, known)
+            name, evidence = dialects.choose(module, request.function, request.options, known)
+            run_fn = known[name].run_fn(module, request.function, request.options)
             logging.info("Dialect %s: %s.", name, evidence)
             if request.options.deterministic:
                 _be_deterministic(request.fn_args)

@@ -17,6 +17,7 @@ from typing import Any
 
 from absl import logging
 
+from ..dialects.loading import loaded
 from ..engines.training_request import TrainingRequest
 from ..errors import ModuleError, TrainingProcessError, did_you_mean
 from ..fn_args import FnArgs
@@ -26,7 +27,6 @@ from ..inputs.parse_uses import noted_uses
 from ..keras.fit_progress import told_by_fits
 from ..keras.interception import fits_by
 from ..modules.keras_version import KerasChoice
-from ..modules.loader import loaded
 from ..modules.seeds import seed_all
 from ..monitoring import progress
 from ..runtime.files import file_io

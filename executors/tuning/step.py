@@ -18,10 +18,10 @@ from absl import logging
 
 from ..checkpoints.directory import kept_beside_outputs, root_beside
 from ..checkpoints.fingerprint import identity_of
+from ..dialects.loading import choose_keras
 from ..engines import child_process, fork_server, in_process
 from ..engines.training_request import TrainingRequest
 from ..errors import InputError
-from ..modules import keras_version
 from ..modules.source import find_source
 from ..monitoring import display, progress
 from ..options import TrainingOptions
@@ -55,7 +55,7 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
     reference, function = _module_of(properties)
     with shown_in_notebook(), tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         source = find_source(reference, scratch)
-        keras = keras_version.choose(options.keras, source.files)
+        keras = choose_keras(options.keras, source.files)
         if options.isolate:
             fork_server.prepare(keras.environment())  # imports TensorFlow meanwhile
         function = function or source.function or TUNER_FN

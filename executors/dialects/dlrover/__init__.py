@@ -16,42 +16,8 @@
     estimator.py  the Estimator that a conf names
     run.py        training, evaluation and export, put together
 
-The names that confs import from DLRover are provided by `executors/dlrover/`.
+    dialect.py    the dialect
+    detection.py  how a conf is recognized before it is imported
+
+The names that confs import from DLRover are provided by `shim/`.
 """
-
-from __future__ import annotations
-
-from types import ModuleType
-
-from ...options import TrainingOptions
-from .. import RunFn
-from .conf import conf_classes, find_conf
-
-NEEDS = "a class with classifier_class, train_set and eval_set, such as DLRover's TrainConf"
-
-
-def matches(module: ModuleType, function: str | None) -> str:
-    """Returns evidence when a module holds a conf class and no function of a trainer's; `function` may name it."""
-    names = conf_classes(module)
-    if function is not None:
-        return f"{function} is a conf class" if function in names else ""
-    if any(callable(getattr(module, name, None)) for name in ("run_fn", "trainer_fn")):
-        return ""  # a module that grew one wants it to be used
-    return f"it holds the conf {', '.join(names)}" if names else ""
-
-
-def run_fn(module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
-    """Returns a `run_fn` that builds the Estimator, trains and exports it.
-
-    Raises:
-      ModuleError: When there is no conf class, or several and no name.
-    """
-    del options
-    conf, where = find_conf(module, function)
-
-    def run(fn_args: object) -> object:
-        from .run import train  # imports TensorFlow
-
-        return train(conf, fn_args, where)  # type: ignore[arg-type]
-
-    return run

@@ -7,11 +7,10 @@ behave as DLRover's trainer made it, and its models are Estimators.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ...modules.import_shims import first_import
 from ...modules.source import parsed
-from .shim import provide_dlrover
 
 _PACKAGES = ("dlrover",)
 _OF_A_CONF = ("train_set", "classifier_class")
@@ -33,12 +32,6 @@ def dlrover_use(path: str) -> tuple[int, str] | None:
 def is_conf(node: ast.ClassDef) -> bool:
     """Returns whether a class has what every conf has, going by what stands in its own body."""
     return set(_OF_A_CONF) <= set(_assigned(node))
-
-
-def provide_what_is_used(files: Sequence[str]) -> None:
-    """Provides DLRover's names, and TensorFlow as it needs it, if a module's files are for DLRover."""
-    if any(dlrover_use(file) for file in files):
-        provide_dlrover()
 
 
 def _assigned(node: ast.ClassDef) -> Iterator[str]:

@@ -6,11 +6,8 @@ files were written for Keras 2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...modules.defined_names import defines
 from ...modules.import_shims import first_import
-from .shim import provide_elasticdl
 
 _PARTS = ("loss", "optimizer")
 FEED_NAMES = ("feed", "dataset_fn")
@@ -27,9 +24,3 @@ def elasticdl_use(path: str) -> tuple[int, str] | None:
         return found
     feeds = [feed for feed in FEED_NAMES if defines(path, feed)]
     return (1, f"loss, optimizer and {min(feeds)}, as in ElasticDL") if feeds else None
-
-
-def provide_what_is_used(files: Sequence[str]) -> None:
-    """Provides ElasticDL's names, if a module's files import any."""
-    if any(elasticdl_use(file) for file in files):
-        provide_elasticdl()

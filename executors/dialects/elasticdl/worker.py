@@ -8,10 +8,9 @@ from typing import Any
 from ...engines import child_process
 from ...engines.training_request import TrainingRequest
 from ...fn_args import FnArgs
-from ...modules import keras_version
-from ...modules.loader import loaded
 from ...modules.source import find_source
 from ...options import TrainingOptions
+from ..loading import choose_keras, loaded
 
 
 def run(action: str, module: str, model_name: str | None, fn_args: FnArgs, scratch: str) -> dict[str, float]:
@@ -30,7 +29,7 @@ def run(action: str, module: str, model_name: str | None, fn_args: FnArgs, scrat
       Exception: What the file raises.
     """
     source = find_source(module, scratch)
-    keras = keras_version.choose("auto", source.files)
+    keras = choose_keras("auto", source.files)
     request = TrainingRequest(source, model_name, fn_args, TrainingOptions(), keras).to_json()
     return child_process.run(
         __name__, {**request, "action": action}, environment=keras.environment(), what=action, forked=True

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from ...estimator import restore_estimator
 from ...estimator.tfma_export import restore_tfma_export
 from ...modules.source import imports_in, parsed
-from ..dlrover.detection import dlrover_use
 
 _NAMES = re.compile(r"^(tf|tensorflow|tf_compat_v1)(\.compat\.v[12])?\.estimator\b|^tfma\.export\b")
 _ENTRY_POINTS = ("trainer_fn",)
@@ -21,12 +20,7 @@ _PACKAGES_THAT_USE_IT = ("tensorflow_hub",)  # 0.15 imports tf.compat.v1.estimat
 
 
 def estimator_use(path: str) -> tuple[int, str] | None:
-    """Returns the line and the words by which a source file uses Estimators, or None.
-
-    A conf of DLRover's does, by the class that it names.
-    """
-    if found := dlrover_use(path):
-        return found
+    """Returns the line and the words by which a source file uses Estimators, or None."""
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Attribute) and _NAMES.search(ast.unparse(node)):
             return node.lineno, ast.unparse(node)

@@ -19,61 +19,113 @@ In place of `model_fn` it may hold an Estimator, `build_estimator` that returns 
 
 from __future__ import annotations
 
+import ast
 import copy
 import inspect
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from ...errors import InputError, ModuleError
+from ...errors import InputError, ModuleError, did_you_mean
 from ...fn_args import FnArgs
 from ...options import TrainingOptions
 from ...runtime.files.schema import read_schema
-from .. import RunFn, function_in
-from ..dlrover.conf import conf_classes
-from ..signatures import call_by_name, parameter_names, takes_features_and_labels
+from ..base import Dialect, Evidence, RunFn, function_in
+from ..signatures import call_by_name, parameter_names, parameters_of, takes_features_and_labels
+from .detection import estimator_use, restore_what_is_used
 from .inputs import examples_input_fn, parsing_receiver_fn
 from .training import EstimatorJob, at_work, train_and_export
 
-NEEDS = "a function model_fn(features, labels, mode, params), or an Estimator"
 _KERAS_VARIABLE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _BUILDER = "build_estimator"
 _PATTERN_NAMES = ("file_pattern", "file_patterns", "files", "filenames", "input_files")
 _LABELS = ("LABEL_KEY", "_LABEL_KEY", "label_key", "LABEL")
+_PARAMETERS = ("features", "labels", "mode", "params", "config", "self")  # that an Estimator calls a model_fn with
 
 
-def matches(module: ModuleType, function: str | None) -> str:
-    """Returns evidence when the module has a model function or an Estimator, and nothing that says more."""
-    if function is not None:
-        candidate = getattr(module, function, None)
-        return f"the function {function} takes features and labels" if takes_features_and_labels(candidate) else ""
-    if any(callable(getattr(module, name, None)) for name in ("run_fn", "trainer_fn")) or conf_classes(module):
-        return ""
-    if callable(getattr(module, "model_fn", None)):
-        return "it defines model_fn"
-    found = _estimators_in(module)
-    return f"it holds the Estimator {found[0]}" if found else ""
+class ModelFnDialect(Dialect):
+    """Modules with `model_fn`, or with an Estimator itself. Another dialect that fits goes before it."""
 
+    needs = "a function model_fn(features, labels, mode, params), or an Estimator"
+    entry_points = ("model_fn",)
+    functions = ("model_fn", "input_fn", "train_input_fn", "eval_input_fn", "serving_input_receiver_fn")
+    converts_from = "model_fn"
+    form = "model_fn(features, labels, mode, params)"
+    no_scaffold = "it is an Estimator's function, and TensorFlow has no Estimators since 2.16"
 
-def run_fn(module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
-    """Returns a `run_fn` that builds the Estimator, trains and exports it.
+    def detect(self, path: str) -> Evidence | None:
+        """Returns where a file uses Estimators, whatever dialect its module is in."""
+        found = estimator_use(path)
+        return Evidence(*found, keras="2", uses_estimators=True) if found else None
 
-    Raises:
-      ModuleError: When there is neither a model function nor exactly one Estimator.
-    """
-    del options
-    name = function or ("model_fn" if hasattr(module, "model_fn") else "")
-    if name:
-        function_in(module, name, NEEDS)
-    elif len(found := _estimators_in(module)) == 1:
-        [name] = found
-    else:
-        raise ModuleError(f"{module.__file__} holds {', '.join(found) or 'no Estimator'}; the dialect needs {NEEDS}.")
-    where = f"{module.__file__}: {name}"
-    return lambda fn_args: train_and_export(lambda: _Parts(module, name, at_work(fn_args)).job(), fn_args, where)
+    def prepare(self, files: Sequence[str]) -> None:
+        """Restores `tf.estimator` and `tfma.export` for files that use them."""
+        restore_what_is_used(files)
+
+    def matches(self, module: ModuleType, function: str | None) -> str:
+        """Returns evidence when the module has a model function or an Estimator."""
+        if function is not None:
+            candidate = getattr(module, function, None)
+            return f"the function {function} takes features and labels" if takes_features_and_labels(candidate) else ""
+        if callable(getattr(module, "model_fn", None)):
+            return "it defines model_fn"
+        found = _estimators_in(module)
+        return f"it holds the Estimator {found[0]}" if found else ""
+
+    def yields(self, function: str | None) -> bool:
+        """A `run_fn`, a `trainer_fn` or a conf in the module says more than its model function."""
+        return function is None
+
+    def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
+        """Returns a `run_fn` that builds the Estimator, trains and exports it.
+
+        Raises:
+          ModuleError: When there is neither a model function nor exactly one Estimator.
+        """
+        name = function or ("model_fn" if hasattr(module, "model_fn") else "")
+        if name:
+            function_in(module, name, self.needs)
+        elif len(found := _estimators_in(module)) == 1:
+            [name] = found
+        else:
+            there = ", ".join(found) or "no Estimator"
+            raise ModuleError(f"{module.__file__} holds {there}; the dialect needs {self.needs}.")
+        where = f"{module.__file__}: {name}"
+        return lambda fn_args: train_and_export(lambda: _Parts(module, name, at_work(fn_args)).job(), fn_args, where)
+
+    def convertible(self, definitions: Mapping[str, ast.stmt], function: str | None) -> list[str]:
+        """Returns `model_fn`, else `build_estimator`; of a named function, that name if it takes features first."""
+        if function is None:
+            return [name for name in ("model_fn", _BUILDER) if name in definitions][:1]
+        if function not in definitions:
+            return []
+        is_one = function in ("model_fn", _BUILDER) or parameters_of(definitions[function])[:1] == ["features"]
+        return [function] if is_one else []
+
+    def check(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> list[str]:
+        """Checks that the model function has no parameter that an Estimator does not give."""
+        name = function or "model_fn"
+        model_fn = getattr(module, name, None)
+        parameters = inspect.signature(model_fn).parameters.values() if inspect.isfunction(model_fn) else ()
+        odd = [
+            one.name
+            for one in parameters
+            if one.name not in _PARAMETERS and one.default is one.empty and one.kind is not one.VAR_KEYWORD
+        ]
+        if odd:
+            raise ModuleError(
+                f"{module.__file__}: {name}{inspect.signature(model_fn)} has the parameter {odd[0]!r}, which an "
+                f"Estimator does not give.{did_you_mean(odd[0], _PARAMETERS)} "
+                f"Write it as def {name}(features, labels, mode, params)."
+            )
+        return []
+
+    def limit_steps(self, fn_args: FnArgs, steps: int) -> bool:
+        """An Estimator is stopped from outside."""
+        return True
 
 
 def _estimators_in(module: ModuleType) -> list[str]:

@@ -5,6 +5,7 @@ The shim does what TFX's executor of that time did (1.15.1 had it last); see `tr
 
 from __future__ import annotations
 
+import ast
 import copy
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -14,35 +15,61 @@ from ...errors import ModuleError
 from ...fn_args import FnArgs
 from ...options import TrainingOptions
 from ...runtime.files.schema import read_schema
-from .. import RunFn, function_in
-from ..signatures import takes_fn_args_and_schema
+from ..base import Dialect, RunFn, function_in
+from ..signatures import parameters_of, require_call, takes_fn_args_and_schema
 from .training import EstimatorJob, at_work, train_and_export
 
-NEEDS = "a function trainer_fn(fn_args, schema) that returns a dict with estimator, train_spec and eval_spec"
 _KEYS = ("estimator", "train_spec", "eval_spec")
 
 
-def matches(module: ModuleType, function: str | None) -> str:
-    """Returns evidence when the module has `trainer_fn` and no `run_fn`, or names a function of two arguments."""
-    if function is not None:
-        candidate = getattr(module, function, None)
-        return f"the function {function} takes fn_args and schema" if takes_fn_args_and_schema(candidate) else ""
-    if callable(getattr(module, "run_fn", None)):
-        return ""  # a module that grew a run_fn wants it to be used
-    return "it defines trainer_fn" if callable(getattr(module, "trainer_fn", None)) else ""
+class TrainerFnDialect(Dialect):
+    """Modules with `trainer_fn(fn_args, schema)`."""
 
+    needs = "a function trainer_fn(fn_args, schema) that returns a dict with estimator, train_spec and eval_spec"
+    entry_points = ("trainer_fn",)
+    functions = ("trainer_fn",)
+    converts_from = "trainer_fn"
+    form = "trainer_fn(fn_args, schema)"
+    no_scaffold = "it is written around an Estimator, and TensorFlow has none since 2.16"
 
-def run_fn(module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
-    """Returns a `run_fn` around the module's `trainer_fn`.
+    def matches(self, module: ModuleType, function: str | None) -> str:
+        """Returns evidence when the module has `trainer_fn` and no `run_fn`, or names a function of two arguments."""
+        if function is not None:
+            candidate = getattr(module, function, None)
+            return f"the function {function} takes fn_args and schema" if takes_fn_args_and_schema(candidate) else ""
+        if callable(getattr(module, "run_fn", None)):
+            return ""  # a module that grew a run_fn wants it to be used
+        return "it defines trainer_fn" if callable(getattr(module, "trainer_fn", None)) else ""
 
-    Raises:
-      ModuleError: When it is missing.
-    """
-    del options
-    name = function or "trainer_fn"
-    trainer_fn = function_in(module, name, NEEDS)
-    where = f"{module.__file__}: {name}"
-    return lambda fn_args: _train(trainer_fn, where, fn_args)
+    def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
+        """Returns a `run_fn` around the module's `trainer_fn`.
+
+        Raises:
+          ModuleError: When it is missing.
+        """
+        name = function or "trainer_fn"
+        trainer_fn = function_in(module, name, self.needs)
+        where = f"{module.__file__}: {name}"
+        return lambda fn_args: _train(trainer_fn, where, fn_args)
+
+    def convertible(self, definitions: Mapping[str, ast.stmt], function: str | None) -> list[str]:
+        """Returns `trainer_fn`; of a named function, that name if it takes two parameters."""
+        name = function or "trainer_fn"
+        if name not in definitions:
+            return []
+        parameters = parameters_of(definitions[name])
+        is_one = name == "trainer_fn" or (len(parameters) == 2 and parameters[0] != "features")
+        return [name] if is_one else []
+
+    def check(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> list[str]:
+        """Checks that `trainer_fn` takes two arguments."""
+        name = function or "trainer_fn"
+        require_call(module, name, getattr(module, name), 2, self.form)
+        return []
+
+    def limit_steps(self, fn_args: FnArgs, steps: int) -> bool:
+        """An Estimator is stopped from outside."""
+        return True
 
 
 def _train(trainer_fn: Callable[..., Any], where: str, fn_args: FnArgs) -> dict[str, float]:

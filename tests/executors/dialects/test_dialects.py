@@ -9,8 +9,8 @@ import pytest
 
 from generic_trainer import FnArgs, InputError, ModuleError, TrainingOptions
 from generic_trainer.executors import dialects
-from generic_trainer.executors.dialects import run_fn as run_fn_dialect
-from generic_trainer.executors.dialects.estimators import trainer_fn as trainer_fn_dialect
+from generic_trainer.executors.dialects.estimators.trainer_fn import TrainerFnDialect
+from generic_trainer.executors.dialects.run_fn import RunFnDialect
 
 
 def module_with(source: str) -> ModuleType:
@@ -20,10 +20,10 @@ def module_with(source: str) -> ModuleType:
     return module
 
 
-class Other:
+class Other(dialects.Dialect):
     """A third party's dialect: `fit_fn(fn_args, more)`."""
 
-    NEEDS = "a function fit_fn(fn_args, more)"
+    needs = "a function fit_fn(fn_args, more)"
 
     def matches(self, module: ModuleType, function: str | None) -> str:
         return "it defines fit_fn" if hasattr(module, "fit_fn") else ""
@@ -32,11 +32,13 @@ class Other:
         return lambda fn_args: module.fit_fn(fn_args, "more")
 
 
-BOTH = {"run_fn": run_fn_dialect, "other": Other()}
+BOTH = {"run_fn": RunFnDialect(), "other": Other()}
 
 
 def choose(source: str, function: str | None = None, dialect: str = "auto") -> tuple[str, str, dialects.RunFn]:
-    return dialects.choose(module_with(source), function, TrainingOptions(dialect=dialect), BOTH)
+    module, options = module_with(source), TrainingOptions(dialect=dialect)
+    name, reason = dialects.choose(module, function, options, BOTH)
+    return name, reason, BOTH[name].run_fn(module, function, options)
 
 
 def test_the_evidence_decides() -> None:
@@ -58,12 +60,12 @@ def test_callables_and_defaults_are_fine() -> None:
 
 
 def test_a_module_with_both_keeps_its_run_fn() -> None:
-    both = {"run_fn": run_fn_dialect, "trainer_fn": trainer_fn_dialect}
+    both = {"run_fn": RunFnDialect(), "trainer_fn": TrainerFnDialect()}
     source = "def run_fn(fn_args): return 1\ndef trainer_fn(fn_args, schema): pass\ndef other(a, b): pass"
     assert dialects.choose(module_with(source), None, TrainingOptions(), both)[0] == "run_fn"
     alone = "def trainer_fn(fn_args, schema): pass"
     assert dialects.choose(module_with(alone), None, TrainingOptions(), both)[0] == "trainer_fn"
-    name, reason, _ = dialects.choose(module_with(source), "other", TrainingOptions(), both)
+    name, reason = dialects.choose(module_with(source), "other", TrainingOptions(), both)
     assert (name, reason) == ("trainer_fn", "the function other takes fn_args and schema")
 
 
@@ -119,4 +121,4 @@ def test_asking_for_a_dialect_that_does_not_fit() -> None:
 
 def test_ours_are_registered_as_entry_points() -> None:
     assert {entry.name for entry in importlib.metadata.entry_points(group=dialects.GROUP)} >= {"run_fn", "trainer_fn"}
-    assert dialects.installed()["run_fn"] is run_fn_dialect
+    assert isinstance(dialects.installed()["run_fn"], RunFnDialect)

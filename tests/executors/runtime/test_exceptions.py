@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from generic_trainer import FnArgs, InputError, TrainingOptions, TrainingProcessError
+from generic_trainer.executors.dialects.loading import choose_keras
 from generic_trainer.executors.engines import in_process
 from generic_trainer.executors.engines.training_request import TrainingRequest
-from generic_trainer.executors.modules import keras_version
 from generic_trainer.executors.modules.source import find_source
 from generic_trainer.executors.runtime.logs.exceptions import RemoteTraceback, add_note, describe, rebuild, traceback_of
 
@@ -321,7 +321,7 @@ class TestWhereTheTracebackBegins:
 
         def run(source: str, name: str = "taxi.py", **others: str) -> BaseException:
             found = find_source(module(source, name, **others), str(tmp_path / "scratch"))
-            keras = keras_version.choose("auto", found.files)
+            keras = choose_keras("auto", found.files)
             request = TrainingRequest(found, None, FnArgs(), TrainingOptions(), keras)
             with pytest.raises(Exception) as caught:  # noqa: PT011
                 in_process.run("generic_trainer.executors.training.worker", request.to_json())

@@ -11,7 +11,7 @@ import zipfile
 import pytest
 
 from generic_trainer import InputError
-from generic_trainer.executors.modules.loader import loaded
+from generic_trainer.executors.dialects.loading import loaded
 from generic_trainer.executors.modules.source import find_source
 from generic_trainer.pipelines.definition.code_archive import CodeArchive, pack
 

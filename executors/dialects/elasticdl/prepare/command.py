@@ -18,10 +18,10 @@ from typing import Any
 
 from ....engines import child_process
 from ....errors import InputError, TrainerError
-from ....modules import keras_version
 from ....modules.source import find_source
 from ....runtime.files import file_io
 from ....runtime.logs.exceptions import RemoteTraceback
+from ...loading import choose_keras
 from .manifest import Manifest
 
 FUNCTION = "prepare_data_for_a_single_file"
@@ -120,7 +120,7 @@ def prepare(job: PreparationJob) -> Outcome:
         source = find_source(job.module, scratch)
         groups = manifest.plan(files, job.records_per_shard, settings)
         if groups:
-            keras = keras_version.choose("auto", source.files)
+            keras = choose_keras("auto", source.files)
             request = {
                 "job": dataclasses.asdict(job),
                 "groups": [dataclasses.asdict(group) for group in groups],

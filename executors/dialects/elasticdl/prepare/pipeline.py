@@ -16,10 +16,10 @@ import apache_beam as beam
 from absl import logging
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from ....modules.loader import loaded
 from ....modules.source import find_source
 from ....runtime.beam_runner import IN_PROCESS
 from ....runtime.logs.setup import show_logs_as_parent_does
+from ...loading import loaded
 from .command import FUNCTION, PreparationJob
 from .manifest import Group, Manifest
 from .shards import Prepare, preparation_of, write_group

@@ -5,8 +5,7 @@ import pathlib
 import pytest
 
 from generic_trainer.executors.dialects.dlrover.detection import dlrover_use
-from generic_trainer.executors.dialects.estimators.detection import estimator_use
-from generic_trainer.executors.modules.keras_version import choose
+from generic_trainer.executors.dialects.loading import choose_keras, uses_estimators
 
 CONF = "class TrainConf(object):\n    classifier_class = 'my.Estimator'\n    train_set = {}\n"
 
@@ -41,5 +40,5 @@ def test_dlrover_is_found_by_imports_and_by_conf_classes(source: str, expected: 
 @pytest.mark.parametrize("source", ["from dlrover.trainer.util.log_util import default_logger\n", CONF])
 def test_a_conf_is_a_module_with_estimators_and_for_keras_2(source: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "conf.py").write_text(source)
-    assert estimator_use(str(tmp_path / "conf.py")) == dlrover_use(str(tmp_path / "conf.py"))
-    assert choose("auto", [str(tmp_path / "conf.py")]).version == "2"
+    assert uses_estimators([str(tmp_path / "conf.py")])
+    assert choose_keras("auto", [str(tmp_path / "conf.py")]).version == "2"

@@ -169,7 +169,7 @@ def test_a_conf_loads_and_its_estimator_trains_but_another_module_sees_nothing_o
         import sys
         import numpy as np
         import tensorflow as tf
-        from generic_trainer.executors.modules.loader import loaded
+        from generic_trainer.executors.dialects.loading import loaded
         from generic_trainer.executors.modules.source import find_source
 
         with loaded(find_source("plain.py", "scratch")):

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from generic_trainer.executors.dialects import elasticdl
-from generic_trainer.executors.modules.keras_version import choose
+from generic_trainer.executors.dialects.elasticdl.dialect import ElasticDLDialect
+from generic_trainer.executors.dialects.loading import choose_keras
 
 Module = Callable[..., str]
 
@@ -202,7 +202,7 @@ PROGRAM = """
     import json, sys
     from generic_trainer import FnArgs, TrainingOptions
     from generic_trainer.executors import dialects
-    from generic_trainer.executors.modules.loader import loaded
+    from generic_trainer.executors.dialects.loading import loaded
     from generic_trainer.executors.modules.source import find_source
     import tensorflow as tf
 
@@ -217,7 +217,9 @@ PROGRAM = """
         tf.keras.utils.set_random_seed(1)
         try:
             with loaded(find_source(path, out)) as module:
-                dialect, reason, run_fn = dialects.choose(module, None, TrainingOptions(), dialects.installed())
+                known = dialects.installed()
+                dialect, reason = dialects.choose(module, None, TrainingOptions(), known)
+                run_fn = known[dialect].run_fn(module, None, TrainingOptions())
                 answer = {"dialect": dialect, "metrics": run_fn(fn_args)}
             signatures = tf.saved_model.load(fn_args.serving_model_dir).signatures
             records = list(tf.data.TFRecordDataset(tf.io.gfile.glob(evaluate), "GZIP").as_numpy_iterator())
@@ -231,7 +233,7 @@ PROGRAM = """
 
 
 def run(files: dict[str, str], iris: Any, folder: pathlib.Path) -> dict[str, dict[str, Any]]:
-    environment = {**os.environ, **choose("2", []).environment()}
+    environment = {**os.environ, **choose_keras("2", []).environment()}
     line = [sys.executable, "-c", textwrap.dedent(PROGRAM), json.dumps(files), iris.train, iris.eval, str(folder)]
     done = subprocess.run(line, capture_output=True, text=True, check=False, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -375,8 +377,8 @@ def test_a_model_file_is_told_by_its_parts(module: Module) -> None:
 
     path = module("def dataset_fn(d, t): pass\ndef loss(l, p): pass\ndef optimizer(): pass\nmodel = 1\n")
     assert elasticdl_use(path) == (1, "loss, optimizer and dataset_fn, as in ElasticDL")
-    assert choose("auto", [path]).version == "2"
-    assert choose("3", [path]).version == "3" or "before TensorFlow 2.16" in choose("auto", []).reason
+    assert choose_keras("auto", [path]).version == "2"
+    assert choose_keras("3", [path]).version == "3" or "before TensorFlow 2.16" in choose_keras("auto", []).reason
     namespace = type("Module", (), {"feed": len, "loss": len, "optimizer": len, "custom_model": 1})
-    assert elasticdl.matches(namespace, None) == "it defines custom_model, feed, loss and optimizer"  # type: ignore[arg-type]
-    assert elasticdl.matches(type("Module", (), {"loss": len}), None) == ""  # type: ignore[arg-type]
+    assert ElasticDLDialect().matches(namespace, None) == "it defines custom_model, feed, loss and optimizer"  # type: ignore[arg-type]
+    assert ElasticDLDialect().matches(type("Module", (), {"loss": len}), None) == ""  # type: ignore[arg-type]

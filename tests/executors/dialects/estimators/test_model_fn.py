@@ -154,7 +154,7 @@ PROGRAM = """
     import json, sys
     from generic_trainer import FnArgs, TrainingOptions
     from generic_trainer.executors import dialects
-    from generic_trainer.executors.modules.loader import loaded
+    from generic_trainer.executors.dialects.loading import loaded
     from generic_trainer.executors.modules.source import find_source
 
     for name, path in json.loads(sys.argv[1]).items():
@@ -163,7 +163,9 @@ PROGRAM = """
             serving_model_dir=f"{sys.argv[5]}/{name}/model", model_run_dir=f"{sys.argv[5]}/{name}/run", seed=1,
         )
         with loaded(find_source(path, sys.argv[5])) as module:
-            dialect, reason, run_fn = dialects.choose(module, None, TrainingOptions(), dialects.installed())
+            known = dialects.installed()
+            dialect, reason = dialects.choose(module, None, TrainingOptions(), known)
+            run_fn = known[dialect].run_fn(module, None, TrainingOptions())
             metrics = run_fn(fn_args)
         print(json.dumps([name, dialect, reason, metrics["eval_loss"]]))
 """

@@ -26,7 +26,7 @@ import tensorflow as tf
 from generic_trainer import FnArgs, TrainingOptions
 from generic_trainer.executors import dialects
 from generic_trainer.executors.estimator import restore_estimator
-from generic_trainer.executors.modules.loader import loaded
+from generic_trainer.executors.dialects.loading import loaded
 from generic_trainer.executors.modules.source import find_source
 
 MODULE = """
@@ -82,7 +82,9 @@ for name, (names, in_model_fn, in_receiver) in CASES.items():
     random.seed(5)
     answer = {}
     with loaded(find_source(path, folder)) as module:
-        _, _, run_fn = dialects.choose(module, None, TrainingOptions(), dialects.installed())
+        known = dialects.installed()
+        name, _ = dialects.choose(module, None, TrainingOptions(), known)
+        run_fn = known[name].run_fn(module, None, TrainingOptions())
         try:
             run_fn(fn_args)
         except Exception as error:

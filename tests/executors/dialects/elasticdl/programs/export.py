@@ -14,7 +14,7 @@ import tensorflow as tf
 from generic_trainer import FnArgs, TrainingOptions
 from generic_trainer.executors import dialects
 from generic_trainer.executors.dialects.elasticdl.export import export
-from generic_trainer.executors.modules.loader import loaded
+from generic_trainer.executors.dialects.loading import loaded
 from generic_trainer.executors.modules.source import find_source
 from generic_trainer.executors.saved_models.export_rehearsal import rehearsal, save_graph
 
@@ -173,7 +173,9 @@ def trained(name, text):
     )  # fmt: skip
     answer = {}
     with loaded(find_source(path, FOLDER)) as module:
-        _, _, run_fn = dialects.choose(module, None, TrainingOptions(), dialects.installed())
+        known = dialects.installed()
+        name, _ = dialects.choose(module, None, TrainingOptions(), known)
+        run_fn = known[name].run_fn(module, None, TrainingOptions())
         try:
             run_fn(fn_args)
         except Exception as error:

@@ -1,0 +1,94 @@
+"""The dialect of DLRover's conf classes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+
+from ...errors import did_you_mean
+from ...estimator import restore_estimator
+from ...fn_args import FnArgs
+from ...options import TrainingOptions
+from ..base import Dialect, Evidence, RunFn, limit_loop
+from .conf import Conf, conf_classes, find_conf, read_conf
+from .detection import dlrover_use, is_conf
+from .shim import provide_dlrover
+
+# Attributes of a conf that are read, beside the fields of `Conf`.
+_ATTRIBUTES = (
+    "batch_size",
+    "epoch",
+    "name",
+    "use_conf_model_dir",
+    "enable_incr_saved_model",
+    "checkpoint_incremental_save_secs",
+)
+
+
+class DLRoverDialect(Dialect):
+    """Modules with a conf class; `function` names the class."""
+
+    needs = "a class with classifier_class, train_set and eval_set, such as DLRover's TrainConf"
+    converts_from = "a conf of DLRover's"
+    no_scaffold = "its confs are written around Estimators, which TensorFlow does not have since 2.16"
+
+    def detect(self, path: str) -> Evidence | None:
+        """Returns where a file imports DLRover or defines a conf; its model is an Estimator."""
+        found = dlrover_use(path)
+        return Evidence(*found, keras="2", uses_estimators=True) if found else None
+
+    def prepare(self, files: Sequence[str]) -> None:
+        """Restores `tf.estimator`, provides DLRover's names, and sets TensorFlow up as DLRover's trainer did."""
+        if any(dlrover_use(file) for file in files):
+            restore_estimator()
+            provide_dlrover()
+
+    def matches(self, module: ModuleType, function: str | None) -> str:
+        """Returns evidence when a module holds a conf class and no function of a trainer's."""
+        names = conf_classes(module)
+        if function is not None:
+            return f"{function} is a conf class" if function in names else ""
+        if any(callable(getattr(module, name, None)) for name in ("run_fn", "trainer_fn")):
+            return ""  # a module that grew one wants it to be used
+        return f"it holds the conf {', '.join(names)}" if names else ""
+
+    def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
+        """Returns a `run_fn` that builds the Estimator, trains and exports it.
+
+        Raises:
+          ModuleError: When there is no conf class, or several and no name.
+        """
+        conf, where = find_conf(module, function)
+
+        def run(fn_args: FnArgs) -> object:
+            from .run import train  # imports TensorFlow
+
+            return train(conf, fn_args, where)
+
+        return run
+
+    def convertible(self, definitions: Mapping[str, ast.stmt], function: str | None) -> list[str]:
+        """Returns the conf classes; of a named class, that name: it may inherit what a conf needs."""
+        classes = {name: node for name, node in definitions.items() if isinstance(node, ast.ClassDef)}
+        if function is not None:
+            return [function] if function in classes else []
+        return [name for name, node in classes.items() if is_conf(node)]
+
+    def check(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> list[str]:
+        """Checks the conf's values; warns of attributes that nothing reads."""
+        conf, where = find_conf(module, function)
+        read_conf(conf, fn_args, where)
+        known = [*Conf.__dataclass_fields__, *_ATTRIBUTES]
+        unread = [name for name in vars(conf) if not name.startswith("_") and name not in known]
+        return [f"{where}: nothing reads {name!r}.{hint}" for name in unread if (hint := did_you_mean(name, known))]
+
+    def steps_requested(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> int | None:
+        """Returns the conf's `max_steps`."""
+        conf, where = find_conf(module, function)
+        return read_conf(conf, fn_args, where).max_steps
+
+    def limit_steps(self, fn_args: FnArgs, steps: int) -> bool:
+        """Limits the loop; a trial neither reads nor writes the conf's own folders."""
+        limit_loop(fn_args, steps)
+        return True

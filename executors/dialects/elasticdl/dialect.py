@@ -1,0 +1,72 @@
+"""The dialect of ElasticDL's model files."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from types import ModuleType
+
+from ...fn_args import FnArgs
+from ...options import TrainingOptions
+from ..base import Dialect, Evidence, RunFn, limit_loop
+from ..signatures import require_call
+from .detection import FEED_NAMES, elasticdl_use
+from .options import ElasticDLOptions
+from .parts import MODEL_NAMES, Parts
+from .shim import provide_elasticdl
+
+
+class ElasticDLDialect(Dialect):
+    """Model files; `function` names the model."""
+
+    needs = "a Keras model (custom_model, CustomModel or model), feed or dataset_fn, loss and optimizer"
+    functions = ("custom_model", "feed", "dataset_fn", "loss", "optimizer", "eval_metrics_fn")
+    no_scaffold = "its models read records one by one and get no statistics of the data, such as means and vocabularies"
+
+    def detect(self, path: str) -> Evidence | None:
+        """Returns where a file imports ElasticDL or defines what every model file has to."""
+        found = elasticdl_use(path)
+        return Evidence(*found, keras="2") if found else None
+
+    def prepare(self, files: Sequence[str]) -> None:
+        """Provides ElasticDL's names."""
+        if any(elasticdl_use(file) for file in files):
+            provide_elasticdl()
+
+    def matches(self, module: ModuleType, function: str | None) -> str:
+        """Returns evidence when a module has the parts that every model file has."""
+        feed = next((name for name in FEED_NAMES if callable(getattr(module, name, None))), None)
+        model = next((name for name in (function, *MODEL_NAMES) if name and hasattr(module, name)), None)
+        has_loss = callable(getattr(module, "loss", None))
+        if feed is None or model is None or not has_loss or not hasattr(module, "optimizer"):
+            return ""
+        return f"it defines {model}, {feed}, loss and optimizer"
+
+    def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
+        """Returns a `run_fn` that trains the module's model and exports it."""
+
+        def run(fn_args: FnArgs) -> object:
+            from .run import train  # imports TensorFlow, with the Keras that was chosen
+
+            return train(module, function, fn_args)
+
+        return run
+
+    def check(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> list[str]:
+        """Checks that the parts are there, and that loss and optimizer can be called."""
+        options = ElasticDLOptions.of(fn_args)
+        Parts(module, function, options).require()
+        require_call(module, options.loss, getattr(module, options.loss, None), 2, "loss(labels, predictions)")
+        optimizer = getattr(module, options.optimizer, None)
+        if inspect.isroutine(optimizer):
+            require_call(module, options.optimizer, optimizer, 0, "optimizer(), with defaults for what it takes")
+        return []
+
+    def steps_requested(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> int | None:
+        """Returns the flag `max_step`, else `train_steps`."""
+        return int((fn_args.custom_config or {}).get("max_step") or fn_args.train_steps or 0) or None
+
+    def limit_steps(self, fn_args: FnArgs, steps: int) -> bool:
+        """Limits the loop; a trial does not resume from the user's checkpoints."""
+        limit_loop(fn_args, steps)
+        return True

@@ -1,0 +1,60 @@
+"""What the dialects decide before a module is imported: its Keras version, and the preparation of the process.
+
+choice = choose_keras("auto", source.files)      # KerasChoice("2", "taxi.py, line 8: tf.estimator")
+with loaded(source) as module:                   # in a process with that Keras
+    module.run_fn(fn_args)
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+
+from ..modules import keras_version, loader
+from ..modules.keras_version import KerasChoice, KerasSign
+from ..modules.pipeline_modules import PipelineModules
+from ..modules.source import ModuleSource
+from .registry import installed
+
+
+def choose_keras(
+    option: str, files: Sequence[str], *, beside: Sequence[str] = (), distributed: bool = False
+) -> KerasChoice:
+    """Decides the Keras version for a module; see `keras_version.choose` for arguments and errors."""
+    dialects = installed().values()
+
+    def signs(path: str) -> Iterator[KerasSign]:
+        for dialect in dialects:
+            if (found := dialect.detect(path)) and found.keras:
+                yield KerasSign(found.line, found.keras, found.text, True)
+
+    return keras_version.choose(option, files, beside=beside, distributed=distributed, more_signs=signs)
+
+
+def uses_estimators(files: Sequence[str]) -> bool:
+    """Whether a module's files train an Estimator, by what the dialects see in their source."""
+    found = (dialect.detect(path) for dialect in installed().values() for path in files)
+    return any(evidence is not None and evidence.uses_estimators for evidence in found)
+
+
+def choose_keras_for(
+    modules: PipelineModules, source: ModuleSource, option: str, *, distributed: bool = False
+) -> KerasChoice:
+    """Decides the Keras version for the process that runs one of a pipeline's modules."""
+    beside = [file for other in modules.sources for file in other.files]
+    return choose_keras(option, source.files, beside=beside, distributed=distributed)
+
+
+@contextlib.contextmanager
+def loaded(source: ModuleSource) -> Iterator[ModuleType]:
+    """Imports a module in a process that each dialect has prepared for it; see `modules.loader.loaded`.
+
+    Raises:
+      ModuleError: When the module's package name is taken by a package from elsewhere.
+      Exception: Whatever the module itself raises, with its own type and traceback.
+    """
+    for dialect in installed().values():
+        dialect.prepare(source.files)
+    with loader.loaded(source) as module:
+        yield module

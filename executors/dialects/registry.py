@@ -1,0 +1,151 @@
+"""The installed dialects, and the choice among them."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+import sys
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from absl import logging
+
+from ..errors import InputError, ModuleError, did_you_mean
+from ..fn_args import FnArgs
+from ..options import TrainingOptions
+from .base import Dialect, RunFn
+
+GROUP = "generic_trainer.dialects"
+
+
+class FunctionsDialect(Dialect):
+    """A dialect in the form of release 0.1: a module, or any object, with NEEDS, `matches` and `run_fn`."""
+
+    def __init__(self, functions: Any) -> None:
+        self._functions = functions
+        self.needs = functions.NEEDS  # type: ignore[misc]
+        words = functions.NEEDS.replace("(", " ").replace(",", " ").split()
+        self.entry_points = tuple(word for word in words if word.endswith("_fn"))  # type: ignore[misc]
+
+    def matches(self, module: ModuleType, function: str | None) -> str:
+        """Asks the object."""
+        found: str = self._functions.matches(module, function)
+        return found
+
+    def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
+        """Asks the object."""
+        run: RunFn = self._functions.run_fn(module, function, options)
+        return run
+
+
+class BrokenDialect(Dialect):
+    """A dialect whose package cannot be imported. It fits no module, and says why when it is asked for."""
+
+    def __init__(self, entry: importlib.metadata.EntryPoint, error: BaseException) -> None:
+        package = f"the package {entry.dist.name}" if entry.dist else entry.value
+        self._problem = f"{entry.value} of {package} cannot be imported ({type(error).__name__}: {error})"
+        self.needs = f"its own package, but {self._problem}"  # type: ignore[misc]
+        logging.warning("The dialect %s is left out: %s.", entry.name, self._problem)
+
+    def matches(self, module: ModuleType, function: str | None) -> str:
+        """Fits no module."""
+        return ""
+
+    def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
+        """Raises an InputError with the reason."""
+        raise InputError(f"dialect={options.dialect!r}: {self._problem}. Reinstall that package, or remove it.")
+
+
+def installed() -> dict[str, Dialect]:
+    """Returns the dialects of all installed packages by name. One that cannot be imported is a `BrokenDialect`."""
+    return {entry.name: _load(entry) for entry in importlib.metadata.entry_points(group=GROUP)}
+
+
+def _load(entry: importlib.metadata.EntryPoint) -> Dialect:
+    try:
+        found = entry.load()
+        if isinstance(found, type) and issubclass(found, Dialect):
+            return found()
+        return found if isinstance(found, Dialect) else FunctionsDialect(found)
+    except Exception as error:  # another team's package must not fail every training
+        return BrokenDialect(entry, error)
+
+
+def choose(
+    module: ModuleType, function: str | None, options: TrainingOptions, dialects: Mapping[str, Dialect]
+) -> tuple[str, str]:
+    """Finds the dialect of a module.
+
+    Returns:
+      The dialect's name, and why it was chosen.
+
+    Raises:
+      InputError: When `options.dialect` names no installed dialect.
+      ModuleError: When no dialect fits, or more than one.
+    """
+    if options.dialect != "auto":
+        _require_installed(options.dialect, dialects)
+        return options.dialect, f"dialect={options.dialect!r} was asked for"
+    found = {name: dialect.matches(module, function) for name, dialect in dialects.items()}
+    evidence = {name: reason for name, reason in found.items() if reason}
+    first = {name: reason for name, reason in evidence.items() if not dialects[name].yields(function)} or evidence
+    if len(first) != 1:
+        raise ModuleError(_explain(module, function, first, dialects))
+    [choice] = first.items()
+    return choice
+
+
+def run_as(dialect: str, module: ModuleType | str, fn_args: FnArgs, function: str | None = None) -> object:
+    """Trains a module as a dialect does it: for a `run_fn` in a module that is written in another dialect.
+
+        def run_fn(fn_args):
+            from generic_trainer import run_as
+
+            return run_as("trainer_fn", __name__, fn_args)
+
+    `generic-trainer convert` adds these lines.
+
+    Args:
+      dialect: The name of an installed dialect.
+      module: The module or its `__name__`.
+      fn_args: What the module's `run_fn` was given.
+      function: The function that the dialect is to use, if it has another name than the dialect's.
+
+    Returns:
+      The metrics that the training returns.
+
+    Raises:
+      InputError: When there is no such dialect.
+      ModuleError: When the module lacks what the dialect needs.
+    """
+    dialects = installed()
+    _require_installed(dialect, dialects)
+    found = sys.modules[module] if isinstance(module, str) else module
+    return dialects[dialect].run_fn(found, function, TrainingOptions(dialect=dialect))(fn_args)
+
+
+def _require_installed(name: str, dialects: Mapping[str, Dialect]) -> None:
+    if name not in dialects:
+        known = ", ".join(sorted(dialects))
+        raise InputError(f"dialect={name!r} is not installed; there are auto, {known}.{did_you_mean(name, dialects)}")
+
+
+def _explain(
+    module: ModuleType, function: str | None, evidence: Mapping[str, str], dialects: Mapping[str, Dialect]
+) -> str:
+    where = f"Training module {module.__file__}"
+    if evidence:
+        reasons = "; ".join(f"{name} ({reason})" for name, reason in sorted(evidence.items()))
+        return f"{where} fits more than one dialect: {reasons}. Choose with the option dialect."
+    own = sorted(name for name, value in vars(module).items() if callable(value) and not name.startswith("__"))
+    near = did_you_mean(function or "run_fn", own) or _misspelled(own, dialects)
+    needs = "; ".join(f"{name} needs {dialect.needs}" for name, dialect in sorted(dialects.items()))
+    asked = f"no function {function!r}" if function else "no entry point of a known dialect"
+    return f"{where} has {asked}.{near} It defines {', '.join(own) or 'nothing callable'}. {needs}."
+
+
+def _misspelled(own: Sequence[str], dialects: Mapping[str, Dialect]) -> str:
+    known = [name for dialect in dialects.values() for name in dialect.entry_points]
+    matches = ((name, difflib.get_close_matches(name, known, n=1)) for name in own)
+    return next((f" Did you mean {name!r} to be {match[0]!r}?" for name, match in matches if match), "")
