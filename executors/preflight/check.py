@@ -188,9 +188,8 @@ class _Check:
         """Begins to prepare raw data in a process beside the one that loads the training module."""
         source = self._modules.transform if self._modules else None
         if self._modules and source:
-            environment = (
-                environment | choose_keras_for(self._modules, source, self._request.options.keras).environment()
-            )
+            keras = choose_keras_for(self._modules, source, self._request.options.keras)
+            environment = environment | keras.environment()
         request = {
             "check": dataclasses.replace(self._request, schema_shapes=shapes).to_json(),
             "source": dataclasses.asdict(source) if source else None,

@@ -196,9 +196,8 @@ def _python_files_beside(source: ModuleSource | None) -> Sequence[str]:
 
 def _trains_visibly(source: ModuleSource) -> bool:
     """Returns whether a module trains by Keras's `fit` or by an Estimator, read off its source."""
-    return uses_estimators(source.files) or any(
-        _is_fit(node) for file in source.files for node in ast.walk(parsed(file))
-    )
+    nodes = (node for file in source.files for node in ast.walk(parsed(file)))
+    return uses_estimators(source.files) or any(map(_is_fit, nodes))
 
 
 def _is_fit(node: ast.AST) -> bool:

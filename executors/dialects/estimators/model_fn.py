@@ -109,7 +109,9 @@ class ModelFnDialect(Dialect):
         """Checks that the model function has no parameter that an Estimator does not give."""
         name = function or "model_fn"
         model_fn = getattr(module, name, None)
-        parameters = inspect.signature(model_fn).parameters.values() if inspect.isfunction(model_fn) else ()
+        if not inspect.isfunction(model_fn):
+            return []
+        parameters = inspect.signature(model_fn).parameters.values()
         odd = [
             one.name
             for one in parameters

@@ -16,7 +16,7 @@ _MODULE = """\
 import os
 os.environ["TF_USE_LEGACY_KERAS"] = {legacy!r}
 import tensorflow as tf
-from generic_trainer.executors.modules.loader import loaded
+from generic_trainer.executors.dialects.loading import loaded
 from generic_trainer.executors.modules.source import find_source
 
 with loaded(find_source({path!r}, {scratch!r})) as module:
