@@ -33,6 +33,7 @@ from typing import Any
 
 from absl import logging
 
+from .. import run_context
 from ..errors import InputError
 from ..runtime.files import file_io
 
@@ -128,14 +129,12 @@ class BadRecords:
         )
 
 
-_policy: BadRecords | None = None
-
-
 def policy(reader: str) -> BadRecords | None:
     """Returns what takes the bad records of a reader; None where each is an error."""
-    if _policy is not None:
-        _policy.readers.add(reader)
-    return _policy
+    bad = run_context.part(BadRecords)
+    if bad is not None:
+        bad.readers.add(reader)
+    return bad
 
 
 @contextlib.contextmanager
@@ -144,20 +143,22 @@ def skipping(limit: int | None, model_run_dir: str | None = None) -> Iterator[Ba
 
     Says so at the end when there was no reader of ours that could. What was left out is listed in the model run.
     """
-    global _policy
-    bad = None if limit is None else BadRecords(limit)
-    before, _policy = _policy, bad
+    if limit is None:
+        with run_context.extended(without=BadRecords):
+            yield None
+        return
+    bad = BadRecords(limit)
     try:
-        yield _policy
-        if _policy is not None and not _policy.readers:
+        with run_context.extended(bad):
+            yield bad
+        if not bad.readers:
             logging.warning(
                 "on_bad_records=skip:%d left nothing out: the module reads its data by itself. It acts on "
                 "fn_args.data_accessor, and on the readers of ElasticDL's and DLRover's dialects.",
                 limit,
             )
     finally:
-        _policy = before
-        if bad is not None and bad.readers and model_run_dir:
+        if bad.readers and model_run_dir:
             _write(bad, model_run_dir)
 
 

@@ -16,6 +16,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from .. import run_context
 from ..errors import InputError
 from ..runtime.files import file_io
 from ..runtime.logs.exceptions import tensorflows_text
@@ -23,24 +24,23 @@ from ..runtime.logs.exceptions import tensorflows_text
 # What TensorFlow says of a record that cannot be parsed.
 _WORDS = ("could not be found", "Number of", "Data types don't match", "Could not parse example", "parse serialized")
 
-_in_use: dict[tuple[str, ...], Callable[[Any], Any]] | None = None
+
+class _Uses(dict[tuple[str, ...], Callable[[Any], Any]]):
+    """How files are parsed, by their paths."""
 
 
 @contextlib.contextmanager
 def noted_uses() -> Iterator[None]:
     """Keeps the uses of a run in mind, and no longer."""
-    global _in_use
-    before, _in_use = _in_use, {}
-    try:
+    with run_context.extended(_Uses()):
         yield
-    finally:
-        _in_use = before
 
 
 def note_use(paths: Sequence[str], parse: Callable[[Any], Any]) -> None:
     """Keeps in mind how some files are parsed, for `refusals`; outside of `noted_uses` there is nobody to ask."""
-    if _in_use is not None:
-        _in_use[tuple(paths)] = parse
+    uses = run_context.part(_Uses)
+    if uses is not None:
+        uses[tuple(paths)] = parse
 
 
 def refusals(error: BaseException) -> Iterator[str]:
@@ -55,7 +55,7 @@ def refusals(error: BaseException) -> Iterator[str]:
     from .tfrecord.refused_records import first_refused  # with TensorFlow, which raised the error
     from .tfrecord.scan import ParseTrial
 
-    for paths, parse in list((_in_use or {}).items()):
+    for paths, parse in list((run_context.part(_Uses) or {}).items()):
         there = [path for path in paths if file_io.exists(path)]
         try:
             found = first_refused(there, ParseTrial(parse))

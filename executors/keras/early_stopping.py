@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from absl import logging
 
+from .. import run_context
 from ..errors import InputError, did_you_mean
 from ..goals import Goal
 from ..monitoring import progress
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from ..options import TrainingOptions
 
 _BEST = "best-{}.npz"  # the best weights of a fit, beside its checkpoints
-_current: list[_Pursuit] = []
 
 
 @contextlib.contextmanager
@@ -45,12 +45,8 @@ def pursued(options: TrainingOptions, fn_args: FnArgs) -> Iterator[None]:
     if not pursuit.is_wanted:
         yield
         return
-    _current.append(pursuit)
-    try:
-        with fits_by(pursuit.fit), progress.ended_by_nan(options.stop_on_nan):
-            yield
-    finally:
-        _current.remove(pursuit)
+    with run_context.extended(pursuit), fits_by(pursuit.fit), progress.ended_by_nan(options.stop_on_nan):
+        yield
     pursuit.say_if_idle()
 
 
@@ -60,7 +56,8 @@ def stop_of_estimator() -> Goal | None:
     Raises:
       InputError: When the best model is asked for, which the module's own exporter chooses.
     """
-    return _current[-1].of_estimator() if _current else None
+    pursuit = run_context.part(_Pursuit)
+    return pursuit.of_estimator() if pursuit else None
 
 
 class _Pursuit:

@@ -27,13 +27,13 @@ from typing import Any
 
 from absl import logging
 
+from .. import run_context
 from ..modules.keras_version import KERAS_PACKAGES
 from .interception import fits_by, listed
 
 OFF, EXACT, ANY = "off", "exact", "any"
 CHOICES = (OFF, EXACT, ANY)
 _UNDECIDED = "the training ended before the trial did; give it more steps, or leave it out"
-_current: list[_Tuner] = []
 
 
 @contextlib.contextmanager
@@ -51,23 +51,23 @@ def tuned(choice: str) -> Iterator[dict[str, Any]]:
         yield report
         return
     tuner = _Tuner(choice)
-    _current.append(tuner)
     try:
-        with fits_by(tuner.fit):
+        with run_context.extended(tuner), fits_by(tuner.fit):
             yield report
     finally:
-        _current.remove(tuner)
         report |= tuner.report()
 
 
 def plan_for(model: Any) -> Any:
     """Returns the trial for a model whose steps a loop of ours groups; None when no tuning was asked for."""
-    return _current[-1].trial(model) if _current else None
+    tuner = run_context.part(_Tuner)
+    return tuner.trial(model) if tuner else None
 
 
 def trial_for_session(name: str) -> Any:
     """Returns the trial for the session that trains an Estimator; None when no tuning was asked for."""
-    return _current[-1].trial_for_session(name) if _current else None
+    tuner = run_context.part(_Tuner)
+    return tuner.trial_for_session(name) if tuner else None
 
 
 class _Tuner:

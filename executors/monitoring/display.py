@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from absl import logging
 
+from .. import run_context
 from . import progress
 from .progress import Progress
 
@@ -115,24 +116,27 @@ class Recent:
         return (last[place - 1] - first[place - 1]) / (end - begin)
 
 
+class _Shown:
+    """The display in the place of the default one."""
+
+    def __init__(self, display: Display) -> None:
+        self.display = display
+
+
 _DEFAULT = Display()
-_display = _DEFAULT
 
 
 def current() -> Display:
     """Returns what is told of this process's runs."""
-    return _display
+    shown = run_context.part(_Shown)
+    return shown.display if shown else _DEFAULT
 
 
 @contextlib.contextmanager
 def showing(display: Display) -> Iterator[None]:
     """Puts a display in the place of the one that there is, while a block runs."""
-    global _display
-    before, _display = _display, display
-    try:
+    with run_context.extended(_Shown(display)):
         yield
-    finally:
-        _display = before
 
 
 @contextlib.contextmanager

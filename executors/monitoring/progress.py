@@ -33,6 +33,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from .. import run_context
 from .waiting import measured
 
 VARIABLE = "GENERIC_TRAINER_PROGRESS"
@@ -41,8 +42,14 @@ _WORDS = struct.Struct("=2I")  # a number that is odd while the words behind it 
 _SIZE = 4096
 _LOOK_SECONDS = 1.0  # between two looks at how long was waited, each of which reads a variable
 _TELL_SECONDS = 0.4  # between two reports in words
-_ends_by_nan = False
-_kept_metrics: list[dict[str, Any]] = []  # of the blocks of `metrics_kept`, where the last reported values go
+
+
+class _LastMetrics(dict[str, Any]):
+    """The last value of each metric that was reported."""
+
+
+class _EndsByNaN:
+    """Is in the context of a run that a loss of NaN ends."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,8 +97,9 @@ def report_progress(
       total: The step that is to be the last, where that is known; once is enough.
       metrics: Numbers to show, or scalar tensors: these are looked at only when they are shown, every now and then.
     """
-    for kept in _kept_metrics if metrics is not None else ():
-        kept.update(metrics or {})
+    kept = run_context.part(_LastMetrics)
+    if kept is not None and metrics is not None:
+        kept.update(metrics)
     teller = _teller(os.environ.get(VARIABLE))
     if teller is not None:
         teller.tell(step, examples, steps)
@@ -100,7 +108,7 @@ def report_progress(
         if metrics is not None and teller.is_due():
             numbers = {name: float(value) for name, value in metrics.items()}
             teller.say(metrics=numbers)
-            if _ends_by_nan:
+            if run_context.part(_EndsByNaN):
                 require_number(numbers)
 
 
@@ -138,23 +146,16 @@ def report_checkpoint(step: int) -> None:
 @contextlib.contextmanager
 def metrics_kept() -> Iterator[Mapping[str, Any]]:
     """Keeps the last value of each metric given to `report_progress` in a block, whether or not anybody watches."""
-    kept: dict[str, Any] = {}
-    _kept_metrics.append(kept)
-    try:
+    kept = _LastMetrics()
+    with run_context.extended(kept):
         yield kept
-    finally:
-        _kept_metrics.remove(kept)
 
 
 @contextlib.contextmanager
 def ended_by_nan(wanted: bool) -> Iterator[None]:
     """Has `report_progress` raise FloatingPointError in a block when it is told a loss of NaN, if that is wanted."""
-    global _ends_by_nan
-    before, _ends_by_nan = _ends_by_nan, wanted
-    try:
+    with run_context.extended(_EndsByNaN()) if wanted else run_context.extended(without=_EndsByNaN):
         yield
-    finally:
-        _ends_by_nan = before
 
 
 def require_number(metrics: Mapping[str, float]) -> None:

@@ -20,18 +20,19 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-_wanted: dict[str, Any] | None = None
+from .. import run_context
+
+
+class _Sample(dict[str, Any]):
+    """The example that is offered, as JSON values."""
 
 
 @contextlib.contextmanager
 def example_wanted() -> Iterator[dict[str, Any]]:
     """Gives a mapping of JSON values, in which the example is that is offered during a block; empty when none is."""
-    global _wanted
-    before, _wanted = _wanted, {}
-    try:
-        yield _wanted
-    finally:
-        _wanted = before
+    sample = _Sample()
+    with run_context.extended(sample):
+        yield sample
 
 
 def offer_example(source: str, features: Mapping[str, Sequence[Any]]) -> None:
@@ -41,9 +42,10 @@ def offer_example(source: str, features: Mapping[str, Sequence[Any]]) -> None:
       source: Where it comes from, for people.
       features: {name of a model's input: its values, in one list: bytes and numbers}.
     """
-    if _wanted is not None:
+    sample = run_context.part(_Sample)
+    if sample is not None:
         packed = {name: [_packed(value) for value in values] for name, values in features.items()}
-        _wanted.update(source=source, features=packed)
+        sample.update(source=source, features=packed)
 
 
 def features_of(offered: Mapping[str, Any]) -> dict[str, list[Any]]:

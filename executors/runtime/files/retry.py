@@ -88,57 +88,62 @@ class _Call:
         self.was_told = False
 
 
-_calls: set[_Call] = set()
-_watcher: threading.Thread | None = None
-_lock = threading.Lock()
+class _Watcher:
+    """Logs calls that take long. Its thread lives only while there are calls, so that nothing wakes up for none."""
+
+    def __init__(self) -> None:
+        self._calls: set[_Call] = set()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def add(self, call: _Call) -> None:
+        with self._lock:
+            self._calls.add(call)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="file watch", daemon=True)
+                self._thread.start()
+
+    def discard(self, call: _Call) -> None:
+        with self._lock:
+            self._calls.discard(call)
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(1)
+            with self._lock:
+                if not self._calls:
+                    self._thread = None
+                    return
+                calls = list(self._calls)
+            for call in calls:
+                took = time.monotonic() - call.begun
+                if took >= call.told_at:
+                    call.told_at, call.was_told = 3 * took, True
+                    logging.warning("%s %s has taken %.0f s so far; waiting for it.", call.doing, call.path, took)
+
+    def _forget(self) -> None:
+        """A fork of this process has none of its threads, of which one may hold the lock."""
+        self._thread, self._lock = None, threading.Lock()
+        self._calls.clear()
+
+
+_WATCHER = _Watcher()
 
 
 @contextlib.contextmanager
 def watched(doing: str, path: str) -> Iterator[None]:
-    """Says of a block that takes long what it waits for.
+    """Logs that a block takes long, and what it waits for.
 
     Args:
       doing: For people: "Writing".
       path: What.
     """
-    global _watcher
     call = _Call(doing, path)
-    with _lock:
-        _calls.add(call)
-        if _watcher is None:
-            _watcher = threading.Thread(target=_watch, name="file watch", daemon=True)
-            _watcher.start()
+    _WATCHER.add(call)
     try:
         yield
     finally:
-        with _lock:
-            _calls.discard(call)
+        _WATCHER.discard(call)
         if call.was_told:
             logging.info("%s %s took %.0f s.", doing, path, time.monotonic() - call.begun)
-
-
-def _watch() -> None:
-    """Looks at the calls once a second; ends when there are none, so that nothing wakes up for them."""
-    global _watcher
-    while True:
-        time.sleep(1)
-        with _lock:
-            if not _calls:
-                _watcher = None
-                return
-            calls = list(_calls)
-        for call in calls:
-            took = time.monotonic() - call.begun
-            if took >= call.told_at:
-                call.told_at, call.was_told = 3 * took, True
-                logging.warning("%s %s has taken %.0f s so far; waiting for it.", call.doing, call.path, took)
-
-
-def _forget() -> None:
-    """A fork of this process has none of its threads, of which one may hold the lock."""
-    global _watcher, _lock
-    _watcher, _lock = None, threading.Lock()
-    _calls.clear()
-
-
-os.register_at_fork(after_in_child=_forget)

@@ -149,17 +149,28 @@ def size_kept() -> int:
     return os.path.getsize(path) if path and os.path.exists(path) else 0
 
 
-_native: os.stat_result | None = None  # of the file to which this process has sent what is written past Python
+class _NativeOutput:
+    """Descriptor 2 of this process, to which C and C++ libraries write."""
+
+    def __init__(self) -> None:
+        self._file: os.stat_result | None = None  # that it was sent to
+
+    def send_to(self, path: str) -> int | None:
+        """Sends it to a file; returns a descriptor of where it went before, None if that was such a file, too."""
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        is_sent = self._file is not None and os.path.samestat(os.fstat(2), self._file)
+        shown = None if is_sent else os.dup(2)
+        with open(path, "ab") as file:
+            os.dup2(file.fileno(), 2)
+            self._file = os.fstat(2)
+        return shown
+
+
+_NATIVE_OUTPUT = _NativeOutput()
 
 
 def _keep_native(path: str) -> None:
-    global _native
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    is_ours = _native is not None and os.path.samestat(os.fstat(2), _native)
-    shown = None if is_ours else os.dup(2)  # an earlier call has found out where people look
-    with open(path, "ab") as file:
-        os.dup2(file.fileno(), 2)
-        _native = os.fstat(2)
+    shown = _NATIVE_OUTPUT.send_to(path)
     if shown is None:
         return
     stream = os.fdopen(shown, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)

@@ -1,0 +1,79 @@
+"""The state of the run that this process executes, for packages that no argument reaches.
+
+A training module calls `report_progress`, reads `fn_args.data_accessor` or calls `fit`; what these do depends on the
+run. Each feature defines a class of its own for its part of the state, and finds it by that class:
+
+    with run_context.extended(BadRecords(limit=10)):
+        run_fn(fn_args)
+
+    run_context.part(BadRecords)     # in a reader, in any thread; None outside of a run
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class RunContext:
+    """The parts of a run's state by their classes. It is immutable; what a part collects is the part's own."""
+
+    parts: Mapping[type, object | None] = dataclasses.field(default_factory=dict)
+
+    def part(self, kind: type[T]) -> T | None:
+        """Returns the part of a class, or None."""
+        found = self.parts.get(kind)
+        return found if isinstance(found, kind) else None
+
+
+class _Current:
+    """Which context each thread is in. A thread that a run starts itself, as tf.data does, is in that run's context."""
+
+    def __init__(self) -> None:
+        self._of_thread: contextvars.ContextVar[RunContext | None] = contextvars.ContextVar("run", default=None)
+        self._entered: dict[int, RunContext] = {}  # of all threads, by id, in the order of entry; no lock, for forks
+
+    def get(self) -> RunContext:
+        if (own := self._of_thread.get()) is not None:
+            return own
+        entered = list(self._entered.values())
+        return entered[-1] if entered else RunContext()
+
+    @contextlib.contextmanager
+    def entered(self, context: RunContext) -> Iterator[None]:
+        token = self._of_thread.set(context)
+        self._entered[id(context)] = context
+        try:
+            yield
+        finally:
+            del self._entered[id(context)]
+            self._of_thread.reset(token)
+
+
+_CURRENT = _Current()
+
+
+def part(kind: type[T]) -> T | None:
+    """Returns the current run's part of a class, or None."""
+    return _CURRENT.get().part(kind)
+
+
+@contextlib.contextmanager
+def extended(*parts: object, without: type | None = None) -> Iterator[None]:
+    """Extends the current context for the duration of a block.
+
+    Args:
+      *parts: One object of each class; it takes the place of one that is there.
+      without: A class of which there is no part in the block.
+    """
+    more: dict[type, object | None] = {type(one): one for one in parts}
+    if without is not None:
+        more[without] = None
+    with _CURRENT.entered(RunContext({**_CURRENT.get().parts, **more})):
+        yield
