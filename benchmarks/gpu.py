@@ -8,7 +8,7 @@ Two models in mixed_float16 on all GPUs of the machine (MirroredStrategy): one o
 wide-and-deep one with 26 categories of 100,000 values each. The data are random and on the device's side of the input
 as fast as they can be: what is measured are loop and device.
 
-- ours: this file as a training module, by Keras's `fit`, as `training_worker.execute` runs it in a pipeline.
+- ours: this file as a training module, by Keras's `fit`, as `training.worker.execute` runs it in a pipeline.
 - there: a `tf.function` of several steps around `strategy.run`, with the same optimizer and loss scaling.
 
 The utilisation is what nvidia-smi says while a side has its turn. Figures of CPU devices say nothing about GPUs.

@@ -256,7 +256,7 @@ def _tasks(folder: pathlib.Path) -> list[int]:
             line = path.read_bytes().split(b"\0")
             if f"{_MARK}={folder}".encode() not in (path.parent / "environ").read_bytes().split(b"\0"):
                 continue
-            if any(part.endswith(b".child_main") for part in line) and b"training_worker" in b" ".join(line):
+            if any(part.endswith(b".child_main") for part in line) and b"training.worker" in b" ".join(line):
                 found.append(int(path.parent.name))
     return found
 

@@ -5,7 +5,7 @@
 
 The model is of the size that the taxi examples have: three numbers and twelve categories, wide and deep (embeddings of
 8, layers of 100, 70, 48 and 34 units), in batches of 512. The data are in memory and cheap to batch, so that the loops
-are what differs. This file is the training module of every side of ours, which `training_worker.execute` runs as a
+are what differs. This file is the training module of every side of ours, which `training.worker.execute` runs as a
 pipeline would:
 
 - Keras 2 and 3: `run_fn` with a plain compile and fit, under `--tune-loop=exact`.

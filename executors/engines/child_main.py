@@ -30,7 +30,7 @@ def main(worker: str, request_file: str, result_file: str, parent: str) -> int:
 
 def work(worker: str, request_file: str, result_file: str) -> int:
     """Runs the worker, and writes its result or its exception as JSON. Returns the exit code."""
-    _be_called(worker.rpartition(".")[2])
+    _be_called(process_name(worker))
     with open(request_file, encoding="utf-8") as file:
         request = json.load(file)
     os.remove(request_file)  # it holds the configuration in clear, and a killed parent would leave it behind

@@ -28,6 +28,7 @@ from ..runtime.logs.exceptions import rebuild
 from ..runtime.logs.redaction import without_known
 from ..runtime.logs.setup import LOG_FILE, kept_since, size_kept
 from ..runtime.process import process_tree
+from ..runtime.process.identity import process_name
 from ..runtime.process.preemption import Preempted
 from . import exit_watch, fork_server, inherited
 from .forwarding import LastText, Sink, forwarded, write
@@ -84,7 +85,7 @@ def run(
       Exception: What the worker raised: its type where that can be named in this process, the
         nearest base class otherwise, with the worker's traceback as its cause.
     """
-    name = what or worker.rpartition(".")[2]
+    name = what or process_name(worker)
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as folder:
         files = [os.path.join(folder, name) for name in ("request.json", "result.json")]
         with open(files[0], "w", encoding="utf-8", opener=_private) as file:

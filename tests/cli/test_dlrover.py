@@ -198,7 +198,7 @@ def training_process(job: subprocess.Popen[bytes]) -> int | None:
     """Returns the process that trains, once there is one."""
     children = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
     for child in children:
-        if b"training_worker" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes():
+        if b"training.worker" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes():
             return int(child)
     return None
 

@@ -134,7 +134,7 @@ def test_a_push_that_ends_before_its_last_step_leaves_no_version(
 ) -> None:
     program = f"""
         import os, signal, sys
-        from generic_trainer.executors import pushed_models
+        from generic_trainer.executors.saved_models import pushed_models
 
         def end(event, arguments):  # when everything is copied, and gets its number
             if event == "os.rename" and os.path.basename(arguments[1]).isdigit():

@@ -55,3 +55,8 @@ def _exists(process: int) -> bool:
     except PermissionError:
         pass
     return True
+
+
+def process_name(worker: str) -> str:
+    """Returns the name of the process that runs a worker: "training_worker" for `….training.worker`."""
+    return "_".join(worker.split(".")[-2:])

@@ -204,7 +204,7 @@ def test_an_address_that_cannot_be_read_says_what_is_missing() -> None:
         storage.readable_place("minio://b/x", "examples")
     program = """
         import sys
-        from generic_trainer.executors import kubeflow_places as places
+        from generic_trainer.executors.kubeflow import storage as places
         from generic_trainer.executors.errors import InputError
         for call in (places.readable_place, places.require_readable_pattern):
             try:

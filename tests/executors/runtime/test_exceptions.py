@@ -359,7 +359,7 @@ class TestWhereTheTracebackBegins:
         assert files_of(traceback_of(error)) == ["taxi.py", "fn_args.py"]
 
     def test_at_our_own_frames_when_there_are_no_others(self, failed: Callable[..., BaseException]) -> None:
-        assert "training_worker.py" in files_of(traceback_of(failed("x = 1")))
+        assert "worker.py" in files_of(traceback_of(failed("x = 1")))
 
 
 def files_of(text: str) -> list[str]:

@@ -205,7 +205,7 @@ def test_a_move_that_breaks_off_leaves_nothing_behind(tmp_path: pathlib.Path, bu
 def test_local_paths_need_no_tensorflow(tmp_path: pathlib.Path) -> None:
     source = f"""
 import sys
-from generic_trainer.executors import file_io
+from generic_trainer.executors.runtime.files import file_io
 file_io.write_text({str(tmp_path / "a/b")!r}, "x")
 file_io.move({str(tmp_path / "a")!r}, {str(tmp_path / "c")!r})
 print(list(file_io.files_below({str(tmp_path)!r})), "tensorflow" in sys.modules)

@@ -29,11 +29,12 @@ def run(program: str, folder: pathlib.Path, *path: pathlib.Path) -> list[str]:
 def test_our_modules_do_without_tensorflow(tmp_path: pathlib.Path) -> None:
     program = """
         import importlib, pkgutil, sys
-        from generic_trainer.executors import dlrover, dlrover_use, stand_ins
-        from generic_trainer.executors.inputs import line_file
+        from generic_trainer.executors.dialects.dlrover import detection, shim
+        from generic_trainer.executors.inputs.csv import line_file
+        from generic_trainer.executors.modules import import_shims
 
-        for module in pkgutil.iter_modules(dlrover.__path__):
-            importlib.import_module(f"{dlrover.__name__}.{module.name}")
+        for module in pkgutil.iter_modules(shim.__path__):
+            importlib.import_module(f"{shim.__name__}.{module.name}")
         print("tensorflow" in sys.modules, "dlrover" in sys.modules)
     """
     assert run(program, tmp_path) == ["False False"]
