@@ -16,6 +16,7 @@ import sys
 from ..runtime.logs.exceptions import describe
 from ..runtime.logs.setup import show_logs_as_parent_does
 from ..runtime.process.generated_modules import remove_byte_code
+from ..runtime.process.identity import process_name
 from . import exit_watch
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # <linux/prctl.h>
