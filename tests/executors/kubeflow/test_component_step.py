@@ -369,7 +369,13 @@ def test_tfxs_step_takes_examples_without_metadata_and_reports_a_failure(
         "inputs": {"artifacts": {"examples": {"artifacts": [{"name": "e", "uri": str(tmp_path / "examples")}]}}},
         "outputs": {"artifacts": listed, "outputFile": str(output)},
     }
-    line = [sys.executable, "-m", step.__name__, "--json_serialized_invocation_args", json.dumps(content)]
+    line = [
+        sys.executable,
+        "-m",
+        "generic_trainer.executors.kubeflow_step",
+        "--json_serialized_invocation_args",
+        json.dumps(content),
+    ]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 1
     assert "line 1, in run_fn" in done.stderr  # it got its examples
