@@ -136,6 +136,11 @@ def _entry_point(path: str, there: Mapping[str, ast.stmt], function: str | None)
     """
     dialects = dict(sorted(installed().items(), reverse=True))
     found = [(one, name) for name, dialect in dialects.items() for one in dialect.convertible(there, function)]
+    # A helper that a dialect could do with, such as `build_estimator`, counts if there is nothing else.
+    certain = [
+        (one, name) for one, name in found if not dialects[name].yields(None) or one in dialects[name].entry_points
+    ]
+    found = certain or found
     if len(found) == 1:
         return found[0]
     if found:

@@ -41,7 +41,7 @@ _MAIN = f"{__package__}.fork_server_main"
 _MODULES = (
     "tensorflow",
     "generic_trainer.executors.training.worker",
-    "generic_trainer.executors.saved_models.probe",
+    "generic_trainer.executors.evaluation.probe",
 )
 # Read when a worker begins to use TensorFlow, or not by it at all; pytest's changes with every test.
 _READ_LATE = frozenset(

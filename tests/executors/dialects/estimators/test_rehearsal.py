@@ -83,8 +83,8 @@ for name, (names, in_model_fn, in_receiver) in CASES.items():
     answer = {}
     with loaded(find_source(path, folder)) as module:
         known = dialects.installed()
-        name, _ = dialects.choose(module, None, TrainingOptions(), known)
-        run_fn = known[name].run_fn(module, None, TrainingOptions())
+        dialect, _ = dialects.choose(module, None, TrainingOptions(), known)
+        run_fn = known[dialect].run_fn(module, None, TrainingOptions())
         try:
             run_fn(fn_args)
         except Exception as error:

@@ -174,8 +174,8 @@ def trained(name, text):
     answer = {}
     with loaded(find_source(path, FOLDER)) as module:
         known = dialects.installed()
-        name, _ = dialects.choose(module, None, TrainingOptions(), known)
-        run_fn = known[name].run_fn(module, None, TrainingOptions())
+        dialect, _ = dialects.choose(module, None, TrainingOptions(), known)
+        run_fn = known[dialect].run_fn(module, None, TrainingOptions())
         try:
             run_fn(fn_args)
         except Exception as error:
