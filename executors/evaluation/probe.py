@@ -11,15 +11,6 @@ from ..saved_models import probe
 from .planning import plan_from
 
 
-def planning_arguments(**known: Any) -> dict[str, Any]:
-    """Returns the arguments of `check_saved_model` that add the evaluation plan to its report.
-
-    Args:
-      **known: `evidence`, `overrides` and `features`, as JSON values; see `planning.plan_from`.
-    """
-    return {"probe": __name__, "probe_arguments": {"evaluation": known}}
-
-
 def execute(request: dict[str, Any]) -> dict[str, Any]:
     """Checks the model and plans its evaluation; returns the fields of the check's report."""
     report = probe.execute(request)

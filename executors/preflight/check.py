@@ -21,8 +21,8 @@ from ..distributed.tf_config import VARIABLE
 from ..engines import fork_server
 from ..engines.forwarding import LastText
 from ..errors import ModelCheckError, TrainerError
+from ..evaluation.model_check import planning_arguments
 from ..evaluation.plan import EvaluationPlan
-from ..evaluation.probe import planning_arguments
 from ..modules.keras_version import KerasChoice
 from ..modules.pipeline_modules import PipelineModules, find_modules
 from ..modules.source import ModuleSource

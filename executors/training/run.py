@@ -40,7 +40,7 @@ from ..distributed.tf_config import (
 from ..engines import child_process, cluster_records, fork_server, in_process, ray
 from ..engines.training_request import TrainingRequest
 from ..errors import InputError
-from ..evaluation.probe import planning_arguments
+from ..evaluation.model_check import planning_arguments
 from ..fn_args import FnArgs
 from ..inputs import bad_records
 from ..modules.keras_version import KerasChoice
