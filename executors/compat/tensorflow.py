@@ -29,9 +29,9 @@ def eager_mode() -> contextlib.AbstractContextManager[None]:
 
 
 def seed_generator() -> random.Random | None:
-    """Returns the generator that operations without a seed draw theirs from; None before anything drew from it.
+    """Returns the generator from which operations without a seed draw theirs; None where no global seed was set.
 
-    `tf.random.set_seed` can begin it again, but its position can be neither read nor restored.
+    `tf.random.set_seed` begins it anew, but its position can be neither read nor restored.
     """
     from tensorflow.python.eager import context
 
