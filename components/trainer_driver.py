@@ -10,6 +10,7 @@ from tfx.dsl.components.base import base_driver
 from tfx.orchestration.portable import base_driver as portable_driver
 from tfx.proto.orchestration import driver_output_pb2
 
+from ..executors.compat.tfx import connection_config_of
 from ..executors.runtime.files import file_io
 from ..executors.training import metadata_pointer
 
@@ -20,8 +21,7 @@ class TrainerDriver(base_driver.BaseDriver, portable_driver.BaseDriver):  # type
     def __init__(self, metadata_handle: Any) -> None:
         base_driver.BaseDriver.__init__(self, metadata_handle)
         portable_driver.BaseDriver.__init__(self, metadata_handle)
-        public = getattr(metadata_handle, "connection_config", None)  # not in every TFX that is supported
-        self._connection_config = public or metadata_handle._connection_config
+        self._connection_config = connection_config_of(metadata_handle)
 
     def run(self, execution_info: Any) -> driver_output_pb2.DriverOutput:
         """Leaves the execution as it is; an error while noting is a warning."""

@@ -80,7 +80,7 @@ class ClickAdaptor(tf.estimator.Estimator):
             dnn_hidden_units=[16],
             config=config,
         )
-        spec = ready_made._model_fn(features, labels, mode, config)
+        spec = ready_made.model_fn(features, labels, mode, config)
         if mode != tf.estimator.ModeKeys.EVAL:
             return spec
         metric = normalized_entropy(labels, spec.predictions["logistic"])

@@ -128,7 +128,7 @@ class WideAndDeepAdaptor(tf.estimator.Estimator):
         )
         if labels is not None:
             labels = tf.reshape(labels, [-1, 1])
-        return self.estimator._model_fn(features, labels, mode, self.run_config)
+        return self.estimator.model_fn(features, labels, mode, self.run_config)
 
 
 COLUMNS = (

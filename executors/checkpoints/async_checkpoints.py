@@ -32,6 +32,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from ..compat.tensorflow import ManagedCheckpoint, gathered_tensors
 from ..distributed.tf_config import task_from_environment
 from ..errors import CheckpointError, StorageError
 from ..monitoring.progress import report_checkpoint
@@ -182,7 +183,7 @@ class AsyncCheckpoints:
             logging.warning("A run that fails from here on trains some steps again. %s", error)
 
 
-class _InBackground:
+class _InBackground(ManagedCheckpoint):
     """A tf.train.Checkpoint for a CheckpointManager: takes a snapshot where the other writes."""
 
     def __init__(self, state: Any, is_alone: bool) -> None:
@@ -196,12 +197,13 @@ class _InBackground:
         """How often was saved, a variable that TensorFlow keeps in every checkpoint."""
         return self._state.save_counter
 
-    def _write(self, prefix: str, options: Any) -> str:
+    def write(self, prefix: str, options: Any) -> str:
+        """Begins to write, or writes where there is no room for a snapshot."""
         self.writer.wait()  # before the values are read, so that no more than one copy of them is held
         values = _values(self._state)
         if values is None or not self.writer.has_room(background_writer.size(values)):
             logging.log_first_n(logging.INFO, "%s is written while training waits.", 1, prefix)
-            written: str = self._written(lambda: self._state._write(prefix, options=options), prefix)
+            written: str = self._written(lambda: self._state.write(prefix, options=options), prefix)
             report_checkpoint(self.step)
             return written
         tf.io.gfile.makedirs(os.path.dirname(prefix))
@@ -225,8 +227,8 @@ def _tell(callbacks: Any, prefix: str) -> None:
 
 def _values(state: Any) -> list[Value] | None:
     """Returns what `state.write` would write, read now; None when it has to write for itself."""
-    serialized, feeds, registered, _ = state._saver._gather_serialized_tensors()
-    if feeds or registered:
+    serialized, is_all = gathered_tensors(state)
+    if not is_all:
         return None
     values = []
     for tensors in serialized.values():

@@ -22,6 +22,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from ..compat.tensorflow import eager_mode, memory_of
 from ..errors import CheckpointError
 from ..monitoring.profile_summary import PAUSE, WRITE
 from ..monitoring.progress import report_checkpoint
@@ -146,9 +147,9 @@ class BackgroundWriter:
         place = (value.key, value.slice_spec)
         kept = self._kept.get(place)
         if kept is None or kept.shape != source.shape or kept.dtype != tf.as_dtype(source.dtype):
-            with _eagerly():
+            with eager_mode():
                 kept = self._kept[place] = tf.raw_ops.Empty(shape=source.shape, dtype=source.dtype)
-        np.copyto(_view(kept), source)
+        np.copyto(memory_of(kept), source)
         return kept
 
 
@@ -161,7 +162,7 @@ def write(prefix: str, values: Sequence[Value]) -> None:
     """Writes a checkpoint's files. Whoever looks for the prefix finds nothing of it before it is whole."""
     # As tf.train.Checkpoint does it; an object store has no folders that could be renamed.
     part = f"{prefix}{'.part' if prefix.startswith('s3://') else '_temp/part'}-00000-of-00001"
-    with _eagerly():
+    with eager_mode():
         tf.raw_ops.SaveV2(
             prefix=part,
             tensor_names=[value.key for value in values],
@@ -201,14 +202,3 @@ def _free_memory() -> int | None:
         with open(_CONTAINER[0], encoding="ascii") as most, open(_CONTAINER[1], encoding="ascii") as now:
             known.append(int(most.read()) - int(now.read()))
     return min(known, default=None)
-
-
-def _view(tensor: Any) -> Any:
-    """Returns an eager tensor's own memory as an array that can be written to."""
-    return tensor._numpy()
-
-
-def _eagerly() -> Any:
-    from tensorflow.python.eager import context
-
-    return context.eager_mode()

@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ..compat.tensorflow import gathered_tensors
 from ..errors import CheckpointError
 
 _ENDINGS = ("/.ATTRIBUTES/VARIABLE_VALUE", "/.ATTRIBUTES/py_state")
@@ -58,7 +59,7 @@ def _misfit(state: Any, path: str) -> str:
 
 def variables_of(state: Any) -> dict[str, tuple[str, list[int], Any]]:
     """Returns the name, shape and object of every variable by its key in checkpoints."""
-    serialized, *_ = state._saver._gather_serialized_tensors()
+    serialized, _ = gathered_tensors(state)
     variables = {}
     for owner, tensors in serialized.items():
         name = str(getattr(owner, "path", "") or getattr(owner, "name", ""))

@@ -24,15 +24,15 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..compat.keras import DEFERRABLE
+
 # What TensorFlow 2.15 to 2.21, Keras 2 and Keras 3 bind by name while they are imported and use in functions only.
 NAMES = (
     "IPython",
     "googleapiclient.discovery",
     "h5py",
     "jax",
-    "keras._tf_keras.keras.wrappers",
-    "keras.src.trainers.data_adapters.array_slicing",  # takes pandas' classes in hand at once
-    "keras.wrappers",
+    *DEFERRABLE,
     "pandas",
     "requests",
     "rich.console",

@@ -141,10 +141,12 @@ def execute(order: dict[str, Any]) -> dict[str, Any]:
     try:
         import ray
         from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
-        from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+        from ..compat.ray import data_parallel_trainer
         from .ray_backend import TfConfig
+
+        trainer_class = data_parallel_trainer()
     except ImportError as error:
         raise InputError(
             f"engine='ray': Ray Train cannot be imported ({error}): pip install 'generic-trainer[ray]'. With TFX 1.15 "
@@ -159,7 +161,7 @@ def execute(order: dict[str, Any]) -> dict[str, Any]:
     # Where this process is, so that it lives as long: another machine may leave the cluster before the run ends.
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     board = ray.remote(num_cpus=0, scheduling_strategy=here)(Board).remote(options.ps)
-    trainer = DataParallelTrainer(
+    trainer = trainer_class(
         work,
         train_loop_config={
             "worker": order["worker"],

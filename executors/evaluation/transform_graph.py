@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..compat.tensorflow import decode_structure
 from ..saved_models.graph import Graph
 from ..saved_models.signatures import meta_graph_of
 
@@ -60,12 +61,10 @@ def _features_by_input(meta_graph: Any, inputs: Mapping[str, Any]) -> Mapping[st
     TFT on TensorFlow 2 traces a function of one dict, whose tensors become arguments called `inputs`, `inputs_1`, … The
     SavedModel keeps the dict as the function's own signature; the arguments are in the order of the features' names.
     """
-    from tensorflow.python.saved_model import nested_structure_coder
-
     bodies = {one.signature.name: one.signature.input_arg for one in meta_graph.graph_def.library.function}
     for name, function in meta_graph.object_graph_def.concrete_functions.items():
         try:
-            arguments, _ = nested_structure_coder.decode_proto(function.canonicalized_input_signature)
+            arguments, _ = decode_structure(function.canonicalized_input_signature)
         except (TypeError, ValueError, AttributeError):
             continue
         if len(arguments) != 1 or not isinstance(arguments[0], dict):

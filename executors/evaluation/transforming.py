@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import tensorflow as tf
 import tensorflow_transform as tft
-from tensorflow_transform import impl_helper
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
+from ..compat.tensorflow_transform import tensor_to_arrow_converter
 from ..errors import InputError
 from ..runtime.logs.exceptions import gist_of
 
@@ -27,7 +27,7 @@ class TransformGraph:
         output = tft.TFTransformOutput(folder)
         layer, spec = output.transform_features_layer(), output.raw_feature_spec()
         schema = output.transformed_metadata.schema
-        self._converter = impl_helper.make_tensor_to_arrow_converter(schema)
+        self._converter = tensor_to_arrow_converter(schema)
         self._encoder = RecordBatchToExamplesEncoder(schema)
         self._transform = tf.function(
             lambda records: layer(tf.io.parse_example(records, spec)),

@@ -23,14 +23,15 @@ from absl import logging
 
 from ..checkpoints.async_checkpoints import AsyncCheckpoints
 from ..checkpoints.directory import FITS
+from ..compat.keras import begin_at, is_keras_2
+from ..compat.tensorflow import has_coordinator
 from ..errors import ModuleError
 from ..monitoring.metrics import numbers_in
 from ..monitoring.progress import report_progress
 from ..runtime.process.preemption import asked
 from .grouped_steps import GroupedSteps
-from .interception import is_keras_2
 from .model_state import state_of
-from .resume import Dropping, begin_at
+from .resume import Dropping
 
 if TYPE_CHECKING:
     from ..fn_args import FnArgs
@@ -112,7 +113,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     @property
     def _has_coordinator(self) -> bool:
-        return bool(getattr(self.model.distribute_strategy, "_should_use_with_coordinator", False))
+        return has_coordinator(self.model.distribute_strategy)
 
     def _go_on(self, latest: str) -> None:
         position = self._position

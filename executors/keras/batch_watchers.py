@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..compat.keras import TENSORBOARD_TRACES
 from ..modules.keras_version import KERAS_PACKAGES
 
 _HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
@@ -13,7 +14,7 @@ _HARMLESS_IF: dict[str, dict[str, Any]] = {
     "BackupAndRestore": {"save_freq": "epoch"},
     "ModelCheckpoint": {"save_freq": "epoch"},
     "ProgbarLogger": {},
-    "TensorBoard": {"update_freq": "epoch", "_should_trace": False, "write_steps_per_second": False},
+    "TensorBoard": {"update_freq": "epoch", TENSORBOARD_TRACES: False, "write_steps_per_second": False},
 }
 
 

@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from ..compat.keras import OF_CALLBACKS
 from ..modules.keras_version import KERAS_PACKAGES
 from ..runtime.files import file_io
 
 _KERAS_SETS = ("model", "params", "validation_data")
-_PRIVATE = ("_model", "_supports_tf_logs", "_chief_worker_only", "_keras_api_names")
 _ARRAY, _TUPLE = "__array__", "__tuple__"
 _PLACEHOLDER = re.compile(r"\{[^}]*\}")
 
@@ -91,7 +91,7 @@ def _is_of_keras(callback: Any) -> bool:
 
 
 def _is_its_own(callback: Any, name: str) -> bool:
-    return name not in _KERAS_SETS and not (name.startswith("_") and (_is_of_keras(callback) or name in _PRIVATE))
+    return name not in _KERAS_SETS and not (name.startswith("_") and (_is_of_keras(callback) or name in OF_CALLBACKS))
 
 
 def put_back(callbacks: Sequence[Any], values: Sequence[Mapping[str, Any]], arrays: Sequence[Any]) -> None:

@@ -42,7 +42,7 @@ def observed(files: Sequence[str], kept: Kept) -> Iterator[KerasEvaluations]:
     if not may_use_keras(files):
         yield seen
         return
-    with fits_by(seen._fit), fits_by(seen._evaluate, "evaluate"), train_on_batch.observed() as seen.batches:
+    with seen.observing():
         yield seen
 
 
@@ -80,6 +80,12 @@ class KerasEvaluations:
         self._fits = 0
         self._last: _Fit | None = None
         self._running: _Fit | None = None
+
+    @contextlib.contextmanager
+    def observing(self) -> Iterator[None]:
+        """Observes the fits and evaluations of a block."""
+        with fits_by(self._fit), fits_by(self._evaluate, "evaluate"), train_on_batch.observed() as self.batches:
+            yield
 
     @property
     def is_empty(self) -> bool:

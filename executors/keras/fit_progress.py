@@ -12,10 +12,12 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ..compat.keras import is_keras_2
+from ..compat.tensorflow import batch_size_of, inputs_of
 from ..distributed.tf_config import task_from_environment
 from ..monitoring import progress
 from ..monitoring.metrics import numbers_in
-from .interception import fits_by, is_keras_2, listed, may_use_keras
+from .interception import fits_by, listed, may_use_keras
 
 _ARRAYS = 32  # the size of a batch that Keras cuts out of arrays, where it is not told
 _LOOKED_AT = 100  # datasets that one is made of
@@ -112,15 +114,12 @@ def batch_size(x: Any, size: int | None = None) -> float:
 
 
 def _size_in(dataset: Any) -> int:
-    import tensorflow as tf
-
     datasets = [dataset]
     for one in datasets:
-        known = getattr(one, "_batch_size", None)
-        if known is not None and (value := tf.get_static_value(known)) is not None:
-            return int(value)
+        if (size := batch_size_of(one)) is not None:
+            return size
         if len(datasets) < _LOOKED_AT:
-            datasets += getattr(one, "_inputs", list)()
+            datasets += inputs_of(one)
     return 0
 
 

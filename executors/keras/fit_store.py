@@ -12,11 +12,12 @@ import tensorflow as tf
 from absl import logging
 
 from ..checkpoints.directory import FINISHED_FITS, UNPUBLISHED
+from ..compat.keras import is_keras_2
 from ..monitoring.progress import report_progress, reported_step
 from ..runtime.files import file_io
 from . import callback_state, fit_call
 from .fit_state import FitState
-from .interception import is_keras_2, listed
+from .interception import listed
 from .replay import replay
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import tensorflow as tf
 
+from ..compat.keras import STEPS_PER_EXECUTION, layers_of, operation_of, train_counter
 from ..modules.keras_version import KERAS_PACKAGES
 
 MIXED_POLICY = "mixed_bfloat16"  # has float32's range, so that no loss has to be scaled
@@ -154,17 +155,17 @@ class GroupedSteps:
     def in_fit(self) -> Iterator[None]:
         """Takes the place of the model's train function, for a block that fits it."""
         attributes = vars(self._model)  # set here, for the model would take a variable for one of its weights
-        known = attributes.get("_steps_per_execution")  # a variable that Keras 2 reads at each step
+        known = attributes.get(STEPS_PER_EXECUTION)  # a variable that Keras 2 reads at each step
         one = _One(1)
         self._model.train_function = self
         if hasattr(known, "assign"):
-            attributes["_steps_per_execution"] = one
+            attributes[STEPS_PER_EXECUTION] = one
         try:
             yield
         finally:
             self._model.train_function = None
-            if attributes.get("_steps_per_execution") is one:
-                attributes["_steps_per_execution"] = known
+            if attributes.get(STEPS_PER_EXECUTION) is one:
+                attributes[STEPS_PER_EXECUTION] = known
 
     def epochs(self, steps_per_epoch: int | None = None) -> Any:
         """Returns the callback that `fit` has to have: no group may reach into the next epoch.
@@ -263,7 +264,7 @@ class _Functions:
     """
 
     def __init__(self, model: Any, way: Way) -> None:
-        counter = getattr(model, "_train_counter", None)  # Keras 2 counts steps in it
+        counter = train_counter(model)
 
         def train(data: Any) -> Any:
             # Keras 3 has an Optional in its data for a sample weight that is not there.
@@ -304,8 +305,8 @@ class _Functions:
 @contextlib.contextmanager
 def _mixed(model: Any) -> Iterator[None]:
     """Has the layers of a Keras 3 model compute in bfloat16 while a step is traced, except those that give outputs."""
-    outputs = {id(tensor._keras_history.operation) for tensor in getattr(model, "outputs", None) or ()}
-    layers = [layer for layer in model._flatten_layers() if id(layer) not in outputs]
+    outputs = {id(operation_of(tensor)) for tensor in getattr(model, "outputs", None) or ()}
+    layers = [layer for layer in layers_of(model) if id(layer) not in outputs]
     policies = [(layer, layer.dtype_policy) for layer in layers if layer.dtype_policy.name == "float32"]
     try:
         for layer, _ in policies:

@@ -45,11 +45,6 @@ def may_use_keras(files: Sequence[str]) -> bool:
     return is_imported or any(b"keras" in Path(file).read_bytes() for file in files)
 
 
-def is_keras_2(model: Any) -> bool:
-    """Whether a model is one of Keras 2, under whichever name that is installed."""
-    return hasattr(model, "_training_state")
-
-
 def _model_classes() -> list[Any]:
     import tensorflow as tf
 

@@ -28,6 +28,8 @@ from typing import Any
 from absl import logging
 
 from .. import run_context
+from ..compat.keras import compile_config, is_compiled, steps_per_execution
+from ..compat.tensorflow import is_default_strategy
 from ..modules.keras_version import KERAS_PACKAGES
 from .interception import fits_by, listed
 
@@ -136,7 +138,7 @@ class _Tuner:
         """Returns a model's grouped steps: the same for every fit after one `compile`."""
         from .grouped_steps import GroupedSteps
 
-        compiled = getattr(model, "_compile_config", None)
+        compiled = compile_config(model)
         known = self._grouped.get(model)
         if known is None or known[0] is not compiled:
             self._grouped[model] = known = (compiled, GroupedSteps(model, self.trial(model)))
@@ -158,9 +160,8 @@ def _why_not(model: Any, arguments: dict[str, Any]) -> str:
         return f"the module sets steps_per_execution={size}"
     if model.run_eagerly:
         return "it runs eagerly"
-    strategy = type(model.distribute_strategy).__name__
-    if strategy != "_DefaultDistributionStrategy":
-        return f"steps are not grouped under {strategy}"
+    if not is_default_strategy(model.distribute_strategy):
+        return f"steps are not grouped under {type(model.distribute_strategy).__name__}"
     owner = next(kind for kind in type(model).__mro__ if "make_train_function" in vars(kind))
     if owner.__module__.partition(".")[0] not in KERAS_PACKAGES:
         return f"its class {owner.__name__} makes its own train function"
@@ -174,14 +175,14 @@ def _why_not(model: Any, arguments: dict[str, Any]) -> str:
 def _steps_per_execution(model: Any) -> int | str | None:
     if getattr(model, "autotune_steps_per_execution", False):
         return "auto"
-    size = getattr(model, "_steps_per_execution", None)  # a variable of Keras 2
+    size = steps_per_execution(model)
     if size is not None and hasattr(size, "numpy"):
         return int(size.numpy())
-    if not getattr(model, "compiled", getattr(model, "_is_compiled", False)):
+    if not is_compiled(model):
         return None
     return int(getattr(model, "steps_per_execution", 1) or 1)
 
 
 def _sets_jit_compile(model: Any) -> bool:
-    config = getattr(getattr(model, "_compile_config", None), "config", None) or {}
+    config = getattr(compile_config(model), "config", None) or {}
     return config.get("jit_compile") not in (None, "auto")

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from ..checkpoints.restore import variables_of
+from ..compat.keras import is_built, tensor_variable
 
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
@@ -32,23 +33,21 @@ def state_of(model: Any, **more: Any) -> tf.train.Checkpoint:
 def shapes_of(state: tf.train.Checkpoint, model: Any) -> dict[str, list[int]]:
     """Returns the shape of every variable by its key in checkpoints; without the metrics', which each fit resets."""
     variables = [variable for metric in model.metrics for variable in metric.variables]
-    left_out = {id(one) for variable in variables for one in (variable, getattr(variable, "_value", None))}
+    left_out = {id(one) for variable in variables for one in (variable, tensor_variable(variable))}
     found = variables_of(state).items()
     return {key: shape for key, (_, shape, owner) in found if id(owner) not in left_out and key != _GRAPH}
 
 
 def _build(optimizer: Any, model: Any) -> None:
     build: Callable[[Any], None] | None = getattr(optimizer, "build", None)
-    if build is not None and not (getattr(optimizer, "built", False) or getattr(optimizer, "_built", False)):
+    if build is not None and not is_built(optimizer):
         with model.distribute_strategy.scope():
             build(model.trainable_variables)
 
 
 def _left_out(state: tf.train.Checkpoint, model: Any) -> list[Any]:
     """Returns the variables of a Keras 3 model that TensorFlow does not find in it: its random generators'."""
-    from tensorflow.python.checkpoint import graph_view
-
-    known = graph_view.ObjectGraphView(state).breadth_first_traversal()[0]
-    found = {id(one) for one in known} | {id(getattr(one, "_value", None)) for one in known}
-    values = [getattr(variable, "_value", None) for variable in model.variables]
+    known = tf.train.TrackableView(state).descendants()
+    found = {id(one) for one in known} | {id(tensor_variable(one)) for one in known}
+    values = [tensor_variable(variable) for variable in model.variables]
     return [value for value in values if isinstance(value, tf.Variable) and id(value) not in found]

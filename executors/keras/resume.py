@@ -12,8 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from ..compat.keras import steps_per_execution
 from .grouped_steps import GroupedSteps
-from .interception import is_keras_2
 
 
 class Dropping:
@@ -70,24 +70,5 @@ class Dropping:
 
 
 def _steps_per_execution(model: Any) -> int:
-    known: Any = getattr(model, "steps_per_execution", None) or getattr(model, "_steps_per_execution", 1)
+    known: Any = getattr(model, "steps_per_execution", None) or steps_per_execution(model)
     return int(known.numpy()) if hasattr(known, "numpy") else int(known or 1)
-
-
-class _Counters:
-    """What tf-keras's fit asks for the epoch to begin with."""
-
-    def __init__(self, epoch: int) -> None:
-        self._epoch = epoch
-
-    def maybe_load_initial_counters_from_ckpt(self, steps: Any, epoch: int, mode: Any) -> tuple[int, int]:
-        del steps, epoch, mode
-        return self._epoch, 0
-
-
-def begin_at(model: Any, epoch: int | None) -> None:
-    """Has `fit` begin with an epoch; None for the one that it was told."""
-    if is_keras_2(model):
-        model._training_state = None if epoch is None else _Counters(epoch)
-    else:
-        model._initial_epoch = epoch

@@ -22,11 +22,11 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
+from ..compat.keras import IMPLEMENTATION
 from .source import parsed
 
 KERAS, KERAS_2 = "keras", "tf_keras"
 _LEGACY = "TF_USE_LEGACY_KERAS"
-_PRIVATE = ("src", "_tf_keras", "api")  # Keras 3's own implementation, which looks for modules that may not be there
 
 
 @contextlib.contextmanager
@@ -47,7 +47,7 @@ def keras_paths(files: Sequence[str]) -> Iterator[None]:
 def is_missing(name: str) -> bool:
     """Whether a dotted name below `keras` is a module that the installed Keras does not have. Imports nothing."""
     package, *parts = name.split(".")
-    if package != KERAS or not parts or parts[0] in _PRIVATE:
+    if package != KERAS or not parts or parts[0] in IMPLEMENTATION:
         return False
     roots = _folders(KERAS)
     places = [os.path.join(root, *parts) for root in roots]
@@ -136,7 +136,17 @@ def _old_paths() -> Iterator[None]:
 class _OldPath(ModuleType):
     """A module that looks its names up in public namespaces, the nearest first."""
 
-    _namespaces: Sequence[Any] = ()
+    def __init__(self, name: str) -> None:
+        import tensorflow as tf
+
+        super().__init__(name)
+        namespaces: list[Any] = [tf.keras]
+        for part in name.split(".")[1:]:
+            if not hasattr(namespaces[-1], part):
+                break
+            namespaces.append(getattr(namespaces[-1], part))
+        # `keras.engine` had what lies in several public namespaces today.
+        self._namespaces = [*reversed(namespaces), tf.keras.layers]
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
@@ -157,13 +167,4 @@ class _OldPaths(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return _OldPath(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        import tensorflow as tf
-
-        assert isinstance(module, _OldPath)
-        namespaces = [tf.keras]
-        for part in module.__name__.split(".")[1:]:
-            if not hasattr(namespaces[-1], part):
-                break
-            namespaces.append(getattr(namespaces[-1], part))
-        # `keras.engine` had what lies in several public namespaces today.
-        module._namespaces = [*reversed(namespaces), tf.keras.layers]
+        del module

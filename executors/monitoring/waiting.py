@@ -22,6 +22,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ..compat.tensorflow import collective_all_reduce, device_of
 from ..distributed.tf_config import PS, task_from_environment
 
 
@@ -36,7 +37,6 @@ def measured() -> Callable[[], float] | None:
     if task is None or task.num_workers == 1 or PS in task.jobs or "tensorflow" not in sys.modules:
         return None
     import tensorflow as tf
-    from tensorflow.python.distribute.cross_device_utils import CollectiveReplicaLauncher
 
     if not tf.executing_eagerly():
         return None
@@ -47,17 +47,18 @@ def measured() -> Callable[[], float] | None:
     maker.join()
     [sum_of_all] = made
     devices: set[str] = set()  # of this worker, which wait side by side
-    all_reduce = CollectiveReplicaLauncher.all_reduce
+    launcher, name = collective_all_reduce()
+    all_reduce = getattr(launcher, name)
 
     @functools.wraps(all_reduce)
     def timed(self: Any, input_tensor: Any, *arguments: Any, **options: Any) -> Any:
-        devices.add(self._device)
+        devices.add(device_of(self))
         begin = _time_of(input_tensor)
         reduced = all_reduce(self, input_tensor, *arguments, **options)
         sum_of_all.assign_add(_time_of(reduced) - begin, read_value=False)
         return reduced
 
-    CollectiveReplicaLauncher.all_reduce = timed
+    setattr(launcher, name, timed)
     return lambda: float(sum_of_all.numpy()) / max(1, len(devices))
 
 

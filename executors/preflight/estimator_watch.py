@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..compat import tensorflow_estimator as compat
 from ..keras.interception import replaced
 
 if TYPE_CHECKING:
     from .watch import Watch
 
-_PACKAGE = "tensorflow_estimator.python.estimator"
-
 
 @contextlib.contextmanager
 def watching(watch: Watch) -> Iterator[None]:
     """Watches all Estimators in the block; nothing is done where the module has imported none."""
-    estimator, training = (sys.modules.get(f"{_PACKAGE}.{name}") for name in ("estimator", "training"))
-    if estimator is None or training is None:
+    estimator, constructor = compat.estimator_class(), compat.executor_constructor()
+    if estimator is None or constructor is None:
         yield
         return
     seen = _Seen(watch)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(replaced(training._TrainingExecutor, "__init__", seen.plan))
-        for name in ("train", "evaluate", "_call_model_fn", "_export_all_saved_models"):
-            stack.enter_context(replaced(estimator.Estimator, name, getattr(seen, name.lstrip("_"))))
+        stack.enter_context(replaced(*constructor, seen.plan))
+        stack.enter_context(replaced(estimator, "train", seen.train))
+        stack.enter_context(replaced(estimator, "evaluate", seen.evaluate))
+        stack.enter_context(replaced(*compat.model_fn_call(estimator), seen.call_model_fn))
+        stack.enter_context(replaced(*compat.export_call(estimator), seen.export_all_saved_models))
         yield
 
 

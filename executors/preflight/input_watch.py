@@ -10,17 +10,14 @@ is trained on.
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ..compat.tensorflow import feature_spec_reader, pipeline_builders
+from ..compat.tensorflow_transform import graph_appliers
 from ..keras.interception import replaced
 
 _KINDS = {"string": "BYTES", "int64": "INT", "float32": "FLOAT"}
-_TRANSFORMS = (
-    ("tensorflow_transform.saved.saved_transform_io_v2", "SavedModelLoader", "apply_transform_model"),
-    ("tensorflow_transform.output_wrapper", "TFTransformOutput", "_transform_raw_features_compat_v1"),
-)
 
 
 @contextlib.contextmanager
@@ -30,19 +27,13 @@ def watching(tell: Callable[[dict[str, Any]], None]) -> Iterator[None]:
     Args:
       tell: Called with what is known so far, each time that something is added.
     """
-    from tensorflow.python.data.experimental.ops import parsing_ops
-    from tensorflow.python.data.ops import structured_function
-    from tensorflow.python.ops import parsing_config
-
     seen = _Seen(tell)
     with contextlib.ExitStack() as stack:
-        # Of all ways to parse, in and out of graphs, these functions are the ones that each of them goes through.
-        stack.enter_context(replaced(structured_function.StructuredFunctionWrapper, "__init__", seen.build))
-        stack.enter_context(replaced(parsing_ops._ParseExampleDataset, "__init__", seen.build))
-        stack.enter_context(replaced(parsing_config._ParseOpParams, "from_features", seen.parse))
-        for module, owner, name in _TRANSFORMS:
-            if (imported := sys.modules.get(module)) is not None:
-                stack.enter_context(replaced(getattr(imported, owner), name, seen.transform))
+        for builder in pipeline_builders():
+            stack.enter_context(replaced(*builder, seen.build))
+        stack.enter_context(replaced(*feature_spec_reader(), seen.parse))
+        for applier in graph_appliers():
+            stack.enter_context(replaced(*applier, seen.transform))
         yield
 
 

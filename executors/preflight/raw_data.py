@@ -13,6 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..compat.tfdv import import_tfdv, statistics_of
 from ..dialects.loading import loaded
 from ..errors import InputError, TrainerError
 from ..evaluation.labels import label_problem
@@ -136,15 +137,13 @@ def _split(records: Sequence[bytes], total: int) -> tuple[dict[str, list[bytes]]
 
 def _infer(splits: dict[str, list[bytes]], folder: str, shapes: bool) -> str:
     """Infers a schema, as SchemaGen does, with or without the features' shapes, and writes it."""
-    import tensorflow_data_validation as tfdv
-    import tfx  # noqa: F401  (TFDV 1.16 wants what it patches)
     from google.protobuf import text_format
-    from tensorflow_data_validation.statistics import stats_impl, stats_options
     from tfx_bsl.coders import example_coder
 
     records = [record for split in splits.values() for record in split]
     decode = example_coder.ExamplesToRecordBatchDecoder().DecodeBatch
-    statistics = stats_impl.generate_statistics_in_memory(decode(records), stats_options.StatsOptions())
+    tfdv = import_tfdv()
+    statistics = statistics_of(decode(records))
     schema = tfdv.infer_schema(statistics, infer_feature_shape=shapes)
     path = os.path.join(folder, "schema.pbtxt")
     os.makedirs(folder, exist_ok=True)

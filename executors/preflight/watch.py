@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ..compat.tensorflow import saved_model_writer
 from ..evaluation import evidence
 from ..evaluation.evidence import Observer
 from ..keras.interception import replaced
@@ -77,15 +78,13 @@ class Watch:
     def watching(self) -> Iterator[None]:
         """Watches what happens in the block, in this process."""
         import tensorflow as tf
-        from tensorflow.python.eager.polymorphic_function import polymorphic_function
-        from tensorflow.python.saved_model import save
 
         from . import estimator_watch, keras_watch
 
         with contextlib.ExitStack() as stack:
-            stack.enter_context(replaced(polymorphic_function.Function, "__call__", self._called))
+            stack.enter_context(replaced(type(tf.function(lambda: None)), "__call__", self._called))
             stack.enter_context(replaced(tf.GradientTape, "__enter__", self._taped))
-            stack.enter_context(replaced(save, "save_and_return_nodes", self._saved))
+            stack.enter_context(replaced(*saved_model_writer(), self._saved))
             stack.enter_context(keras_watch.watching(self))
             self.fits = stack.enter_context(evidence.observed(self.files, _LABEL_BATCHES))
             stack.enter_context(estimator_watch.watching(self))

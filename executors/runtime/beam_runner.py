@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-# By its path: Beam releases before 2.61 know no short name for it.
-_RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
-IN_PROCESS = f"--runner={_RUNNER}"  # goes first: of several --runner arguments Beam takes the last one
+from ..compat.beam import IN_PROCESS_RUNNER
+
+IN_PROCESS = f"--runner={IN_PROCESS_RUNNER}"  # goes first: of several --runner arguments Beam takes the last one
 
 
 @contextlib.contextmanager
@@ -20,7 +20,7 @@ def in_process_by_default() -> Iterator[None]:
     from apache_beam.options.pipeline_options import StandardOptions
 
     before = StandardOptions.DEFAULT_RUNNER
-    StandardOptions.DEFAULT_RUNNER = _RUNNER
+    StandardOptions.DEFAULT_RUNNER = IN_PROCESS_RUNNER
     try:
         yield
     finally:

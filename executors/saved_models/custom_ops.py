@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 
+from ..compat.tensorflow import is_registered_op
 from ..errors import InputError
 from ..estimator import restore_estimator
 
@@ -37,7 +38,7 @@ def imported_op_packages() -> list[str]:
 
 def packages_for(ops: Iterable[str]) -> list[str]:
     """Returns the packages that register those of a model's ops that this process does not have."""
-    unknown = [op for op in ops if not _is_registered(op)]
+    unknown = [op for op in ops if not is_registered_op(op)]
     return [name for name, pattern in _PACKAGES.items() if any(re.match(pattern, op) for op in unknown)]
 
 
@@ -73,7 +74,7 @@ def import_packages_for(ops: Iterable[str], named: Sequence[str], model: str) ->
     for name in named:
         _import(name, f"--op-package {name}")
     for op in sorted(ops):
-        if _is_registered(op):
+        if is_registered_op(op):
             continue
         package = next((name for name, pattern in _PACKAGES.items() if re.match(pattern, op)), None)
         if package is None:
@@ -82,14 +83,8 @@ def import_packages_for(ops: Iterable[str], named: Sequence[str], model: str) ->
                 "that registers it with --op-package."
             )
         _import(package, f"--model {model} uses the op {op!r}, which the package {package} registers")
-        if not _is_registered(op):
+        if not is_registered_op(op):
             raise InputError(f"--model {model} uses the op {op!r}, which {package} of this release does not register.")
-
-
-def _is_registered(op: str) -> bool:
-    from tensorflow.python.framework import op_def_registry
-
-    return op_def_registry.get(op) is not None
 
 
 def _import(package: str, why: str) -> None:

@@ -6,14 +6,13 @@ rehearsal changes nothing: generators of random numbers continue where they were
 Usage:
 
     with rehearsal() as folder:
-        export(model, folder, write=save_graph)
+        export(model, folder, write=write_graph)
 """
 
 from __future__ import annotations
 
 import contextlib
 import random
-import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -23,6 +22,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from ..compat.keras import layer_seeds, restore_layer_seeds, seed_generators
+from ..compat.tensorflow import seed_generator
 from ..runtime.logs.exceptions import add_note, gist_of
 
 # Of files that training may still write, of memory and of the disk: no reason to refuse a training that may succeed.
@@ -38,7 +39,6 @@ _NOTE = (
     "Raised when the export was rehearsed, before the first training step: the same export after training would fail "
     "in the same way."
 )
-_KERAS_2_BACKENDS = ("tf_keras.src.backend", "keras.src.backend", "keras.backend")
 
 
 @contextlib.contextmanager
@@ -65,14 +65,6 @@ def rehearsal(model: Any = None) -> Iterator[str]:
     logging.debug("The export was rehearsed in %.2f s.", time.perf_counter() - begin)
 
 
-def save_graph(model: Any, folder: str, signatures: Any) -> None:
-    """Does what `tf.saved_model.save` does, but for writing the values of the variables."""
-    # Keras saves by the same function; the public one has no such option.
-    from tensorflow.python.saved_model.save import save_and_return_nodes
-
-    save_and_return_nodes(model, folder, signatures, experimental_skip_checkpoint=True)
-
-
 def _remove(folder: str) -> None:
     with contextlib.suppress(tf.errors.OpError):
         if tf.io.gfile.exists(folder):
@@ -82,32 +74,15 @@ def _remove(folder: str) -> None:
 @contextlib.contextmanager
 def _random_state_kept(model: Any) -> Iterator[None]:
     """Puts the generators that tracing a model may draw from back to where they were before the block."""
-    generators = [random, *_generators()]
+    of_tensorflow = seed_generator()
+    generators = [random, *([of_tensorflow] if of_tensorflow else []), *seed_generators()]
     states = [generator.getstate() for generator in generators]
     of_numpy = np.random.get_state()
-    seeds = [(layer, layer._seed) for layer in _seeded(model)]
+    seeds = layer_seeds(model)
     try:
         yield
     finally:
         for generator, state in zip(generators, states, strict=True):
             generator.setstate(state)
         np.random.set_state(of_numpy)
-        for layer, seed in seeds:
-            layer._seed = seed
-
-
-def _generators() -> list[Any]:
-    """Returns the generators of seeds that TensorFlow and Keras 2 keep for this process."""
-    from tensorflow.python.eager import context
-
-    backends = (sys.modules.get(name) for name in _KERAS_2_BACKENDS)
-    of_keras = (getattr(getattr(backend, "_SEED_GENERATOR", None), "generator", None) for backend in backends)
-    found = [getattr(context.context(), "_rng", None), *of_keras]
-    return [generator for generator in dict.fromkeys(found) if isinstance(generator, random.Random)]
-
-
-def _seeded(model: Any) -> list[Any]:
-    """Returns the objects in which Keras 2 counts up the seed of a layer each time that the layer is traced."""
-    layers: Any = getattr(model, "_flatten_layers", tuple)()  # `submodules` calls properties, which may raise
-    found = (getattr(layer, "_random_generator", None) for layer in layers)
-    return [generator for generator in found if hasattr(generator, "_seed")]
+        restore_layer_seeds(seeds)

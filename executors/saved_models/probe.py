@@ -17,6 +17,7 @@ from absl import logging
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
 
+from ..compat.tensorflow import parse_saved_model
 from ..errors import ModelCheckError
 from ..inputs.shown import few
 from ..options import CHECKS
@@ -103,9 +104,7 @@ def _parse(model: str, shown: str) -> Any:
     saved_model = saved_model_pb2.SavedModel()
     path = os.path.join(model, "saved_model.pb")
     if not tf.io.gfile.exists(path):
-        from tensorflow.python.saved_model.loader_impl import parse_saved_model  # reads the .pbtxt form
-
-        saved_model = parse_saved_model(model)
+        saved_model = parse_saved_model(model)  # reads the .pbtxt form
     else:
         with tf.io.gfile.GFile(path, "rb") as file:
             content = file.read()

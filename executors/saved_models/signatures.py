@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..compat.tensorflow import parse_saved_model
 from .graph import Graph, Node
 from .parsing_ops import OTHER_PARSERS, PARSERS, ParsedFeature, parsed_by
 
@@ -91,8 +92,6 @@ def meta_graph_of(model: str) -> Any:
     Raises:
       OSError, ValueError: When there is no readable SavedModel.
     """
-    from tensorflow.python.saved_model.loader_impl import parse_saved_model
-
     graphs = parse_saved_model(model).meta_graphs
     for graph in graphs:
         if "serve" in graph.meta_info_def.tags:

@@ -12,21 +12,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib
 import inspect
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from absl import logging
 
+from ..compat import tensorflow_estimator as compat
 from ..dialects.loading import uses_estimators
 from ..keras.interception import replaced
 from ..keras.weight_fingerprints import of_checkpoint, of_saved_model
 from ..monitoring.metrics import Metrics, finite, numbers_in
 
-_ESTIMATOR = "tensorflow_estimator.python.estimator.estimator"
 _STEP = "global_step"
 
 
@@ -34,11 +32,10 @@ _STEP = "global_step"
 def observed(files: Sequence[str]) -> Iterator[EstimatorEvaluations]:
     """Observes the trainings and evaluations of a block; does nothing where no Estimator is used."""
     seen = EstimatorEvaluations()
-    if _ESTIMATOR not in sys.modules and not uses_estimators(files):
+    if compat.estimator_class() is None and not uses_estimators(files):
         yield seen
         return
-    estimator = importlib.import_module(_ESTIMATOR).Estimator
-    with replaced(estimator, "evaluate", seen._evaluate), replaced(estimator, "_train_model", seen._train):
+    with seen.observing(compat.import_estimator_class()):
         yield seen
 
 
@@ -57,6 +54,15 @@ class EstimatorEvaluations:
     def __init__(self) -> None:
         self._evaluations: list[_Evaluation] = []
         self._loss: float | None = None  # of the last training's last step
+
+    @contextlib.contextmanager
+    def observing(self, estimator_class: Any) -> Iterator[None]:
+        """Observes the Estimators of a block."""
+        with (
+            replaced(estimator_class, "evaluate", self._evaluate),
+            replaced(*compat.training_loop(estimator_class), self._train),
+        ):
+            yield
 
     def metrics_of(self, export: str | None, may_evaluate: bool) -> tuple[Metrics, dict[str, Any]]:
         """Returns the metrics of an exported model, and where those of the evaluation come from.

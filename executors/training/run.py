@@ -223,7 +223,7 @@ class _Run:
                 contextlib.nullcontext() if self._shared_name() else self._logs_kept(staging, theirs),
                 self.record.phase("training"),
             ):
-                result = self._run_module(theirs)
+                result = self.run_module(theirs)
             with kept_when_refused(staging, self.kept_in, self.record):
                 self.record.require_folder()
                 self.record.save_if_possible()  # tells the cluster, or whoever runs it again, that training is over
@@ -261,7 +261,7 @@ class _Run:
         ours = contextlib.nullcontext(Staging(os.path.join(parent, shared))) if shared else staging_directory(parent)
         with ours as staging:
             with self.record.phase("training"):
-                result = self._run_module(self._staged(fn_args, staging.written), over)
+                result = self.run_module(self._staged(fn_args, staging.written), over)
             if not result:
                 cluster_records.require_success(fn_args.model_run_dir)
 
@@ -279,7 +279,7 @@ class _Run:
             # It joins no cluster; the record tells it, wherever the Estimator works, that training is over.
             evaluator = ClusterTask(EVALUATOR, 0, self.task.jobs if self.task else {CHIEF: ("localhost:1",)})
             with self.record.shown_in(theirs.model_run_dir):
-                dataclasses.replace(self, task=evaluator)._run_module(theirs)
+                dataclasses.replace(self, task=evaluator).run_module(theirs)
 
     def _shared_name(self) -> str:
         """Returns the staging directory's name where a whole cluster has to see the same one: an Estimator's.
@@ -300,7 +300,7 @@ class _Run:
     def _is_estimator(self) -> bool:
         return uses_estimators(self.source.files)
 
-    def _run_module(self, theirs: FnArgs, over: Callable[[], bool] | None = None) -> dict[str, Any]:
+    def run_module(self, theirs: FnArgs, over: Callable[[], bool] | None = None) -> dict[str, Any]:
         keras = self.keras
         logging.info("Keras %s: %s.", keras.version, keras.reason)
         request = TrainingRequest(self.source, self.function, theirs, self.options, keras).to_json()

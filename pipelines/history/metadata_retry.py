@@ -22,9 +22,9 @@ from urllib.parse import urlsplit
 import ml_metadata as mlmd
 from absl import logging
 from ml_metadata import errors
-from ml_metadata.metadata_store.pywrap.metadata_store_extension import metadata_store as serialized
 from ml_metadata.proto import metadata_store_pb2
 
+from ...executors.compat.ml_metadata import reconnect, store_call
 from ...executors.errors import InputError
 from ...executors.keras.interception import replaced
 from ...executors.runtime.files import file_io, storage_errors
@@ -70,13 +70,13 @@ def patient(url: str, patience: float = PATIENCE) -> Iterator[None]:
         def ask() -> None:
             nonlocal is_first
             if not is_first:
-                _reconnect(store)
+                reconnect(store)
             is_first = False
             original(store, *arguments)
 
         _patiently(ask, url, patience)
 
-    with replaced(mlmd.MetadataStore, "__init__", connect), replaced(mlmd.MetadataStore, "_call_method", call):
+    with replaced(mlmd.MetadataStore, "__init__", connect), replaced(*store_call(), call):
         there = _identity(url)
         try:
             yield
@@ -130,13 +130,6 @@ def _patiently(ask: Callable[[], Result], url: str, patience: float) -> Result:
             logging.warning("ML Metadata in %s fails: %s. Trying again.", shown(url), what)
         time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 (those that fail together do not try together)
         pause = min(2 * pause, 5.0)
-
-
-def _reconnect(store: Any) -> None:
-    """Connects a store anew, with nothing begun; raises RuntimeError when that fails."""
-    store._metadata_store = None  # which ends its transaction
-    migration = metadata_store_pb2.MigrationOptions().SerializeToString()
-    store._metadata_store = serialized.CreateMetadataStore(store._config.SerializeToString(), migration)
 
 
 def explained(error: Exception, url: str, what: str = "used") -> InputError | None:

@@ -14,12 +14,11 @@ import dataclasses
 import json
 import os
 import tempfile
-from collections.abc import Iterator
 
-import apache_beam as beam
 from absl import logging
 from tfx.orchestration import pipeline
 
+from ...executors.compat.beam import reshuffle_buckets
 from ...executors.errors import InputError
 from ...executors.modules.pipeline_modules import find_modules
 from ...executors.preflight import stamp
@@ -38,8 +37,6 @@ from ..reporting.sections import report_newest
 from .beam_folders import removed_afterwards
 from .outcome import Outcome, outcome_of
 from .step_failures import in_a_line, steps_watched
-
-_KEYS = "_DEFAULT_NUM_BUCKETS"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,23 +98,14 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
     return outcome
 
 
-@contextlib.contextmanager
-def _in_order() -> Iterator[None]:
+def _in_order() -> contextlib.AbstractContextManager[None]:
     """Has ExampleGen and Transform write examples in the order in which they read them, in every run the same.
 
     Beam's Reshuffle, by which they write, gives each a random key, and those with equal keys come one after the other.
     Of its 2**32 keys two are equal in one of a hundred runs with 10,000 examples, and in every run with 100,000: one
     example is in another place then, and the model another one. Beam has no other way to ask for more keys.
     """
-    before = getattr(beam.Reshuffle, _KEYS, None)
-    if before is None:  # another Beam
-        yield
-        return
-    setattr(beam.Reshuffle, _KEYS, 2**62)
-    try:
-        yield
-    finally:
-        setattr(beam.Reshuffle, _KEYS, before)
+    return reshuffle_buckets(2**62)
 
 
 def create_pipeline(options: LocalPipeline) -> pipeline.Pipeline:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...executors.compat.tfdv import import_tfdv, statistics_of
 from .reading import RawData
 
 INT, FLOAT, TEXT, NOTHING, SEVERAL = "whole numbers", "numbers", "text", "no values", "several values each"
@@ -69,12 +70,9 @@ def look_at(raw: RawData) -> list[Column]:
 
 def _statistics(raw: RawData) -> dict[str, Any]:
     with _quiet():
-        import tfx  # noqa: F401, I001  (only after it does TFDV 1.16 import beside tfx_bsl 1.21)
-        import tensorflow_data_validation as tfdv
-        from tensorflow_data_validation.statistics import stats_impl
-
+        import_tfdv()
     batch = pa.RecordBatch.from_arrays(list(raw.columns.values()), names=list(raw.columns))
-    statistics = stats_impl.generate_statistics_in_memory(batch, tfdv.StatsOptions(num_top_values=0))
+    statistics = statistics_of(batch, num_top_values=0)
     return {feature.path.step[0]: feature for feature in statistics.datasets[0].features}
 
 

@@ -165,7 +165,7 @@ class _Job:
             features, labels = columns.decode(tf.placeholder(tf.string, [None]))
             tf.train.get_or_create_global_step()
             try:
-                make_estimator(conf, config)._call_model_fn(features, labels, "train", config)
+                make_estimator(conf, config).model_fn(features, labels, "train", config)
             except (TypeError, ValueError, AttributeError) as error:
                 if "Sparse" not in str(error):
                     raise

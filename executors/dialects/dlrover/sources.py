@@ -23,6 +23,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from absl import logging
 
+from ...compat.dlrover import configure, path_of
 from ...errors import InputError
 from ...inputs.bad_records import policy
 from ...inputs.csv.row_checks import check_rows, looks_like_data, split_row, what_is_wrong
@@ -176,8 +177,8 @@ class RangeSource:
         self.columns = columns
         self._reader = reader
         self._where = where
-        self._name = str(getattr(reader, "path", None) or getattr(reader, "_path", None) or type(reader).__qualname__)
-        reader._batch_size, reader._num_epochs = data.batch_size, data.epoch  # as DLRover's trainer sets them
+        self._name = str(path_of(reader) or type(reader).__qualname__)
+        configure(reader, data.batch_size, data.epoch)
         self._bad: set[int] = set()  # numbers of rows that are left out
         self._size = count_rows(reader)
         self._warn_of_lost_row()

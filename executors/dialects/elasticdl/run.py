@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from ...checkpoints.trained_marker import TrainedMark
+from ...compat.tensorflow import write_graph
 from ...distributed.tf_config import PS, ClusterTask, task_from_environment
 from ...engines.strategies import strategy
 from ...errors import InputError, ModuleError
@@ -20,7 +21,7 @@ from ...inputs.readers.open_records import open_records
 from ...inputs.readers.reader_params import parse_reader_params
 from ...inputs.readers.records import Records
 from ...runtime.logs.exceptions import add_note
-from ...saved_models.export_rehearsal import rehearsal, save_graph
+from ...saved_models.export_rehearsal import rehearsal
 from ...saved_models.sample_input import offer_example
 from .export import export, features_of, first_inputs
 from .job import Job, build
@@ -130,7 +131,7 @@ def _rehearse_export(parts: Parts, records: Records, job: Job, is_remote: bool) 
     """
     with rehearsal(job.inner) as folder:
         model = _local_model(parts, records) if is_remote else job.inner
-        export(model, parts, records.dataset(), records.metadata, folder, save_graph)
+        export(model, parts, records.dataset(), records.metadata, folder, write_graph)
 
 
 def _local_model(parts: Parts, records: Records) -> Any:

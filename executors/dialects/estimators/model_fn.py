@@ -23,12 +23,12 @@ import ast
 import copy
 import inspect
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+from ...compat import tensorflow_estimator as compat
 from ...errors import InputError, ModuleError, did_you_mean
 from ...fn_args import FnArgs
 from ...options import TrainingOptions
@@ -134,14 +134,14 @@ def _estimators_in(module: ModuleType) -> list[str]:
     """Returns the names of the module's own Estimators: `build_estimator`, else instances, else subclasses."""
     if callable(getattr(module, _BUILDER, None)):
         return [_BUILDER]
-    wheel = sys.modules.get("tensorflow_estimator.python.estimator.estimator")
-    if wheel is None:
+    estimator_class = compat.estimator_class()
+    if estimator_class is None:
         return []  # nobody has made one
-    instances = [name for name, value in vars(module).items() if isinstance(value, wheel.Estimator)]
+    instances = [name for name, value in vars(module).items() if isinstance(value, estimator_class)]
     return instances or [
         name
         for name, value in vars(module).items()
-        if inspect.isclass(value) and issubclass(value, wheel.Estimator) and value.__module__ == module.__name__
+        if inspect.isclass(value) and issubclass(value, estimator_class) and value.__module__ == module.__name__
     ]
 
 
@@ -248,8 +248,7 @@ class _Parts:
         if parent != os.path.realpath(tempfile.gettempdir()) or not name.startswith("tmp"):
             return estimator
         moved = copy.copy(estimator)
-        moved._model_dir = self._fn_args.serving_model_dir
-        moved._config = estimator.config.replace(model_dir=self._fn_args.serving_model_dir)
+        compat.move(moved, self._fn_args.serving_model_dir)
         return moved
 
     def _input_fn(self, mode: str) -> Callable[..., Any]:

@@ -9,9 +9,12 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from ...compat.tensorflow import mark_variables_written
+from ...compat.tensorflow_estimator import add_serving_graph, serving_receiver_fn_of
 from ...errors import ModuleError
 from ...saved_models.export_rehearsal import rehearsal
 from ...saved_models.input_names import argument_names
+from ...saved_models.signatures import meta_graph_of
 
 _WHEEL = "tensorflow_estimator"
 
@@ -32,8 +35,7 @@ def rehearse_exports(estimator: Any, exporters: Any, where: str) -> None:
     """
     done: list[Any] = []
     for exporter in exporters:
-        own = getattr(exporter, "_saved_model_exporter", exporter)
-        receiver_fn = getattr(own, "_serving_input_receiver_fn", None)
+        receiver_fn = serving_receiver_fn_of(exporter)
         if receiver_fn is None or not (
             _is_tensorflows(exporter.export) and _is_tensorflows(estimator.export_saved_model)
         ):
@@ -77,13 +79,10 @@ def _save_graph(estimator: Any, receiver_fn: Any, folder: str) -> Any:
     predict = tf.estimator.ModeKeys.PREDICT
     with tf.Graph().as_default():
         builder = tf.compat.v1.saved_model.Builder(folder)
-        builder._has_saved_variables = True  # TensorFlow wants them first
-        estimator._add_meta_graph_for_mode(
-            builder, {predict: receiver_fn}, None, save_variables=False, mode=predict, check_variables=False
-        )
+        mark_variables_written(builder)
+        add_serving_graph(estimator, builder, receiver_fn, predict)
         builder.save()
-    [graph] = builder._saved_model.meta_graphs
-    return dict(graph.signature_def)
+    return dict(meta_graph_of(folder).signature_def)
 
 
 def _require_loadable(signature: Any, folder: str, what: str) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 
 from absl import logging
 
+from ...compat.tensorflow_estimator import read_eval_metrics
 from ...distributed import tf_config
 from ...engines import cluster_records
 from ...errors import ModuleError
@@ -224,15 +225,13 @@ def _evaluate_until_trained(job: EstimatorJob, fn_args: FnArgs) -> dict[str, Any
 def _metrics_of(export: str, job: EstimatorJob, last: dict[str, Any]) -> dict[str, Any]:
     """Returns the metrics of an export: the last ones, or those that were logged for its step, as a BestExporter's."""
     import tensorflow as tf
-    from tensorflow_estimator.python.estimator.early_stopping import read_eval_metrics
 
     step_name = tf.compat.v1.GraphKeys.GLOBAL_STEP
     variables = tf.train.load_checkpoint(os.path.join(export, "variables", "variables"))
     step = int(variables.get_tensor(step_name)) if variables.has_tensor(step_name) else last.get(step_name)
     if step == last.get(step_name):
         return last
-    logged: dict[str, Any] = read_eval_metrics(job.estimator.eval_dir(job.eval_spec.name)).get(step, last)
-    return logged
+    return read_eval_metrics(job.estimator.eval_dir(job.eval_spec.name)).get(step, last)
 
 
 def _require_export(job: EstimatorJob, where: str) -> str:

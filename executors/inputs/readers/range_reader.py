@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ...compat.dlrover import row_count_of
 from ...errors import InputError
 from ...runtime.logs.exceptions import add_note
 from ..bad_records import TooManyBadRecordsError
@@ -55,7 +56,7 @@ def count_rows(reader: Any) -> int:
     """
     name = type(reader).__name__
     returned = _method(reader, "count_data")()
-    count = getattr(reader, "_data_nums", None)
+    count = row_count_of(reader)
     if count is None:
         also = "" if returned is None else f" It returned {returned!r}; assign that instead."
         raise InputError(f"{name}.count_data() did not set self._data_nums, the number of rows.{also}")

@@ -200,7 +200,7 @@ def _interleaved(paths: tf.data.Dataset, files: RecordFiles, options: ReadOption
         ),
         element,
     )
-    dataset._reads_by = function  # the op knows it by its name only, and it lives as long as somebody holds it
+    dataset.reads_by = function  # the op knows it by its name only, and it lives as long as somebody holds it
     return dataset if chunk == 1 else dataset.unbatch()
 
 

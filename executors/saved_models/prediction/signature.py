@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.saved_model.loader_impl import parse_saved_model
 
+from ...compat.tensorflow import parse_saved_model
 from ...errors import InputError, did_you_mean
 from ...inputs.csv.columns import BYTES, FLOAT, INT
 from ..custom_ops import import_packages_for

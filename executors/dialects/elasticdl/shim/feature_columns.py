@@ -7,11 +7,17 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
-from tensorflow.python.feature_column import feature_column as first_columns
-from tensorflow.python.feature_column import feature_column_v2 as columns
-from tensorflow.python.feature_column import serialization
 
-EmbeddingColumn = columns.EmbeddingColumn
+from ....compat.tensorflow import (
+    are_present_columns,
+    categorical_column_bases,
+    deserialize_feature_column,
+    embedding_column_class,
+    serialize_feature_column,
+)
+
+EmbeddingColumn = embedding_column_class()
+_CategoricalColumn, _FirstCategoricalColumn = categorical_column_bases()
 
 
 def embedding_column(
@@ -42,7 +48,7 @@ def concatenated_categorical_column(categorical_columns: list[Any]) -> Any:
     if not isinstance(categorical_columns, list) or not categorical_columns:
         raise ValueError(f"categorical_columns is a list of at least one column; this is {categorical_columns!r}.")
     for column in categorical_columns:
-        if not isinstance(column, columns.CategoricalColumn):
+        if not isinstance(column, _CategoricalColumn):
             raise ValueError(f"categorical_columns holds {column!r}; give tf.feature_column.categorical_column_with_…")
     return ConcatenatedCategoricalColumn(tuple(categorical_columns))
 
@@ -54,15 +60,15 @@ class _Columns(NamedTuple):
 
 
 class ConcatenatedCategoricalColumn(
-    columns.CategoricalColumn,  # type: ignore[misc]
-    first_columns._CategoricalColumn,  # type: ignore[misc]
+    _CategoricalColumn,  # type: ignore[misc]
+    _FirstCategoricalColumn,  # type: ignore[misc]
     _Columns,
 ):
     """What `concatenated_categorical_column` returns."""
 
     @property
     def _is_v2_column(self) -> bool:
-        return all(column._is_v2_column for column in self.categorical_columns)
+        return are_present_columns(self.categorical_columns)
 
     @property
     def name(self) -> str:
@@ -106,17 +112,16 @@ class ConcatenatedCategoricalColumn(
 
     def get_sparse_tensors(self, transformation_cache: Any, state_manager: Any) -> Any:
         """Returns the ids, without weights."""
-        return columns.CategoricalColumn.IdWeightPair(transformation_cache.get(self, state_manager), None)
+        return _CategoricalColumn.IdWeightPair(transformation_cache.get(self, state_manager), None)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the columns' configurations."""
-        return {"categorical_columns": tuple(map(serialization.serialize_feature_column, self.categorical_columns))}
+        return {"categorical_columns": tuple(map(serialize_feature_column, self.categorical_columns))}
 
     @classmethod
     def from_config(cls, config: Any, custom_objects: Any = None, columns_by_name: Any = None) -> Any:
         """Makes the column from its configuration."""
         made: Iterable[Any] = (
-            serialization.deserialize_feature_column(one, custom_objects, columns_by_name)
-            for one in config["categorical_columns"]
+            deserialize_feature_column(one, custom_objects, columns_by_name) for one in config["categorical_columns"]
         )
         return cls(tuple(made))

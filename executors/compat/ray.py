@@ -1,0 +1,19 @@
+"""Private names of Ray 2.55 to 2.60."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def data_parallel_trainer() -> Any:
+    """Returns the trainer class of Ray Train's second version, which takes a backend of one's own.
+
+    `ray.train.data_parallel_trainer` has the class of the first version. Public are only the trainers for one
+    framework each.
+
+    Raises:
+      ImportError: When Ray Train is not installed.
+    """
+    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+
+    return DataParallelTrainer

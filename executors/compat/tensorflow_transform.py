@@ -1,0 +1,30 @@
+"""Private names of TensorFlow Transform 1.15 to 1.21."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+_GRAPH_APPLIERS = (
+    ("tensorflow_transform.saved.saved_transform_io_v2", "SavedModelLoader", "apply_transform_model"),
+    ("tensorflow_transform.output_wrapper", "TFTransformOutput", "_transform_raw_features_compat_v1"),
+)
+
+
+def graph_appliers() -> list[tuple[Any, str]]:
+    """Returns the hook points of what applies a Transform graph to tensors, of those modules that are imported.
+
+    `transform_features_layer` and `transform_raw_features` are public, and traced functions call these anew.
+    """
+    found = ((sys.modules.get(module), owner, name) for module, owner, name in _GRAPH_APPLIERS)
+    return [(getattr(module, owner), name) for module, owner, name in found if module is not None]
+
+
+def tensor_to_arrow_converter(schema: Any) -> Any:
+    """Returns what turns a batch of transformed tensors into Arrow, as the Transform step does before it writes.
+
+    Its `convert` takes {feature: tensor}. TFT's public API does this only within a Beam pipeline.
+    """
+    from tensorflow_transform import impl_helper
+
+    return impl_helper.make_tensor_to_arrow_converter(schema)

@@ -1,0 +1,29 @@
+"""Private names of TensorFlow Data Validation 1.15 to 1.21."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def import_tfdv() -> Any:
+    """Imports TFDV: only after `import tfx`, which patches it, can TFDV 1.16 be imported beside tfx_bsl 1.21."""
+    import tfx  # noqa: F401, I001
+    import tensorflow_data_validation as tfdv
+
+    return tfdv
+
+
+def statistics_of(batch: Any, **options: Any) -> Any:
+    """Returns the statistics of an Arrow RecordBatch, computed in this process.
+
+    The public functions start a Beam pipeline, or take a pandas DataFrame, which has no lists of integers with missing
+    values.
+
+    Args:
+      batch: Examples; each column is an array of lists.
+      **options: Arguments of `tfdv.StatsOptions`.
+    """
+    tfdv = import_tfdv()
+    from tensorflow_data_validation.statistics import stats_impl
+
+    return stats_impl.generate_statistics_in_memory(batch, tfdv.StatsOptions(**options))

@@ -1,0 +1,14 @@
+"""Private names of TFX 1.15 to 1.21."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def connection_config_of(metadata_handle: Any) -> Any:
+    """Returns the ConnectionConfig of the metadata handle that a driver is given.
+
+    TFX 1.21 has a public property; 1.15 and 1.16 keep it to themselves.
+    """
+    public = getattr(metadata_handle, "connection_config", None)
+    return public or metadata_handle._connection_config

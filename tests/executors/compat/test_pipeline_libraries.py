@@ -1,0 +1,153 @@
+"""Every private name of TFX, TFDV, TFT, ML Metadata, Beam, Ray and DLRover that is used, called on something small."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import pathlib
+from typing import Any
+
+import pytest
+
+from generic_trainer.executors.compat import beam as beam_compat
+from generic_trainer.executors.compat import dlrover, ml_metadata, ray, tensorflow_transform, tfdv, tfx
+from generic_trainer.executors.keras.interception import replaced
+
+pytestmark = pytest.mark.legacy
+
+
+def test_a_metadata_handle_has_its_connection_config(tmp_path: pathlib.Path) -> None:
+    from tfx.orchestration import metadata
+
+    config = metadata.sqlite_metadata_connection_config(str(tmp_path / "metadata.sqlite"))
+    assert tfx.connection_config_of(metadata.Metadata(config)) == config
+
+
+def test_statistics_are_computed_in_this_process() -> None:
+    import pyarrow as pa
+
+    batch = pa.RecordBatch.from_arrays([pa.array([[1], [2], None, [3]])], names=["number"])
+    [dataset] = tfdv.statistics_of(batch, num_top_values=0).datasets
+    [feature] = dataset.features
+    assert dataset.num_examples == 4
+    assert (feature.path.step[0], feature.num_stats.mean) == ("number", 2.0)
+    assert tfdv.import_tfdv().infer_schema(tfdv.statistics_of(batch)).feature[0].name == "number"
+
+
+def test_a_transform_graph_passes_its_hook_points_and_its_tensors_become_arrow(tmp_path: pathlib.Path) -> None:
+    import tensorflow as tf
+    import tensorflow_transform as tft
+
+    applied: list[str] = []
+
+    def apply(original: Any, *args: Any, **options: Any) -> Any:
+        applied.append(original.__name__)
+        return original(*args, **options)
+
+    graphs = [tft.TFTransformOutput(_transform_graph(tmp_path / str(is_v1), is_v1)) for is_v1 in (False, True)]
+    of_v2, of_v1 = tensorflow_transform.graph_appliers()
+    with replaced(*of_v2, apply), replaced(*of_v1, apply):
+        transformed = graphs[0].transform_features_layer()({"x": tf.constant([2.0, 5.0])})
+        assert applied == [of_v2[1]]
+        with tf.Graph().as_default():
+            graphs[1].transform_raw_features({"x": tf.constant([2.0])})
+        assert applied == [of_v2[1], of_v1[1]]
+    converter = tensorflow_transform.tensor_to_arrow_converter(graphs[0].transformed_metadata.schema)
+    assert converter.convert(transformed).to_pydict() == {"y": [[0.0], [3.0]]}
+
+
+def _transform_graph(folder: pathlib.Path, is_v1: bool) -> str:
+    """Analyzes two rows whose mean is 2, which the graph subtracts."""
+    import apache_beam as beam
+    import tensorflow as tf
+    import tensorflow_transform as tft
+    import tensorflow_transform.beam as tft_beam
+    from tensorflow_transform.tf_metadata import dataset_metadata, schema_utils
+
+    schema = schema_utils.schema_from_feature_spec({"x": tf.io.FixedLenFeature([], tf.float32)})
+    metadata = dataset_metadata.DatasetMetadata(schema)
+    runner = beam_compat.IN_PROCESS_RUNNER
+    options = beam.options.pipeline_options.PipelineOptions([f"--runner={runner}"])
+    context = tft_beam.Context(temp_dir=str(folder / "temporary"), force_tf_compat_v1=is_v1)
+    with beam.Pipeline(options=options) as pipeline, context:
+        rows = pipeline | beam.Create([{"x": 1.0}, {"x": 3.0}])
+        graph = (rows, metadata) | tft_beam.AnalyzeDataset(lambda inputs: {"y": inputs["x"] - tft.mean(inputs["x"])})
+        _ = graph | tft_beam.WriteTransformFn(str(folder / "graph"))
+    return str(folder / "graph")
+
+
+def test_requests_pass_their_hook_point_and_a_store_is_connected_anew(tmp_path: pathlib.Path) -> None:
+    import ml_metadata as mlmd
+    from ml_metadata.proto import metadata_store_pb2
+
+    calls: list[str] = []
+
+    def call(original: Any, store: Any, method: str, *args: Any) -> Any:
+        calls.append(method)
+        return original(store, method, *args)
+
+    config = metadata_store_pb2.ConnectionConfig()
+    config.sqlite.filename_uri = str(tmp_path / "metadata.sqlite")
+    store = mlmd.MetadataStore(config)
+    with replaced(*ml_metadata.store_call(), call):
+        store.put_artifact_type(metadata_store_pb2.ArtifactType(name="Kind"))
+        ml_metadata.reconnect(store)
+        assert [kind.name for kind in store.get_artifact_types()] == ["Kind"]
+    assert calls == ["PutArtifactType", "GetArtifactTypes"]
+
+
+def test_reshuffle_takes_the_number_of_keys() -> None:
+    import apache_beam as beam
+
+    before = beam.Reshuffle().num_buckets
+    with beam_compat.reshuffle_buckets(1 << 62):
+        assert beam.Reshuffle().num_buckets == 1 << 62
+    assert beam.Reshuffle().num_buckets == before
+
+
+def test_the_runner_within_the_process_runs_a_pipeline() -> None:
+    import apache_beam as beam
+
+    options = beam.options.pipeline_options.PipelineOptions(
+        [f"--runner={beam_compat.IN_PROCESS_RUNNER}", "--direct_running_mode=in_memory"]
+    )
+    _NOTED.clear()
+    with beam.Pipeline(options=options) as pipeline:
+        _ = pipeline | beam.Create([1, 2]) | beam.Map(_note)
+    assert sorted(_NOTED) == [(os.getpid(), 1), (os.getpid(), 2)]
+
+
+_NOTED: list[tuple[int, int]] = []
+
+
+def _note(number: int) -> None:
+    _NOTED.append((os.getpid(), number))
+
+
+def test_rays_trainer_takes_a_backend() -> None:
+    pytest.importorskip("ray.train")
+    trainer_class = ray.data_parallel_trainer()
+    parameters = inspect.signature(trainer_class).parameters
+    assert {"train_loop_per_worker", "train_loop_config", "backend_config", "scaling_config", "run_config"} <= set(
+        parameters
+    )
+    assert callable(trainer_class.fit)
+
+
+def test_a_reader_is_configured_as_dlrovers_trainer_does_it() -> None:
+    from generic_trainer.executors.dialects.dlrover.shim.base_reader import ElasticReader
+
+    class Reader(ElasticReader):
+        def count_data(self) -> None:
+            self._data_nums = 3
+
+        def read_data_by_index_range(self, start_index: int, end_index: int) -> list[str]:
+            return [str(index) for index in range(start_index, end_index)] + [f"{self._batch_size}/{self._num_epochs}"]
+
+    reader = Reader("rows")
+    dlrover.configure(reader, 7, 2)
+    assert reader.read_data_by_index_range(0, 1) == ["0", "7/2"]
+    assert dlrover.path_of(reader) == "rows"
+    assert dlrover.row_count_of(reader) is None
+    reader.count_data()
+    assert dlrover.row_count_of(reader) == 3
