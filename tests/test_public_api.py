@@ -96,6 +96,7 @@ def others() -> Iterator[str]:
 
 
 def described(module: str, name: str) -> Iterator[str]:
+    module = home(module, name)
     node = next(node for node in tree(module).body if getattr(node, "name", "") == name or name in targets(node))
     if isinstance(node, ast.FunctionDef):
         yield f"def {signature(node)}"
@@ -103,6 +104,12 @@ def described(module: str, name: str) -> Iterator[str]:
         yield from class_lines(node)
     else:
         yield ast.unparse(node)
+
+
+def home(module: str, name: str) -> str:
+    """Returns the module that defines a name; a package may import it lazily, by its `_HOMES`."""
+    homes = [ast.literal_eval(node.value) for node in tree(module).body if "_HOMES" in targets(node)]
+    return f"{module}.{homes[0][name]}" if homes and name in homes[0] else module
 
 
 def targets(node: ast.stmt) -> list[str]:
@@ -210,7 +217,7 @@ def properties() -> Iterator[str]:
 
 
 def component() -> Iterator[str]:
-    [text] = [path.read_text(encoding="utf-8") for path in REPOSITORY.glob("pipelines/trainer.component.yaml")]
+    [text] = [path.read_text(encoding="utf-8") for path in REPOSITORY.glob("pipelines/kubeflow/trainer.component.yaml")]
     [described] = yaml.safe_load(text)["components"].values()
     for side in ("inputDefinitions", "outputDefinitions"):
         for kind, definitions in described[side].items():
