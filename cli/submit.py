@@ -13,7 +13,7 @@ import yaml
 
 from ..executors.distributed.tf_config import CHIEF, EVALUATOR, MASTER, PS, WORKER
 from ..executors.errors import InputError
-from ..executors.options import RAY, TrainingOptions
+from ..executors.options import RAY, TrainingOptions, declared_options
 from ..executors.runtime.files import file_io
 from ..executors.training.local_cluster import parse_counts
 from ..pipelines.definition.code_archive import CodeArchive
@@ -30,8 +30,8 @@ from .worker_counts import SERVERS, WORKERS
 
 # What Ray is told on the command line is replica counts and machines on Vertex AI.
 _NOT_ON_VERTEX = (
-    *("engine", "workers", "ps", "cluster", "max_failures"),
-    *("cpus_per_worker", "gpus_per_worker", "memory_gb_per_worker"),
+    *("engine", "cluster"),
+    *(option.name for option in declared_options() if option.needs_cluster),
     *(*WORKERS, *SERVERS, "distribution_strategy"),  # ElasticDL's and DLRover's
 )
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
 from ..executors.errors import InputError, StorageError
-from ..executors.options import STORED_AS, TrainingOptions
+from ..executors.options import Option, TrainingOptions, declared_options
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.json_text import parsed_json
 
@@ -17,28 +16,31 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def training_flags(command: Command) -> Command:
-    """Adds one flag for each field of `TrainingOptions`, named and explained as it is there."""
-    for field in reversed(dataclasses.fields(TrainingOptions)):
-        name, default = field.name.replace("_", "-"), field.default
-        choices = click.Choice(field.metadata["choices"]) if field.metadata["choices"] else None
-        help_text = field.metadata["help"]
-        if isinstance(default, bool):
-            option = click.option(f"--{name}/--no-{name}", default=default, help=help_text, show_default=True)
-        elif isinstance(default, tuple):
-            flag = f"--{name.removesuffix('s')}"
-            option = click.option(flag, field.name, multiple=True, type=choices or str, help=help_text)
-        else:
-            kind: Any = choices or STORED_AS.get(field.name) or str
-            option = click.option(
-                f"--{name}", default=default, type=kind, help=help_text, show_default=default is not None
-            )
-        command = option(command)
+    """Adds one flag for each field of `TrainingOptions`, as it is declared there."""
+    for option in reversed(declared_options()):
+        command = click.option(*_names(option), **_settings(option))(command)
     return command
+
+
+def _names(option: Option) -> list[str]:
+    flag = option.name.replace("_", "-")
+    if option.kind is bool:
+        return [f"--{flag}/--no-{flag}"]
+    return [f"--{flag.removesuffix('s')}", option.name] if option.kind is tuple else [f"--{flag}"]
+
+
+def _settings(option: Option) -> dict[str, Any]:
+    settings: dict[str, Any] = {"help": option.help, "metavar": option.metavar}
+    choices = click.Choice(option.choices) if option.choices else None
+    if option.kind is tuple:
+        return {**settings, "multiple": True, "type": choices or str}
+    settings |= {"default": option.default, "show_default": option.default is not None}
+    return settings if option.kind is bool else {**settings, "type": choices or option.kind}
 
 
 def options_from(flags: dict[str, Any]) -> TrainingOptions:
     """Takes the fields of `TrainingOptions` out of a command's keyword arguments."""
-    return TrainingOptions(**{field.name: flags.pop(field.name) for field in dataclasses.fields(TrainingOptions)})
+    return TrainingOptions(**{option.name: flags.pop(option.name) for option in declared_options()})
 
 
 custom_config_flag = click.option(

@@ -17,9 +17,7 @@ TFMA nor Beam.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from absl import logging
 from tfx import types
@@ -31,10 +29,16 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 from tfx.types.system_executions import Train
 
 from ..executors.generic_executor import GenericExecutor
-from ..executors.options import STORED_AS, TrainingOptions
+from ..executors.options import TrainerKeywords, declared_options
 from . import notebook_display
 from .module_component import ModuleComponent, fingerprint, serialized
+from .option_keywords import execution_parameters, options_from_keywords, takes_options
 from .trainer_driver import TrainerDriver
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_OPTIONS = declared_options()
 
 notebook_display.register()
 
@@ -52,10 +56,7 @@ class TrainerSpec(ComponentSpec):
         "train_steps": ExecutionParameter(type=int, optional=True),
         "eval_steps": ExecutionParameter(type=int, optional=True),
         "module_fingerprint": ExecutionParameter(type=str, optional=True),
-        **{
-            field.name: ExecutionParameter(type=STORED_AS.get(field.name, str), optional=True)
-            for field in dataclasses.fields(TrainingOptions)
-        },
+        **execution_parameters(_OPTIONS),
     }
     INPUTS: ClassVar[dict[str, Any]] = {
         "examples": ChannelParameter(type=standard_artifacts.Examples),
@@ -84,6 +85,7 @@ class Trainer(ModuleComponent):
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(GenericExecutor)
     DRIVER_CLASS = TrainerDriver
 
+    @takes_options(_OPTIONS)
     def __init__(
         self,
         statistics: types.BaseChannel | None = None,
@@ -102,30 +104,7 @@ class Trainer(ModuleComponent):
         *,
         train_steps: int | RuntimeParameter | None = None,
         eval_steps: int | RuntimeParameter | None = None,
-        dialect: str = "auto",
-        engine: str = "local",
-        workers: str = "1",
-        ps: int = 0,
-        cluster_address: str | None = None,
-        cpus_per_worker: float = 1.0,
-        gpus_per_worker: float = 0.0,
-        memory_gb_per_worker: float | None = None,
-        max_failures: int = 3,
-        isolate: bool = True,
-        keras: str = "auto",
-        required_signatures: Sequence[str] = (),
-        skip_checks: Sequence[str] = (),
-        timeout: float | None = None,
-        seed: int | None = None,
-        deterministic: bool = False,
-        early_stop: str | None = None,
-        best_model: str | None = None,
-        stop_on_nan: bool = False,
-        on_bad_records: str = "error",
-        profile: bool = False,
-        tune_loop: str = "off",
-        input_cache: str | None = None,
-        input_cache_gb: float = 10.0,
+        **options: Unpack[TrainerKeywords],
     ) -> None:
         """Constructs the component; the first thirteen arguments are those of `tfx.components.Trainer`.
 
@@ -145,30 +124,7 @@ class Trainer(ModuleComponent):
           custom_executor_spec: Deprecated in TFX; replaces the executor.
           train_steps: Number of steps, in place of that in `train_args`; a parameter of a pipeline may be one.
           eval_steps: The same for `eval_args`.
-          dialect: How the module is written; "auto" decides by what it defines.
-          engine: Where `run_fn` is executed: "local", or by workers on a "ray" cluster.
-          workers: How many train, "N" or "MIN:MAX"; needs a cluster, as the next ones do.
-          ps: How many parameter servers there are beside them.
-          cluster_address: Address of a Ray cluster; default: RAY_ADDRESS, else one on this machine for the run.
-          cpus_per_worker: Processors that each worker gets.
-          gpus_per_worker: GPUs that each worker gets.
-          memory_gb_per_worker: Memory that each worker gets, in 10^9 bytes.
-          max_failures: How often training goes on from its last checkpoint after a worker has failed; -1 for always.
-          isolate: Train in a process of its own.
-          keras: "auto", "2" or "3".
-          required_signatures: Signatures that the model must have.
-          skip_checks: Checks of the model to leave out.
-          timeout: Seconds after which training fails.
-          seed: Seed of Python, NumPy and TensorFlow.
-          deterministic: Have TensorFlow compute the same in every run with the same seed, where it can.
-          early_stop: End the training when a metric has not become better: "METRIC[:EVALUATIONS][:min|max]".
-          best_model: Have Keras's fit end with the weights of its best epoch: "METRIC[:min|max]".
-          stop_on_nan: Fail when the loss becomes NaN or infinite.
-          on_bad_records: What becomes of a record that cannot be read: "error", or "skip:N" to leave out N at most.
-          profile: Profile some seconds of the training, and tell where a step's time goes.
-          tune_loop: "off", "exact" (steps at a time, threads, by a trial) or "any" (also XLA and mixed precision).
-          input_cache: Local folder where `fn_args.data_accessor` keeps parsed examples.
-          input_cache_gb: How much may lie there, in 10^9 bytes.
+          **options: The training options, such as `keras="2"` or `timeout=3600`; a field of `TrainingOptions` each.
 
         Raises:
           ValueError: When there is no module, no examples, or both of two that exclude each other.
@@ -189,32 +145,7 @@ class Trainer(ModuleComponent):
         }.items():
             if value:
                 logging.warning("Trainer's argument %r is deprecated.", name)
-        options = TrainingOptions(
-            dialect=dialect,
-            engine=engine,
-            workers=str(workers),
-            ps=ps,
-            cluster_address=cluster_address,
-            cpus_per_worker=cpus_per_worker,
-            gpus_per_worker=gpus_per_worker,
-            memory_gb_per_worker=memory_gb_per_worker,
-            max_failures=max_failures,
-            isolate=isolate,
-            keras=keras,
-            required_signatures=tuple(required_signatures),
-            skip_checks=tuple(skip_checks),
-            timeout=timeout,
-            seed=seed,
-            deterministic=deterministic,
-            early_stop=early_stop,
-            best_model=best_model,
-            stop_on_nan=stop_on_nan,
-            on_bad_records=on_bad_records,
-            profile=profile,
-            tune_loop=tune_loop,
-            input_cache=input_cache,
-            input_cache_gb=input_cache_gb,
-        )
+        training = options_from_keywords(options)
         spec = TrainerSpec(
             statistics=statistics,
             examples=examples or transformed_examples,
@@ -232,6 +163,6 @@ class Trainer(ModuleComponent):
             module_fingerprint=fingerprint(module_file),
             model=types.Channel(type=standard_artifacts.Model),
             model_run=types.Channel(type=standard_artifacts.ModelRun),
-            **options.to_exec_properties(),
+            **training.to_exec_properties(),
         )
         super().__init__(spec, module_file, custom_executor_spec=custom_executor_spec)

@@ -18,7 +18,7 @@ the module wants.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfx import types
 from tfx.dsl.components.base import base_executor, executor_spec
@@ -28,12 +28,16 @@ from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
 from ..executors.errors import InputError
-from ..executors.options import STORED_AS, TrainingOptions
+from ..executors.options import TunerKeywords, declared_options
 from ..executors.runtime.logs.exceptions import remembered
 from ..executors.tuning.step import tune_from_artifacts
 from .module_component import ModuleComponent, fingerprint, serialized
+from .option_keywords import execution_parameters, options_from_keywords, takes_options
 
-_OPTIONS = ("isolate", "keras", "timeout", "seed", "on_bad_records", "input_cache", "input_cache_gb")
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_OPTIONS = tuple(option for option in declared_options() if option.tuner)
 
 
 class TunerExecutor(base_executor.BaseExecutor):
@@ -64,7 +68,7 @@ class TunerSpec(ComponentSpec):
         "train_steps": ExecutionParameter(type=int, optional=True),
         "eval_steps": ExecutionParameter(type=int, optional=True),
         "module_fingerprint": ExecutionParameter(type=str, optional=True),
-        **{name: ExecutionParameter(type=STORED_AS.get(name, str), optional=True) for name in _OPTIONS},
+        **execution_parameters(_OPTIONS),
     }
     INPUTS: ClassVar[dict[str, Any]] = {
         "examples": ChannelParameter(type=standard_artifacts.Examples),
@@ -89,6 +93,7 @@ class Tuner(ModuleComponent):
     SPEC_CLASS = TunerSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(TunerExecutor)
 
+    @takes_options(_OPTIONS)
     def __init__(
         self,
         examples: types.BaseChannel,
@@ -104,13 +109,7 @@ class Tuner(ModuleComponent):
         *,
         train_steps: int | RuntimeParameter | None = None,
         eval_steps: int | RuntimeParameter | None = None,
-        isolate: bool = True,
-        keras: str = "auto",
-        timeout: float | None = None,
-        seed: int | None = None,
-        on_bad_records: str = "error",
-        input_cache: str | None = None,
-        input_cache_gb: float = 10.0,
+        **options: Unpack[TunerKeywords],
     ) -> None:
         """Constructs the component; the first ten arguments are those of `tfx.components.Tuner`.
 
@@ -127,13 +126,8 @@ class Tuner(ModuleComponent):
           custom_config: JSON object passed on as `fn_args.custom_config`.
           train_steps: Number of steps, in place of that in `train_args`; a parameter of a pipeline may be one.
           eval_steps: The same for `eval_args`.
-          isolate: Search in a process of its own.
-          keras: "auto", "2" or "3".
-          timeout: Seconds after which the search fails.
-          seed: Seed of Python, NumPy and TensorFlow at the start and before each trial; `fn_args.seed`.
-          on_bad_records: What becomes of a record that cannot be read: "error", or "skip:N" to leave out N at most.
-          input_cache: Local folder where `fn_args.data_accessor` keeps parsed examples, from one trial to the next.
-          input_cache_gb: How much may lie there, in 10^9 bytes.
+          **options: Those of the `Trainer` that apply to a search, which is what `timeout` limits here: `isolate`,
+            `keras`, `timeout`, `seed` and those of the data. `seed` is set before each trial, too.
 
         Raises:
           ValueError: When there is no module, or two.
@@ -147,15 +141,7 @@ class Tuner(ModuleComponent):
                 f"tune_args: num_parallel_trials={tune_args.num_parallel_trials}: this Tuner runs one trial after the "
                 "other. Leave tune_args out; TFX's extension for Vertex AI runs several."
             )
-        options = TrainingOptions(
-            isolate=isolate,
-            keras=keras,
-            timeout=timeout,
-            seed=seed,
-            on_bad_records=on_bad_records,
-            input_cache=input_cache,
-            input_cache_gb=input_cache_gb,
-        )
+        training = options_from_keywords(options)
         spec = TunerSpec(
             examples=examples,
             schema=schema,
@@ -171,6 +157,6 @@ class Tuner(ModuleComponent):
             module_fingerprint=fingerprint(module_file),
             best_hyperparameters=types.Channel(type=standard_artifacts.HyperParameters),
             tuner_results=types.Channel(type=standard_artifacts.TunerResults),
-            **options.to_exec_properties(),
+            **training.to_exec_properties(),
         )
         super().__init__(spec, module_file)

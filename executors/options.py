@@ -1,21 +1,31 @@
-"""How a training run is to be carried out: the options that exist in addition to TFX's.
+"""The options of a training run that exist in addition to TFX's.
 
-`TrainingOptions` is the only place where they are declared. The `Trainer` component's parameters, the
-execution properties that travel through TFX, and the flags of the command are all read off its fields.
+Each option is declared once, as a field of `TrainingOptions`. Flags, `--config` keys, execution properties, keywords of
+the components, parameters of the Kubeflow component and the documentation's tables derive from the field: its name,
+type and default, and the arguments of `_option`.
 
 Usage:
 
     options = TrainingOptions(keras="2", required_signatures=("serving_default",), timeout=3600)
     TrainingOptions.from_exec_properties(options.to_exec_properties()) == options
+    [option.name for option in declared_options() if option.tuner]
+
+To add an option, add a field to `TrainingOptions`. Python's types cannot be derived from it, so type checkers and
+editors also need one line in `TrainerKeywords`, or in `TunerKeywords` for an option with `tuner=True`;
+tests/executors/test_option_declaration.py prints that line if it is missing, and the command that writes
+`trainer.component.yaml` again.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
+import types
+import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from .errors import InputError, did_you_mean
 from .goals import Goal
@@ -25,38 +35,121 @@ ENGINES = (LOCAL, RAY)
 KERAS_CHOICES = ("auto", "2", "3")
 TUNINGS = ("off", "exact", "any")
 CHECKS = ("parses", "signatures", "loads", "answers", "finite")
-# Types of the options in ML Metadata, which knows no booleans; the others are strings.
-STORED_AS: dict[str, type[int] | type[float]] = {
-    "isolate": int,
-    "timeout": float,
-    "seed": int,
-    "profile": int,
-    "deterministic": int,
-    "stop_on_nan": int,
-    "input_cache_gb": float,
-    "ps": int,
-    "cpus_per_worker": float,
-    "gpus_per_worker": float,
-    "memory_gb_per_worker": float,
-    "max_failures": int,
-}
 _PATIENCE = 3  # evaluations without improvement, where early_stop gives no number
-_ABOVE_ZERO = ("timeout", "input_cache_gb", "cpus_per_worker", "memory_gb_per_worker")
-_OR_NONE = dict.fromkeys(("timeout", "memory_gb_per_worker"), ", or leave it out")
-_AT_LEAST = {"ps": 0, "gpus_per_worker": 0, "max_failures": -1}
-_ON_A_CLUSTER = (
-    "workers",
-    "ps",
-    "cluster_address",
-    "cpus_per_worker",
-    "gpus_per_worker",
-    "memory_gb_per_worker",
-    "max_failures",
+# Headings of the documentation's tables, in this order.
+MODULE, CLUSTER, PROCESS, MODEL, TRAINING, DATA = GROUPS = (
+    "The module",
+    "Workers and clusters",
+    "The training process",
+    "The model's checks",
+    "The training",
+    "The data",
 )
 
 
-def _option(default: Any, help_text: str, choices: Sequence[str] = ()) -> Any:
-    return dataclasses.field(default=default, metadata={"help": help_text, "choices": tuple(choices)})
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """One option, as its field in `TrainingOptions` declares it.
+
+    Attributes:
+      name: The field's name; the flag has "-" for "_", and loses the "s" of an option that may be repeated.
+      annotation: The field's type as it is written, such as "float | None".
+      kind: bool, int, float, str or tuple (of str), from that type.
+      default: The value if none is given.
+      help: What the option is for, in flags and documentation.
+      choices: The values to choose from; empty for any.
+      group: Heading of the documentation's table that lists the option.
+      above: The value must be greater and finite; None for no such bound.
+      at_least: The value must be equal or greater, and finite; None for no such bound.
+      metavar: The value's name in the flag's help; with DIR, FILE or URL, the flag is completed as a path, and a
+        `--config` file's value is relative to that file.
+      needs_cluster: Whether a value other than the default needs `engine="ray"`.
+      tuner: Whether the Tuner takes the option.
+      kubeflow: Whether the Kubeflow component takes the option.
+      changes_result: Whether another value is another training, which doesn't resume from the checkpoints.
+    """
+
+    name: str
+    annotation: str
+    kind: type
+    default: Any
+    help: str
+    choices: tuple[str, ...]
+    group: str
+    above: float | None
+    at_least: float | None
+    metavar: str | None
+    needs_cluster: bool
+    tuner: bool
+    kubeflow: bool
+    changes_result: bool
+
+    @property
+    def stored_type(self) -> type[str] | type[int] | type[float]:
+        """The type of its execution property; ML Metadata has neither booleans nor lists."""
+        stored: dict[type, type[str] | type[int] | type[float]] = {bool: int, int: int, float: float}
+        return stored.get(self.kind, str)
+
+    def stored(self, value: Any) -> str | int | float:
+        """Returns a value as an execution property: a tuple as a JSON list, a boolean as 0 or 1."""
+        return json.dumps(value) if isinstance(value, tuple) else self.stored_type(value)
+
+    def parse(self, value: Any) -> Any:
+        """Reads an execution property or a keyword.
+
+        Raises:
+          ValueError, TypeError: When it does not parse.
+        """
+        return _PARSERS[self.kind](value)
+
+    def check(self, value: Any) -> None:
+        """Checks a value against the choices and the bounds; None is allowed where it is the default.
+
+        Raises:
+          InputError: When the value is not allowed.
+        """
+        if value is None and self.default is None:
+            return
+        for one in value if isinstance(value, tuple) else (value,):
+            if self.choices and one not in self.choices:
+                raise InputError(
+                    f"{self.name}={one!r}: choose from {', '.join(self.choices)}.{did_you_mean(str(one), self.choices)}"
+                )
+        if self.above is not None and (value is None or not self.above < value < math.inf):
+            remedy = ", or leave it out" if self.default is None else ""
+            raise InputError(f"{self.name}={value!r}: give a number above {self.above:g}{remedy}.")
+        if self.at_least is not None and (value is None or not self.at_least <= value < math.inf):
+            raise InputError(f"{self.name}={value!r}: give {self.at_least:g} or more.")
+
+
+def _option(
+    default: Any,
+    help_text: str,
+    choices: Sequence[str] = (),
+    *,
+    group: str,
+    above: float | None = None,
+    at_least: float | None = None,
+    metavar: str | None = None,
+    needs_cluster: bool = False,
+    tuner: bool = False,
+    kubeflow: bool = True,
+    changes_result: bool = False,
+) -> Any:
+    """Declares an option; `Option` describes the arguments."""
+    metadata = {
+        "help": help_text,
+        "choices": tuple(choices),
+        "group": group,
+        "above": above,
+        "at_least": at_least,
+        "metavar": metavar,
+        "needs_cluster": needs_cluster,
+        "tuner": tuner,
+        "kubeflow": kubeflow,
+        "changes_result": changes_result,
+    }
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,77 +160,128 @@ class TrainingOptions:
       InputError: From the constructor, when a value is not among the choices or out of range.
     """
 
-    dialect: str = _option("auto", "How the module is written; 'auto' decides by what it defines.")
-    engine: str = _option(LOCAL, "Where run_fn is executed: on this machine, or by workers on a Ray cluster.", ENGINES)
-    workers: str = _option("1", "How many train, as N, or as MIN:MAX for as many as there are resources for.")
-    ps: int = _option(0, "How many parameter servers there are beside the workers.")
-    cluster_address: str | None = _option(
-        None, "Address of a Ray cluster (default: RAY_ADDRESS, else one that is started for the run on this machine)."
+    dialect: str = _option(
+        "auto", "How the module is written; 'auto' decides by what it defines.", group=MODULE, changes_result=True
     )
-    cpus_per_worker: float = _option(1.0, "Processors that each worker and parameter server gets on a cluster.")
-    gpus_per_worker: float = _option(0.0, "GPUs that each worker gets on a cluster.")
+    engine: str = _option(
+        LOCAL, "Where run_fn is executed: on this machine, or by workers on a Ray cluster.", ENGINES, group=CLUSTER
+    )
+    workers: str = _option(
+        "1",
+        "How many train, as N, or as MIN:MAX for as many as there are resources for.",
+        group=CLUSTER,
+        needs_cluster=True,
+    )
+    ps: int = _option(
+        0, "How many parameter servers there are beside the workers.", group=CLUSTER, at_least=0, needs_cluster=True
+    )
+    cluster_address: str | None = _option(
+        None,
+        "Address of a Ray cluster (default: RAY_ADDRESS, else one that is started for the run on this machine).",
+        group=CLUSTER,
+        needs_cluster=True,
+    )
+    cpus_per_worker: float = _option(
+        1.0,
+        "Processors that each worker and parameter server gets on a cluster.",
+        group=CLUSTER,
+        above=0,
+        needs_cluster=True,
+    )
+    gpus_per_worker: float = _option(
+        0.0, "GPUs that each worker gets on a cluster.", group=CLUSTER, at_least=0, needs_cluster=True
+    )
     memory_gb_per_worker: float | None = _option(
-        None, "Memory that each worker gets on a cluster, in 10^9 bytes (default: it is not asked for)."
+        None,
+        "Memory that each worker gets on a cluster, in 10^9 bytes (default: it is not asked for).",
+        group=CLUSTER,
+        above=0,
+        needs_cluster=True,
     )
     max_failures: int = _option(
-        3, "How often training on a cluster goes on from its last checkpoint after a worker has failed; -1 for always."
+        3,
+        "How often training on a cluster goes on from its last checkpoint after a worker has failed; -1 for always.",
+        group=CLUSTER,
+        at_least=-1,
+        needs_cluster=True,
     )
-    isolate: bool = _option(True, "Train in a process of its own, which takes all its memory with it.")
-    keras: str = _option("auto", "What tf.keras is for the module: Keras 2 (tf-keras) or 3.", KERAS_CHOICES)
-    required_signatures: tuple[str, ...] = _option((), "A signature that the model must have; may be repeated.")
-    skip_checks: tuple[str, ...] = _option((), "A check of the model to leave out; may be repeated.", CHECKS)
-    timeout: float | None = _option(None, "Seconds after which training is ended as failed (default: none).")
-    seed: int | None = _option(None, "Seed of Python, NumPy and TensorFlow, and fn_args.seed.")
+    # A Kubeflow step waits for the training's process, to report its outcome.
+    isolate: bool = _option(
+        True,
+        "Train in a process of its own, which takes all its memory with it.",
+        group=PROCESS,
+        tuner=True,
+        kubeflow=False,
+    )
+    keras: str = _option(
+        "auto", "What tf.keras is for the module: Keras 2 (tf-keras) or 3.", KERAS_CHOICES, group=MODULE, tuner=True
+    )
+    required_signatures: tuple[str, ...] = _option(
+        (), "A signature that the model must have; may be repeated.", group=MODEL
+    )
+    skip_checks: tuple[str, ...] = _option(
+        (), "A check of the model to leave out; may be repeated.", CHECKS, group=MODEL
+    )
+    timeout: float | None = _option(
+        None, "Seconds after which training is ended as failed (default: none).", group=PROCESS, above=0, tuner=True
+    )
+    seed: int | None = _option(
+        None, "Seed of Python, NumPy and TensorFlow, and fn_args.seed.", group=TRAINING, tuner=True, changes_result=True
+    )
     deterministic: bool = _option(
-        False, "Have TensorFlow compute the same in every run with the same seed, where it can; it may be slower."
+        False,
+        "Have TensorFlow compute the same in every run with the same seed, where it can; it may be slower.",
+        group=TRAINING,
     )
     early_stop: str | None = _option(
-        None, "End the training when a metric has not become better: METRIC[:EVALUATIONS][:min|max], as val_loss:3."
+        None,
+        "End the training when a metric has not become better: METRIC[:EVALUATIONS][:min|max], as val_loss:3.",
+        group=TRAINING,
     )
     best_model: str | None = _option(
-        None, "Have Keras's fit end with the weights of its best epoch: METRIC[:min|max], as val_auc."
+        None, "Have Keras's fit end with the weights of its best epoch: METRIC[:min|max], as val_auc.", group=TRAINING
     )
-    stop_on_nan: bool = _option(False, "Fail when the loss becomes NaN or infinite, instead of training on.")
+    stop_on_nan: bool = _option(
+        False, "Fail when the loss becomes NaN or infinite, instead of training on.", group=TRAINING
+    )
     on_bad_records: str = _option(
-        "error", "What becomes of records that cannot be read: 'error', or skip:N to leave out N at most and list them."
+        "error",
+        "What becomes of records that cannot be read: 'error', or skip:N to leave out N at most and list them.",
+        group=DATA,
+        tuner=True,
     )
-    profile: bool = _option(False, "Profile some seconds of the training, and tell where a step's time goes.")
+    profile: bool = _option(
+        False, "Profile some seconds of the training, and tell where a step's time goes.", group=TRAINING
+    )
     tune_loop: str = _option(
         "off",
         "Try at the start how many Keras steps to run at a time, and which threads an Estimator's take; 'exact' leaves "
         "results as they are, 'any' also tries XLA and mixed precision, which change them.",
         TUNINGS,
+        group=TRAINING,
+        changes_result=True,
     )
-
     input_cache: str | None = _option(
-        None, "Local folder where data_accessor keeps parsed examples for later epochs and runs (default: none)."
+        None,
+        "Local folder where data_accessor keeps parsed examples for later epochs and runs (default: none).",
+        group=DATA,
+        tuner=True,
     )
-    input_cache_gb: float = _option(10.0, "How much may lie in input_cache, in 10^9 bytes; the oldest entries go.")
+    input_cache_gb: float = _option(
+        10.0, "How much may lie in input_cache, in 10^9 bytes; the oldest entries go.", group=DATA, above=0, tuner=True
+    )
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            choices = field.metadata["choices"]
-            for one in value if isinstance(value, tuple) else (value,):
-                if choices and one not in choices:
-                    raise InputError(
-                        f"{field.name}={one!r}: choose from {', '.join(choices)}.{did_you_mean(str(one), choices)}"
-                    )
-        for name in _ABOVE_ZERO:
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise InputError(f"{name}={value!r}: give a number above 0{_OR_NONE.get(name, '')}.")
-        for name, least in _AT_LEAST.items():
-            value = getattr(self, name)
-            if not least <= value < math.inf:
-                raise InputError(f"{name}={value!r}: give {least} or more.")
+        options = declared_options(type(self))
+        for option in options:
+            option.check(getattr(self, option.name))
         if self.timeout is not None and not self.isolate:
             raise InputError("timeout needs isolate=True: only a process of its own can be ended in time.")
         if self.engine == LOCAL:
-            for field in dataclasses.fields(self):
-                value = getattr(self, field.name)
-                if field.name in _ON_A_CLUSTER and value != field.default:
-                    raise InputError(f"{field.name}={value!r} needs engine={RAY!r}: {LOCAL!r} is one process.")
+            for option in options:
+                value = getattr(self, option.name)
+                if option.needs_cluster and value != option.default:
+                    raise InputError(f"{option.name}={value!r} needs engine={RAY!r}: {LOCAL!r} is one process.")
         _ = self.worker_range, self.stop_goal, self.best_goal, self.bad_records_limit
 
     @property
@@ -186,16 +330,8 @@ class TrainingOptions:
 
         Tuples become JSON lists and booleans 0 or 1: the types that ML Metadata stores.
         """
-        properties: dict[str, str | int | float] = {}
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if value == field.default:
-                continue
-            if isinstance(value, tuple):
-                properties[field.name] = json.dumps(value)
-            else:
-                properties[field.name] = STORED_AS.get(field.name, str)(value)
-        return properties
+        values = [(option, getattr(self, option.name)) for option in declared_options(type(self))]
+        return {option.name: option.stored(value) for option, value in values if value != option.default}
 
     @classmethod
     def from_exec_properties(cls, properties: Mapping[str, Any]) -> TrainingOptions:
@@ -209,14 +345,14 @@ class TrainingOptions:
           InputError: When a value does not parse; it names the property.
         """
         values = {}
-        for field in dataclasses.fields(cls):
-            value = properties.get(field.name)
+        for option in declared_options(cls):
+            value = properties.get(option.name)
             if value is None or value == "":
                 continue
             try:
-                values[field.name] = _PARSERS.get(field.name, str)(value)
+                values[option.name] = option.parse(value)
             except (ValueError, TypeError) as error:
-                raise InputError(f"execution property {field.name}={value!r} is not usable: {error}") from error
+                raise InputError(f"execution property {option.name}={value!r} is not usable: {error}") from error
         return cls(**values)
 
 
@@ -246,19 +382,77 @@ def _parse_names(value: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-_PARSERS: dict[str, Callable[[Any], Any]] = {
-    "isolate": _parse_flag,
-    "required_signatures": _parse_names,
-    "skip_checks": _parse_names,
-    "timeout": float,
-    "input_cache_gb": float,
-    "seed": _parse_integer,
-    "profile": _parse_flag,
-    "deterministic": _parse_flag,
-    "stop_on_nan": _parse_flag,
-    "ps": _parse_integer,
-    "cpus_per_worker": float,
-    "gpus_per_worker": float,
-    "memory_gb_per_worker": float,
-    "max_failures": _parse_integer,
+_PARSERS: dict[type, Callable[[Any], Any]] = {
+    bool: _parse_flag,
+    int: _parse_integer,
+    float: float,
+    str: str,
+    tuple: _parse_names,
 }
+
+
+def declared_options(declaration: type = TrainingOptions) -> tuple[Option, ...]:
+    """Returns the options that the fields of a class declare, in their order.
+
+    Raises:
+      TypeError: When a field is of a type that flags and execution properties cannot hold.
+    """
+    return _declared(declaration)
+
+
+@functools.cache
+def _declared(declaration: type) -> tuple[Option, ...]:
+    kinds = kinds_of(declaration)
+    if unknown := {name: kind.__name__ for name, kind in kinds.items() if kind not in _PARSERS}:
+        raise TypeError(f"{declaration.__name__}: {unknown}: an option is bool, int, float, str or tuple[str, ...].")
+    return tuple(
+        Option(field.name, str(field.type), kinds[field.name], field.default, **field.metadata)
+        for field in dataclasses.fields(declaration)
+    )
+
+
+def kinds_of(declaration: type) -> dict[str, type]:
+    """Returns the plain types of a dataclass's fields: tuple for `tuple[str, ...]`, int for `int | None`."""
+    hints = typing.get_type_hints(declaration)
+    return {field.name: _plain(hints[field.name]) for field in dataclasses.fields(declaration)}
+
+
+def _plain(hint: Any) -> type:
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        [hint] = [one for one in typing.get_args(hint) if one is not type(None)]
+    kind: type = typing.get_origin(hint) or hint
+    return kind
+
+
+class TunerKeywords(TypedDict, total=False):
+    """The options that `Tuner` takes as keywords, for type checkers and editors."""
+
+    isolate: bool
+    keras: str
+    timeout: float | None
+    seed: int | None
+    on_bad_records: str
+    input_cache: str | None
+    input_cache_gb: float
+
+
+class TrainerKeywords(TunerKeywords, total=False):
+    """The options that `Trainer` takes as keywords: all."""
+
+    dialect: str
+    engine: str
+    workers: str
+    ps: int
+    cluster_address: str | None
+    cpus_per_worker: float
+    gpus_per_worker: float
+    memory_gb_per_worker: float | None
+    max_failures: int
+    required_signatures: Sequence[str]
+    skip_checks: Sequence[str]
+    deterministic: bool
+    early_stop: str | None
+    best_model: str | None
+    stop_on_nan: bool
+    profile: bool
+    tune_loop: str

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import html
 import inspect
 import pathlib
@@ -20,10 +19,10 @@ from typing import Any
 import click
 
 from generic_trainer.cli.main import cli
-from generic_trainer.executors.options import TrainingOptions
+from generic_trainer.executors.options import GROUPS, declared_options
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
-_TRAINING = {field.name for field in dataclasses.fields(TrainingOptions)}
+_TRAINING = {option.name: option.group for option in declared_options()}
 _TRAINING_LINK = "It also takes the [training options](#training-options).\n\n"
 
 
@@ -60,7 +59,7 @@ def commands_page() -> str:
         own, training = _options(command)
         text = f"## {context.command_path}\n\n{_usage(command, context)}{_help(command)}\n\n{_table(own, context)}"
         sections.append(f"{text}{_TRAINING_LINK if training else ''}{_variables(own, context)}")
-        shared = shared or _table(training, context)
+        shared = shared or _grouped(training, context)
     sections.append(f"## Training options\n\nThey are the `Trainer` component's, too.\n\n{shared}")
     return "\n\n".join(sections)
 
@@ -101,6 +100,12 @@ def _help(command: click.Command) -> str:
         "\n".join(["```text", *text.split("\n")[1:], "```"]) if text.startswith("\b") else _prose(text)
         for text in paragraphs
     )
+
+
+def _grouped(options: list[click.Option], context: click.Context) -> str:
+    """Returns a table for each group of the training options."""
+    groups = {group: [one for one in options if _TRAINING[str(one.name)] == group] for group in GROUPS}
+    return "".join(f"### {group}\n\n{_table(members, context)}" for group, members in groups.items() if members)
 
 
 def _table(options: list[click.Option], context: click.Context) -> str:

@@ -13,6 +13,7 @@ import os
 import pathlib
 import re
 from collections.abc import Iterator
+from typing import Any, get_type_hints
 
 import click
 import pytest
@@ -22,7 +23,7 @@ import generic_trainer
 from generic_trainer.cli.command_names import COMMANDS
 from generic_trainer.cli.configuration import with_config
 from generic_trainer.cli.main import cli
-from generic_trainer.executors import errors
+from generic_trainer.executors import errors, options
 from generic_trainer.executors.errors import TrainerError
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
@@ -96,6 +97,7 @@ def others() -> Iterator[str]:
 
 
 def described(module: str, name: str) -> Iterator[str]:
+    module = home(module, name)
     node = next(node for node in tree(module).body if getattr(node, "name", "") == name or name in targets(node))
     if isinstance(node, ast.FunctionDef):
         yield f"def {signature(node)}"
@@ -105,13 +107,36 @@ def described(module: str, name: str) -> Iterator[str]:
         yield ast.unparse(node)
 
 
+def home(module: str, name: str) -> str:
+    """Returns the module that defines a name; a package may import it lazily, by its `_HOMES`."""
+    homes = [ast.literal_eval(node.value) for node in tree(module).body if "_HOMES" in targets(node)]
+    return f"{module}.{homes[0][name]}" if homes and name in homes[0] else module
+
+
 def targets(node: ast.stmt) -> list[str]:
     return [target.id for target in getattr(node, "targets", ()) if isinstance(target, ast.Name)]
 
 
 def signature(node: ast.FunctionDef) -> str:
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-    return f"{node.name}({ast.unparse(node.args)}){returns}"
+    return f"{node.name}({arguments(node.args)}){returns}"
+
+
+def arguments(node: ast.arguments) -> str:
+    """Returns a function's arguments; for `**options: Unpack[Keywords]`, the keywords that it stands for."""
+    text = ast.unparse(node)
+    if node.kwarg is None or node.kwarg.annotation is None or "Unpack" not in ast.unparse(node.kwarg.annotation):
+        return text
+    kinds = get_type_hints(getattr(options, ast.unparse(node.kwarg.annotation)[len("Unpack[") : -1]))
+    taken = [option for option in options.declared_options() if option.name in kinds]
+    keywords = [f"{one.name}: {type_text(kinds[one.name])}={one.default!r}" for one in taken]
+    return text.replace(
+        f"**{ast.unparse(ast.arguments([], [], None, [], [], node.kwarg, []))[2:]}", ", ".join(keywords)
+    )
+
+
+def type_text(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("collections.abc.", "")
 
 
 def class_lines(node: ast.ClassDef) -> Iterator[str]:
@@ -121,7 +146,7 @@ def class_lines(node: ast.ClassDef) -> Iterator[str]:
         if isinstance(part, ast.AnnAssign) and not ast.unparse(part.target).startswith("_"):
             yield f"    {field(part)}"
         elif isinstance(part, ast.FunctionDef) and (not part.name.startswith("_") or part.name == "__init__"):
-            kinds = [ast.unparse(one) for one in part.decorator_list]
+            kinds = [ast.unparse(one) for one in part.decorator_list if not isinstance(one, ast.Call)]
             yield f"    {' '.join([*(f'@{kind}' for kind in kinds), f'def {signature(part)}'])}"
 
 
@@ -192,8 +217,14 @@ def specification(module: str, name: str) -> Iterator[str]:
     for part in node.body:
         if isinstance(part, ast.AnnAssign) and isinstance(part.value, ast.Dict):
             for key, value in zip(part.value.keys, part.value.values, strict=True):
-                line = ast.unparse(value) if key is None else f"{ast.unparse(key)}: {ast.unparse(value)}"
-                yield f"{ast.unparse(part.target)}: {line}"
+                lines = [f"{ast.unparse(key)}: {ast.unparse(value)}"] if key else of_options(module)
+                yield from (f"{ast.unparse(part.target)}: {line}" for line in lines)
+
+
+def of_options(module: str) -> list[str]:
+    """Returns the execution parameters of a component's options, as those that are written out."""
+    taken = importlib.import_module(f"generic_trainer.{module}")._OPTIONS
+    return [f"{one.name!r}: ExecutionParameter(type={one.stored_type.__name__}, optional=True)" for one in taken]
 
 
 def properties() -> Iterator[str]:
@@ -210,7 +241,7 @@ def properties() -> Iterator[str]:
 
 
 def component() -> Iterator[str]:
-    [text] = [path.read_text(encoding="utf-8") for path in REPOSITORY.glob("pipelines/trainer.component.yaml")]
+    [text] = [path.read_text(encoding="utf-8") for path in REPOSITORY.glob("pipelines/kubeflow/trainer.component.yaml")]
     [described] = yaml.safe_load(text)["components"].values()
     for side in ("inputDefinitions", "outputDefinitions"):
         for kind, definitions in described[side].items():

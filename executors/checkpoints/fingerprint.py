@@ -22,14 +22,14 @@ from typing import Any
 from ..fn_args import FnArgs
 from ..modules.keras_version import KerasChoice
 from ..modules.source import ModuleSource
-from ..options import TrainingOptions
+from ..options import TrainingOptions, declared_options
 from ..runtime.files import file_io
 from ..runtime.logs.redaction import masked
 from .data_fingerprint import SAMPLED, sample_of
 
 FILE_NAME = "checkpoint.json"
-# Of TrainingOptions, those that decide what is computed. `keras` is not among them: it is what it turned out to be.
-OPTIONS = ("dialect", "seed", "tune_loop")
+# `keras` is not among them: the version that was chosen is a part of its own.
+OPTIONS = tuple(option.name for option in declared_options() if option.changes_result)
 # Where a try writes to, and which part of a cluster it is.
 _OF_ONE_TRY = (
     *("serving_model_dir", "eval_model_dir", "model_run_dir", "checkpoint_dir", "working_dir"),

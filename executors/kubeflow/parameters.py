@@ -9,17 +9,16 @@ The component's inputs are read off these fields and those of `TrainingOptions`,
 from __future__ import annotations
 
 import dataclasses
-import typing
 from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError, did_you_mean
 from ..inputs.data_accessor import PAYLOAD_FORMATS
-from ..options import TrainingOptions
+from ..options import TrainingOptions, declared_options, kinds_of
 
-# The step itself waits for the training's process, to report what became of it.
-NOT_OFFERED = ("isolate",)
+NOT_OFFERED = tuple(option.name for option in declared_options() if not option.kubeflow)
 MISSING = (None, "")
+_JSON_KINDS: dict[type, type] = {tuple: list, Mapping: dict}
 
 
 def _parameter(default: Any, help_text: str) -> Any:
@@ -90,15 +89,9 @@ class StepParameters:
             )
 
 
-def kinds_of(fields: type[StepParameters] | type[TrainingOptions]) -> dict[str, type]:
+def json_kinds(fields: type[StepParameters] | type[TrainingOptions]) -> dict[str, type]:
     """Returns {field: str, int, float, bool, list or dict}: what it is in JSON, and for Kubeflow Pipelines."""
-    kinds = {}
-    for name, hint in typing.get_type_hints(fields).items():
-        inner = [one for one in typing.get_args(hint) if one is not type(None)]
-        plain = inner[0] if type(None) in typing.get_args(hint) else hint
-        kind = typing.get_origin(plain) or plain
-        kinds[name] = {tuple: list, Mapping: dict}.get(kind, kind)
-    return {field.name: kinds[field.name] for field in dataclasses.fields(fields)}
+    return {name: _JSON_KINDS.get(kind, kind) for name, kind in kinds_of(fields).items()}
 
 
 def read_parameters(values: Mapping[str, Any]) -> tuple[StepParameters, TrainingOptions]:
@@ -111,11 +104,11 @@ def read_parameters(values: Mapping[str, Any]) -> tuple[StepParameters, Training
       InputError: When one is not known, of another type, or out of range.
     """
     given = {name: value for name, value in values.items() if value not in MISSING}
-    own = {name: kind for name, kind in kinds_of(StepParameters).items() if name in given}
-    options = {field.name for field in dataclasses.fields(TrainingOptions)} - set(NOT_OFFERED)
+    own = {name: kind for name, kind in json_kinds(StepParameters).items() if name in given}
+    options = {option.name for option in declared_options() if option.kubeflow}
     for name in given:
         if name not in own and name not in options:
-            known = [*kinds_of(StepParameters), *options]
+            known = [*json_kinds(StepParameters), *options]
             raise InputError(
                 f"There is no parameter {name!r}.{did_you_mean(name, known)} If the component has it, its image is of "
                 "another release: take both from the same one."

@@ -41,8 +41,7 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
     Args:
       inputs: examples (required); transform_graph, schema and base_model where wired.
       outputs: best_hyperparameters and tuner_results.
-      properties: As TFX's Tuner has them, and keras, seed, isolate, timeout, on_bad_records, input_cache and
-        input_cache_gb of `TrainingOptions`.
+      properties: As TFX's Tuner has them, and the fields of `TrainingOptions` that the Tuner takes.
 
     Raises:
       TrainerError: When the input or the module is not usable, or no trial was completed.

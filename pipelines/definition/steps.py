@@ -37,6 +37,7 @@ from ...executors.evaluation.metrics import read_eval_config
 from ...executors.evaluation.overrides import overrides_of
 from ...executors.evaluation.plan import EvaluationPlan
 from ...executors.modules.pipeline_modules import PipelineModules
+from ...executors.options import declared_options
 from ...executors.runtime.beam_runner import IN_PROCESS
 from ...executors.runtime.files import file_io
 from ...executors.runtime.files.artifact_layout import read_hyperparameters
@@ -174,18 +175,17 @@ def _hyperparameters(
         return node.outputs["result"]
     if not tunes or modules.tuner is None:
         return None
-    training = options.training
+    training: dict[str, Any] = {
+        option.name: getattr(options.training, option.name)
+        for option in declared_options()
+        if option.tuner and option.name != "timeout"  # which limits the training
+    }
     tuner = Tuner(
         module_file=modules.tuner.reference,
         train_args=trainer_pb2.TrainArgs(num_steps=options.tune_steps or options.train_steps),
         eval_args=trainer_pb2.EvalArgs(num_steps=options.eval_steps),
         custom_config=options.custom_config,
-        keras=training.keras,
-        seed=training.seed,
-        isolate=training.isolate,
-        on_bad_records=training.on_bad_records,
-        input_cache=training.input_cache,
-        input_cache_gb=training.input_cache_gb,
+        **training,
         **{name: inputs[name] for name in ("examples", "schema", "transform_graph", "base_model") if inputs.get(name)},
     )
     nodes.append(tuner)

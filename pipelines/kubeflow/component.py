@@ -46,7 +46,7 @@ from typing import Any, Optional
 
 from kfp import compiler, dsl
 
-from ...executors.kubeflow.parameters import NOT_OFFERED, StepParameters, kinds_of
+from ...executors.kubeflow.parameters import NOT_OFFERED, StepParameters, json_kinds
 from ...executors.options import TrainingOptions
 from ...version import __version__
 from .step_command import step_command
@@ -108,7 +108,7 @@ def _described_inputs() -> Iterator[tuple[inspect.Parameter, str]]:
     for name, (artifact, text) in _INPUTS.items():
         yield inspect.Parameter(name, _KIND, default=None, annotation=Optional[dsl.Input[artifact]]), text  # noqa: UP045
     for fields in (StepParameters, TrainingOptions):
-        kinds = kinds_of(fields)
+        kinds = json_kinds(fields)
         for field in dataclasses.fields(fields):
             if field.name in NOT_OFFERED:
                 continue
