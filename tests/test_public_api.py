@@ -32,7 +32,7 @@ OTHERS = {
     "executors.monitoring.run_record": ["RunRecord"],
     "pipelines.kubeflow.component": ["trainer_component", "trainer_op"],  # from pipelines.kubeflow, as the next three
     "pipelines.kubeflow.pipeline": ["KubeflowPipeline", "StepResources", "compile_pipeline"],
-    "pipelines.local": ["LocalPipeline", "create_pipeline", "run_pipeline"],
+    "pipelines.local.pipeline": ["LocalPipeline", "create_pipeline", "run_pipeline"],  # from pipelines.local
     "pipelines.local.outcome": ["Outcome"],
     "pipelines.definition.options": ["PipelineOptions"],
 }
@@ -210,7 +210,7 @@ def properties() -> Iterator[str]:
 
 
 def component() -> Iterator[str]:
-    [text] = [path.read_text(encoding="utf-8") for path in REPOSITORY.glob("pipelines/trainer.component.yaml")]
+    [text] = [path.read_text(encoding="utf-8") for path in REPOSITORY.glob("pipelines/*/trainer.component.yaml")]
     [described] = yaml.safe_load(text)["components"].values()
     for side in ("inputDefinitions", "outputDefinitions"):
         for kind, definitions in described[side].items():
