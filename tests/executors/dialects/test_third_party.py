@@ -106,13 +106,13 @@ def test_a_module_trains_and_its_record_names_the_dialect(run: Run, folder: path
 
 
 @pytest.mark.slow
-def test_check_shows_its_signatures_and_warnings(run: Run, folder: pathlib.Path, iris: Any) -> None:
+def test_check_shows_its_warnings_and_tries_it(run: Run, folder: pathlib.Path, iris: Any) -> None:
     files = ("--train-files", iris.train, "--eval-files", iris.eval)
     done = run("check", "iris_plain.py", *files, "--custom-config", '{"epoch": 2}', "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     verdicts = {one["item"]: one for one in json.loads(done.stdout)["verdicts"]}
     assert verdicts["dialect"]["text"] == "plain_keras: it defines build_model, FEATURES and LABEL"
-    assert verdicts["signatures"]["text"] == "build_model(). plain_keras does not use custom_config['epoch']."
+    assert verdicts["signatures"]["text"] == "plain_keras does not use custom_config['epoch']."
     assert verdicts["signatures"]["status"] == "warning"
     assert {verdicts[item]["status"] for item in ("training", "export", "SavedModel")} == {"passed"}
 
@@ -193,6 +193,30 @@ def test_misspellings_of_its_entry_points_are_pointed_out(python: Callable[[str]
     (folder / "some_module.py").write_text("def build_model():\n    return None\n")
     _, text = python(CHOOSE + "\n    print(json.dumps(result()))")
     assert "Did you mean" not in text  # the name is right; FEATURES and LABEL are missing
+
+
+def test_check_looks_at_its_signatures_and_errors(python: Callable[[str], Any], folder: pathlib.Path) -> None:
+    names = "FEATURES, LABEL = {features}, 'b'\ndef build_model(units=8): pass\ndef fit_fn(fn_args): pass\n"
+    (folder / "some_module.py").write_text(names.format(features="('a',)"))
+    found = python(
+        CHOOSE
+        + """
+    from generic_trainer.executors.preflight.module_checks import checked_module
+    from generic_trainer.executors.preflight.request import CheckRequest
+
+    request = CheckRequest("some_module.py", FnArgs(train_steps=500))
+    checked = [checked_module(name, module, request) for name in ("plain_keras", "old_form")]
+    found = [[one.signatures, one.warnings, one.steps] for one in checked]
+    module.FEATURES = "a"
+    try:
+        checked_module("plain_keras", module, request)
+    except TrainerError as error:
+        print(json.dumps([*found, str(error)]))
+    """
+    )
+    assert found[0] == ["build_model(units=8)", [], None]
+    assert found[1] == ["a function fit_fn(fn_args)", [], 500]
+    assert found[2].endswith("some_module.py: FEATURES is 'a'; write a tuple of names.")
 
 
 def test_the_form_of_release_0_1_still_works(python: Callable[[str], Any], folder: pathlib.Path) -> None:
