@@ -1,1 +1,1 @@
-"""What runs a training module: TFX's executor, and everything below it."""
+"""Running a training module: TFX's executor, and everything below it."""

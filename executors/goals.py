@@ -1,4 +1,4 @@
-"""What is to become better in a training: a metric, its direction, and for how long it may not.
+"""The goal of early stopping and best weights: a metric, its direction and patience.
 
 goal = Goal.parse("val_loss:3")          # or "val_loss:3:min"
 goal.is_over([0.5, 0.4, 0.45, 0.5, 0.6])  # True: the last three were no better than 0.4

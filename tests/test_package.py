@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
+import importlib.metadata
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -89,3 +92,78 @@ def test_the_published_requirements_are_as_wide_as_promised() -> None:
 def test_the_locks_name_no_address() -> None:
     for lock in (REPOSITORY / "requirements").glob("*.txt"):
         assert "://" not in lock.read_text(), lock
+
+
+# Of packages that provide the names of others at run time (the dialects' shims), and of a neighbouring example module.
+_NOT_INSTALLED = {"dlrover", "elasticdl", "generic_trainer", "iris_keras", "recordio"}
+# Distributions that a lane of the tests may lack, by what is imported of them.
+_OF_EXTRAS = {
+    "kfp": "kfp",
+    "odps": "pyodps",
+    "ray": "ray",
+    "tensorflow_estimator": "tensorflow-estimator",
+    "tf_keras": "tf-keras",
+}
+_NOT_IMPORTED = {"dill"}  # setup.cfg says why
+
+
+def test_each_import_is_a_declared_requirement() -> None:
+    imported, providers = _imported(), _providers()
+    declared = set(_declared("options", "install_requires"))
+    for extra in ("airflow", "estimator", "kfp", "kuberay", "maxcompute", "ray"):
+        declared |= set(_declared("options.extras_require", extra))
+    of_imports = {name: providers.get(name) or {_OF_EXTRAS.get(name, "")} for name in imported}
+    undeclared = {name: imported[name] for name, found in of_imports.items() if not found & declared}
+    assert undeclared == {}, "neither install_requires nor an extra of setup.cfg names the package"
+    used = set().union(*of_imports.values())
+    assert set(_declared("options", "install_requires")) - used == _NOT_IMPORTED
+
+
+def _declared(section: str, key: str) -> list[str]:
+    config = configparser.ConfigParser()
+    config.read(REPOSITORY / "setup.cfg")
+    lines = config[section][key].split("\n")
+    return [_normal(match[0]) for line in lines if (match := re.match(r"[\w.-]+", line))]
+
+
+def _normal(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def _imported() -> dict[str, str]:
+    """Returns what the package's files import of others, "numpy" or "google.cloud.storage", each with one file."""
+    found: dict[str, str] = {}
+    folders = ("cli", "components", "executors", "module_files", "pipelines")
+    for path in (
+        *REPOSITORY.glob("*.py"),
+        *(file for folder in folders for file in REPOSITORY.glob(f"{folder}/**/*.py")),
+    ):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for name in _names(node):
+                if name.partition(".")[0] not in sys.stdlib_module_names | _NOT_INSTALLED:
+                    found.setdefault(_shortened(name), str(path.relative_to(REPOSITORY)))
+    return found
+
+
+def _names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return []
+
+
+def _shortened(name: str) -> str:
+    """Returns as much of a dotted name as tells the distribution: many share the namespace packages of Google."""
+    parts = name.split(".")
+    return ".".join(parts[: 3 if parts[:2] == ["google", "cloud"] else 2 if parts[0] == "google" else 1])
+
+
+def _providers() -> dict[str, set[str]]:
+    """Returns the installed distributions by what they bring, named as by `_shortened`."""
+    found: dict[str, set[str]] = {}
+    for distribution in importlib.metadata.distributions():
+        files = (str(file) for file in distribution.files or () if file.suffix in (".py", ".so"))
+        for name in {_shortened(file.partition(".")[0].replace("/", ".")) for file in files}:
+            found.setdefault(name, set()).add(_normal(distribution.metadata["Name"]))
+    return found

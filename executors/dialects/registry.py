@@ -46,6 +46,7 @@ class BrokenDialect(Dialect):
         package = f"the package {entry.dist.name}" if entry.dist else entry.value
         self._problem = f"{entry.value} of {package} cannot be imported ({type(error).__name__}: {error})"
         self.needs = f"its own package, but {self._problem}"  # type: ignore[misc]
+        self.no_scaffold = self._problem  # type: ignore[misc]
         logging.warning("The dialect %s is left out: %s.", entry.name, self._problem)
 
     def matches(self, module: ModuleType, function: str | None) -> str:
@@ -147,5 +148,5 @@ def _explain(
 
 def _misspelled(own: Sequence[str], dialects: Mapping[str, Dialect]) -> str:
     known = [name for dialect in dialects.values() for name in dialect.entry_points]
-    matches = ((name, difflib.get_close_matches(name, known, n=1)) for name in own)
+    matches = ((name, difflib.get_close_matches(name, known, n=1)) for name in own if name not in known)
     return next((f" Did you mean {name!r} to be {match[0]!r}?" for name, match in matches if match), "")

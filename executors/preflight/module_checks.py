@@ -27,7 +27,7 @@ class CheckedModule:
     Attributes:
       dialect: The dialect.
       run_fn: The module as a `run_fn`.
-      signatures: Those that were looked at: "run_fn(fn_args), preprocessing_fn(inputs)".
+      signatures: Those that were looked at: "run_fn(fn_args), preprocessing_fn(inputs)"; or what the dialect needs.
       warnings: What is allowed, and probably not meant.
       steps: How many training steps a run does; None if it ends with its data or epochs.
     """
@@ -86,4 +86,4 @@ def require_step_functions(module: ModuleType, names: Sequence[str]) -> None:
 def _signatures(dialect: Dialect, module: ModuleType, request: CheckRequest, of_steps: Sequence[str]) -> str:
     names = [request.function] if request.function else list(dialect.functions)
     found = [name for name in (*names, *of_steps) if callable(getattr(module, name, None))]
-    return ", ".join(f"{name}{shown_signature(getattr(module, name))}" for name in found) or "the conf's attributes"
+    return ", ".join(f"{name}{shown_signature(getattr(module, name))}" for name in found) or dialect.needs

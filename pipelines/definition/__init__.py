@@ -1,1 +1,1 @@
-"""What every runner shares: the steps of a pipeline and their options."""
+"""The steps of a pipeline and their options, shared by all runners."""

@@ -1,4 +1,4 @@
-"""A first training module for somebody's data, with all that belongs to it: `generic-trainer init`.
+"""`generic-trainer init`: a first training module for a dataset, with configuration and test.
 
 raw = read_data("trips.csv")                       # reading.py: the rows as ExampleGen will read them
 columns = look_at(raw)                             # looking.py: statistics, by TFDV

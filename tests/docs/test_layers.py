@@ -1,0 +1,20 @@
+"""The picture of the layers is what scripts/layers.py draws from the contracts and docstrings."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+
+
+def test_the_picture_shows_the_layers_of_today(tmp_path: pathlib.Path) -> None:
+    if sys.version_info < (3, 11):
+        pytest.skip("tomllib comes with Python 3.11")
+    drawn = tmp_path / "layers.svg"
+    subprocess.run([sys.executable, REPOSITORY / "scripts" / "layers.py", drawn], check=True)
+    committed = (REPOSITORY / "docs" / "images" / "layers.svg").read_text(encoding="utf-8")
+    assert drawn.read_text(encoding="utf-8") == committed, "run scripts/layers.py and commit docs/images/layers.svg"
