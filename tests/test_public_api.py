@@ -33,7 +33,7 @@ OTHERS = {
     "executors.monitoring.run_record": ["RunRecord"],
     "pipelines.kubeflow.component": ["trainer_component", "trainer_op"],  # from pipelines.kubeflow, as the next three
     "pipelines.kubeflow.pipeline": ["KubeflowPipeline", "StepResources", "compile_pipeline"],
-    "pipelines.local.pipeline": ["LocalPipeline", "create_pipeline", "run_pipeline"],  # from pipelines.local
+    "pipelines.local": ["LocalPipeline", "create_pipeline", "run_pipeline"],  # from pipelines.local
     "pipelines.local.outcome": ["Outcome"],
     "pipelines.definition.options": ["PipelineOptions"],
 }
