@@ -125,7 +125,7 @@ def layer_seeds(model: Any) -> list[tuple[Any, Any]]:
 
     To put the seeds back, see `restore_layer_seeds`; there is no public name for them.
     """
-    found = (getattr(layer, "_random_generator", None) for layer in layers_of(model))
+    found: list[Any] = [getattr(layer, "_random_generator", None) for layer in layers_of(model)]
     return [(generator, generator._seed) for generator in found if hasattr(generator, "_seed")]
 
 

@@ -80,11 +80,11 @@ def add_serving_graph(estimator: Any, builder: Any, receiver_fn: Any, mode: str)
     )
 
 
-def read_eval_metrics(folder: str) -> dict[int, dict[str, Any]]:
+def read_eval_metrics(folder: str) -> dict[Any, dict[str, Any]]:
     """Returns {step: metrics} of the evaluations that an Estimator logged in a folder.
 
     The event files are public, and the wheel's early stopping, which is public, reads them by this.
     """
     early_stopping = importlib.import_module(f"{_PACKAGE}.early_stopping")
-    metrics: dict[int, dict[str, Any]] = early_stopping.read_eval_metrics(folder)
+    metrics: dict[Any, dict[str, Any]] = early_stopping.read_eval_metrics(folder)
     return metrics

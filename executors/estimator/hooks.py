@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from ..compat.tensorflow_estimator import read_eval_metrics
 from ..errors import InputError, did_you_mean
 from ..goals import Goal
 from ..monitoring.progress import Due
@@ -70,12 +71,10 @@ def early_stopping_hook(estimator: Any, eval_spec: Any, goal: Goal) -> Any:
       eval_spec: How it is evaluated; the metrics are read off the events that evaluations write.
       goal: The metric, and how many evaluations in a row it may be no better.
     """
-    from tensorflow_estimator.python.estimator import early_stopping
-
     folder = estimator.eval_dir(eval_spec.name)
 
     def is_over() -> bool:
-        found = early_stopping.read_eval_metrics(folder)
+        found = read_eval_metrics(folder)
         for step, metrics in found.items():
             if goal.metric not in metrics:
                 raise InputError(
@@ -89,7 +88,7 @@ def early_stopping_hook(estimator: Any, eval_spec: Any, goal: Goal) -> Any:
         return _EndHook(is_over)
     # Of several workers the chief tells the others, by a variable: which a checkpoint from before has not.
     every = {"run_every_secs": None, "run_every_steps": _LOOK_STEPS} if config.train_distribute else {}
-    return early_stopping.make_early_stopping_hook(estimator, is_over, **every)
+    return tf.estimator.experimental.make_early_stopping_hook(estimator, is_over, **every)
 
 
 class _EndHook(tf.train.SessionRunHook):  # type: ignore[misc]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -39,10 +38,10 @@ def restore_estimator() -> None:
         return
     _require_packages()
     _require_keras_2(tf)
-    from . import distribute, tpu
+    from .compat import api_names, distribute, tpu
 
-    with _one_deprecation_line():
-        _restore_api_names()
+    with api_names.one_deprecation_line():
+        api_names.restore()
         _publish("tensorflow.python.distribute.estimator_training", distribute)
         tpu.restore()
         api = {version: importlib.import_module(f"{_WHEEL}.api._{version}.estimator") for version in ("v1", "v2")}
@@ -78,18 +77,6 @@ def _require_packages() -> None:
     for package, name in (("tensorflow-estimator", "tensorflow_estimator"), ("tf-keras", "tf_keras")):
         if importlib.util.find_spec(name) is None:
             raise RuntimeError(f"tf.estimator needs the package {package}: pip install 'generic-trainer[estimator]'.")
-
-
-def _restore_api_names() -> None:
-    """Gives `tf_export` its third API back, after "tensorflow" and "keras"."""
-    from tensorflow.python.util import tf_export
-
-    tf_export.ESTIMATOR_API_NAME = "estimator"
-    make = type(tf_export.API_ATTRS[tf_export.TENSORFLOW_API_NAME])
-    tf_export.API_ATTRS["estimator"] = make("_estimator_api_names", "_estimator_api_constants")
-    tf_export.API_ATTRS_V1["estimator"] = make("_estimator_api_names_v1", "_estimator_api_constants_v1")
-    if "estimator" not in tf_export.SUBPACKAGE_NAMESPACES:
-        tf_export.SUBPACKAGE_NAMESPACES.append("estimator")
 
 
 def _publish(name: str, module: ModuleType) -> None:
@@ -131,19 +118,3 @@ def _namespaces(module: ModuleType) -> Iterator[tuple[str, ModuleType]]:
             yield name, part
             for path, below in _namespaces(part):
                 yield f"{name}.{path}", below
-
-
-class _one_deprecation_line:
-    """Replaces TensorFlow's deprecation line for every Estimator symbol by one for all of them."""
-
-    def __enter__(self) -> None:
-        from tensorflow.python.util import deprecation
-
-        self._deprecated = deprecation.deprecated
-        deprecation.deprecated = lambda *unused_args, **unused_options: lambda symbol: symbol
-
-    def __exit__(self, *unused: object) -> None:
-        from tensorflow.python.util import deprecation
-
-        deprecation.deprecated = self._deprecated
-        logging.getLogger("absl").info("tf.estimator is restored; TensorFlow dropped it in release 2.16.")

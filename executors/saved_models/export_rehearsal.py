@@ -74,8 +74,8 @@ def _remove(folder: str) -> None:
 @contextlib.contextmanager
 def _random_state_kept(model: Any) -> Iterator[None]:
     """Puts the generators that tracing a model may draw from back to where they were before the block."""
-    of_tensorflow = seed_generator()
-    generators = [random, *([of_tensorflow] if of_tensorflow else []), *seed_generators()]
+    found: list[Any] = [random, seed_generator(), *seed_generators()]
+    generators = [generator for generator in found if generator is not None]
     states = [generator.getstate() for generator in generators]
     of_numpy = np.random.get_state()
     seeds = layer_seeds(model)

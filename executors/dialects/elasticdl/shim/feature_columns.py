@@ -60,8 +60,8 @@ class _Columns(NamedTuple):
 
 
 class ConcatenatedCategoricalColumn(
-    _CategoricalColumn,  # type: ignore[misc]
-    _FirstCategoricalColumn,  # type: ignore[misc]
+    _CategoricalColumn,  # type: ignore[misc, valid-type]
+    _FirstCategoricalColumn,  # type: ignore[misc, valid-type]
     _Columns,
 ):
     """What `concatenated_categorical_column` returns."""
