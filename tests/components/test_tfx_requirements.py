@@ -50,7 +50,7 @@ WHERE = {
     "ExecutorTest.testDoChief": f"{HERE}::test_what_the_executor_is_given_reaches_the_module",
     "ExecutorTest.testDoNonChief": "cli/test_cluster.py::test_a_cluster_trains_evaluates_and_exports_once",
     "ExecutorTest.testDoWithModuleFile": f"{HERE}::test_what_the_executor_is_given_reaches_the_module",
-    "ExecutorTest.testDoWithTrainerFn": "executors/test_estimator.py::test_a_trainer_fn_module_runs_unchanged",
+    "ExecutorTest.testDoWithTrainerFn": "executors/estimator/test_runtime.py::test_a_trainer_fn_module_runs_unchanged",
     "ExecutorTest.testDoWithNoTrainerFn": f"{HERE}::test_an_executor_without_a_module_says_so",
     "ExecutorTest.testDoWithHyperParameters": f"{HERE}::test_what_the_executor_is_given_reaches_the_module",
     "ExecutorTest.testMultipleArtifacts": f"{HERE}::test_what_the_executor_is_given_reaches_the_module",
