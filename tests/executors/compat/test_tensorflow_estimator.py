@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from generic_trainer.executors.modules.keras_version import choose
+
 pytestmark = pytest.mark.legacy
 
 PROGRAM = """
@@ -99,7 +101,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder: pathlib.Path = tmp_path_factory.mktemp("estimator")
     ended = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(PROGRAM), str(folder)],
-        env={**os.environ, "TF_USE_LEGACY_KERAS": "1"}, capture_output=True, text=True, timeout=300,
+        env={**os.environ, **choose("2", []).environment()}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr[-3000:]
     result: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])

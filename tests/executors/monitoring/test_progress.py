@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer import FnArgs, TrainingOptions, train
+from generic_trainer.executors.compat.keras import is_keras_2
 from generic_trainer.executors.keras.fit_progress import told_by_fits
-from generic_trainer.executors.keras.interception import is_keras_2
 from generic_trainer.executors.modules.keras_version import _tensorflow_release
 from generic_trainer.executors.monitoring import display, progress
 from generic_trainer.executors.monitoring.display import Display, Recent

@@ -21,7 +21,7 @@ from generic_trainer.executors.inputs.cache.cached_columns import ColumnWriter
 from generic_trainer.executors.inputs.data_accessor import CacheOptions, DataAccessor, ExamplesFormat
 from generic_trainer.executors.training.run import train
 
-from .test_record_dataset import SCALAR, SIZES, ids, schema_of, write
+from ..tfrecord.test_record_dataset import SCALAR, SIZES, ids, schema_of, write
 
 SCHEMA = f"""
     feature {{ name: "id" type: INT {SCALAR} }} feature {{ name: "tags" type: BYTES }}
