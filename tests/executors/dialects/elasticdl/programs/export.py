@@ -13,10 +13,11 @@ import tensorflow as tf
 
 from generic_trainer import FnArgs, TrainingOptions
 from generic_trainer.executors import dialects
+from generic_trainer.executors.compat.tensorflow import write_graph
 from generic_trainer.executors.dialects.elasticdl.export import export
 from generic_trainer.executors.dialects.loading import loaded
 from generic_trainer.executors.modules.source import find_source
-from generic_trainer.executors.saved_models.export_rehearsal import rehearsal, save_graph
+from generic_trainer.executors.saved_models.export_rehearsal import rehearsal
 
 FOLDER = sys.argv[1]
 NAMES = ["plain", "capital-gain", "x.y", "x-y", "a b", "class", "1st", "self"]
@@ -256,7 +257,7 @@ def weights(is_rehearsed):
     model.compile("sgd", "mse")
     if is_rehearsed:
         with rehearsal(model) as folder:
-            export(model, PARTS_OF_IT, LINES, None, folder, save_graph)
+            export(model, PARTS_OF_IT, LINES, None, folder, write_graph)
     model.fit({"a.b": tf.reshape(tf.range(8.0), [8, 1])}, tf.ones([8, 1]), epochs=3, verbose=0, shuffle=True)
     after = [
         random.random(),
