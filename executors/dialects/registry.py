@@ -61,15 +61,10 @@ class BrokenDialect(Dialect):
 
 def installed() -> dict[str, Dialect]:
     """Returns the dialects of all installed packages by name. One that cannot be imported is a `BrokenDialect`."""
-    return dict(_installed())
-
-
-@functools.cache
-def _installed() -> Mapping[str, Dialect]:
-    """Loads the dialects once per process: it is asked several times, and a broken one is warned of once."""
     return {entry.name: _load(entry) for entry in importlib.metadata.entry_points(group=GROUP)}
 
 
+@functools.cache  # a broken one is warned of once
 def _load(entry: importlib.metadata.EntryPoint) -> Dialect:
     try:
         found = entry.load()
