@@ -50,6 +50,15 @@ def model_fn_call(owner: Any) -> tuple[Any, str]:
     return owner, "_call_model_fn"
 
 
+def call_model_fn(estimator: Any, features: Any, labels: Any, mode: str, config: Any) -> Any:
+    """Calls an Estimator's model function with the open graph; returns its EstimatorSpec.
+
+    The public `Estimator.model_fn` does the same, but subclasses give that name to their own model function.
+    """
+    owner, name = model_fn_call(estimator)
+    return getattr(owner, name)(features, labels, mode, config)
+
+
 def export_call(estimator_class: Any) -> tuple[Any, str]:
     """Returns the hook point that all public ways to export pass; it gets the folder first."""
     return estimator_class, "_export_all_saved_models"

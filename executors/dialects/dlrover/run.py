@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 from absl import logging
 
+from ...compat.tensorflow_estimator import call_model_fn
 from ...distributed import tf_config
 from ...errors import InputError
 from ...estimator.checkpoints import CheckpointHook, DataPositionHook, save_objects
@@ -165,7 +166,7 @@ class _Job:
             features, labels = columns.decode(tf.placeholder(tf.string, [None]))
             tf.train.get_or_create_global_step()
             try:
-                make_estimator(conf, config).model_fn(features, labels, "train", config)
+                call_model_fn(make_estimator(conf, config), features, labels, "train", config)
             except (TypeError, ValueError, AttributeError) as error:
                 if "Sparse" not in str(error):
                     raise
