@@ -15,7 +15,7 @@ of a small file, and may read it at any time, also when the process was killed:
 
 The process maps that file into its memory, so that a report is no more than a few numbers stored; what is said in words
 is written now and then. Where nobody watches, nothing is done. `display.py` shows what is read; on a Ray cluster each
-worker is watched, see `engines/pace.py` for what is made of it.
+worker is watched, see `throughput.py` for what is made of it.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class RunRecord:
       evaluation_plan: How the model is evaluated, as `evaluation.plan.EvaluationPlan`; empty before the model's check.
       tuning: What `tune_loop` found, model by model; empty when it is off.
       cluster: Of a run on a cluster: how many `workers` took part in each try, `failures`, and `tries`, `restarts`,
-        `redone_steps`, `goodput`, `speeds` and `stragglers` as `engines/pace.py` defines them; else empty.
+        `redone_steps`, `goodput`, `speeds` and `stragglers` as `throughput.py` defines them; else empty.
       check: The SavedModel check's report.
       rejected: Where the module's outputs are kept when they are not published: the model did not pass the check,
         publishing failed, or the module raised after saving its model; else "". With a `check` the model is complete.

@@ -1,6 +1,6 @@
 """A conf's columns: which one is the label, and how rows become tensors.
 
-Columns are DLRover's or ours (`executors/dlrover/`): all that counts is that they have `name`, `dtype`, `is_sparse` and
+Columns are DLRover's or ours (`shim/`): all that counts is that they have `name`, `dtype`, `is_sparse` and
 `is_label`.
 """
 
