@@ -87,7 +87,7 @@ def test_no_temporary_file_has_a_name_that_can_be_foretold() -> None:
     lines = [line for line in found.stdout.splitlines() if line.split(":")[0].endswith(".py")]
     # They name the folder in a message, or make a private one in it.
     known = (
-        "dialects/model_fn.py",
+        "dialects/estimators/model_fn.py",
         "engines/child_process.py",
         "preflight/",
         "engines/ray_session.py",
