@@ -23,7 +23,7 @@ from typing import Any
 
 from pairs import say
 
-WARM_UP_EPOCHS = 2  # they compile, and try what `tune_loop` tries
+WARM_UP_EPOCHS = 2  # they compile
 
 
 @contextlib.contextmanager

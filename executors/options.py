@@ -33,7 +33,6 @@ from .goals import Goal
 LOCAL, RAY = "local", "ray"
 ENGINES = (LOCAL, RAY)
 KERAS_CHOICES = ("auto", "2", "3")
-TUNINGS = ("off", "exact", "any")
 CHECKS = ("parses", "signatures", "loads", "answers", "finite")
 _PATIENCE = 3  # evaluations without improvement, where early_stop gives no number
 # Headings of the documentation's tables, in this order.
@@ -253,14 +252,6 @@ class TrainingOptions:
     profile: bool = _option(
         False, "Profile some seconds of the training, and tell where a step's time goes.", group=TRAINING
     )
-    tune_loop: str = _option(
-        "off",
-        "Try at the start how many Keras steps to run at a time, and which threads an Estimator's take; 'exact' leaves "
-        "results as they are, 'any' also tries XLA and mixed precision, which change them.",
-        TUNINGS,
-        group=TRAINING,
-        changes_result=True,
-    )
     input_cache: str | None = _option(
         None,
         "Local folder where data_accessor keeps parsed examples for later epochs and runs (default: none).",
@@ -455,4 +446,3 @@ class TrainerKeywords(TunerKeywords, total=False):
     best_model: str | None
     stop_on_nan: bool
     profile: bool
-    tune_loop: str

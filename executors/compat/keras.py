@@ -70,19 +70,6 @@ def train_counter(model: Any) -> Any:
     return getattr(model, "_train_counter", None)
 
 
-def compile_config(model: Any) -> Any:
-    """Returns the object that holds the arguments of a model's last `compile`, a new one for each; None without.
-
-    `get_compile_config` makes a new dict each time, and fails for what cannot be serialized.
-    """
-    return getattr(model, "_compile_config", None)
-
-
-def is_compiled(model: Any) -> bool:
-    """Returns whether a model is compiled; the public name came with Keras 3."""
-    return bool(getattr(model, "compiled", getattr(model, "_is_compiled", False)))
-
-
 def is_built(optimizer: Any) -> bool:
     """Returns whether an optimizer has its variables; the public name came with Keras 3."""
     return bool(getattr(optimizer, "built", False) or getattr(optimizer, "_built", False))
@@ -102,11 +89,6 @@ def layers_of(model: Any) -> list[Any]:
     `model.layers` has those of the first level, and `submodules` calls properties, which may raise.
     """
     return list(getattr(model, "_flatten_layers", tuple)())
-
-
-def operation_of(tensor: Any) -> Any:
-    """Returns the operation, mostly a layer, that made a symbolic tensor of Keras 3; no public function returns it."""
-    return tensor._keras_history.operation
 
 
 def seed_generators() -> list[random.Random]:

@@ -199,11 +199,6 @@ def inputs_of(dataset: Any) -> Sequence[Any]:
 # Strategies
 
 
-def is_default_strategy(strategy: Any) -> bool:
-    """Returns whether a strategy is the one that is in use where no scope is open."""
-    return type(strategy).__name__ == _DEFAULT_STRATEGY
-
-
 def has_coordinator(strategy: Any) -> bool:
     """Returns whether Keras runs its steps by a `ClusterCoordinator`, as it does with parameter servers.
 

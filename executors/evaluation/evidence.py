@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from absl import logging
 
-from ..keras.interception import fits_by, may_use_keras
+from ..keras.interception import KerasCall, KerasObserver, may_use_keras, observed_by
 from .label_values import by_key, label_values
 from .losses import from_logits_of, name_of
 
@@ -92,30 +91,26 @@ class TrainingEvidence:
         return cls(tuple(map(_output, state["outputs"])), tuple(state["inputs"]), tuple(state["metrics"]))
 
 
-class Observer:
+class Observer(KerasObserver):
     """Sees the fits of a block; the last one counts."""
 
     def __init__(self, label_batches: int = 0) -> None:
         self._label_batches = label_batches
         self._last: TrainingEvidence | None = None
-        self._is_running = False
 
     def evidence(self) -> TrainingEvidence | None:
         """Returns what the last fit showed; None without one."""
         return self._last
 
-    def fit(self, original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
-        """Is called in place of `Model.fit`."""
-        if self._is_running:  # a subclass's fit that calls its base's, or a fit in a callback
-            return original(model, *args, **options)
-        given = inspect.signature(original).bind(model, *args, **options).arguments
-        self._is_running = True
+    def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+        """Looks at the fit's loss and data once it has ended."""
+        if call.is_nested:
+            return proceed()
         try:
-            history = original(model, *args, **options)
+            history = proceed()
         finally:
-            self._is_running = False
             try:
-                self._last = _evidence(model, given, self._label_batches)
+                self._last = _evidence(call.model, call.arguments, self._label_batches)
             except Exception as error:  # a training must not fail for what is only looked at
                 logging.warning("The labels of this fit could not be looked at: %r", error)
         logged = getattr(history, "history", None)
@@ -137,7 +132,7 @@ def observed(files: Sequence[str], label_batches: int = 0) -> Iterator[Observer]
     if not may_use_keras(files):
         yield seen
         return
-    with fits_by(seen.fit):
+    with observed_by(seen):
         yield seen
 
 

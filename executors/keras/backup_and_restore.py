@@ -29,7 +29,6 @@ from ..errors import ModuleError
 from ..monitoring.metrics import numbers_in
 from ..monitoring.progress import report_progress
 from ..runtime.process.preemption import asked
-from .grouped_steps import GroupedSteps
 from .model_state import state_of
 from .resume import Dropping
 
@@ -63,7 +62,6 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         endless_data: bool,
     ) -> None:
         super().__init__()
-        self.knows_groups = True  # saves at their ends
         self.reports_progress = True
         self._supports_tf_logs = True  # tf-keras would otherwise wait for the logs after every batch
         self._chief_worker_only = False  # variables of several workers are read by all of them together
@@ -159,9 +157,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         position.batch = batch + 1
         self._left = 0
         report_progress(self._before + position.steps)
-        function = getattr(self.model.train_function, "own", self.model.train_function)
-        ahead = isinstance(function, GroupedSteps) and function.is_ahead
-        if ahead or position.batch == self._epoch_length:
+        if position.batch == self._epoch_length:
             return
         if asked():
             position.logs = numbers_in(logs)

@@ -5,7 +5,7 @@ nothing is run again, the same calls of `fit` restore these states and return th
 differs, and all that follow it, train. Of the module's code, what has run by then has to be the same (`TrainingCode`):
 so an export can be mended without training again.
 
-Usage, where the module runs, outside of what else intercepts `fit`:
+Usage, where the module runs, inside of all other observers, which see restored fits as well:
 
     with kept(fn_args, source):
         run_fn(fn_args)
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ..distributed.tf_config import task_from_environment
 from ..modules.training_code import TrainingCode
-from .interception import fits_by, may_use_keras
+from .interception import may_use_keras, observed_by
 
 if TYPE_CHECKING:
     from ..fn_args import FnArgs
@@ -43,5 +43,5 @@ def kept(fn_args: FnArgs, source: ModuleSource) -> Iterator[None]:
         return
     from .fit_store import FitKeeper  # imports TensorFlow
 
-    with fits_by(FitKeeper(fn_args, TrainingCode(source.files, source.roots[-1])).fit):
+    with observed_by(FitKeeper(fn_args, TrainingCode(source.files, source.roots[-1]))):
         yield

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import inspect
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +28,7 @@ from ..errors import InputError, did_you_mean
 from ..goals import Goal
 from ..monitoring import progress
 from ..monitoring.metrics import numbers_in
-from .interception import fits_by, listed
+from .interception import KerasCall, KerasObserver, keras_of, observed_by
 
 if TYPE_CHECKING:
     from ..fn_args import FnArgs
@@ -45,7 +44,7 @@ def pursued(options: TrainingOptions, fn_args: FnArgs) -> Iterator[None]:
     if not pursuit.is_wanted:
         yield
         return
-    with run_context.extended(pursuit), fits_by(pursuit.fit), progress.ended_by_nan(options.stop_on_nan):
+    with run_context.extended(pursuit), observed_by(pursuit), progress.ended_by_nan(options.stop_on_nan):
         yield
     pursuit.say_if_idle()
 
@@ -60,7 +59,7 @@ def stop_of_estimator() -> Goal | None:
     return pursuit.of_estimator() if pursuit else None
 
 
-class _Pursuit:
+class _Pursuit(KerasObserver):
     """What is asked of the trainings of a run."""
 
     def __init__(self, options: TrainingOptions, folder: str, is_chief: bool) -> None:
@@ -83,14 +82,11 @@ class _Pursuit:
             )
         return self._stop
 
-    def fit(self, original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
-        """Is called in place of `Model.fit`."""
+    def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+        """Has the fit end as it is asked for."""
         self._fits += 1
-        bound = inspect.signature(original).bind(model, *args, **options)
-        callbacks = bound.arguments.get("callbacks")
-        if isinstance(callbacks, (list, tuple)) or not hasattr(callbacks, "append"):
-            bound.arguments["callbacks"] = [*listed(callbacks), self._callback(model)]
-        return original(*bound.args, **bound.kwargs)
+        call.add_callback(self._callback(call.model))
+        return proceed()
 
     def say_if_idle(self) -> None:
         """Says that nothing was done, where that is so."""
@@ -99,8 +95,6 @@ class _Pursuit:
                 logging.warning("%s=%s: there was no Keras fit and no Estimator for it.", name, goal)
 
     def _callback(self, model: Any) -> Any:
-        from .grouped_steps import keras_of
-
         path = os.path.join(self._folder, _BEST.format(self._fits)) if self._folder else ""
         watch = _FitWatch(self._stop, self._best, self._ends_by_nan, path, self._is_chief)
 
@@ -109,7 +103,6 @@ class _Pursuit:
 
             def __init__(self) -> None:
                 super().__init__()
-                self.knows_groups = True
                 self._supports_tf_logs = True  # tf-keras would otherwise wait for the logs after every batch
                 self._chief_worker_only = False  # all workers have to come to the same end
 

@@ -14,17 +14,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from absl import logging
 
 from ..monitoring.metrics import Metrics, finite, from_return_value, numbers_in
-from . import train_on_batch
+from .batch_results import KerasBatches
 from .evaluated_weights import Evaluated, Kept
-from .interception import fits_by, listed, may_use_keras
-from .train_on_batch import KerasBatches
+from .interception import KerasCall, KerasObserver, keras_of, may_use_keras, observed_by
 from .weight_fingerprints import of_weights
 
 _DATA = ("x", "y", "sample_weight", "batch_size", "steps")  # arguments of `evaluate` that say on what
@@ -42,7 +40,7 @@ def observed(files: Sequence[str], kept: Kept) -> Iterator[KerasEvaluations]:
     if not may_use_keras(files):
         yield seen
         return
-    with seen.observing():
+    with observed_by(seen), observed_by(seen.batches):
         yield seen
 
 
@@ -65,7 +63,7 @@ class _Fit:
     ended: list[tuple[tuple[str, ...], int, Any]] = dataclasses.field(default_factory=list)
 
 
-class KerasEvaluations:
+class KerasEvaluations(KerasObserver):
     """What was evaluated by Keras in a run.
 
     Attributes:
@@ -80,12 +78,6 @@ class KerasEvaluations:
         self._fits = 0
         self._last: _Fit | None = None
         self._running: _Fit | None = None
-
-    @contextlib.contextmanager
-    def observing(self) -> Iterator[None]:
-        """Observes the fits and evaluations of a block."""
-        with fits_by(self._fit), fits_by(self._evaluate, "evaluate"), train_on_batch.observed() as self.batches:
-            yield
 
     @property
     def is_empty(self) -> bool:
@@ -116,42 +108,31 @@ class KerasEvaluations:
         values = self._last.model.evaluate(**self._last.validation, verbose=0, return_dict=True)
         return finite(numbers_in(values))
 
-    def _fit(self, original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
-        """Is called in place of `Model.fit`."""
-        if self._running is not None:  # a subclass's fit that calls its base's, or a fit in a callback
-            return original(model, *args, **options)
-        bound = inspect.signature(original).bind(model, *args, **options)
-        given = bound.arguments
-        callbacks: Any = given.get("callbacks")
-        callback = self._callback(model)
-        if _is_callback_list(callbacks):  # made by the module
-            callback.set_model(model)
-            callbacks.callbacks.insert(0, callback)
-        else:
-            given["callbacks"] = [callback, *listed(callbacks)]
+    def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+        """Takes note of what each epoch's weights were evaluated with."""
+        if call.is_nested:
+            return proceed()
+        call.add_callback(self._callback(call.model), first=True)
         self._fits += 1
-        self._last = self._running = _Fit(model, self._fits, _validation(given))
+        self._last = self._running = _Fit(call.model, self._fits, _validation(call.arguments))
         try:
-            return original(*bound.args, **bound.kwargs)
+            return proceed()
         finally:
             self._note_epochs(self._running)
             self._running = None
 
-    def _evaluate(self, original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
-        """Is called in place of `Model.evaluate`, also by `fit` for its validation."""
-        bound = inspect.signature(original).bind(model, *args, **options)
-        given = bound.arguments
-        callbacks = given.get("callbacks")
-        if _is_callback_list(callbacks):
-            if self._running is None or self._running.model is not model:
-                return original(*bound.args, **bound.kwargs)
-            self._running.validation = {name: given[name] for name in _DATA if given.get(name) is not None}
-            return original(*bound.args, **bound.kwargs)
+    def evaluate(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+        """Takes note of the results; of the evaluation of a fit, of its data."""
+        given = call.arguments
+        if call.has_callback_list:
+            if self._running is not None and self._running.model is call.model:
+                self._running.validation = {name: given[name] for name in _DATA if given.get(name) is not None}
+            return proceed()
         results: dict[str, float] = {}
-        given["callbacks"] = [*listed(callbacks), _results_callback(model, results)]
-        returned = original(*bound.args, **bound.kwargs)
+        call.add_callback(_results_callback(call.model, results))
+        returned = proceed()
         if results:
-            self._add(Evaluated(of_weights(model.weights), {"eval": results}, {"source": "evaluate"}))
+            self._add(Evaluated(of_weights(call.model.weights), {"eval": results}, {"source": "evaluate"}))
         return returned
 
     def _note_epochs(self, fit: _Fit) -> None:
@@ -166,8 +147,6 @@ class KerasEvaluations:
         self._kept.add(one)
 
     def _callback(self, model: Any) -> Any:
-        from .grouped_steps import keras_of
-
         seen = self
 
         class Observing(keras_of(model).callbacks.Callback):  # type: ignore[misc]
@@ -175,7 +154,6 @@ class KerasEvaluations:
 
             def __init__(self) -> None:
                 super().__init__()
-                self.knows_groups = True
                 self._supports_tf_logs = True  # tf-keras would otherwise wait for the logs after every batch
                 self._chief_worker_only = False  # variables of several workers are read by all of them together
 
@@ -196,8 +174,6 @@ class KerasEvaluations:
 
 
 def _results_callback(model: Any, results: dict[str, float]) -> Any:
-    from .grouped_steps import keras_of
-
     class Results(keras_of(model).callbacks.Callback):  # type: ignore[misc]
         """Takes the results of `evaluate` by name: it returns a list."""
 
@@ -205,11 +181,6 @@ def _results_callback(model: Any, results: dict[str, float]) -> Any:
             results.update(finite(numbers_in(logs)))
 
     return Results()
-
-
-def _is_callback_list(callbacks: Any) -> bool:
-    """Whether the argument `callbacks` is what Keras itself makes of a list of them."""
-    return isinstance(getattr(callbacks, "callbacks", None), list)
 
 
 def _metrics_of(logs: Any) -> Metrics:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from ..compat.tensorflow import batch_size_of, inputs_of
 from ..distributed.tf_config import task_from_environment
 from ..monitoring import progress
 from ..monitoring.metrics import numbers_in
-from .interception import fits_by, listed, may_use_keras
+from .interception import KerasCall, KerasObserver, keras_of, may_use_keras, observed_by
 
 _ARRAYS = 32  # the size of a batch that Keras cuts out of arrays, where it is not told
 _LOOKED_AT = 100  # datasets that one is made of
@@ -36,35 +35,31 @@ def told_by_fits(files: Sequence[str]) -> Iterator[None]:
     if not progress.is_watched() or not may_use_keras(files):
         yield
         return
-    with fits_by(_fit), fits_by(_evaluate, "evaluate"):
+    with observed_by(_Progress()):
         yield
 
 
-def _fit(original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
-    bound = inspect.signature(original).bind(model, *args, **options)
-    callbacks = bound.arguments.get("callbacks")
-    if callbacks is None or isinstance(callbacks, (list, tuple)) or not hasattr(callbacks, "append"):
-        own = listed(callbacks)
-        counted = any(getattr(one, "reports_progress", False) for one in own)
-        size = batch_size(bound.arguments.get("x"), bound.arguments.get("batch_size"))
-        bound.arguments["callbacks"] = [*own, _callback(model, size, counted, _Length.of(model, bound.arguments))]
-    _one_line_an_epoch(bound)
-    return original(*bound.args, **bound.kwargs)
+class _Progress(KerasObserver):
+    def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+        given = call.arguments
+        counted = any(getattr(one, "reports_progress", False) for one in call.callbacks)
+        size = batch_size(given.get("x"), given.get("batch_size"))
+        call.add_callback(_callback(call.model, size, counted, _Length.of(call.model, given)))
+        _one_line_an_epoch(given)
+        return proceed()
+
+    def evaluate(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+        _one_line_an_epoch(call.arguments)
+        progress.report_details(doing="evaluating")
+        try:
+            return proceed()
+        finally:
+            progress.report_details(doing=None)
 
 
-def _evaluate(original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
-    bound = inspect.signature(original).bind(model, *args, **options)
-    _one_line_an_epoch(bound)
-    progress.report_details(doing="evaluating")
-    try:
-        return original(*bound.args, **bound.kwargs)
-    finally:
-        progress.report_details(doing=None)
-
-
-def _one_line_an_epoch(bound: inspect.BoundArguments) -> None:
-    if bound.arguments.get("verbose", "auto") in ("auto", 1):
-        bound.arguments["verbose"] = 2
+def _one_line_an_epoch(given: dict[str, Any]) -> None:
+    if given.get("verbose", "auto") in ("auto", 1):
+        given["verbose"] = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,12 +127,10 @@ def _callback(model: Any, examples: float, counted: bool, length: _Length) -> An
       counted: Whether another callback tells the step: BackUp, which knows where the training went on.
       length: Of the data. The total is reported once it is certain: at the beginning, or after the first epoch.
     """
-    from .grouped_steps import keras_of
 
     class Telling(keras_of(model).callbacks.Callback):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            self.knows_groups = True
             self._supports_tf_logs = True  # tf-keras would otherwise wait for the logs after every batch
             self._before = self._steps = self._epoch_begin = 0
 
@@ -167,7 +160,7 @@ def _callback(model: Any, examples: float, counted: bool, length: _Length) -> An
         def _say_total(self, steps: int | None) -> None:
             if steps and self.params.get("epochs"):
                 whole = steps * self.params["epochs"]
-                progress.report_details(total=self._before + min(whole, length.most or whole))
+                progress.report_details(total=self._before + int(min(whole, length.most or whole)))
             else:
                 progress.report_details(total=None)  # that of an earlier fit
 

@@ -28,7 +28,7 @@ from ..checkpoints.async_checkpoints import AsyncCheckpoints
 from ..errors import CheckpointError
 from ..runtime.files import file_io
 from . import callback_state
-from .grouped_steps import keras_of
+from .interception import keras_of
 from .model_state import shapes_of, state_of
 
 _FACTS, _ARRAYS, _WEIGHTS, _FILES = "fit.json", "callbacks.npz", "end", "files"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import threading
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from ..monitoring.progress import report_progress, reported_step
 from ..runtime.files import file_io
 from . import callback_state, fit_call
 from .fit_state import FitState
-from .interception import listed
+from .interception import KerasCall, KerasObserver
 from .replay import replay
 
 if TYPE_CHECKING:
@@ -28,67 +27,58 @@ RESUMES_ITSELF = "resumes_by_its_own_checkpoints"  # an attribute of models, whe
 _OWN = __name__.partition(".")[0]
 
 
-class FitKeeper:
-    """Wraps the `Model.fit` calls of a run."""
+class FitKeeper(KerasObserver):
+    """Keeps the ends of a run's fits. No observer may be inside of it, for what it restores is not fitted."""
 
     def __init__(self, fn_args: FnArgs, code: TrainingCode) -> None:
         self._code = code
         self._folder = os.path.join(fn_args.checkpoint_dir, UNPUBLISHED, FINISHED_FITS)
         self._thread = threading.get_ident()
         self._fits = 0
-        self._is_inside = False
         self._trains = False  # from the first fit on that no state was found for
 
-    def fit(self, original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
-        """Is called in place of `Model.fit`."""
-        bound = inspect.signature(original).bind(model, *args, **options)
-        callbacks = bound.arguments.get("callbacks")
-        is_listed = callbacks is None or isinstance(callbacks, (list, tuple)) or not hasattr(callbacks, "append")
+    def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+        """Restores the fit if it ended in an earlier try; else has it done, and keeps its end."""
         # Fits in other threads, or in another fit's callback, come in no order that could be relied on.
-        in_order = threading.get_ident() == self._thread and not self._is_inside
-        if not in_order or not is_listed or getattr(model, RESUMES_ITSELF, False):
-            return original(model, *args, **options)
-        self._is_inside = True
-        try:
-            return self._one(original, model, bound, listed(callbacks))
-        finally:
-            self._is_inside = False
+        in_order = threading.get_ident() == self._thread and not call.is_nested
+        if not in_order or call.has_callback_list or getattr(call.model, RESUMES_ITSELF, False):
+            return proceed()
+        return self._one(call, proceed)
 
-    def _one(self, original: Callable[..., Any], model: Any, bound: Any, callbacks: list[Any]) -> Any:
+    def _one(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
         self._fits += 1
+        model, callbacks = call.model, call.callbacks
         state = FitState(os.path.join(self._folder, str(self._fits)))
         theirs = [one for one in callbacks if type(one).__module__.partition(".")[0] != _OWN]
-        call = {**fit_call.described(bound, model, theirs), "code that runs before its end": self._code.digest()}
+        facts = {**fit_call.described(call.bound, model, theirs), "code that runs before its end": self._code.digest()}
         if not self._trains:
-            history = self._restored(original, model, bound, state, call, callbacks, theirs)
+            history = self._restored(call, state, facts, theirs)
             if history is not None:
                 return history
             self._trains = True
             self._forget_from(self._fits)
         before = callback_state.attributes(theirs)
-        history = original(*bound.args, **bound.kwargs)
-        self._keep(state, model, history, call, theirs, before, callbacks)
+        history = proceed()
+        self._keep(state, model, history, facts, theirs, before, callbacks)
         return history
 
-    def _restored(
-        self, original: Any, model: Any, bound: Any, state: FitState, call: Any, callbacks: list[Any], theirs: list[Any]
-    ) -> Any:
+    def _restored(self, call: KerasCall, state: FitState, described: dict[str, Any], theirs: list[Any]) -> Any:
         """Returns the History of a fit that ended in an earlier try, and restores all else of it; None without."""
         facts = state.facts()
         if facts is None:
             return None
-        if differs := fit_call.differences(call, facts["call"]):
+        if differs := fit_call.differences(described, facts["call"]):
             return self._say_why_not("; ".join(differs))
         try:
-            self._build(original, model, bound)
-            history = state.restore(model, theirs)
+            _build(call)
+            history = state.restore(call.model, theirs)
         except Exception as error:  # what is wrong with the call, fit itself raises again
             return self._say_why_not(str(error) or type(error).__name__)
-        for one in callbacks:
+        for one in call.callbacks:
             if passed_over := getattr(one, "passed_over", None):
                 passed_over(facts["steps"])
         report_progress(facts["reported"], steps=0)
-        replay(model, history, callbacks, bound.arguments.get("validation_freq", 1))
+        replay(call.model, history, call.callbacks, call.arguments.get("validation_freq", 1))
         logging.info(
             "Fit %d of this run ended in an earlier try, which published no model. Its weights, optimizer and history "
             "are restored from %s, and it is not trained again. To train anew, delete that folder.",
@@ -101,15 +91,6 @@ class FitKeeper:
             "Fit %d of this run ended in an earlier try, but differs now, so it is trained anew: %s.",
             self._fits, reason.rstrip("."),
         )  # fmt: skip
-
-    def _build(self, original: Any, model: Any, bound: Any) -> None:
-        """Makes a model's variables as fit does before it trains."""
-        if not is_keras_2(model):
-            untrained = {name: value for name, value in bound.arguments.items() if value is not model}
-            untrained |= {"callbacks": None, "validation_data": None, "validation_split": 0.0, "verbose": 0}
-            original(model, **{**untrained, "epochs": untrained.get("initial_epoch", 0)})
-        if not model.built:
-            model(_features(bound.arguments), training=False)
 
     def _keep(
         self, state: FitState, model: Any, history: Any, call: Any, theirs: list[Any], before: Any, callbacks: list[Any]
@@ -133,6 +114,16 @@ class FitKeeper:
         for name in names:
             if name.isdigit() and int(name) >= number:
                 file_io.rmtree(os.path.join(self._folder, name))
+
+
+def _build(call: KerasCall) -> None:
+    """Makes a model's variables as fit does before it trains."""
+    if not is_keras_2(call.model):
+        untrained = {name: value for name, value in call.arguments.items() if value is not call.model}
+        untrained |= {"callbacks": None, "validation_data": None, "validation_split": 0.0, "verbose": 0}
+        call.original(call.model, **{**untrained, "epochs": untrained.get("initial_epoch", 0)})
+    if not call.model.built:
+        call.model(_features(call.arguments), training=False)
 
 
 def _features(arguments: Any) -> Any:

@@ -1,42 +1,126 @@
-"""Has every `Model.fit` of a block done by a function that is given the original one: how a module's training is seen.
+"""Observers of a run's Keras trainings: `Model.fit`, `evaluate`, `train_on_batch` and `test_on_batch`.
 
-    def fit(original, model, *args, **options):
-        return original(model, *args, **options)
+A feature that watches or steers trainings is an observer. Its methods are called around those of the model, as
+middleware is: the observer that was entered first is the outermost.
 
-    with fits_by(fit):
+    class Verbose(KerasObserver):
+        def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+            call.arguments["verbose"] = 1
+            return proceed()
+
+    with observed_by(Verbose()):
         run_fn(fn_args)
 
-It works for the Model class of `tf.keras` and for those of other Keras packages that are imported; of two that are
-entered one in the other, the inner one is called first.
+Keras's methods are replaced once, when the first observer is entered, and each call's arguments are bound once. It
+works for the Model class of `tf.keras` and for those of other Keras packages that are imported.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
+import importlib
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import run_context
 from ..modules.keras_version import KERAS_PACKAGES
+
+_SPLITS = {"train_on_batch": "train", "test_on_batch": "eval"}
+
+
+class KerasCall:
+    """A call of a model's `fit` or `evaluate`.
+
+    Attributes:
+      original: Keras's method; it takes the model first.
+      model: The model.
+      arguments: Those that were given, by name; what an observer changes before it proceeds holds.
+      is_nested: Whether another `fit` of the run is going on: this one is called by a callback, or by the `fit` or
+        `train_step` of another model.
+    """
+
+    def __init__(self, original: Callable[..., Any], bound: inspect.BoundArguments, is_nested: bool) -> None:
+        self.original = original
+        self.bound = bound
+        self.arguments: dict[str, Any] = bound.arguments
+        self.model: Any = bound.args[0]
+        self.is_nested = is_nested
+
+    @property
+    def has_callback_list(self) -> bool:
+        """Whether the callbacks are a `keras.callbacks.CallbackList`, as in the `evaluate` that `fit` calls."""
+        return isinstance(getattr(self.arguments.get("callbacks"), "callbacks", None), list)
+
+    @property
+    def callbacks(self) -> list[Any]:
+        """The callbacks as a list of its own."""
+        given: Any = self.arguments.get("callbacks")
+        if self.has_callback_list:
+            return list(given.callbacks)
+        if given is None:
+            return []
+        return list(given) if isinstance(given, (list, tuple)) else [given]
+
+    def add_callback(self, callback: Any, first: bool = False) -> None:
+        """Adds a callback behind the others, or before them."""
+        if self.has_callback_list:
+            given: Any = self.arguments["callbacks"]
+            callback.set_model(self.model)
+            callback.set_params(getattr(given, "params", None) or {})
+            given.callbacks.insert(0 if first else len(given.callbacks), callback)
+        else:
+            self.arguments["callbacks"] = [callback, *self.callbacks] if first else [*self.callbacks, callback]
+
+    def run(self) -> Any:
+        """Calls Keras's method and returns what it returns."""
+        return self.original(*self.bound.args, **self.bound.kwargs)
+
+
+class KerasObserver:
+    """The base class of observers; its methods change nothing."""
+
+    def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+        """Is called for each `fit`.
+
+        Args:
+          call: The call; its arguments can be changed before `proceed` is called.
+          proceed: Calls the next observer, and in the end Keras.
+
+        Returns:
+          The History that the module gets.
+        """
+        return proceed()
+
+    def evaluate(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+        """Is called for each `evaluate`, also for the one that `fit` calls for its validation data."""
+        return proceed()
+
+    def note_batch(self, split: str, model: Any, returned: Any) -> None:
+        """Is called after each `train_on_batch` and `test_on_batch`, maybe thousands of times.
+
+        Args:
+          split: "train" or "eval".
+          model: The model.
+          returned: What the method returned.
+        """
 
 
 @contextlib.contextmanager
-def fits_by(fit: Callable[..., Any], method: str = "fit") -> Iterator[None]:
-    """Puts a function in the place of `Model.fit`, or of another method, while a block runs."""
+def observed_by(observer: KerasObserver) -> Iterator[None]:
+    """Has an observer called for the Keras trainings of a block, inside of the observers that are there already."""
+    known = run_context.part(_Observers)
     with contextlib.ExitStack() as stack:
-        for model_class in _model_classes():
-            stack.enter_context(replaced(model_class, method, fit))
+        if known is None:
+            known = _Observers()
+            stack.enter_context(_intercepted())
+        stack.enter_context(run_context.extended(dataclasses.replace(known, observers=(*known.observers, observer))))
         yield
-
-
-def listed(callbacks: Any) -> list[Any]:
-    """Returns the argument `callbacks` of `fit` as a list."""
-    if callbacks is None:
-        return []
-    return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
 
 
 def may_use_keras(files: Sequence[str]) -> bool:
@@ -45,15 +129,10 @@ def may_use_keras(files: Sequence[str]) -> bool:
     return is_imported or any(b"keras" in Path(file).read_bytes() for file in files)
 
 
-def _model_classes() -> list[Any]:
-    import tensorflow as tf
-
-    classes = [tf.keras.Model]
-    for package in KERAS_PACKAGES:
-        model_class = getattr(sys.modules.get(package), "Model", None)
-        if model_class is not None and model_class not in classes:
-            classes.append(model_class)
-    return classes
+def keras_of(model: Any) -> Any:
+    """Returns the Keras package that a model is of, which need not be the one that `tf.keras` is."""
+    packages = (kind.__module__.partition(".")[0] for kind in type(model).__mro__)
+    return importlib.import_module(next(package for package in packages if package in KERAS_PACKAGES))
 
 
 @contextlib.contextmanager
@@ -74,3 +153,78 @@ def replaced(owner: Any, name: str, instead: Callable[..., Any]) -> Iterator[Non
             setattr(owner, name, original)
         else:
             delattr(owner, name)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Observers:
+    """The observers of a run, the outermost first, and how many of its fits are going on."""
+
+    observers: tuple[KerasObserver, ...] = ()
+    running: list[Any] = dataclasses.field(default_factory=list)
+
+
+@contextlib.contextmanager
+def _intercepted() -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for model_class in _model_classes():
+            stack.enter_context(replaced(model_class, "fit", _fit))
+            stack.enter_context(replaced(model_class, "evaluate", _evaluate))
+            for name, split in _SPLITS.items():
+                stack.enter_context(replaced(model_class, name, functools.partial(_on_batch, split)))
+        yield
+
+
+def _model_classes() -> list[Any]:
+    import tensorflow as tf
+
+    classes = [tf.keras.Model]
+    for package in KERAS_PACKAGES:
+        model_class = getattr(sys.modules.get(package), "Model", None)
+        if model_class is not None and model_class not in classes:
+            classes.append(model_class)
+    return classes
+
+
+def _fit(original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    known = run_context.part(_Observers)
+    bound = _bound(original, args, options)
+    if known is None or bound is None:
+        return original(*args, **options)
+    call = KerasCall(original, bound, is_nested=bool(known.running))
+    known.running.append(call)
+    try:
+        return _chained([observer.fit for observer in known.observers], call)
+    finally:
+        known.running.remove(call)
+
+
+def _evaluate(original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    known = run_context.part(_Observers)
+    bound = _bound(original, args, options)
+    if known is None or bound is None:
+        return original(*args, **options)
+    call = KerasCall(original, bound, is_nested=bool(known.running))
+    return _chained([observer.evaluate for observer in known.observers], call)
+
+
+def _bound(method: Callable[..., Any], args: Any, options: Any) -> inspect.BoundArguments | None:
+    """Returns a call's arguments by name; None for wrong ones, which Keras itself refuses."""
+    try:
+        return inspect.signature(method).bind(*args, **options)
+    except TypeError:
+        return None
+
+
+def _on_batch(split: str, original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
+    returned = original(model, *args, **options)
+    known = run_context.part(_Observers)
+    for observer in known.observers if known else ():
+        observer.note_batch(split, model, returned)
+    return returned
+
+
+def _chained(methods: Sequence[Callable[[KerasCall, Callable[[], Any]], Any]], call: KerasCall) -> Any:
+    proceed = call.run
+    for method in reversed(methods):
+        proceed = functools.partial(method, call, proceed)
+    return proceed()

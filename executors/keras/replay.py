@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .grouped_steps import keras_of
+from .interception import keras_of
 
 TAKES_REPLAY = "takes_replay"  # an attribute of callbacks of this package that read an epoch's logs alone
 

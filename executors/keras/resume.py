@@ -13,7 +13,6 @@ from typing import Any
 import tensorflow as tf
 
 from ..compat.keras import steps_per_execution
-from .grouped_steps import GroupedSteps
 
 
 class Dropping:
@@ -65,8 +64,6 @@ class Dropping:
         for _ in range(steps):
             next(iterator)
         self._left -= steps
-        if isinstance(self.own, GroupedSteps):
-            self.own.passed_over(steps)
 
 
 def _steps_per_execution(model: Any) -> int:

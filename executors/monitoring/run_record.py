@@ -71,7 +71,6 @@ class RunRecord:
       evaluation_evidence: What training shows of the task: losses, labels and inputs of the last Keras fit, as
         `evaluation.evidence.TrainingEvidence`; empty where no fit was seen.
       evaluation_plan: How the model is evaluated, as `evaluation.plan.EvaluationPlan`; empty before the model's check.
-      tuning: What `tune_loop` found, model by model; empty when it is off.
       cluster: Of a run on a cluster: how many `workers` took part in each try, `failures`, and `tries`, `restarts`,
         `redone_steps`, `goodput`, `speeds` and `stragglers` as `throughput.py` defines them; else empty.
       check: The SavedModel check's report.
@@ -100,7 +99,6 @@ class RunRecord:
     metrics_from: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     evaluation_evidence: dict[str, Any] = dataclasses.field(default_factory=dict)
     evaluation_plan: dict[str, Any] = dataclasses.field(default_factory=dict)
-    tuning: dict[str, Any] = dataclasses.field(default_factory=dict)
     cluster: dict[str, Any] = dataclasses.field(default_factory=dict)
     check: dict[str, Any] = dataclasses.field(default_factory=dict)
     rejected: str = ""

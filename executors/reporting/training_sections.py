@@ -71,7 +71,7 @@ def chart_of(metric: Metric, mark: int | None = None) -> Chart:
 
 def time_section(record: Record, metrics: Sequence[Metric]) -> Section:
     """Returns seconds by phase, steps per second, and where a profiled step's time went."""
-    return Section("time", "Time", (_phases(record), *_throughput(metrics), *_profile(record), *_tuning(record)))
+    return Section("time", "Time", (_phases(record), *_throughput(metrics), *_profile(record)))
 
 
 def _phases(record: Record) -> Table:
@@ -112,13 +112,6 @@ def _profile(record: Record) -> Iterator[Block]:
     rows = [(name, share(part), *([each.get(name)] if each else [])) for name, part in shares.items()]
     yield Table(f"Where the time of {profile.get('steps') or 'some'} profiled steps went", columns, rows)
     yield Note(f"The profile is in {profile['folder']}." if profile.get("folder") else "")
-
-
-def _tuning(record: Record) -> Iterator[Block]:
-    fits = (record.get("tuning") or {}).get("fits") or []
-    columns = list(dict.fromkeys(name for fit in fits for name in fit))
-    rows = [[plain(fit.get(name)) for name in columns] for fit in fits]
-    yield Table("How steps were found to run fastest", columns, rows)
 
 
 def resources_section(record: Record) -> Section:

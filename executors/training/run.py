@@ -412,7 +412,6 @@ class _Run:
             self.record.metrics, self.record.metrics_from = result["metrics"], result["metrics_from"]
             self.record.evaluation_evidence = result["evaluation_evidence"]
             self.record.profile = result["profile"]
-            self.record.tuning = result["tuning"]
             self.record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
         return result
 

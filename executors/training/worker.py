@@ -23,7 +23,7 @@ from ..inputs import bad_records
 from ..inputs.data_accessor import CacheOptions, DataAccessor
 from ..inputs.parse_uses import noted_uses, refusals
 from ..inputs.tfrecord.framing import damage_in
-from ..keras import completed_fits, loop_tuning
+from ..keras import completed_fits
 from ..keras.early_stopping import pursued
 from ..keras.fit_progress import told_by_fits
 from ..modules.seeds import seed_all
@@ -45,7 +45,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
       `dialect`, `evidence`, `metrics` and `metrics_from` (see `metrics_of_record.py`), `evaluation_evidence` (see
-      `evaluation/evidence.py`), `op_packages`, `example` (see `sample_input.py`), `tuning`, `profile` and `phases`
+      `evaluation/evidence.py`), `op_packages`, `example` (see `sample_input.py`), `profile` and `phases`
       (seconds by name).
 
     Raises:
@@ -73,14 +73,13 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
             in_run_fn = clock()
             with (
                 profiling.profiled(request.fn_args.model_run_dir, request.options.profile) as profile,
-                completed_fits.kept(request.fn_args, request.source),  # first: the others see restored fits too
-                told_by_fits(request.source.files),
-                pursued(request.options, request.fn_args),
                 bad_records.skipping(request.options.bad_records_limit, request.fn_args.model_run_dir),
-                loop_tuning.tuned(request.options.tune_loop) as tuning,
                 example_wanted() as example,
-                metrics_of_record.observed(request.source.files, request.fn_args) as observations,
                 evaluation_evidence.observed(request.source.files) as fits,
+                metrics_of_record.observed(request.source.files, request.fn_args) as observations,
+                pursued(request.options, request.fn_args),
+                told_by_fits(request.source.files),
+                completed_fits.kept(request.fn_args, request.source),  # last: the others see restored fits too
             ):
                 returned = run_fn(request.fn_args)
             if not file_io.exists(request.fn_args.serving_model_dir):
@@ -108,7 +107,6 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
         "evaluation_evidence": seen.to_json() if (seen := fits.evidence()) else {},
         "op_packages": imported_op_packages(),
         "example": example,
-        "tuning": tuning,
         "profile": profile.record,
         "phases": {"load": in_run_fn - begin, "run_fn": done - in_run_fn},
     }

@@ -9,7 +9,6 @@ are left out; each trial is told in one line:
 from __future__ import annotations
 
 import contextlib
-import inspect
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +24,7 @@ from ..inputs import bad_records
 from ..inputs.data_accessor import CacheOptions, DataAccessor
 from ..inputs.parse_uses import noted_uses
 from ..keras.fit_progress import told_by_fits
-from ..keras.interception import fits_by
+from ..keras.interception import KerasCall, KerasObserver, observed_by
 from ..modules.keras_version import KerasChoice
 from ..modules.seeds import seed_all
 from ..monitoring import progress
@@ -86,8 +85,8 @@ def _searched(module: Any, request: TrainingRequest) -> dict[str, Any]:
         seed_all(fn_args.seed)
     with (
         bad_records.skipping(options.bad_records_limit) as bad,
+        observed_by(_QuietTrials()),
         told_by_fits(request.source.files),
-        fits_by(_fit_without_lines),
     ):
         tuner, fit_kwargs = _result_of(module, request.function, fn_args)
         _tell_trials(tuner, fn_args.seed)
@@ -193,10 +192,12 @@ def _objective(oracle: Any) -> str:
     return "score" if name in ("default_objective", "multi_objective") else str(name)
 
 
-def _fit_without_lines(original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
-    if "verbose" not in inspect.signature(original).bind(model, *args, **options).arguments:
-        options["verbose"] = 0
-    return original(model, *args, **options)
+class _QuietTrials(KerasObserver):
+    """Has the fits of trials print nothing, unless the module asks for it."""
+
+    def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+        call.arguments.setdefault("verbose", 0)
+        return proceed()
 
 
 def import_keras_tuner(keras: KerasChoice) -> None:

@@ -56,7 +56,7 @@ def test_the_seeds_command_then_evaluate_then_predict(
         *["elasticdl", "train", *shared, f"--training_data={iris_csv}", f"--validation_data={iris_csv}"],
         *["--num_epochs=60", "--num_minibatches_per_task=20", "--distribution_strategy=Local"],
         *["--evaluation_steps=20", f"--output={out}", f"--checkpoint_dir={checkpoints}", "--checkpoint_steps=100"],
-        *["--num_workers", 2, "--image_name=elasticdl:ci", "--seed=3", "--tune-loop=exact"],
+        *["--num_workers", 2, "--image_name=elasticdl:ci", "--seed=3"],
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "--num_workers means nothing here: there is one process, without --engine=ray" in done.stderr
@@ -67,7 +67,6 @@ def test_the_seeds_command_then_evaluate_then_predict(
     assert record["check"]["example"] == f"the first record of {iris_csv}"
     assert record["keras"]["version"] == "2"
     assert record["arguments"]["seed"] == 3
-    assert record["tuning"]["asked"] == "exact"
     assert sorted(path.name for path in checkpoints.glob("*.index")) == ["version-100.index", "version-180.index"]
     assert ask(out)["output"].shape == (2, 3)
     assert ask(tmp_path / "iris_dnn_model_run" / "best" / "model")["output"].shape == (2, 3)

@@ -19,7 +19,6 @@ ALL = TrainingOptions(
     required_signatures=("serving_default", "transform"),
     skip_checks=("answers", "finite"),
     seed=2**53 + 1,
-    tune_loop="exact",
     input_cache="/data/examples",
     input_cache_gb=2.5,
     engine="ray",

@@ -18,12 +18,11 @@ from absl import logging
 from ...checkpoints.async_checkpoints import AsyncCheckpoints
 from ...checkpoints.restore import restore
 from ...errors import InputError
-from ...keras.batch_watchers import batch_watcher
-from ...keras.grouped_steps import Brief, GroupedSteps, Way
-from ...keras.loop_tuning import plan_for
 from ...keras.weight_fingerprints import of_weights
 from ...monitoring.progress import report_progress
 from ...runtime.process.preemption import Preempted, asked, heeded
+from .batch_watchers import batch_watcher
+from .grouped_steps import GroupedSteps
 from .job import Job
 from .options import ElasticDLOptions
 
@@ -121,7 +120,6 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self, job: Job, checkpoints: Checkpoints, options: ElasticDLOptions, evaluation: Evaluation, batch_size: int
     ) -> None:
         super().__init__()
-        self.knows_groups = True  # which end where something is due
         self._supports_tf_logs = True  # Keras would otherwise wait for the loss after every batch
         self._job = job
         self._checkpoints = checkpoints
@@ -266,10 +264,11 @@ def fit(
     epoch, records = int(checkpoints.epoch.numpy()), int(checkpoints.records.numpy())
     if 0 < options.max_step <= int(job.step.numpy()):
         return
+    room = (lambda: 1) if batch_watcher(callbacks) else schedule.room
     callbacks = [schedule, *callbacks]
     with contextlib.ExitStack() as stack:
         if job.distribute_strategy.num_replicas_in_sync == 1:
-            grouped = _grouped(job, callbacks, schedule)
+            grouped = GroupedSteps(job, room)
             callbacks = [grouped.epochs(), *callbacks]
             stack.enter_context(grouped.in_fit())
             stack.enter_context(heeded())  # several workers, of which one is asked to end, all go back to a checkpoint
@@ -282,13 +281,3 @@ def fit(
             epoch += 1
         if epoch < epochs and not (0 < options.max_step <= int(job.step.numpy())):
             job.fit(training(epoch, 0), initial_epoch=epoch, epochs=epochs, callbacks=callbacks, verbose=0)
-
-
-def _grouped(job: Job, callbacks: list[Any], schedule: Schedule) -> GroupedSteps:
-    if batch_watcher(callbacks):
-        return GroupedSteps(job, Brief(Way.of(job)), _one, counts_end=False)
-    return GroupedSteps(job, plan_for(job) or Brief(Way.of(job)), schedule.room, counts_end=False)
-
-
-def _one() -> int:
-    return 1

@@ -47,10 +47,10 @@ from ...distributed.tf_config import CHIEF, PS, WORKER, ClusterTask
 from ...engines.strategies import strategy
 from ...errors import InputError
 from ...fn_args import FnArgs
-from ...keras.batch_watchers import batch_watcher
 from ...monitoring import run_record
 from ...runtime.files import file_io
 from ...runtime.process.preemption import Preempted, asked, heeded
+from .batch_watchers import batch_watcher
 from .job import Job
 from .loop import ENDLESS, Checkpoints, Schedule
 from .options import ElasticDLOptions

@@ -27,7 +27,7 @@ from ...engines import cluster_records
 from ...errors import ModuleError
 from ...estimator import tfma_export
 from ...fn_args import FnArgs
-from ...keras import early_stopping, loop_tuning
+from ...keras import early_stopping
 from ...monitoring import progress
 from ...runtime.files import file_io
 from ...runtime.files.artifact_layout import EVAL_DIR
@@ -144,11 +144,10 @@ def _train(job: EstimatorJob, trained: EndOfTraining) -> dict[str, Any]:
     logging.info("Training the Estimator in %s.", job.estimator.model_dir)
     train_spec = watch_loss(job.train_spec)
     alone = is_alone(job.estimator.config)
-    trial = loop_tuning.trial_for_session(type(job.estimator).__name__) if alone else None
     watching: tuple[Any, ...] = (ProgressHook(train_spec.max_steps, alone),) if progress.is_watched() else ()
     if goal := early_stopping.stop_of_estimator():
         watching = (*watching, early_stopping_hook(job.estimator, job.eval_spec, goal))
-    train_spec = train_spec._replace(hooks=(*train_spec.hooks, SessionCallsHook(trial), *watching, EndIfAskedHook()))
+    train_spec = train_spec._replace(hooks=(*train_spec.hooks, SessionCallsHook(), *watching, EndIfAskedHook()))
     eval_spec = job.eval_spec._replace(hooks=(*job.eval_spec.hooks, NoMoreEvaluationHook(), EvaluationHook()))
     save_in_background(job.estimator, train_spec.hooks)
     if alone:

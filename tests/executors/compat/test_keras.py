@@ -85,19 +85,9 @@ def test_the_train_counter_counts_the_steps_of_keras_2(keras: ModuleType) -> Non
     assert counter is None or int(counter.numpy()) == 3
 
 
-def test_each_compile_has_a_configuration_of_its_own(keras: ModuleType) -> None:
-    model = _model(keras, jit_compile=False)
-    first = compat.compile_config(model)
-    assert first.config["jit_compile"] is False
-    model.compile("sgd", "mse")
-    assert compat.compile_config(model) is not first
-
-
-def test_what_is_compiled_and_what_is_built_is_known(keras: ModuleType) -> None:
+def test_what_is_built_is_known(keras: ModuleType) -> None:
     model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
-    assert not compat.is_compiled(model)
     model.compile("adam", "mse")
-    assert compat.is_compiled(model)
     assert not compat.is_built(model.optimizer)
     model.fit(X, Y, verbose=0)
     assert compat.is_built(model.optimizer)
@@ -119,11 +109,6 @@ def test_layers_of_a_model_are_those_of_all_levels(keras: ModuleType) -> None:
     found = {id(layer) for layer in compat.layers_of(outer)}
     assert {id(layer) for layer in (outer, inner, *inner.layers, *outer.layers)} <= found
     assert compat.layers_of(object()) == []
-
-
-def test_the_operation_of_an_output_is_the_layer_that_made_it(keras_3: ModuleType) -> None:
-    model = _model(keras_3)
-    assert compat.operation_of(model.outputs[0]) is model.layers[-1]
 
 
 def test_seed_generators_are_those_that_keras_2_draws_from(keras_2: ModuleType) -> None:

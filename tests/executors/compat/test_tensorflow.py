@@ -199,16 +199,8 @@ def test_a_datasets_batch_size_and_inputs_are_found() -> None:
     assert not list(compat.inputs_of(numbers))
 
 
-def test_the_default_strategy_is_known() -> None:
-    assert compat.is_default_strategy(tf.distribute.get_strategy())
-    mirrored = tf.distribute.MirroredStrategy(["CPU:0"])
-    assert not compat.is_default_strategy(mirrored)
-    assert not compat.has_coordinator(mirrored)
-    with mirrored.scope():
-        assert not compat.is_default_strategy(tf.distribute.get_strategy())
-
-
 def test_parameter_servers_have_a_coordinator() -> None:
+    assert not compat.has_coordinator(tf.distribute.MirroredStrategy(["CPU:0"]))
     program = """
         import socket
         import tensorflow as tf

@@ -275,7 +275,7 @@ def test_an_estimators_run_has_its_curves_and_eval_metrics(iris: Any, tmp_path: 
 
 def test_the_record_of_an_older_release_makes_a_report(iris_run: pathlib.Path, tmp_path: pathlib.Path) -> None:
     record = run_record.read(str(iris_run))
-    for name in ("resources", "traceback", "process", "data", "tuning", "profile", "cluster"):
+    for name in ("resources", "traceback", "process", "data", "profile", "cluster"):
         record.pop(name, None)
     for name in ("asked", "inputs", "latency"):
         del record["check"][name]
@@ -297,7 +297,7 @@ def test_a_record_with_next_to_nothing_in_it_makes_a_report(record: dict[str, An
         assert "killed before it could say so" in page.sections["Outcome"]
 
 
-def test_a_cluster_a_profile_and_a_tuning_are_shown(tmp_path: pathlib.Path) -> None:
+def test_a_cluster_and_a_profile_are_shown(tmp_path: pathlib.Path) -> None:
     record = {
         "cluster": {
             "workers": [2, 4],
@@ -310,7 +310,6 @@ def test_a_cluster_a_profile_and_a_tuning_are_shown(tmp_path: pathlib.Path) -> N
             "failures": ["worker 1 was ended by SIGKILL"],
         },
         "profile": {"steps": 41, "shares": {"input": 0.712, "host": 0.2}, "step_ms": {"input": 34.8, "host": 9.8}},
-        "tuning": {"asked": "exact", "fits": [{"model": "taxi", "steps_per_execution": 16, "times": 1.4}]},
     }
     page = Page(html_of_record(tmp_path, record))
     assert "2, then 4" in page.sections["Cluster"]
@@ -319,7 +318,6 @@ def test_a_cluster_a_profile_and_a_tuning_are_shown(tmp_path: pathlib.Path) -> N
     assert page.table("Speeds")["worker 0"] == ["12.5", "800"]
     assert page.table("Stragglers")["worker 3"] == ["it makes 2 steps/s over 60 s, the others 9"]
     assert page.table("Where the time of 41 profiled steps went")["input"] == ["71.2 %", "34.8"]
-    assert page.table("How steps were found to run fastest")["taxi"] == ["16", "1.4"]
 
 
 def html_of_record(folder: pathlib.Path, record: dict[str, Any]) -> str:
@@ -341,7 +339,6 @@ def nasty_record() -> dict[str, Any]:
         "phases": {NASTY: 1.0},
         "profile": {"steps": NASTY, "shares": {NASTY: 0.5}, "folder": NASTY},
         "metrics": {"eval": {NASTY: 0.5}, "train": {NASTY: 0.25}},
-        "tuning": {"fits": [{NASTY: NASTY}]},
         "cluster": {
             **{"workers": [NASTY], "tries": [{NASTY: NASTY}], "speeds": {NASTY: {NASTY: NASTY}}},
             **{"stragglers": {NASTY: NASTY}, "failures": [NASTY, {NASTY: NASTY}]},
