@@ -68,7 +68,7 @@ def _outcome(options: dict[str, Any], check: bool) -> Outcome:
 
         findings = checking.require_passed() if checking else run_check.noted(options, tunes)
     try:
-        return run_pipeline(LocalPipeline(**{**options, **findings}))
+        return run_pipeline(LocalPipeline(**run_check.with_findings(options, findings)))
     finally:
         if checking:
             checking.note()

@@ -9,6 +9,7 @@ check.note()                      # the same will not be checked again in this p
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 from typing import Any
@@ -22,6 +23,7 @@ from ..executors.errors import InputError, ModelCheckError, TrainingProcessError
 from ..executors.evaluation.overrides import set_beside_label
 from ..executors.evaluation.plan import EvaluationPlan
 from ..executors.fn_args import FnArgs
+from ..executors.options import declared_options
 from ..executors.preflight import stamp
 from ..executors.preflight.request import CheckRequest
 from ..executors.preflight.verdicts import NOT_REACHED, PASSED, WARNING, Report, Verdict
@@ -47,6 +49,14 @@ def noted(options: dict[str, Any], tunes: bool = False) -> dict[str, Any]:
     """Returns the findings of an earlier check of the same options in the same root, or {}; checks nothing."""
     digest = stamp.fingerprint(_request(options, tunes))
     return stamp.findings(os.path.abspath(options["pipeline_root"]), digest) or {}
+
+
+def with_findings(options: dict[str, Any], findings: dict[str, Any]) -> dict[str, Any]:
+    """Returns a pipeline's options with what a check found; see `Report.findings`."""
+    names = {option.name for option in declared_options()}
+    training = {name: value for name, value in findings.items() if name in names}
+    others = {name: value for name, value in findings.items() if name not in names}
+    return {**options, **others, "training": dataclasses.replace(options["training"], **training)}
 
 
 class BackgroundCheck:

@@ -50,11 +50,12 @@ _SMELLS = {
         r"|has no attribute '(DenseFeatures|legacy|experimental|wrappers|estimator|get_session|sess"
         r"|ImageDataGenerator|set_learning_phase|_keras_history)'|No module named 'keras\.(engine|src\.engine)"
         r"|Unrecognized keyword arguments passed to \w+: \{'(input_shape|weights|lr|decay)|batch_input_shape"
+        r"|unexpected keyword argument '(workers|use_multiprocessing|max_queue_size|save_traces|include_optimizer)'"
     ),
     "2": re.compile(
         r"has no attribute '(ops|saving|random|Variable|KerasTensor|tree|distribution)'"
         r"|No module named 'tf_keras|Inputs to a layer should be tensors\. Got '<KerasTensor"
-        r"|Keras 3|keras\.src\.\w+.* object.*is not"
+        r"|Keras 3|keras\.src\.\w+.* object.*is not|Unrecognized keyword arguments: \['(shape|batch_shape)"
     ),
 }
 
@@ -93,7 +94,7 @@ class KerasChoice:
 
     def environment(self) -> dict[str, str]:
         """Returns the variables to set before TensorFlow is imported."""
-        if _tensorflow_release() < (2, 16):
+        if not has_keras_3():
             return {}  # tf.keras is Keras 2 there, and the variable only confuses it
         return {VARIABLE: "1" if self.version == "2" else "0"}
 
@@ -149,8 +150,7 @@ def choose(
     Raises:
       InputError: When Keras 3 is asked for on a TensorFlow that has none, or needed for a `fit` on several workers.
     """
-    native = _tensorflow_release() >= (2, 16)
-    if not native:
+    if not has_keras_3():
         if option == "3":
             release = ".".join(map(str, _tensorflow_release()))
             raise InputError(f"keras='3' needs TensorFlow 2.16 or later; this is {release}.")
@@ -261,6 +261,11 @@ def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[KerasSign]:
         target = ast.unparse(node.args[0])
         version = "3" if re.search(r"\.keras['\")]", target) else "2"
         yield KerasSign(node.lineno, version, f"{ast.unparse(method)}({target})", True)
+
+
+def has_keras_3() -> bool:
+    """Returns whether this TensorFlow can have Keras 3 as `tf.keras`: since 2.16."""
+    return _tensorflow_release() >= (2, 16)
 
 
 def _version_in_use() -> str | None:

@@ -5,8 +5,8 @@
         modules.transform       # the ModuleSource with preprocessing_fn; None when there is no Transform
 
 TFX takes a `module_file` for each component. Here the training module serves all steps unless another is named. A
-training module that reads Transform's output and has no `preprocessing_fn` gets the one of a file nearby, if exactly
-one file can be meant.
+training module that reads the output of Transform or the Tuner, and has no `preprocessing_fn` or `tuner_fn`, gets that
+of a file nearby, if exactly one file can be meant.
 """
 
 from __future__ import annotations
@@ -21,7 +21,52 @@ from .related_modules import reference_to, with_function
 from .source import ModuleSource, find_source, parsed
 
 PREPROCESSING_FN, TUNER_FN = "preprocessing_fn", "tuner_fn"
-_READS_TRANSFORM = ("transform_output", "transform_graph_path", "TFTransformOutput")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Step:
+    """A step that may have a module of its own.
+
+    Attributes:
+      name: In a sentence.
+      function: What its module defines.
+      parameters: Of the function.
+      option: Names its module.
+      output: Its output in words.
+      read_as: The attributes by which a training module reads the output.
+      has_names: Whether a variable of such a name counts as well.
+      instead: What else there is to do when there is no such module.
+    """
+
+    name: str
+    function: str
+    parameters: str
+    option: str
+    output: str
+    read_as: tuple[str, ...]
+    has_names: bool = False
+    instead: str = ""
+
+    def read_in(self, source: ModuleSource) -> str:
+        """Returns where a module's files read the output, as "model.py, line 12"; "" when they never do."""
+        for file in (source.path, *source.files):
+            for node in ast.walk(parsed(file)):
+                if not isinstance(node, (ast.Attribute, ast.Name)):
+                    continue
+                name = node.attr if isinstance(node, ast.Attribute) else node.id if self.has_names else ""
+                if name in self.read_as:
+                    return f"{os.path.basename(file)}, line {node.lineno}"
+        return ""
+
+
+_TRANSFORM = _Step(
+    "Transform", PREPROCESSING_FN, "inputs", "--transform-module", "Transform's output",
+    ("transform_output", "transform_graph_path", "TFTransformOutput"), has_names=True,
+)  # fmt: skip
+_TUNER = _Step(
+    "the Tuner", TUNER_FN, "fn_args", "--tuner-module", "hyper-parameters", ("hyperparameters",),
+    instead=" Or give the values with --hyperparameters FILE.",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,14 +78,16 @@ class PipelineModules:
       transform: The module with `preprocessing_fn`; None when there is no Transform.
       tuner: The module with `tuner_fn`; None when there is none.
       notice: Which file Transform uses, when nobody named it; else "".
-      hint: What may be missing when the training module fails for want of Transform's output; else "".
+      tuner_notice: The same of the Tuner.
+      hints: What may be missing when the training module fails for want of a step's output.
     """
 
     trainer: ModuleSource
     transform: ModuleSource | None
     tuner: ModuleSource | None
     notice: str = ""
-    hint: str = ""
+    tuner_notice: str = ""
+    hints: tuple[str, ...] = ()
 
     @property
     def sources(self) -> list[ModuleSource]:
@@ -67,50 +114,38 @@ def find_modules(module_file: str, scratch: str, transform_module: str = "", tun
       scratch: A folder of the caller's for copies; it must live as long as the modules are in use.
       transform_module: The module with `preprocessing_fn`, in the same forms; "" for the training module, or a file
         nearby.
-      tuner_module: The module with `tuner_fn`; "" for the training module.
+      tuner_module: The module with `tuner_fn`; "" likewise.
 
     Raises:
       ModuleError: When there is no such module, or it lacks its function.
     """
     trainer = find_source(module_file, scratch)
-    transform, notice, hint = _transform_of(trainer, transform_module, scratch)
-    tuner = trainer if has(trainer, TUNER_FN) else None
-    if tuner_module:
-        tuner = _named("--tuner-module", tuner_module, TUNER_FN, "fn_args", os.path.join(scratch, "tuner"))
-    return PipelineModules(trainer, transform, tuner, notice, hint)
+    transform, notice, hint = _module_of(_TRANSFORM, trainer, transform_module, os.path.join(scratch, "transform"))
+    tuner, tuner_notice, tuner_hint = _module_of(_TUNER, trainer, tuner_module, os.path.join(scratch, "tuner"))
+    return PipelineModules(trainer, transform, tuner, notice, tuner_notice, tuple(filter(None, (hint, tuner_hint))))
 
 
-def _transform_of(trainer: ModuleSource, named: str, scratch: str) -> tuple[ModuleSource | None, str, str]:
-    """Returns the module for Transform, a notice and a hint; see `PipelineModules`."""
-    folder = os.path.join(scratch, "transform")
+def _module_of(step: _Step, trainer: ModuleSource, named: str, scratch: str) -> tuple[ModuleSource | None, str, str]:
+    """Returns a step's module, a notice and a hint; see `PipelineModules`."""
     if named:
-        return _named("--transform-module", named, PREPROCESSING_FN, "inputs", folder), "", ""
-    if has(trainer, PREPROCESSING_FN):
+        return _named(step, named, scratch), "", ""
+    if has(trainer, step.function):
         return trainer, "", ""
-    if not (reads := reads_transform(trainer)):
+    if not (reads := step.read_in(trainer)):
         return None, "", ""
-    found = [reference_to(file, trainer) for file in with_function(trainer, PREPROCESSING_FN)]
+    found = [reference_to(file, trainer) for file in with_function(trainer, step.function)]
     if len(found) == 1:
         notice = (
-            f"Transform uses {found[0]}: {trainer.reference} reads Transform's output and defines no "
-            f"{PREPROCESSING_FN}. --transform-module names another file."
+            f"{step.name[0].upper()}{step.name[1:]} uses {found[0]}: {trainer.reference} reads {step.output} and "
+            f"defines no {step.function}. {step.option} names another file."
         )
-        return find_source(found[0], folder), notice, ""
+        return find_source(found[0], scratch), notice, ""
     where = f"{', '.join(found)} define one" if found else "no file beside it defines one"
+    keyword = step.option.strip("-").replace("-", "_")
     return None, "", (
-        f"The module reads Transform's output ({reads}) and has no {PREPROCESSING_FN}; {where}. Name the file for "
-        "Transform with --transform-module FILE (transform_module in Python)."
+        f"The module reads {step.output} ({reads}) and has no {step.function}; {where}. Name the file for "
+        f"{step.name} with {step.option} FILE ({keyword} in Python).{step.instead}"
     )  # fmt: skip
-
-
-def reads_transform(source: ModuleSource) -> str:
-    """Returns where a module's files read Transform's output, as "model.py, line 12"; "" when they never do."""
-    for file in (source.path, *source.files):
-        for node in ast.walk(parsed(file)):
-            name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-            if name in _READS_TRANSFORM and isinstance(node, (ast.Attribute, ast.Name)):
-                return f"{os.path.basename(file)}, line {node.lineno}"
-    return ""
 
 
 def tuner_candidates(trainer: ModuleSource) -> list[str]:
@@ -118,12 +153,13 @@ def tuner_candidates(trainer: ModuleSource) -> list[str]:
     return [reference_to(file, trainer) for file in with_function(trainer, TUNER_FN)]
 
 
-def _named(flag: str, reference: str, function: str, parameters: str, scratch: str) -> ModuleSource:
+def _named(step: _Step, reference: str, scratch: str) -> ModuleSource:
     source = find_source(reference, scratch)
-    if not has(source, function):
+    if not has(source, step.function):
         functions = functions_of(source.path)
         there = f"its functions are {', '.join(functions)}" if functions else "it defines no function"
         raise ModuleError(
-            f"{flag} {reference}: there is no {function}({parameters}); {there}.{did_you_mean(function, functions)}"
+            f"{step.option} {reference}: there is no {step.function}({step.parameters}); {there}."
+            f"{did_you_mean(step.function, functions)}"
         )
     return source

@@ -35,10 +35,12 @@ class Settings:
     Attributes:
       train_examples: RAW or TRANSFORMED: what the Trainer reads, if there is a Transform.
       schema_shapes: YES or NO: whether the inferred schema holds the features' shapes.
+      keras: "2" or "3"; "" for the one that the source speaks for.
     """
 
     train_examples: str = TRANSFORMED
     schema_shapes: str = YES
+    keras: str = ""
 
     @classmethod
     def of(cls, train_examples: str, schema_shapes: str) -> Settings:
@@ -47,7 +49,8 @@ class Settings:
 
     def __str__(self) -> str:
         schema = "a schema without shapes" if self.schema_shapes == NO else ""
-        return " and ".join(filter(None, ["raw examples" if self.train_examples == RAW else "", schema]))
+        keras = f"Keras {self.keras}" if self.keras else ""
+        return " and ".join(filter(None, ["raw examples" if self.train_examples == RAW else "", schema, keras]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,12 +60,14 @@ class Outcome:
     Attributes:
       failure: The first verdict that failed, or None.
       reads: What `input_watch` recorded.
-      features: {RAW or TRANSFORMED: {feature: "BYTES", "FLOAT" or "INT"}}; {} when they aren't known.
+      features: {RAW or TRANSFORMED: {feature: "BYTES", "FLOAT" or "INT"}}; those that there are, as far as known.
+      keras: The Keras version that `tf.keras` was.
     """
 
     failure: Verdict | None
     reads: Mapping[str, Any]
     features: Mapping[str, Mapping[str, str]]
+    keras: str = ""
 
     def fits(self, settings: Settings) -> bool:
         """Whether the attempt went through, on examples that hold what the module parses."""
@@ -79,7 +84,7 @@ class Outcome:
     def _absent(self, these: str, others: str) -> list[str]:
         """Returns what the module parses that these examples lack, when the others lack less of it."""
         parsed = self.reads.get("parsed") or {}
-        if not self.features:
+        if not {these, others} <= self.features.keys():  # without a Transform there is one kind
             return []
         lacking = {
             kind: [name for name, dtype in sorted(parsed.items()) if self.features[kind].get(name) != dtype]
@@ -104,8 +109,17 @@ def alternatives(settings: Settings, outcome: Outcome, open_to: Collection[str])
     if may_be_raw and (why := outcome.wants_raw()):
         yield on_raw, why
         may_be_raw = False
-    if failed is None or failed.item not in _PHASES:
+    if failed is None:
         return
+    if failed.item in _PHASES:
+        yield from _fed_otherwise(settings, failed, open_to, may_be_raw)
+    if "keras" in open_to and not settings.keras and (why := raised_by_keras(failed.traceback, outcome.keras)):
+        yield dataclasses.replace(settings, keras="2" if outcome.keras == "3" else "3"), why
+
+
+def _fed_otherwise(
+    settings: Settings, failed: Verdict, open_to: Collection[str], may_be_raw: bool
+) -> Iterator[tuple[Settings, str]]:
     said = f"{failed.text}\n{failed.traceback.rstrip().rpartition(chr(10))[2]}"
     if "schema_shapes" in open_to and settings.schema_shapes == YES and _SPARSE.search(said):
         yield (
@@ -114,7 +128,15 @@ def alternatives(settings: Settings, outcome: Outcome, open_to: Collection[str])
         )
     of_the_data = failed.item != "transform" and not failed.text.startswith(_OF_THE_CODE)
     if may_be_raw and of_the_data and failed.error is not None and failed.exit_code == 1:
-        yield on_raw, "it fails on the transformed ones"
+        yield dataclasses.replace(settings, train_examples=RAW), "it fails on the transformed ones"
+
+
+def raised_by_keras(traceback: str, version: str) -> str:
+    """Returns why the other Keras may do better, if a failure was raised inside of Keras; else ""."""
+    frames = re.findall(r'^  File "([^"]+)", line \d+', traceback, re.MULTILINE)
+    if not frames or not re.search(r"/(tf_keras|keras)/", frames[-1]):
+        return ""
+    return f"with Keras {version} it fails inside of Keras: {traceback.rstrip().rpartition(chr(10))[2][:200]}"
 
 
 def adapted(found: Mapping[str, str], reasons: Collection[str]) -> Verdict:
@@ -125,8 +147,10 @@ def adapted(found: Mapping[str, str], reasons: Collection[str]) -> Verdict:
       reasons: Why.
     """
     flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in found.items())
-    what = Settings(**found)
-    text = f"the run goes through with {what}: {'; '.join(reasons)}. `run` does so; {flags} sets it without a trial."
+    text = (
+        f"the run goes through with {Settings(**found)}: {'; '.join(reasons)}. `run` does so; {flags} sets it without "
+        "a trial."
+    )
     return Verdict("adaptation", WARNING, text, details=dict(found))
 
 

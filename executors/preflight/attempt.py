@@ -34,12 +34,14 @@ class Trial:
       found: What the module's process returned.
       request: What was checked, with this attempt's folders.
       folder: Where everything of it was written.
+      environment: Variables of the module's process.
     """
 
     outcome: Outcome
     found: dict[str, Any]
     request: CheckRequest
     folder: str
+    environment: dict[str, str]
 
 
 class Attempt:
@@ -63,7 +65,12 @@ class Attempt:
         add: Callable[[Verdict], None],
         output: LastText,
     ) -> None:
-        self._request = dataclasses.replace(request, fn_args=copy.copy(request.fn_args), **vars(settings))
+        self._request = dataclasses.replace(
+            request,
+            fn_args=copy.copy(request.fn_args),
+            train_examples=settings.train_examples,
+            schema_shapes=settings.schema_shapes,
+        )
         self._folder = folder
         self._report = report
         self._add = add
@@ -85,7 +92,7 @@ class Attempt:
             "source": dataclasses.asdict(source) if source else None,
             "tuner": dataclasses.asdict(modules.tuner) if modules and modules.tuner else None,
             "serves": modules.functions_called(source) if modules and source else [],
-            "hints": [modules.hint] if modules and modules.hint and self._request.data else [],
+            "hints": list(modules.hints) if modules and self._request.data else [],
             "keras": dataclasses.asdict(keras) if keras else None,
             "folder": self._folder,
             "events": os.path.join(self._folder, "events"),
@@ -114,8 +121,9 @@ class Attempt:
             if self._report.get(verdict.item) is None:
                 self._add(verdict)
         prepared = raw.prepared() if raw else {}
-        outcome = Outcome(self._report.first_failure, events.reads, prepared.get("kinds", {}))
-        return Trial(outcome, found, self._request, self._folder)
+        version = keras.version if keras else ""
+        outcome = Outcome(self._report.first_failure, events.reads, prepared.get("kinds", {}), version)
+        return Trial(outcome, found, self._request, self._folder, environment)
 
     def _set_outputs(self) -> None:
         """Sets folders that will be removed for all that a run writes."""

@@ -23,7 +23,7 @@ from ..engines.forwarding import LastText
 from ..errors import ModelCheckError, TrainerError
 from ..evaluation.model_check import planning_arguments
 from ..evaluation.plan import EvaluationPlan
-from ..modules.keras_version import KerasChoice
+from ..modules.keras_version import KerasChoice, has_keras_3
 from ..modules.pipeline_modules import PipelineModules, find_modules
 from ..modules.source import ModuleSource
 from ..runtime.logs.exceptions import describe
@@ -118,7 +118,7 @@ class _Check:
         trial = self._try(source, keras, environment)
         found = trial.found
         if found and self._report.passed:
-            self._check_model(trial, environment)
+            self._check_model(trial)
             self._add(Verdict.from_json(found["estimate"]))
 
     def _find_module(self) -> tuple[ModuleSource | None, KerasChoice | None]:
@@ -154,6 +154,8 @@ class _Check:
         text = f"{shown(source.path)}{more}; Keras {keras.version} ({keras.reason})"
         if request.data and modules.transform not in (None, source):
             text += f"; {modules.notice or f'Transform uses {shown(modules.transform.path)}'}"
+        if request.tunes and modules.tuner_notice:
+            text += f"; {modules.tuner_notice}"
         self._add(Verdict("module", PASSED, text, details={"keras": keras.version}))
         self._modules = modules
         if source.function and not self._request.function:
@@ -169,14 +171,18 @@ class _Check:
             shapes = settings.schema_shapes
             if self._request.data and shapes not in raw_data:
                 raw_data[shapes] = self._prepare_raw_data(environment, shapes)
-            folder = os.path.join(self._folder, f"{settings.train_examples}-{shapes}")
+            folder = os.path.join(self._folder, f"{settings.train_examples}-{shapes}{settings.keras}")
             one = Attempt(self._request, settings, folder, report, add, self._output)
-            return one.make(source, keras, environment, raw_data.get(shapes), self._modules)
+            own = KerasChoice(settings.keras, "as a trial showed") if settings.keras else keras
+            theirs = {**environment, **(own.environment() if own else {})}
+            return one.make(source, own, theirs, raw_data.get(shapes), self._modules)
 
         request = self._request
         open_to = {"train_examples"} if request.data and transforms and request.train_examples == AUTO else set()
         if request.data and not request.fn_args.schema_path and request.schema_shapes == AUTO:
             open_to.add("schema_shapes")
+        if request.options.keras == AUTO and request.options.worker_range[1] == 1 and has_keras_3():
+            open_to.add("keras")
         first = Settings.of(request.train_examples, request.schema_shapes)
         try:
             return Attempts(attempt, self._report, self._show).make(first, open_to if source else ())
@@ -199,7 +205,7 @@ class _Check:
         }
         return RawData(request, environment, os.path.join(self._folder, f"raw-{shapes}-done"), self._output)
 
-    def _check_model(self, trial: Trial, environment: dict[str, str]) -> None:
+    def _check_model(self, trial: Trial) -> None:
         found, fn_args, options = trial.found, trial.request.fn_args, self._request.options
         place = Place(**found["saved_at"]) if found["saved_at"] else None
         try:
@@ -215,7 +221,7 @@ class _Check:
                 op_packages=found["op_packages"],
                 example=found["example"],
                 shown_as="fn_args.serving_model_dir",
-                environment=environment,
+                environment=trial.environment,
                 timeout=self._request.limit,
                 **planning_arguments(**found["evaluation"]),
             )

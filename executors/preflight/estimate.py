@@ -33,12 +33,15 @@ class Memory:
         return peaks
 
 
-def verdict(watch: Watch, asked: int | None, records: int, seconds: float, peaks: dict[str, int]) -> Verdict:
+def verdict(
+    watch: Watch, asked: int | None, is_shortened: bool, records: int, seconds: float, peaks: dict[str, int]
+) -> Verdict:
     """Returns the estimate for a whole run.
 
     Args:
       watch: What was seen of the trial.
       asked: How many steps were asked for, or None.
+      is_shortened: Whether the trial was asked for fewer, so that its loop planned fewer.
       records: How many training examples there may be; 0 when nobody knows.
       seconds: What the trial took.
       peaks: Bytes, as `Memory.peak` gives them.
@@ -46,7 +49,7 @@ def verdict(watch: Watch, asked: int | None, records: int, seconds: float, peaks
     memory = f"{peaks['memory'] / 1e9:.2g} GB of memory"
     if "gpu_memory" in peaks:
         memory += f", {peaks['gpu_memory'] / 1e9:.2g} GB of the GPU's"
-    steady, steps = watch.steady_seconds(), _steps(watch, asked, records)
+    steady, steps = watch.steady_seconds(), _steps(watch, asked, is_shortened, records)
     details: dict[str, Any] = {**peaks, "seconds_per_step": steady, "steps": steps}
     if steady is None:
         return Verdict("estimate", SKIPPED, f"{memory}; too few steps were seen to tell a step's time", details=details)
@@ -58,16 +61,18 @@ def verdict(watch: Watch, asked: int | None, records: int, seconds: float, peaks
     total = others + watch.first_seconds + steady * (steps - 1)
     about = "" if asked or watch.planned_steps else "about "
     text = (
-        f"training takes about {_duration(total)} for {about}{steps:,} steps of {_duration(steady)}, and {memory}; "
+        f"training takes about {_duration(total)} for {about}{steps:,} steps of {_duration(steady)}, "
+        f"{_duration(max(0.0, total - steady * steps))} of it before the first step and to export, and {memory}; "
         f"{measured}, evaluations and what is kept of the data come on top"
     )
     return Verdict("estimate", PASSED, text, details={**details, "seconds": total})
 
 
-def _steps(watch: Watch, asked: int | None, records: int) -> int | None:
-    """Returns how many steps a run would do: as asked, as the loop was going to, or by the number of records."""
-    if asked or watch.planned_steps:
-        return asked or watch.planned_steps
+def _steps(watch: Watch, asked: int | None, is_shortened: bool, records: int) -> int | None:
+    """Returns how many steps a run would do: as the loop was going to, as asked, or by the number of records."""
+    planned = None if is_shortened else watch.planned_steps
+    if planned or asked:
+        return planned or asked
     if watch.epochs and records and watch.batch_size:
         return max(1, -(-records // watch.batch_size)) * watch.epochs
     return None

@@ -2,62 +2,47 @@
 
 from __future__ import annotations
 
-import contextlib
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..keras.interception import fits_by, listed
+from ..keras.interception import KerasCall, KerasObserver, keras_of
 
 if TYPE_CHECKING:
     from .watch import Watch
 
 
-@contextlib.contextmanager
-def watching(watch: Watch) -> Iterator[None]:
-    """Watches all models' `fit` and `evaluate` in the block."""
-    seen = _Seen(watch)
-    with fits_by(seen.fit), fits_by(seen.evaluate, "evaluate"):
-        yield
+class KerasWatch(KerasObserver):
+    """Cuts `fit` off after one epoch or enough steps, and `evaluate` after one batch."""
 
-
-class _Seen:
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
 
-    def fit(self, original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
-        """Is called in place of `Model.fit`: one epoch, cut off when there were enough steps."""
+    def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+        """Has one epoch trained at most, of one batch of validation."""
         if self._watch.in_loop:
-            return original(model, *args, **options)
-        bound = inspect.signature(original).bind(model, *args, **options)
-        given = bound.arguments
+            return proceed()
+        given = call.arguments
         begin = given.get("initial_epoch", 0)
         self._plan(given.get("epochs", 1) - begin, given.get("steps_per_epoch"))
         given["epochs"] = begin + 1
         if hasattr(given.get("validation_data"), "cardinality"):
             given["validation_steps"] = 1
-        callback = _step_callback(model, self._watch)
-        known: Any = given.get("callbacks")
-        if hasattr(known, "append") and not isinstance(known, list):  # a CallbackList
-            known.append(callback)
-        else:
-            given["callbacks"] = [*listed(known), callback]
-        self._watch.model = _described(model)
+        call.add_callback(_step_callback(call.model, self._watch))
+        self._watch.model = _described(call.model)
         with self._watch.loop():
-            history = original(*bound.args, **bound.kwargs)
-        self._watch.model = _described(model)
+            history = proceed()
+        self._watch.model = _described(call.model)
         if self._watch.batch_size is None:
             self._watch.batch_size = _batch_size(given.get("x"), given.get("batch_size"))
         return history
 
-    def evaluate(self, original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
-        """Is called in place of `Model.evaluate`: one batch."""
-        bound = inspect.signature(original).bind(model, *args, **options)
-        if hasattr(bound.arguments.get("x"), "cardinality"):
-            bound.arguments["steps"] = 1
+    def evaluate(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+        """Has one batch evaluated."""
+        if hasattr(call.arguments.get("x"), "cardinality"):
+            call.arguments["steps"] = 1
         before = self._watch.evaluations
         self._watch.enter("evaluation")
-        values = original(*bound.args, **bound.kwargs)
+        values = proceed()
         self._watch.evaluations = max(self._watch.evaluations, before + 1)  # fit's own is counted by the callback
         if self._watch.in_loop:
             self._watch.enter("training")
@@ -71,12 +56,9 @@ class _Seen:
 
 
 def _step_callback(model: Any, watch: Watch) -> Any:
-    from ..keras.grouped_steps import keras_of
-
     class Steps(keras_of(model).callbacks.Callback):  # type: ignore[misc]
         """Reports each step, and ends the epoch."""
 
-        knows_groups = True
         _done = 0  # in this epoch; with steps_per_execution there are several to a call
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:

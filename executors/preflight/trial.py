@@ -51,7 +51,7 @@ def try_training(
     Returns:
       Verdicts on the phases that were reached, and what was seen.
     """
-    theirs = shortened(fn_args, module.dialect, source)
+    theirs, is_shortened = shortened(fn_args, module.dialect, source)
     watch = Watch(source.files, tell)
     if fn_args.seed is not None:
         seed_all(fn_args.seed)
@@ -66,22 +66,25 @@ def try_training(
     seconds = time.perf_counter() - begin
     verdicts = list(_verdicts(watch, error, source, fn_args, seconds))
     if error is None:
-        verdicts.append(estimate.verdict(watch, module.steps, records, seconds, memory.peak()))
+        verdicts.append(estimate.verdict(watch, module.steps, is_shortened, records, seconds, memory.peak()))
     return verdicts, watch
 
 
-def shortened(fn_args: FnArgs, dialect: Dialect, source: ModuleSource) -> FnArgs:
-    """Returns the arguments with few steps, where these are what a loop goes by.
+def shortened(fn_args: FnArgs, dialect: Dialect, source: ModuleSource) -> tuple[FnArgs, bool]:
+    """Returns the arguments with few steps, where these are what a loop goes by, and whether that is so.
 
     A module that trains by Keras's `fit` or by an Estimator gets the numbers of steps that were asked for: it may
     compute epochs from them.
     """
     theirs = copy.copy(fn_args)
     theirs.custom_config = copy.deepcopy(fn_args.custom_config)
-    if not dialect.limit_steps(theirs, STEPS) and not _trains_visibly(source):
+    if dialect.limit_steps(theirs, STEPS):
+        return theirs, True
+    is_shortened = not _trains_visibly(source)
+    if is_shortened:
         theirs.train_steps = min(fn_args.train_steps or _HAND_STEPS, _HAND_STEPS)
         theirs.eval_steps = min(fn_args.eval_steps, _HAND_EVAL_STEPS) if fn_args.eval_steps else None
-    return theirs
+    return theirs, is_shortened
 
 
 def failure(item: str, error: BaseException, source: ModuleSource | None, fn_args: FnArgs, hint: str = "") -> Verdict:

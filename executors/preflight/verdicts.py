@@ -98,7 +98,8 @@ class Report:
       module: What was checked.
       verdicts: In the order in which they came.
       seconds: How long it took.
-      findings: What `run` takes over from the check, as JSON values: {name of a field of `PipelineOptions`: value}.
+      findings: What `run` takes over from the check, as JSON values: {name of a field of `PipelineOptions`, or of
+        `TrainingOptions`: value}.
         Only options that the user left open are in it.
     """
 

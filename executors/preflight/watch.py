@@ -23,7 +23,7 @@ from typing import Any
 from ..compat.tensorflow import saved_model_writer
 from ..evaluation import evidence
 from ..evaluation.evidence import Observer
-from ..keras.interception import replaced
+from ..keras.interception import observed_by, replaced
 from .places import calling_place
 from .verdicts import Place
 
@@ -85,7 +85,7 @@ class Watch:
             stack.enter_context(replaced(type(tf.function(lambda: None)), "__call__", self._called))
             stack.enter_context(replaced(tf.GradientTape, "__enter__", self._taped))
             stack.enter_context(replaced(*saved_model_writer(), self._saved))
-            stack.enter_context(keras_watch.watching(self))
+            stack.enter_context(observed_by(keras_watch.KerasWatch(self)))
             self.fits = stack.enter_context(evidence.observed(self.files, _LABEL_BATCHES))
             stack.enter_context(estimator_watch.watching(self))
             yield

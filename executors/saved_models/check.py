@@ -117,7 +117,7 @@ def check_saved_model(
             )
         raise ModelCheckError(
             f"{shown} holds no SavedModel, only {', '.join(sorted(files)[:5])}. Save one to {_TARGET}, "
-            f"or leave this check out with skip_checks=parses."
+            f"or leave this check out with --skip-check parses (in Python skip_checks)."
         )
     for name in skip:
         logging.warning("The check %r of the model in %s was turned off.", name, shown)

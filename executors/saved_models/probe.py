@@ -312,5 +312,6 @@ def _text(value: bytes | str) -> str:
 
 def _failed(check: str, shown: str, what: str) -> ModelCheckError:
     return ModelCheckError(
-        f"The model in {shown} did not pass the check {check!r}: {what}. (skip_checks={check} leaves it out.)"
+        f"The model in {shown} did not pass the check {check!r}: {what}. (--skip-check {check} leaves it "
+        "out; in Python skip_checks.)"
     )

@@ -54,7 +54,7 @@ class PipelineOptions:
       push_to: Where the model is pushed (default: `serving` in the root).
       warm_start: Give the last blessed model, or `baseline_model`, to the module as `fn_args.base_model`.
       baseline_model: Folder of a Model artifact to compare with, instead of the last blessed model.
-      tune: Search with the module's `tuner_fn` before training; None: if it has one, and no hyperparameters are given.
+      tune: Search with `tuner_fn` before training; None: if there is one, and no hyperparameters are given.
       tune_steps: Steps to train in each trial of the search; 0 for `train_steps`.
       hyperparameters: KerasTuner's configuration as JSON, for `fn_args.hyperparameters`: a file, or a Tuner's artifact.
       cache: Take the outputs of unchanged steps from earlier runs.
@@ -116,6 +116,12 @@ def tunes_with(modules: PipelineModules, tune: bool | None, tune_steps: int, hyp
         reason = "it is turned off" if modules.tuner else f"{reference} defines no tuner_fn.{_where(modules)}"
         raise InputError(f"--tune-steps {tune_steps}: there is no search for hyper-parameters; {reason.rstrip('.')}.")
     return tunes
+
+
+def notices_of(options: PipelineOptions, modules: PipelineModules) -> list[str]:
+    """Returns which files the pipeline's steps use that nobody named, a sentence each."""
+    tunes = tunes_with(modules, options.tune, options.tune_steps, options.hyperparameters)
+    return [notice for notice in (modules.notice, modules.tuner_notice if tunes else "") if notice]
 
 
 def _where(modules: PipelineModules) -> str:

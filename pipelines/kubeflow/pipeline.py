@@ -36,7 +36,7 @@ from ...executors.modules.source import ModuleSource
 from ...executors.runtime.files import file_io
 from ..definition.code_archive import CodeArchive, archive_of
 from ..definition.examples import example_gen_for
-from ..definition.options import AUTO, PipelineOptions
+from ..definition.options import AUTO, PipelineOptions, notices_of
 from ..definition.steps import beam_args_of, steps_of
 from ..submit.kuberay import Volume
 from ..submit.submission import derived_name, is_reachable
@@ -198,7 +198,7 @@ def _compiled(options: KubeflowPipeline, modules: PipelineModules) -> CompiledPi
     _retried(spec, options.retries)
     if options.platform == KUBEFLOW:
         _without_driver(spec, example_gen.id)
-    notes = [*([modules.notice] if modules.notice else []), *_notes(options)]
+    notes = [*notices_of(options, modules), *_notes(options)]
     return CompiledPipeline(spec, platform_spec, tuple(archives.values()), options.code_root, tuple(notes))
 
 

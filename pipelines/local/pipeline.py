@@ -29,7 +29,7 @@ from ...executors.runtime.logs.exceptions import last_remembered
 from ...executors.training import metadata_pointer
 from ...executors.training.run_lock import alone_in
 from ..definition.examples import example_gen_for
-from ..definition.options import PipelineOptions
+from ..definition.options import PipelineOptions, notices_of
 from ..definition.steps import beam_args_of, steps_of
 from ..history.metadata_retry import patient, require_store
 from ..history.metadata_store import ROOT_MARKER, SQLITE, connection_config, shown
@@ -123,8 +123,8 @@ def create_pipeline(options: LocalPipeline) -> pipeline.Pipeline:
         raise InputError(f"--baseline-model {options.baseline_model} does not exist.")
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         modules = find_modules(options.module_file, scratch, options.transform_module, options.tuner_module)
-        if modules.notice:
-            logging.info("%s", modules.notice)
+        for notice in notices_of(options, modules):
+            logging.info("%s", notice)
         name = options.name_for(modules.trainer)
         nodes = steps_of(options, modules, examples)
     _claim_root(root, name)

@@ -93,7 +93,7 @@ def test_transform_uses_the_one_file_that_can_be_meant(kind: str, project: Proje
     assert transform_file(modules) in ("preprocessing.py", "features.py", "a_transform.py")
     assert modules.notice.startswith(f"Transform uses {root / transform_file(modules)}: ")
     assert "--transform-module" in modules.notice
-    assert modules.hint == ""
+    assert modules.hints == ()
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_another_examples_preprocessing_fn_is_not_taken(project: Project, scratc
     root = project({"penguin/model.py": READS, "setup.py": "", **other})
     modules = find_modules(str(root / "penguin/model.py"), scratch)
     assert modules.transform is None
-    assert "no file beside it defines one" in modules.hint
+    assert "no file beside it defines one" in modules.hints[0]
 
 
 def test_several_files_are_named_and_none_is_taken(project: Project, scratch: str) -> None:
@@ -136,15 +136,51 @@ def test_several_files_are_named_and_none_is_taken(project: Project, scratch: st
     modules = find_modules(str(root / "model.py"), scratch)
     assert modules.transform is None
     assert modules.notice == ""
-    assert "model.py, line 2" in modules.hint
-    assert f"{root / 'a_transform.py'}, {root / 'b_transform.py'} define one" in modules.hint
-    assert "--transform-module FILE" in modules.hint
+    assert "model.py, line 2" in modules.hints[0]
+    assert f"{root / 'a_transform.py'}, {root / 'b_transform.py'} define one" in modules.hints[0]
+    assert "--transform-module FILE" in modules.hints[0]
 
 
 def test_a_module_that_reads_no_transform_output_gets_none(project: Project, scratch: str) -> None:
     root = project({"model.py": TRAINS + "# transform_output\n", "preprocessing.py": TRANSFORMS})
     modules = find_modules(str(root / "model.py"), scratch)
-    assert (modules.transform, modules.notice, modules.hint) == (None, "", "")
+    assert (modules.transform, modules.notice, modules.hints) == (None, "", ())
+
+
+TUNED = "def run_fn(fn_args):\n    return fn_args.hyperparameters['values']\n"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"model.py": TUNED, "search.py": TUNES},
+        {"model.py": "from search import data\n" + TUNED, "search.py": "data = 1\n" + TUNES, "other.py": TUNES},
+        {"model.py": "import parts\n" + TRAINS, "parts.py": TUNED.replace("run_fn", "model"), "search.py": TUNES},
+    ],
+    ids=["beside it", "imported", "read by another file"],
+)
+def test_the_tuner_uses_the_one_file_that_can_be_meant(files: dict[str, str], project: Project, scratch: str) -> None:
+    root = project(files)
+    modules = find_modules(str(root / "model.py"), scratch)
+    assert modules.tuner
+    assert pathlib.Path(modules.tuner.path).name == "search.py"
+    assert modules.tuner_notice.startswith(f"The Tuner uses {root / 'search.py'}: ")
+    assert "--tuner-module names another file" in modules.tuner_notice
+    assert modules.functions_called(modules.tuner) == ["tuner_fn"]
+
+
+def test_without_hyperparameters_a_tuner_fn_nearby_is_not_used(project: Project, scratch: str) -> None:
+    root = project({"model.py": TRAINS, "search.py": TUNES})
+    modules = find_modules(str(root / "model.py"), scratch)
+    assert (modules.tuner, modules.tuner_notice, modules.hints) == (None, "", ())
+
+
+def test_a_module_that_reads_hyperparameters_nobody_finds_is_told_what_to_do(project: Project, scratch: str) -> None:
+    modules = find_modules(str(project({"model.py": TUNED}) / "model.py"), scratch)
+    assert modules.tuner is None
+    [hint] = modules.hints
+    assert "The module reads hyper-parameters (model.py, line 2) and has no tuner_fn; no file beside it" in hint
+    assert "--tuner-module FILE (tuner_module in Python). Or give the values with --hyperparameters FILE." in hint
 
 
 def test_named_modules_win(project: Project, scratch: str) -> None:

@@ -154,10 +154,38 @@ def test_a_module_for_sparse_features_gets_a_schema_without_shapes(text: str, mo
     assert "--schema-shapes no" in report.get("adaptation").text
 
 
+@pytest.mark.parametrize("text", [source(BY_RAW_SCHEMA), source(SPARSE_INPUT)], ids=["dense", "sparse"])
+def test_a_module_without_transform_parses_its_examples(text: str, module: Write, sizes: str) -> None:
+    report, _ = checked(module(text), sizes)
+    assert report.passed, report.to_json()
+    assert "train_examples" not in adapted(report)
+
+
 def test_a_module_may_need_both(module: Write, sizes: str) -> None:
     report, _ = checked(module(source(SPARSE_INPUT, SPARSE_ONLY)), sizes)
     assert report.passed, report.to_json()
     assert adapted(report) == {"train_examples": RAW, "schema_shapes": NO}
+
+
+@pytest.mark.parametrize(
+    ("imports", "old", "new", "keras"),
+    [
+        ("", "tf.keras.Input((1,))", "tf.keras.layers.InputLayer(shape=(1,))", "3"),
+        ("tensorflow_transform", "validation_steps=1)", "validation_steps=1, workers=1)", "2"),
+    ],
+    ids=["of Keras 3", "of Keras 2"],
+)
+def test_a_module_for_another_keras_than_its_imports_tell_gets_it(
+    imports: str, old: str, new: str, keras: str, module: Write, sizes: str
+) -> None:
+    text = source(BY_RAW_SCHEMA).replace(old, new)
+    assert new in text
+    lines = [line for line in text.splitlines() if not imports or imports not in line]
+    report, shown = checked(module("\n".join(lines)), sizes)
+    assert report.passed, report.to_json()
+    assert adapted(report) == {"keras": keras}
+    assert f"--keras {keras}" in report.get("adaptation").text
+    assert any(f"trying again with Keras {keras}: with Keras" in one.text for one in shown)
 
 
 def test_what_is_asked_for_is_not_changed(module: Write, sizes: str) -> None:
@@ -206,12 +234,42 @@ def _outcome(text: str, item: str = "training") -> Outcome:
             Outcome(None, {"parsed": {"a": "BYTES"}}, {RAW: {"a": "BYTES"}, "transformed": {"a": "INT"}}),
             [Settings(RAW)],
         ),
+        (Outcome(None, {"parsed": {"other": "INT"}}, {RAW: {"a": "INT"}}), []),
         (Outcome(None, {"parsed": {"other": "INT"}}, {RAW: {"a": "INT"}, "transformed": {"b": "INT"}}), []),
     ],
 )
 def test_another_attempt_is_made_only_where_it_may_help(outcome: Outcome, others: list[Settings]) -> None:
     found = [settings for settings, _ in alternatives(Settings(), outcome, ("train_examples", "schema_shapes"))]
     assert found == others
+
+
+IN_KERAS = """Traceback (most recent call last):
+  File "/code/model.py", line 33, in build
+    InputLayer(shape=(4,))
+  File "/lib/site-packages/{package}/src/engine/input_layer.py", line 156, in __init__
+    raise ValueError
+ValueError: Unrecognized keyword arguments: ['shape']
+"""
+
+
+def _of_keras(version: str, traceback: str, item: str = "model") -> Outcome:
+    verdict = Verdict(item, FAILED, "ValueError", exit_code=1, traceback=traceback, error={"type": "ValueError"})
+    return Outcome(verdict, {}, {}, version)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "others"),
+    [
+        (_of_keras("2", IN_KERAS.format(package="tf_keras")), ["3"]),
+        (_of_keras("3", IN_KERAS.format(package="keras"), "load"), ["2"]),
+        (_of_keras("2", IN_KERAS.format(package="tensorflow")), []),
+        (_of_keras("2", ""), []),
+    ],
+)
+def test_a_failure_inside_of_keras_is_tried_with_the_other_keras(outcome: Outcome, others: list[str]) -> None:
+    assert [settings.keras for settings, _ in alternatives(Settings(), outcome, ("keras",))] == others
+    assert not list(alternatives(Settings(), outcome, ()))
+    assert not list(alternatives(Settings(keras="3"), outcome, ("keras",)))
 
 
 def test_few_names_are_the_closest_ones() -> None:
