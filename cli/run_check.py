@@ -157,4 +157,5 @@ def _raised(verdict: Verdict) -> BaseException:
     """Returns what failed as an exception: the module's own, where there is one."""
     if verdict.error is not None:
         return rebuild(verdict.error)
-    return _ERRORS.get(verdict.exit_code, InputError)(" ".join(filter(None, [verdict.text, verdict.remedy])))
+    parts = (f"{part.rstrip('.')}." for part in (verdict.text, verdict.remedy) if part)
+    return _ERRORS.get(verdict.exit_code, InputError)(" ".join(parts))

@@ -263,6 +263,11 @@ def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[KerasSign]:
         yield KerasSign(node.lineno, version, f"{ast.unparse(method)}({target})", True)
 
 
+def only_keras_2(files: Sequence[str]) -> bool:
+    """Returns whether something in source files fails under Keras 3, and nothing under Keras 2."""
+    return {sign.version for file in files for sign in _signs(file) if sign.fails} == {"2"}
+
+
 def has_keras_3() -> bool:
     """Returns whether this TensorFlow can have Keras 3 as `tf.keras`: since 2.16."""
     return _tensorflow_release() >= (2, 16)

@@ -25,6 +25,7 @@ from types import ModuleType
 
 from ..errors import ModuleError
 from .keras_imports import keras_paths
+from .keras_version import only_keras_2
 from .source import ModuleSource, is_below, own_folders
 from .tfx_imports import as_in_tfx
 
@@ -39,7 +40,7 @@ def loaded(source: ModuleSource) -> Iterator[ModuleType]:
       ModuleError: When the module's package name is taken by a package from elsewhere.
       Exception: Whatever the module itself raises, with its own type and traceback.
     """
-    with as_in_tfx(), keras_paths(source.files), _only_while_in_use(source):
+    with as_in_tfx(), keras_paths(source.files, only_keras_2(source.files)), _only_while_in_use(source):
         yield _import(source)
 
 

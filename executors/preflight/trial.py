@@ -7,7 +7,9 @@ Nothing of it is kept: the module works in folders that the check removes. What 
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +26,7 @@ from . import estimate
 from .module_checks import CheckedModule
 from .places import definition, place_of
 from .remedies import remedy_for, said
+from .remedies import shortened as shorten_message
 from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
 from .watch import EVALUATION, EXPORT, MODEL, PHASES, STEPS, TRAINING, Watch
 
@@ -59,7 +62,7 @@ def try_training(
     begin = time.perf_counter()
     error: BaseException | None = None
     try:
-        with watch.watching():
+        with watch.watching(), _errors_logged(watch):
             module.run_fn(theirs)
     except (Exception, SystemExit) as raised:
         error = raised
@@ -68,6 +71,27 @@ def try_training(
     if error is None:
         verdicts.append(estimate.verdict(watch, module.steps, is_shortened, records, seconds, memory.peak()))
     return verdicts, watch
+
+
+@contextlib.contextmanager
+def _errors_logged(watch: Watch) -> Iterator[None]:
+    """Keeps the last error that is logged in a block: a module may catch its exceptions and go on."""
+
+    class LastError(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raised = record.exc_info[1] if record.exc_info else None
+            parts = [record.getMessage(), said(raised) if raised else ""]
+            watch.logged_error = shorten_message(": ".join(filter(None, parts)))
+
+    handlers = LastError(logging.ERROR), LastError(logging.ERROR)
+    loggers = logging.getLogger(), logging.getLogger("absl")  # which may not propagate
+    for logger, handler in zip(loggers, handlers, strict=True):
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        for logger, handler in zip(loggers, handlers, strict=True):
+            logger.removeHandler(handler)
 
 
 def shortened(fn_args: FnArgs, dialect: Dialect, source: ModuleSource) -> tuple[FnArgs, bool]:
@@ -171,6 +195,8 @@ def _export(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
     else:
         places = (definition(file, "run_fn") for file in watch.files)
         text, place = "run_fn wrote no model", next((place for place in places if place), None)
+    if watch.logged_error:
+        text += f"; it logged an error: {watch.logged_error}"
     return Verdict(EXPORT, FAILED, text, place, "Save it to fn_args.serving_model_dir.", exit_code=3)
 
 

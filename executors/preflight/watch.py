@@ -49,13 +49,14 @@ class Watch:
       planned_steps: Steps that the loop would have done, or None.
       epochs: Passes over the data that it would have done, where there is no number of steps.
       batch_size: Examples in a step, or None.
+      logged_error: The last error that the module logged; "" for none.
       files: The user's.
       fits: What Keras's fits show of the task; None before `watching`.
     """
 
     def __init__(self, files: Sequence[str], tell: Callable[[dict[str, Any]], None]) -> None:
         self.phase = MODEL
-        self.model = ""
+        self.model = self.logged_error = ""
         self.steps = self.evaluations = 0
         self.first_seconds = 0.0
         self.step_seconds: list[float] = []

@@ -339,7 +339,7 @@ class _Examination:
         if verdict.status != FAILED:
             return verdict
         hints = [*self._hints, *filter(None, [self._of_keras(verdict)]), *filter(None, [verdict.remedy])]
-        return Verdict(**{**vars(verdict), "remedy": " ".join(hints)})
+        return Verdict(**{**vars(verdict), "remedy": " ".join(f"{hint.rstrip('.')}." for hint in hints)})
 
     def _of_keras(self, verdict: Verdict) -> str:
         """Returns advice when a failure, or an exception that the module had caught before, reads like wrong Keras."""

@@ -60,10 +60,30 @@ import keras
 def require_public():
     assert keras.__version__.startswith("3.")
 """
+_KERAS_2_ALONE = """\
+import os
+
+import keras
+from keras import layers
+
+
+def require_public():
+    assert keras.__version__.startswith("2." if os.environ["TF_USE_LEGACY_KERAS"] == "1" else "3.")
+    assert isinstance(keras.Sequential([layers.Dense(1)]), keras.Model)
+
+
+def run_fn(fn_args):
+    model = keras.Sequential([layers.Dense(1)])
+    model.save(fn_args.serving_model_dir, save_format="tf")
+"""
 
 
 @pytest.mark.parametrize("legacy", ["0", "1"])
-@pytest.mark.parametrize("source", [_IMPORTS, _BOTH, _KERAS_ALONE], ids=["old paths", "keras and tf.keras", "keras"])
+@pytest.mark.parametrize(
+    "source",
+    [_IMPORTS, _BOTH, _KERAS_ALONE, _KERAS_2_ALONE],
+    ids=["old paths", "keras and tf.keras", "keras", "keras of version 2"],
+)
 def test_import_keras_gives_what_it_gave_when_the_module_was_written(
     source: str, legacy: str, tmp_path: pathlib.Path
 ) -> None:

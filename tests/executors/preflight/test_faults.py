@@ -187,6 +187,13 @@ FAULTS = [
     # Export
     Fault("nothing exported", "export", ("wrote no model",), exit_code=3, old=SAVE, new="", at="def run_fn("),
     Fault(
+        "an exception that is caught and logged", "export",
+        ("wrote no model; it logged an error: The export failed: ValueError: no disk",), exit_code=3,
+        old=SAVE, at="def run_fn(",
+        new='    try:\n        raise ValueError("no disk")\n    except ValueError:\n'
+        '        import logging\n        logging.exception("The export failed")',
+    ),
+    Fault(
         "exported to another folder", "export", ("saved to fn_args.model_run_dir/model",), exit_code=3,
         old=SAVE, new='    export(model, fn_args.model_run_dir + "/model")', at="tf.saved_model.save(",
     ),
