@@ -126,11 +126,11 @@ class Attempt:
         return Trial(outcome, found, self._request, self._folder, environment)
 
     def _set_outputs(self) -> None:
-        """Sets folders that will be removed for all that a run writes."""
-        fn_args, output = self._request.fn_args, os.path.join(self._folder, "output")
-        fn_args.serving_model_dir = os.path.join(output, "model", SERVING_DIRS[0])
-        fn_args.eval_model_dir = os.path.join(output, "model", EVAL_DIR)
-        fn_args.model_run_dir = os.path.join(output, "model_run")
+        """Sets folders that will be removed for all that a run writes; they are named as below a pipeline's root."""
+        fn_args, output = self._request.fn_args, os.path.join(self._folder, "Trainer")
+        fn_args.serving_model_dir = os.path.join(output, "model", "1", SERVING_DIRS[0])
+        fn_args.eval_model_dir = os.path.join(output, "model", "1", EVAL_DIR)
+        fn_args.model_run_dir = os.path.join(output, "model_run", "1")
         fn_args.checkpoint_dir = os.path.join(fn_args.model_run_dir, "checkpoints")
         for folder in (os.path.dirname(fn_args.serving_model_dir), fn_args.model_run_dir):
             os.makedirs(folder)

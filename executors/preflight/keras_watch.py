@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from .watch import Watch
 
 
+_INFINITE = -1  # tf.data.INFINITE_CARDINALITY
+
+
 class KerasWatch(KerasObserver):
     """Cuts `fit` off after one epoch or enough steps, and `evaluate` after one batch."""
 
@@ -25,7 +28,11 @@ class KerasWatch(KerasObserver):
         begin = given.get("initial_epoch", 0)
         self._plan(given.get("epochs", 1) - begin, given.get("steps_per_epoch"))
         given["epochs"] = begin + 1
-        if hasattr(given.get("validation_data"), "cardinality"):
+        validation: Any = given.get("validation_data")
+        if hasattr(validation, "cardinality"):
+            self._watch.evaluates_forever = (
+                not given.get("validation_steps") and int(validation.cardinality()) == _INFINITE
+            )
             given["validation_steps"] = 1
         call.add_callback(_step_callback(call.model, self._watch))
         self._watch.model = _described(call.model)

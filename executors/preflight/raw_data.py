@@ -31,6 +31,7 @@ from .request import CheckRequest
 from .verdicts import FAILED, PASSED, Verdict
 
 _EVERY = 3  # of the rows one is for evaluation, as ExampleGen has it
+_PLACES = {RAW: "CsvExampleGen/examples/1", TRANSFORMED: "Transform/transformed_examples/4"}  # as in TFX
 _FILLED = 8192  # examples; batches of more are rare
 
 
@@ -84,7 +85,9 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
             return {}
         files = {
             kind: {
-                f"{split}_files": [_write(records, totals[split], os.path.join(state["folder"], kind, split))]
+                f"{split}_files": [
+                    _write(records, totals[split], os.path.join(state["folder"], _PLACES[kind], f"Split-{split}"))
+                ]
                 for split, records in of_kind.items()
             }
             for kind, of_kind in examples.items()
@@ -145,8 +148,8 @@ def _infer(splits: dict[str, list[bytes]], folder: str, shapes: bool) -> str:
     tfdv = import_tfdv()
     statistics = statistics_of(decode(records))
     schema = tfdv.infer_schema(statistics, infer_feature_shape=shapes)
-    path = os.path.join(folder, "schema.pbtxt")
-    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, "SchemaGen", "schema", "3", "schema.pbtxt")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     file_io.write_text(path, text_format.MessageToString(schema))
     return path
 

@@ -45,7 +45,7 @@ def transform(
     schema = read_schema(schema_path)
     tfxio = tf_example_record.TFExampleBeamRecord(physical_format="inmem", schema=schema)
     function = _bound(module.preprocessing_fn, fn_args.custom_config)
-    graph, work = os.path.join(folder, "transform_graph"), os.path.join(folder, "transform_work")
+    graph, work = os.path.join(folder, "Transform", "transform_graph", "4"), os.path.join(folder, "transform_work")
     with (
         beam.Pipeline(options=PipelineOptions(list(_BEAM_ARGS))) as pipeline,
         tft_beam.Context(temp_dir=work, force_tf_compat_v1=not tf.compat.v1.executing_eagerly_outside_functions()),

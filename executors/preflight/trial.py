@@ -176,6 +176,10 @@ def _training(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
 
 def _evaluation(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
     del seconds
+    if watch.evaluates_forever:
+        text = "fit is given validation data without an end (it is repeated) and no validation_steps, or 0"
+        remedy = "Give validation_steps, or leave out repeat(): else the first evaluation does not end."
+        return Verdict(EVALUATION, WARNING, text, remedy=remedy)
     if watch.evaluations:
         return Verdict(EVALUATION, PASSED, f"{watch.evaluations} step{'s' * (watch.evaluations != 1)}")
     why = "the module's own way to evaluate cannot be seen" if fn_args.eval_files else "there are no eval examples"

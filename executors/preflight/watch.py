@@ -45,6 +45,7 @@ class Watch:
       step_seconds: Of each of the others.
       losses: Of the steps whose loss was seen.
       evaluations: Evaluation steps done.
+      evaluates_forever: Whether a `fit` was given validation data without an end, and no number of steps.
       saves: Folders of SavedModels that were written, and where in the user's files.
       planned_steps: Steps that the loop would have done, or None.
       epochs: Passes over the data that it would have done, where there is no number of steps.
@@ -57,6 +58,7 @@ class Watch:
     def __init__(self, files: Sequence[str], tell: Callable[[dict[str, Any]], None]) -> None:
         self.phase = MODEL
         self.model = self.logged_error = ""
+        self.evaluates_forever = False
         self.steps = self.evaluations = 0
         self.first_seconds = 0.0
         self.step_seconds: list[float] = []

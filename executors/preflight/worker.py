@@ -151,7 +151,9 @@ class _Examination:
 
     def _take_defaults_of_search(self) -> None:
         fn_args = copy.copy(self._fn_args)
-        fn_args.working_dir = os.path.join(self._state["folder"], "search")
+        # Named as in TFX: some modules take the path apart.
+        working = ("Tuner", ".system", "executor_execution", "1", ".temp", "1")
+        fn_args.working_dir = os.path.join(self._state["folder"], *working)
         tuner = ModuleSource.of(self._state["tuner"])
         with contextlib.ExitStack() as stack:
             module = self._module if tuner == self._source else stack.enter_context(loaded(tuner))
@@ -186,7 +188,7 @@ class _Examination:
         samples = {}
         for split in ("train", "eval"):
             if patterns := getattr(fn_args, f"{split}_files"):
-                samples[split] = take(patterns, os.path.join(self._state["folder"], "examples", split), columns_wanted)
+                samples[split] = take(patterns, self._examples_folder(split), columns_wanted)
                 setattr(fn_args, f"{split}_files", [samples[split].pattern])
         if "train" in samples:
             counted = fn_args.num_examples["train"] if self._state["raw"] else samples["train"].estimated_records
@@ -225,7 +227,7 @@ class _Examination:
             return
         records = made_up.made_up(read_schema(path), _MADE_UP)
         for split in ("train", "eval"):
-            pattern = _write_examples(records, os.path.join(self._state["folder"], "examples", split))
+            pattern = _write_examples(records, self._examples_folder(split))
             setattr(fn_args, f"{split}_files", [pattern])
         shown = example_facts.facts_shown(example_facts.facts_of(records), self._request.label)
         self._say.verdict(Verdict("examples", WARNING, f"{len(records)} made up from {path}, no real ones: {shown}"))
@@ -329,6 +331,9 @@ class _Examination:
             raw |= {feature.name for feature in read_schema(path).feature}
         problems = (label_problem(one, raw, self._features.get("transformed")) for one in labels_in(label).values())
         return next(filter(None, problems), "")
+
+    def _examples_folder(self, split: str) -> str:
+        return os.path.join(self._state["folder"], "CsvExampleGen", "examples", "1", f"Split-{split}")
 
     def _mentions(self, *words: str) -> bool:
         """Returns whether one of the words is in one of the module's files."""

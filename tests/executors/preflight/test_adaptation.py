@@ -161,6 +161,33 @@ def test_a_module_without_transform_parses_its_examples(text: str, module: Write
     assert "train_examples" not in adapted(report)
 
 
+def test_folders_are_named_as_below_a_pipelines_root(module: Write, sizes: str) -> None:
+    """Some modules take these paths apart."""
+    looks = """
+        root, _, _ = fn_args.serving_model_dir.partition("/Trainer/model/")
+        assert fn_args.model_run_dir.startswith(f"{root}/Trainer/model_run/")
+        for split in ("train", "eval"):
+            assert f"/Split-{split}/" in getattr(fn_args, f"{split}_files")[0]
+        assert "/SchemaGen/schema/" in fn_args.schema_path
+        assert "/Transform/transform_graph/" in fn_args.transform_output
+        model = """
+    text = source(TRANSFORMED, SCALED).replace("\n        model = ", looks, 1)
+    report, _ = checked(module(text), sizes)
+    assert report.passed, report.to_json()
+
+
+def test_validation_data_without_an_end_are_warned_of(module: Write, sizes: str) -> None:
+    endless = "validation_data=dataset(fn_args.eval_files, fn_args).repeat(), validation_steps=0)"
+    text = source(BY_RAW_SCHEMA).replace(
+        "validation_data=dataset(fn_args.eval_files, fn_args), validation_steps=1)", endless
+    )
+    assert endless in text
+    report, _ = checked(module(text), sizes)
+    assert report.passed, report.to_json()
+    assert "without an end (it is repeated) and no validation_steps" in report.get("evaluation").text
+    assert "Give validation_steps" in report.get("evaluation").remedy
+
+
 def test_a_module_may_need_both(module: Write, sizes: str) -> None:
     report, _ = checked(module(source(SPARSE_INPUT, SPARSE_ONLY)), sizes)
     assert report.passed, report.to_json()
