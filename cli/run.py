@@ -15,6 +15,7 @@ from ..executors.monitoring import display, run_record
 from ..executors.reporting.writing import path_in
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.raw_data_files import raw_data_files
+from ..executors.runtime.logs.exceptions import add_note
 from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.definition.options import tunes_with
 from . import run_check
@@ -54,6 +55,11 @@ def run(check: bool, **flags: Any) -> dict[str, Any]:
     return {"model": outcome.model, "model_run": outcome.model_run, "metrics": outcome.metrics}
 
 
+_UNCHECKED = (
+    "Nothing was checked first (--no-check): the check finds out which examples, schema and Keras the module needs."
+)
+
+
 def _outcome(options: dict[str, Any], check: bool) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         modules = find_modules(options["module_file"], scratch, options["transform_module"], options["tuner_module"])
@@ -69,6 +75,10 @@ def _outcome(options: dict[str, Any], check: bool) -> Outcome:
         findings = checking.require_passed() if checking else run_check.noted(options, tunes)
     try:
         return run_pipeline(LocalPipeline(**run_check.with_findings(options, findings)))
+    except Exception as error:
+        if not check:
+            add_note(error, _UNCHECKED)
+        raise
     finally:
         if checking:
             checking.note()
