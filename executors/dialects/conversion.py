@@ -28,7 +28,7 @@ from ..modules.archive import archive_in
 from ..modules.source import find_source
 from ..runtime.files import file_io
 from ..runtime.files.file_io import whole_file
-from .registry import installed
+from .registry import asked, installed
 from .signatures import parameters_of
 
 _RUN_FN = '''
@@ -135,7 +135,9 @@ def _entry_point(path: str, there: Mapping[str, ast.stmt], function: str | None)
       InputError: When there is none, or more than one.
     """
     dialects = dict(sorted(installed().items(), reverse=True))
-    found = [(one, name) for name, dialect in dialects.items() for one in dialect.convertible(there, function)]
+    found = [
+        (one, name) for name, dialect in dialects.items() for one in asked(dialect, "convertible", there, function)
+    ]
     # A helper that a dialect could do with, such as `build_estimator`, counts if there is nothing else.
     certain = [
         (one, name) for one, name in found if not dialects[name].yields(None) or one in dialects[name].entry_points

@@ -75,6 +75,33 @@ def _load(entry: importlib.metadata.EntryPoint) -> Dialect:
         return BrokenDialect(entry, error)
 
 
+def asked(dialect: Dialect, question: str, *arguments: Any) -> Any:
+    """Asks a dialect about a module that need not be its own: `detect`, `prepare`, `matches` or `convertible`.
+
+    A dialect of another package that fails is left out, with a warning, and does not fail the module.
+
+    Returns:
+      The answer; that of the base class, "nothing", when the dialect failed.
+    """
+    try:
+        return getattr(dialect, question)(*arguments)
+    except Exception as error:
+        is_own = type(dialect).__module__.partition(".")[0] == __name__.partition(".")[0]
+        if is_own and not isinstance(dialect, FunctionsDialect):
+            raise
+        _warn_of(dialect, question, f"{type(error).__name__}: {error}")
+        return "" if question == "matches" else getattr(Dialect, question)(dialect, *arguments)
+
+
+@functools.cache  # once for each dialect and kind of failure
+def _warn_of(dialect: Dialect, question: str, failure: str) -> None:
+    name = next((name for name, one in installed().items() if one is dialect), type(dialect).__name__)
+    logging.warning(
+        "The dialect %s of another package failed in %s (%s); this module is trained without it.",
+        name, question, failure,
+    )  # fmt: skip
+
+
 def choose(
     module: ModuleType, function: str | None, options: TrainingOptions, dialects: Mapping[str, Dialect]
 ) -> tuple[str, str]:
@@ -90,7 +117,7 @@ def choose(
     if options.dialect != "auto":
         _require_installed(options.dialect, dialects)
         return options.dialect, f"dialect={options.dialect!r} was asked for"
-    found = {name: dialect.matches(module, function) for name, dialect in dialects.items()}
+    found = {name: asked(dialect, "matches", module, function) for name, dialect in dialects.items()}
     evidence = {name: reason for name, reason in found.items() if reason}
     first = {name: reason for name, reason in evidence.items() if not dialects[name].yields(function)} or evidence
     if len(first) != 1:

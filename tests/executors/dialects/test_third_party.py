@@ -1,7 +1,7 @@
 """A dialect in a package of its own works like the built-in ones: in training, `check`, `convert`, `init` and hints.
 
-Three distributions are on the PYTHONPATH of the commands and of nothing else: the documented example plain_keras, one
-in the form of release 0.1, and one that cannot be imported.
+Four distributions are on the PYTHONPATH of the commands and of nothing else: the documented example plain_keras, one
+in the form of release 0.1, one that cannot be imported, and one that fails whatever it is asked.
 """
 
 from __future__ import annotations
@@ -30,6 +30,18 @@ def matches(module, function):
 def run_fn(module, function, options):
     return module.fit_fn
 """
+RAISING_FORM = """
+from generic_trainer import Dialect
+
+
+class Raising(Dialect):
+    needs = "luck"
+
+    def detect(self, path):
+        raise SyntaxError("not in this file")
+
+    prepare = matches = convertible = lambda self, *arguments: 1 / 0
+"""
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -55,13 +67,14 @@ def distribution(folder: pathlib.Path, name: str, source: str, entry_point: str)
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment variables of commands that see the three distributions."""
+    """The environment variables of commands that see the distributions."""
     folder = tmp_path_factory.mktemp("packages")
     source = titled("plain_keras/plain_keras.py")
     entry_point = re.search(r'^plain_keras = "(.*)"$', titled("plain_keras/pyproject.toml"), re.MULTILINE)
     assert entry_point
     distribution(folder, "plain_keras", source, entry_point[1])
     distribution(folder, "old_form", OLD_FORM, "old_form")
+    distribution(folder, "raising_form", RAISING_FORM, "raising_form:Raising")
     distribution(folder, "broken_form", "import a_package_that_is_gone\n", "broken_form:Broken")
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]).strip(":")}
 
@@ -251,3 +264,28 @@ def test_a_broken_package_is_named_and_fails_nothing_else(
     assert asked[1].startswith(f"dialect='broken_form': {cause} (ModuleNotFoundError: No module named")
     assert "some_module" not in asked[1]
     assert f"broken_form needs its own package, but {cause}" in missing[1]
+
+
+def test_a_dialect_that_fails_is_named_and_fails_nothing_else(
+    run: Run, environment: dict[str, str], folder: pathlib.Path
+) -> None:
+    (folder / "some_module.py").write_text("def trainer_fn(fn_args, schema): pass\n")
+    program = """
+    from generic_trainer.executors.dialects.loading import choose_keras, loaded
+    from generic_trainer.executors import dialects
+    from generic_trainer.executors.modules.source import find_source
+    from generic_trainer.executors.options import TrainingOptions
+
+    print(choose_keras("auto", ["some_module.py"]).version)
+    with loaded(find_source("some_module.py", "scratch")) as module:
+        print(dialects.choose(module, None, TrainingOptions(), dialects.installed())[0])
+    """
+    line = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env=environment, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == "trainer_fn"
+    for question in ("detect (SyntaxError: not in this file)", "prepare (ZeroDivisionError", "matches (ZeroDivisionE"):
+        assert done.stderr.count(f"The dialect raising_form of another package failed in {question}") == 1, done.stderr
+    converted = run("convert", "some_module.py")
+    assert converted.returncode == 0, converted.stderr
+    assert "failed in convertible" in converted.stderr
