@@ -28,7 +28,7 @@ from ..errors import InputError, did_you_mean
 from ..goals import Goal
 from ..monitoring import progress
 from ..monitoring.metrics import numbers_in
-from .interception import KerasCall, KerasObserver, keras_of, observed_by
+from .interception import KerasCall, KerasObserver, callback_class, observed_by
 
 if TYPE_CHECKING:
     from ..fn_args import FnArgs
@@ -98,13 +98,8 @@ class _Pursuit(KerasObserver):
         path = os.path.join(self._folder, _BEST.format(self._fits)) if self._folder else ""
         watch = _FitWatch(self._stop, self._best, self._ends_by_nan, path, self._is_chief)
 
-        class Goals(keras_of(model).callbacks.Callback):  # type: ignore[misc]
+        class Goals(callback_class(model)):  # type: ignore[misc]
             """Hands on what Keras tells it."""
-
-            def __init__(self) -> None:
-                super().__init__()
-                self._supports_tf_logs = True  # tf-keras would otherwise wait for the logs after every batch
-                self._chief_worker_only = False  # all workers have to come to the same end
 
             def on_train_begin(self, logs: Any = None) -> None:
                 watch.begin(self.model)

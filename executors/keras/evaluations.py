@@ -22,7 +22,7 @@ from absl import logging
 from ..monitoring.metrics import Metrics, finite, from_return_value, numbers_in
 from .batch_results import KerasBatches
 from .evaluated_weights import Evaluated, Kept
-from .interception import KerasCall, KerasObserver, keras_of, may_use_keras, observed_by
+from .interception import KerasCall, KerasObserver, callback_class, may_use_keras, observed_by
 from .weight_fingerprints import of_weights
 
 _DATA = ("x", "y", "sample_weight", "batch_size", "steps")  # arguments of `evaluate` that say on what
@@ -149,13 +149,8 @@ class KerasEvaluations(KerasObserver):
     def _callback(self, model: Any) -> Any:
         seen = self
 
-        class Observing(keras_of(model).callbacks.Callback):  # type: ignore[misc]
+        class Observing(callback_class(model)):  # type: ignore[misc]
             """Fingerprints the weights, before other callbacks change them."""
-
-            def __init__(self) -> None:
-                super().__init__()
-                self._supports_tf_logs = True  # tf-keras would otherwise wait for the logs after every batch
-                self._chief_worker_only = False  # variables of several workers are read by all of them together
 
             def on_test_end(self, logs: Any = None) -> None:
                 if seen._running is not None:
@@ -174,7 +169,7 @@ class KerasEvaluations(KerasObserver):
 
 
 def _results_callback(model: Any, results: dict[str, float]) -> Any:
-    class Results(keras_of(model).callbacks.Callback):  # type: ignore[misc]
+    class Results(callback_class(model)):  # type: ignore[misc]
         """Takes the results of `evaluate` by name: it returns a list."""
 
         def on_test_end(self, logs: Any = None) -> None:

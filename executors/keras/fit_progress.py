@@ -16,7 +16,7 @@ from ..compat.tensorflow import batch_size_of, inputs_of
 from ..distributed.tf_config import task_from_environment
 from ..monitoring import progress
 from ..monitoring.metrics import numbers_in
-from .interception import KerasCall, KerasObserver, keras_of, may_use_keras, observed_by
+from .interception import KerasCall, KerasObserver, callback_class, may_use_keras, observed_by
 
 _ARRAYS = 32  # the size of a batch that Keras cuts out of arrays, where it is not told
 _LOOKED_AT = 100  # datasets that one is made of
@@ -128,10 +128,9 @@ def _callback(model: Any, examples: float, counted: bool, length: _Length) -> An
       length: Of the data. The total is reported once it is certain: at the beginning, or after the first epoch.
     """
 
-    class Telling(keras_of(model).callbacks.Callback):  # type: ignore[misc]
+    class Telling(callback_class(model)):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            self._supports_tf_logs = True  # tf-keras would otherwise wait for the logs after every batch
             self._before = self._steps = self._epoch_begin = 0
 
         def on_train_begin(self, logs: Any = None) -> None:

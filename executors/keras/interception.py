@@ -135,6 +135,23 @@ def keras_of(model: Any) -> Any:
     return importlib.import_module(next(package for package in packages if package in KERAS_PACKAGES))
 
 
+def callback_class(model: Any) -> Any:
+    """Returns the base class for the callbacks that observers add to the fits of a model.
+
+    Under several workers each of them has the callback, and calls it at the same steps with logs of all workers. So what
+    it decides must be the same on all; what reads variables must do so on all, since they are read by all together;
+    and only the chief may write files.
+    """
+
+    class ObserverCallback(keras_of(model).callbacks.Callback):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self._supports_tf_logs = True  # tf-keras would otherwise wait for the logs after every batch
+            self._chief_worker_only = False
+
+    return ObserverCallback
+
+
 @contextlib.contextmanager
 def replaced(owner: Any, name: str, instead: Callable[..., Any]) -> Iterator[None]:
     """Puts a function in the place of another one, which it gets as its first argument, while a block runs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..keras.interception import KerasCall, KerasObserver, keras_of
+from ..keras.interception import KerasCall, KerasObserver, callback_class
 
 if TYPE_CHECKING:
     from .watch import Watch
@@ -63,7 +63,7 @@ class KerasWatch(KerasObserver):
 
 
 def _step_callback(model: Any, watch: Watch) -> Any:
-    class Steps(keras_of(model).callbacks.Callback):  # type: ignore[misc]
+    class Steps(callback_class(model)):  # type: ignore[misc]
         """Reports each step, and ends the epoch."""
 
         _done = 0  # in this epoch; with steps_per_execution there are several to a call
