@@ -138,9 +138,9 @@ def keras_of(model: Any) -> Any:
 def callback_class(model: Any) -> Any:
     """Returns the base class for the callbacks that observers add to the fits of a model.
 
-    Under several workers each of them has the callback, and calls it at the same steps with logs of all workers. So what
-    it decides must be the same on all; what reads variables must do so on all, since they are read by all together;
-    and only the chief may write files.
+    Under several workers each of them has the callback, and calls it at the same steps with logs of all workers. So
+    what it decides must be the same on all; what reads variables must do so on all, since they are read by all
+    together; and only the chief may write files.
     """
 
     class ObserverCallback(keras_of(model).callbacks.Callback):  # type: ignore[misc]
