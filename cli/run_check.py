@@ -102,7 +102,8 @@ class BackgroundCheck:
             raise _raised(failed)
         for verdict in self._report.verdicts:
             if verdict.status == WARNING:
-                logging.warning("Check: %s: %s", verdict.item, verdict.text)
+                advice = f". {verdict.remedy}" if verdict.remedy else ""
+                logging.warning("Check: %s: %s%s", verdict.item, verdict.text, advice)
         estimate = self._report.get("estimate")
         more = f": {estimate.text}" if estimate and estimate.status == PASSED else ""
         logging.info("Checked in %.0f s that the run would go through%s", self._report.seconds, more)
