@@ -75,15 +75,15 @@ def try_training(
 
 @contextlib.contextmanager
 def _errors_logged(watch: Watch) -> Iterator[None]:
-    """Keeps the last error that is logged in a block: a module may catch its exceptions and go on."""
+    """Keeps the first error that is logged in a block: a module may catch its exceptions and go on."""
 
-    class LastError(logging.Handler):
+    class FirstError(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             raised = record.exc_info[1] if record.exc_info else None
             parts = [record.getMessage(), said(raised) if raised else ""]
-            watch.logged_error = shorten_message(": ".join(filter(None, parts)))
+            watch.logged_error = watch.logged_error or shorten_message(": ".join(filter(None, parts)))
 
-    handlers = LastError(logging.ERROR), LastError(logging.ERROR)
+    handlers = FirstError(logging.ERROR), FirstError(logging.ERROR)
     loggers = logging.getLogger(), logging.getLogger("absl")  # which may not propagate
     for logger, handler in zip(loggers, handlers, strict=True):
         logger.addHandler(handler)

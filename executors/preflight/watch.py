@@ -50,7 +50,7 @@ class Watch:
       planned_steps: Steps that the loop would have done, or None.
       epochs: Passes over the data that it would have done, where there is no number of steps.
       batch_size: Examples in a step, or None.
-      logged_error: The last error that the module logged; "" for none.
+      logged_error: The first error that the module logged; "" for none.
       files: The user's.
       fits: What Keras's fits show of the task; None before `watching`.
     """
