@@ -28,7 +28,7 @@ from ..modules.archive import archive_in
 from ..modules.source import find_source
 from ..runtime.files import file_io
 from ..runtime.files.file_io import whole_file
-from .registry import asked, installed
+from .registry import ask_dialect, installed
 from .signatures import parameters_of
 
 _RUN_FN = '''
@@ -136,7 +136,9 @@ def _entry_point(path: str, there: Mapping[str, ast.stmt], function: str | None)
     """
     dialects = dict(sorted(installed().items(), reverse=True))
     found = [
-        (one, name) for name, dialect in dialects.items() for one in asked(dialect, "convertible", there, function)
+        (one, name)
+        for name, dialect in dialects.items()
+        for one in ask_dialect(dialect, "convertible", there, function)
     ]
     # A helper that a dialect could do with, such as `build_estimator`, counts if there is nothing else.
     certain = [

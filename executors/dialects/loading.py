@@ -15,7 +15,7 @@ from ..modules import keras_version, loader
 from ..modules.keras_version import KerasChoice, KerasSign
 from ..modules.pipeline_modules import PipelineModules
 from ..modules.source import ModuleSource
-from .registry import asked, installed
+from .registry import ask_dialect, installed
 
 
 def choose_keras(
@@ -26,7 +26,7 @@ def choose_keras(
 
     def signs(path: str) -> Iterator[KerasSign]:
         for dialect in dialects:
-            if (found := asked(dialect, "detect", path)) and found.keras:
+            if (found := ask_dialect(dialect, "detect", path)) and found.keras:
                 yield KerasSign(found.line, found.keras, found.text, True)
 
     return keras_version.choose(option, files, beside=beside, distributed=distributed, more_signs=signs)
@@ -34,7 +34,7 @@ def choose_keras(
 
 def uses_estimators(files: Sequence[str]) -> bool:
     """Whether a module's files train an Estimator, by what the dialects see in their source."""
-    found = (asked(dialect, "detect", path) for dialect in installed().values() for path in files)
+    found = (ask_dialect(dialect, "detect", path) for dialect in installed().values() for path in files)
     return any(evidence is not None and evidence.uses_estimators for evidence in found)
 
 
@@ -55,6 +55,6 @@ def loaded(source: ModuleSource) -> Iterator[ModuleType]:
       Exception: Whatever the module itself raises, with its own type and traceback.
     """
     for dialect in installed().values():
-        asked(dialect, "prepare", source.files)
+        ask_dialect(dialect, "prepare", source.files)
     with loader.loaded(source) as module:
         yield module

@@ -75,7 +75,7 @@ def _load(entry: importlib.metadata.EntryPoint) -> Dialect:
         return BrokenDialect(entry, error)
 
 
-def asked(dialect: Dialect, question: str, *arguments: Any) -> Any:
+def ask_dialect(dialect: Dialect, question: str, *arguments: Any) -> Any:
     """Asks a dialect about a module that need not be its own: `detect`, `prepare`, `matches` or `convertible`.
 
     A dialect of another package that fails is left out, with a warning, and does not fail the module.
@@ -117,7 +117,7 @@ def choose(
     if options.dialect != "auto":
         _require_installed(options.dialect, dialects)
         return options.dialect, f"dialect={options.dialect!r} was asked for"
-    found = {name: asked(dialect, "matches", module, function) for name, dialect in dialects.items()}
+    found = {name: ask_dialect(dialect, "matches", module, function) for name, dialect in dialects.items()}
     evidence = {name: reason for name, reason in found.items() if reason}
     first = {name: reason for name, reason in evidence.items() if not dialects[name].yields(function)} or evidence
     if len(first) != 1:
