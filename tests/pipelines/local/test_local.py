@@ -219,17 +219,17 @@ def test_the_modules_exception_comes_out_of_beam_as_it_was(
     command: Command, module: Callable[..., str], penguins: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     path = module("def run_fn(fn_args):\n    raise ZeroDivisionError('mine')\n")
-    done = command("run", "--data", penguins, "--module-file", path, "--pipeline-root", tmp_path / "root")
+    done = command("run", "--data", penguins, "--module-file", path, "--pipeline-root", tmp_path / "root", "--no-check")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "generic-trainer: failed: ZeroDivisionError: mine"
+    assert "Nothing was checked first (--no-check)" in done.stderr
     assert f'File "{path}", line 2, in run_fn' in done.stderr
     assert not (tmp_path / "root" / "serving").exists()
     # The same root takes the mended module; the finished steps come from the cache.
     pathlib.Path(path).write_text("def run_fn(fn_args):\n    pass\n")
-    done = command("run", "--data", penguins, "--module-file", path, "--pipeline-root", tmp_path / "root", "--no-check")
+    done = command("run", "--data", penguins, "--module-file", path, "--pipeline-root", tmp_path / "root")
     assert done.returncode == 3
     assert "run_fn wrote no model" in done.stderr.splitlines()[-1]
-    assert "Nothing was checked first (--no-check)" in done.stderr
 
 
 # Errors before anything runs
