@@ -152,7 +152,8 @@ KERAS = """
         data = tf.data.Dataset.from_tensors((tf.ones([8, 1]), tf.ones([8, 1]))).repeat()
         assert fn_args.train_steps == 3200  # a module may compute epochs from it
         for _ in range(2):
-            model.fit(data, epochs=fn_args.train_steps // 1600, steps_per_epoch=800, validation_data=data, verbose=0)
+            steps = {"steps_per_epoch": 800, "validation_steps": 10_000_000}
+            model.fit(data, epochs=fn_args.train_steps // 1600, validation_data=data, verbose=0, **steps)
         assert model.evaluate(data, steps=10_000_000, verbose=0) >= 0
         serve = tf.function(model.call, input_signature=[tf.TensorSpec([None, 1])])
         tf.saved_model.save(model, fn_args.serving_model_dir, signatures=serve)

@@ -205,10 +205,15 @@ def test_a_dotted_name_serves_as_well(nodes: Callable[..., Any]) -> None:
     assert nodes(module_file="trainer.model")["Transform"].exec_properties["preprocessing_fn"] == "steps.preprocessing"
 
 
-def test_without_a_tuner_fn_tune_names_the_file_that_has_one(nodes: Callable[..., Any], project: pathlib.Path) -> None:
-    assert "Tuner" not in nodes()  # a search takes long: none without being asked for
-    (project / "trainer" / "search.py").write_text(SEARCH)
-    with pytest.raises(InputError, match=r"trainer/search\.py does; name it with --tuner-module"):
+def test_a_module_that_needs_hyperparameters_gets_the_tuner_of_the_file_that_can_be_meant(
+    nodes: Callable[..., Any], project: pathlib.Path
+) -> None:
+    assert nodes()["Tuner"].exec_properties["module_file"] == "search/kt.py"
+    assert "Tuner" not in nodes(tune=False)
+    for name in ("search", "other"):
+        (project / "trainer" / f"{name}.py").write_text(SEARCH)
+    assert "Tuner" not in nodes()
+    with pytest.raises(InputError, match=r"trainer/other\.py and trainer/search\.py do; name one with --tuner-module"):
         nodes(tune=True)
     with pytest.raises(ModuleError, match=r"--tuner-module steps/names.py: there is no tuner_fn"):
         nodes(tuner_module="steps/names.py")
