@@ -28,6 +28,10 @@ from .terminal import live_display, logs_of_pipeline
 if TYPE_CHECKING:
     from ..pipelines.local.outcome import Outcome
 
+_UNCHECKED = (
+    "--no-check skipped the check, which finds the examples, the schema and the Keras version that the module needs."
+)
+
 
 @click.command()
 @pipeline_flags
@@ -53,11 +57,6 @@ def run(check: bool, **flags: Any) -> dict[str, Any]:
     if options["push"] and outcome.pushed_model is None:
         raise NotPushedError(_not_pushed(outcome))
     return {"model": outcome.model, "model_run": outcome.model_run, "metrics": outcome.metrics}
-
-
-_UNCHECKED = (
-    "Nothing was checked first (--no-check): the check finds out which examples, schema and Keras the module needs."
-)
 
 
 def _outcome(options: dict[str, Any], check: bool) -> Outcome:

@@ -76,12 +76,12 @@ def _load(entry: importlib.metadata.EntryPoint) -> Dialect:
 
 
 def ask_dialect(dialect: Dialect, question: str, *arguments: Any) -> Any:
-    """Asks a dialect about a module that need not be its own: `detect`, `prepare`, `matches` or `convertible`.
+    """Calls `detect`, `prepare`, `matches` or `convertible` of a dialect, for a module of any dialect.
 
-    A dialect of another package that fails is left out, with a warning, and does not fail the module.
+    An exception in a dialect of another package is logged once and does not fail the module.
 
     Returns:
-      The answer; that of the base class, "nothing", when the dialect failed.
+      The answer; after an exception the default of `Dialect`, or "" for `matches`.
     """
     try:
         return getattr(dialect, question)(*arguments)

@@ -83,7 +83,7 @@ class _Pursuit(KerasObserver):
         return self._stop
 
     def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
-        """Has the fit end as it is asked for."""
+        """Adds the callback for early stopping, best weights and NaN."""
         self._fits += 1
         call.add_callback(self._callback(call.model))
         return proceed()

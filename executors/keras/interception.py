@@ -40,9 +40,8 @@ class KerasCall:
     Attributes:
       original: Keras's method; it takes the model first.
       model: The model.
-      arguments: Those that were given, by name; what an observer changes before it proceeds holds.
-      is_nested: Whether another `fit` of the run is going on: this one is called by a callback, or by the `fit` or
-        `train_step` of another model.
+      arguments: The given arguments by name. Observers may change them before they proceed.
+      is_nested: Whether another `fit` of the run is in progress, such as one whose callback makes this call.
     """
 
     def __init__(self, original: Callable[..., Any], bound: inspect.BoundArguments, is_nested: bool) -> None:
@@ -51,6 +50,7 @@ class KerasCall:
         self.arguments: dict[str, Any] = bound.arguments
         self.model: Any = bound.args[0]
         self.is_nested = is_nested
+        self._added: list[Any] = []
 
     @property
     def has_callback_list(self) -> bool:
@@ -68,7 +68,8 @@ class KerasCall:
         return list(given) if isinstance(given, (list, tuple)) else [given]
 
     def add_callback(self, callback: Any, first: bool = False) -> None:
-        """Adds a callback behind the others, or before them."""
+        """Adds a callback for this call, after the others or before them."""
+        self._added.append(callback)
         if self.has_callback_list:
             given: Any = self.arguments["callbacks"]
             callback.set_model(self.model)
@@ -77,8 +78,14 @@ class KerasCall:
         else:
             self.arguments["callbacks"] = [callback, *self.callbacks] if first else [*self.callbacks, callback]
 
+    def remove_callbacks(self) -> None:
+        """Removes the added callbacks from a `CallbackList`, which the module may pass to its next `fit`."""
+        if self.has_callback_list:
+            given: Any = self.arguments["callbacks"]
+            given.callbacks[:] = [one for one in given.callbacks if not any(one is added for added in self._added)]
+
     def run(self) -> Any:
-        """Calls Keras's method and returns what it returns."""
+        """Calls Keras's method."""
         return self.original(*self.bound.args, **self.bound.kwargs)
 
 
@@ -86,7 +93,7 @@ class KerasObserver:
     """The base class of observers; its methods change nothing."""
 
     def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
-        """Is called for each `fit`.
+        """Called around each `fit`.
 
         Args:
           call: The call; its arguments can be changed before `proceed` is called.
@@ -98,11 +105,11 @@ class KerasObserver:
         return proceed()
 
     def evaluate(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
-        """Is called for each `evaluate`, also for the one that `fit` calls for its validation data."""
+        """Called around each `evaluate`, including the validation within `fit`."""
         return proceed()
 
     def note_batch(self, split: str, model: Any, returned: Any) -> None:
-        """Is called after each `train_on_batch` and `test_on_batch`, maybe thousands of times.
+        """Called after each `train_on_batch` and `test_on_batch`: keep it cheap.
 
         Args:
           split: "train" or "eval".
@@ -113,7 +120,7 @@ class KerasObserver:
 
 @contextlib.contextmanager
 def observed_by(observer: KerasObserver) -> Iterator[None]:
-    """Has an observer called for the Keras trainings of a block, inside of the observers that are there already."""
+    """Adds an observer for the duration of a block, inside those that are already active."""
     known = run_context.part(_Observers)
     with contextlib.ExitStack() as stack:
         if known is None:
@@ -138,9 +145,8 @@ def keras_of(model: Any) -> Any:
 def callback_class(model: Any) -> Any:
     """Returns the base class for the callbacks that observers add to the fits of a model.
 
-    Under several workers each of them has the callback, and calls it at the same steps with logs of all workers. So
-    what it decides must be the same on all; what reads variables must do so on all, since they are read by all
-    together; and only the chief may write files.
+    With several workers, each worker runs the callback at the same steps with the logs of all workers. A callback must
+    decide the same on all workers, read variables on all or none, and write files on the chief only.
     """
 
     class ObserverCallback(keras_of(model).callbacks.Callback):  # type: ignore[misc]
@@ -204,32 +210,34 @@ def _model_classes() -> list[Any]:
 
 def _fit(original: Callable[..., Any], *args: Any, **options: Any) -> Any:
     known = run_context.part(_Observers)
-    bound = _bound(original, args, options)
-    if known is None or bound is None:
+    call = _call(known, original, args, options)
+    if known is None or call is None:
         return original(*args, **options)
-    call = KerasCall(original, bound, is_nested=bool(known.running))
     known.running.append(call)
     try:
         return _chained([observer.fit for observer in known.observers], call)
     finally:
         known.running.remove(call)
+        call.remove_callbacks()
 
 
 def _evaluate(original: Callable[..., Any], *args: Any, **options: Any) -> Any:
     known = run_context.part(_Observers)
-    bound = _bound(original, args, options)
-    if known is None or bound is None:
+    call = _call(known, original, args, options)
+    if known is None or call is None:
         return original(*args, **options)
-    call = KerasCall(original, bound, is_nested=bool(known.running))
     return _chained([observer.evaluate for observer in known.observers], call)
 
 
-def _bound(method: Callable[..., Any], args: Any, options: Any) -> inspect.BoundArguments | None:
-    """Returns a call's arguments by name; None for wrong ones, which Keras itself refuses."""
+def _call(known: _Observers | None, original: Callable[..., Any], args: Any, options: Any) -> KerasCall | None:
+    """Returns the call with its arguments bound; None without observers, and for arguments that Keras refuses."""
+    if known is None:
+        return None
     try:
-        return inspect.signature(method).bind(*args, **options)
+        bound = inspect.signature(original).bind(*args, **options)
     except TypeError:
         return None
+    return KerasCall(original, bound, is_nested=bool(known.running))
 
 
 def _on_batch(split: str, original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:

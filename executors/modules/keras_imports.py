@@ -18,7 +18,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -30,16 +30,16 @@ _LEGACY = "TF_USE_LEGACY_KERAS"
 
 
 @contextlib.contextmanager
-def keras_paths(files: Sequence[str], are_of_keras_2: bool = False) -> Iterator[None]:
+def keras_paths(files: Sequence[str], only_keras_2: Callable[[], bool] = bool) -> Iterator[None]:
     """Makes the imports of source files work during a block; `sys.modules` is as before afterwards.
 
     Args:
       files: The module's source files. If they use both `keras` and `tf.keras`, and `tf.keras` is Keras 2 in this
         process, `keras` is that package as well.
-      are_of_keras_2: Whether the files fail with Keras 3; then `keras` is Keras 2 as well, wherever `tf.keras` is.
+      only_keras_2: Whether the files fail with Keras 3; then `keras` is Keras 2 wherever `tf.keras` is.
     """
     with contextlib.ExitStack() as stack:
-        if os.environ.get(_LEGACY, "").lower() in ("1", "true") and (are_of_keras_2 or _mixes(files)):
+        if os.environ.get(_LEGACY, "").lower() in ("1", "true") and (_mixes(files) or only_keras_2()):
             stack.enter_context(_keras_2_as_keras())
         stack.enter_context(_old_paths())
         yield

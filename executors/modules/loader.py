@@ -40,7 +40,7 @@ def loaded(source: ModuleSource) -> Iterator[ModuleType]:
       ModuleError: When the module's package name is taken by a package from elsewhere.
       Exception: Whatever the module itself raises, with its own type and traceback.
     """
-    with as_in_tfx(), keras_paths(source.files, only_keras_2(source.files)), _only_while_in_use(source):
+    with as_in_tfx(), keras_paths(source.files, lambda: only_keras_2(source.files)), _only_while_in_use(source):
         yield _import(source)
 
 

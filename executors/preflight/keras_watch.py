@@ -21,7 +21,7 @@ class KerasWatch(KerasObserver):
         self._watch = watch
 
     def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
-        """Has one epoch trained at most, of one batch of validation."""
+        """Limits the fit to one epoch and one validation batch."""
         if self._watch.in_loop:
             return proceed()
         given = call.arguments
@@ -44,7 +44,7 @@ class KerasWatch(KerasObserver):
         return history
 
     def evaluate(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
-        """Has one batch evaluated."""
+        """Limits the evaluation to one batch."""
         if hasattr(call.arguments.get("x"), "cardinality"):
             call.arguments["steps"] = 1
         before = self._watch.evaluations

@@ -31,7 +31,7 @@ from .request import CheckRequest
 from .verdicts import FAILED, PASSED, Verdict
 
 _EVERY = 3  # of the rows one is for evaluation, as ExampleGen has it
-_PLACES = {RAW: "CsvExampleGen/examples/1", TRANSFORMED: "Transform/transformed_examples/4"}  # as in TFX
+_PLACES = {RAW: sample.RAW_EXAMPLES, TRANSFORMED: "Transform/transformed_examples/4"}  # as in TFX
 _FILLED = 8192  # examples; batches of more are rare
 
 

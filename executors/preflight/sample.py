@@ -24,6 +24,7 @@ from ..inputs.readers.record_files import GZIP_ERRORS, check_text, is_gzipped, k
 from ..inputs.recordio import records as recordio
 from ..runtime.files import file_io
 
+RAW_EXAMPLES = "CsvExampleGen/examples/1"  # the folder of a pipeline's raw examples, below its root
 _WHOLE_BYTES = 4 << 20  # data that are no larger are taken whole
 _RECORDS = 512  # of each file, of larger data
 _FILES = 4

@@ -37,7 +37,7 @@ from .events import EventWriter
 from .module_checks import CheckedModule
 from .places import place_at, string_constants
 from .request import CheckRequest
-from .sample import Sample, take
+from .sample import RAW_EXAMPLES, Sample, take
 from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
 from .watch import Watch
 
@@ -333,7 +333,7 @@ class _Examination:
         return next(filter(None, problems), "")
 
     def _examples_folder(self, split: str) -> str:
-        return os.path.join(self._state["folder"], "CsvExampleGen", "examples", "1", f"Split-{split}")
+        return os.path.join(self._state["folder"], RAW_EXAMPLES, f"Split-{split}")
 
     def _mentions(self, *words: str) -> bool:
         """Returns whether one of the words is in one of the module's files."""

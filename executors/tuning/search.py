@@ -193,7 +193,7 @@ def _objective(oracle: Any) -> str:
 
 
 class _QuietTrials(KerasObserver):
-    """Has the fits of trials print nothing, unless the module asks for it."""
+    """Silences the fits of trials unless the module sets `verbose`."""
 
     def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
         call.arguments.setdefault("verbose", 0)

@@ -35,15 +35,14 @@ class GroupedSteps:
       size: Steps of the next group, if there is room for as many.
     """
 
-    def __init__(self, model: Any, room: Callable[[], int], size: int = 1) -> None:
+    def __init__(self, model: Any, room: Callable[[], int]) -> None:
         """Makes the function; nothing is traced yet.
 
         Args:
           model: Compiled; of Keras 2 or 3.
           room: Says before each group how many steps it may have at most.
-          size: Steps of the first group.
         """
-        self.size = size
+        self.size = 1
         self._model = model
         self._room = room
         self._run = _function(model)

@@ -75,6 +75,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     distribution(folder, "plain_keras", source, entry_point[1])
     distribution(folder, "old_form", OLD_FORM, "old_form")
     distribution(folder, "raising_form", RAISING_FORM, "raising_form:Raising")
+    raising = OLD_FORM.replace('"it defines fit_fn"', "1 / 0")
+    distribution(folder, "raising_old_form", raising, "raising_old_form")
     distribution(folder, "broken_form", "import a_package_that_is_gone\n", "broken_form:Broken")
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]).strip(":")}
 

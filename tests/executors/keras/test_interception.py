@@ -117,6 +117,24 @@ def test_a_callback_is_added_to_what_the_module_gives(keras: Any) -> None:
             assert ended == (["first", "last"] if callbacks is None else ["first", "own", "last"])
 
 
+def test_a_callback_list_that_is_used_again_is_as_before(keras: Any) -> None:
+    ended: list[str] = []
+
+    class Adding(KerasObserver):
+        def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+            call.add_callback(keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: ended.append("added")))
+            return proceed()
+
+    model = compiled(keras)
+    callbacks = keras.callbacks.CallbackList([], model=model, add_history=True)
+    before = list(callbacks.callbacks)
+    with observed_by(Adding()):
+        for _ in range(2):
+            model.fit(X, X[:, :1], verbose=0, callbacks=callbacks)
+    assert ended == ["added", "added"]
+    assert callbacks.callbacks == before
+
+
 def test_wrong_arguments_are_refused_by_keras(keras: Any) -> None:
     with (
         observed_by(Noting("a", [])),

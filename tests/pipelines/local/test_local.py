@@ -222,7 +222,7 @@ def test_the_modules_exception_comes_out_of_beam_as_it_was(
     done = command("run", "--data", penguins, "--module-file", path, "--pipeline-root", tmp_path / "root", "--no-check")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "generic-trainer: failed: ZeroDivisionError: mine"
-    assert "Nothing was checked first (--no-check)" in done.stderr
+    assert "--no-check skipped the check, which finds the examples" in done.stderr
     assert f'File "{path}", line 2, in run_fn' in done.stderr
     assert not (tmp_path / "root" / "serving").exists()
     # The same root takes the mended module; the finished steps come from the cache.

@@ -63,7 +63,8 @@ def test_a_group_ends_where_the_loop_has_something_to_do(monkeypatch: pytest.Mon
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             ends.add(int(model.optimizer.iterations.numpy()))
 
-    grouped = GroupedSteps(model, lambda: 20 - int(model.optimizer.iterations.numpy()) % 20, size=16)
+    grouped = GroupedSteps(model, lambda: 20 - int(model.optimizer.iterations.numpy()) % 20)
+    grouped.size = 16
     with grouped.in_fit():
         model.fit(data().take(50), epochs=2, callbacks=[grouped.epochs(), Noting()], verbose=0)
     model.fit(data().take(3), verbose=0)
