@@ -47,10 +47,10 @@ def publish(staging: str, outputs: str, names: Sequence[str], final: str) -> Non
         for name in sorted(names, key=lambda name: (name == serving, name)):
             staged, target = os.path.join(outputs, name), os.path.join(parent, name)
             checked = _content_of(staged)
-            moved = _put_in_place(staged, target, os.path.join(staging, f"{REPLACED}{name}"), undo)
-            there = _content_of(target)
-            if there != checked and _identity(target) == moved:  # else another run has replaced it since
-                raise _changed(target, checked, there)
+            with _put_in_place(staged, target, os.path.join(staging, f"{REPLACED}{name}"), undo) as moved:
+                there = _content_of(target)
+                if there != checked and moved.is_at(target):  # else another run has replaced it since
+                    raise _changed(target, checked, there)
         undo.pop_all()
 
 
@@ -65,9 +65,22 @@ def _size_and_checksum(file: str) -> tuple[int, int]:
     return file_io.size_of(file), zlib.crc32(file_io.read_bytes(file)) if is_index else 0
 
 
-def _identity(path: str) -> int | None:
-    """Returns a number that tells a local folder from another one at the same path."""
-    return None if file_io.is_remote(path) else os.stat(path).st_ino
+class _Moved:
+    """A folder or file that was moved. It is held open: the number of a deleted one would go to a new one."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = None if file_io.is_remote(path) else os.open(path, os.O_RDONLY)
+
+    def is_at(self, path: str) -> bool:
+        """Returns whether it is still at a path; an object store cannot tell."""
+        return self._descriptor is None or os.path.samestat(os.fstat(self._descriptor), os.stat(path))
+
+    def __enter__(self) -> _Moved:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
 
 
 def _changed(target: str, checked: _Content, there: _Content) -> StorageError:
@@ -81,13 +94,15 @@ def _changed(target: str, checked: _Content, there: _Content) -> StorageError:
     return error
 
 
-def _put_in_place(staged: str, target: str, replaced: str, undo: contextlib.ExitStack) -> int | None:
-    """Moves one folder, and registers how to undo it if it, or another one, cannot be moved; returns its identity."""
-    moved = _identity(staged)
+def _put_in_place(staged: str, target: str, replaced: str, undo: contextlib.ExitStack) -> _Moved:
+    """Moves one folder or file, and registers how to undo it if it, or another one, cannot be moved."""
     if file_io.exists(target):
-        if _exchanged(staged, target):
-            undo.callback(_exchanged, staged, target)
-            return moved
+        with contextlib.ExitStack() as close:
+            moved = close.enter_context(_Moved(staged))
+            if _exchanged(staged, target):
+                close.pop_all()
+                undo.callback(_exchanged, staged, target)
+                return moved
         undo.callback(_put_back, replaced, target)
         file_io.move(target, replaced)
     try:
@@ -97,7 +112,7 @@ def _put_in_place(staged: str, target: str, replaced: str, undo: contextlib.Exit
             undo.callback(_take_back, staged, target)
         raise
     undo.callback(_take_back, staged, target)
-    return _identity(target)  # a copy has another one
+    return _Moved(target)  # which may be a copy
 
 
 def _exchanged(one: str, other: str) -> bool:

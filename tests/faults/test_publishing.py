@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -246,6 +247,29 @@ def test_of_runs_that_publish_to_one_place_at_once_one_whole_model_stays(
         list(threads.map(run, range(8)))
     assert len(content(final)) == 1
     assert [path.name for path in tmp_path.iterdir()] == [final.name]
+
+
+def test_a_model_that_another_run_puts_there_meanwhile_is_not_a_lost_write(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk gives the number of a deleted folder to the next new one, which must not be taken for the first."""
+    from generic_trainer.executors.saved_models import publishing
+
+    final = tmp_path / "Format-Serving"
+    write_model(final, "before")
+    real = publishing._content_of
+
+    def replaced_first(path: str) -> object:
+        if path == str(final):
+            shutil.rmtree(final)
+            write_model(final, "of another run")
+        return real(path)
+
+    monkeypatch.setattr(publishing, "_content_of", replaced_first)
+    with staging_directory(str(tmp_path)) as own:
+        stage(own, final.name, "new")
+        publish(own.path, own.take_outputs(), [final.name], str(final))
+    assert content(final) == {"of another run"}
 
 
 def test_a_model_is_published_to_an_object_store() -> None:
