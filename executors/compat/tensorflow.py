@@ -207,22 +207,6 @@ def has_coordinator(strategy: Any) -> bool:
     return bool(getattr(strategy, "_should_use_with_coordinator", False))
 
 
-def collective_all_reduce() -> tuple[Any, str]:
-    """Returns the hook point of the all-reduce between workers; it gets a launcher and the tensor.
-
-    TensorFlow has no callback around it, and profiles hold host times only while a profile is taken.
-    """
-    from tensorflow.python.distribute import cross_device_utils
-
-    return cross_device_utils.CollectiveReplicaLauncher, "all_reduce"
-
-
-def device_of(launcher: Any) -> str:
-    """Returns the device that the launcher of a `collective_all_reduce` reduces on."""
-    device: str = launcher._device
-    return device
-
-
 # Feature columns: `tf.feature_column` has functions that make columns, but neither their classes nor a way to save
 # them.
 

@@ -30,17 +30,16 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .. import run_context
-from .waiting import measured
 
 VARIABLE = "GENERIC_TRAINER_PROGRESS"
-_FORM = struct.Struct("=7d")
+_FORM = struct.Struct("=6d")
 _WORDS = struct.Struct("=2I")  # a number that is odd while the words behind it are written, and their length
 _SIZE = 4096
-_LOOK_SECONDS = 1.0  # between two looks at how long was waited, each of which reads a variable
+_LOOK_SECONDS = 1.0  # between two looks of `Due`
 _TELL_SECONDS = 0.4  # between two reports in words
 
 
@@ -62,7 +61,6 @@ class Progress:
       steps: How many it has done itself since it began; with parameter servers others do some of them.
       examples: How many it was trained on since then; 0 where the loop does not say.
       seconds: From when the loop began to when the last step was done; -1 when it has not begun.
-      waited: Of these, seconds of waiting for other workers in all-reduce; see `waiting.py`. -1 where not measured.
       age: Seconds since the last step was done.
       details: What else it says; each may be missing. `total`: the last step, `epoch` and `epochs`, `metrics`: {name:
         value}, `doing`: what it does instead of steps, `saved`: the step of the last checkpoint, and `saved_at`; of a
@@ -74,7 +72,6 @@ class Progress:
     steps: float
     examples: float
     seconds: float
-    waited: float
     age: float
     details: dict[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -211,11 +208,11 @@ def read(path: str) -> Progress | None:
     with open(path, "rb") as file:
         content = file.read()
     # Read while it is written it may be of two steps, one after the other: close enough.
-    first, step, steps, examples, began, last, waited = _FORM.unpack_from(content)
+    first, step, steps, examples, began, last = _FORM.unpack_from(content)
     details = _words(content)
     if not last:
         return Progress(0, 0, 0, 0, -1, -1, 0, details) if details else None
-    return Progress(first, step, steps, examples, last - began, waited, max(0.0, time.monotonic() - last), details)
+    return Progress(first, step, steps, examples, last - began, max(0.0, time.monotonic() - last), details)
 
 
 def _words(content: bytes) -> dict[str, Any]:
@@ -240,9 +237,7 @@ class _Teller:
         with open(path, "r+b") as file:
             self._memory = mmap.mmap(file.fileno(), _SIZE)
         self._first: float | None = None
-        self.step = self._steps = self.examples = self._began = self._looked = self._said = 0.0
-        self._wait: Callable[[], float] | None = None
-        self._waited = -1.0
+        self.step = self._steps = self.examples = self._began = self._said = 0.0
         self._details: dict[str, Any] = {}
         self._number = 0
         self._lock = threading.Lock()  # checkpoints are written by a thread
@@ -252,13 +247,10 @@ class _Teller:
         if self._first is None:
             self._first = self.step = step
             self._began = now
-            self._wait = measured()  # not before the training begins: it may have to be the first to use TensorFlow
         self._steps += max(0.0, step - self.step) if steps is None else steps
         self.step = step
         self.examples += examples
-        if self._wait is not None and now - self._looked >= _LOOK_SECONDS:
-            self._waited, self._looked = self._wait(), now
-        _FORM.pack_into(self._memory, 0, self._first, step, self._steps, self.examples, self._began, now, self._waited)
+        _FORM.pack_into(self._memory, 0, self._first, step, self._steps, self.examples, self._began, now)
 
     def is_due(self) -> bool:
         return time.monotonic() - self._said >= _TELL_SECONDS

@@ -23,7 +23,7 @@ from .progress import Progress
 
 _LINE_SECONDS = 10.0  # between two lines
 _WINDOW_SECONDS = 30.0  # over which workers are compared
-_SLOW = 0.5  # of the others' speed; or the part of a step that the others wait
+_SLOW = 0.5  # of the others' speed
 _KEPT = 1000  # moments of a try
 
 
@@ -147,6 +147,8 @@ class Pace:
 
     def _warning(self, one: _Try) -> str:
         """Compares the workers over the last while; returns a line on each that is slow and had not been named."""
+        if not self._at_own_pace:  # in all-reduce all go at the slowest one's pace
+            return ""
         now, reported = self._clock(), {rank: progress for rank, (_, progress) in one.reported.items()}
         if self._window is None or len(self._window[1]) < len(reported):
             self._window = (now, reported)
@@ -162,20 +164,16 @@ class Pace:
             for rank in before
             if rank not in one.ended and reported[rank].steps > before[rank].steps
         }
-        find = self._slow_ones if self._at_own_pace else self._late_ones
         text = ""
-        for rank, why in find(steps, seconds, before, reported).items():
+        for rank, why in self._slow_ones(steps, seconds).items():
             worker = one.reported[rank][0]
             if worker not in self._stragglers:
                 self._stragglers[worker] = why
                 text += f"[{worker}] Warning: straggler: {why}.\n"
         return text
 
-    def _slow_ones(
-        self, steps: dict[int, float], seconds: float, before: dict[int, Progress], reported: dict[int, Progress]
-    ) -> dict[int, str]:
+    def _slow_ones(self, steps: dict[int, float], seconds: float) -> dict[int, str]:
         """Returns why a worker is slow that makes less than half of what the others do, by their median."""
-        del before, reported
         found = {}
         for rank, own in steps.items():
             others = [count for other, count in steps.items() if other != rank]
@@ -183,22 +181,6 @@ class Pace:
                 found[rank] = (
                     f"{own / seconds:.3g} steps/s over {seconds:.0f} s, the others {usual / seconds:.3g} (their median)"
                 )
-        return found
-
-    def _late_ones(
-        self, steps: dict[int, float], seconds: float, before: dict[int, Progress], reported: dict[int, Progress]
-    ) -> dict[int, str]:
-        """Returns why a worker is late that the others wait for in all-reduce, for half of the time or longer.
-
-        All of them wait until the last one has come and the gradients have gone around; that one only for the latter.
-        """
-        waited = {rank: reported[rank].waited - before[rank].waited for rank in steps if before[rank].waited >= 0}
-        found = {}
-        for rank, own in waited.items():
-            others = [time for other, time in waited.items() if other != rank]
-            if others and (late := min(others) - own) >= _SLOW * seconds:
-                late, step = late / steps[rank], seconds / steps[rank]
-                found[rank] = f"the others wait {late:.3g} s of each step's {step:.3g} s for it, over {seconds:.0f} s"
         return found
 
     def summary(self, seconds: float | None = None) -> dict[str, Any]:
@@ -219,10 +201,9 @@ class Pace:
             began to the last of its steps that was not lost, with what is done between steps, such as evaluations and
             checkpoints. What it lacks is time for starting processes, building the model, restoring, steps that were
             lost, and the export. None where nothing was reported.
-          * speeds: By worker, over all tries while its loop was running, `steps_per_second` of its own; where its loop
-            tells them, `examples_per_second`; and where it trains by all-reduce `waited`, the share of that time in
-            which it waited for the others and for the network (`waiting.py`).
-          * stragglers: By worker that was one, why.
+          * speeds: By worker, over all tries while its loop was running, `steps_per_second` of its own; and where its
+            loop tells them, `examples_per_second`.
+          * stragglers: By worker that was one, why; only with parameter servers, where each goes at its own pace.
         """
         now, useful, redone = self._clock(), 0.0, 0.0
         tries: list[dict[str, Any]] = []
@@ -252,14 +233,13 @@ class Pace:
         sums: dict[str, list[float]] = {}
         for one in self._tries.values():
             for worker, progress in one.reported.values():
-                known = sums.get(worker, [0.0, 0.0, 0.0, 0.0])
-                own = (progress.steps, progress.examples, progress.waited, progress.seconds)
+                known = sums.get(worker, [0.0, 0.0, 0.0])
+                own = (progress.steps, progress.examples, progress.seconds)
                 sums[worker] = [before + more for before, more in zip(known, own, strict=True)]
         return {
             worker: {"steps_per_second": round(steps / seconds, 2)}
             | ({"examples_per_second": round(examples / seconds, 1)} if examples else {})
-            | ({"waited": round(waited / seconds, 3)} if waited >= 0 else {})
-            for worker, (steps, examples, waited, seconds) in sorted(sums.items())
+            for worker, (steps, examples, seconds) in sorted(sums.items())
             if seconds
         }
 

@@ -34,7 +34,6 @@ from ...errors import InputError
 from ...runtime.logs.exceptions import add_note
 from ..bad_records import TooManyBadRecordsError
 from .reader_errors import ReaderErrors
-from .reader_state import reads_in_parallel
 from .shard_ledger import Ledger, Shard, ShardError
 
 THREADS = 8  # for readers that wait for a disk or a network; more would only hold more shards in memory
@@ -111,9 +110,8 @@ def read_ranges(
 ) -> Iterator[Any]:
     """Yields the rows of the ledger's shards as vectors of bytes, one a shard, in the order in which they are taken.
 
-    A thread reads ahead of whoever uses the rows. The first shard is read alone. Only if that shows a reader without a
-    memory (see `reader_state`), and rows are not there when they are wanted, several threads read; else it stays
-    one. The rows are the same as without threads, and in the same order.
+    A thread reads ahead of whoever uses the rows. A reader with an attribute `thread_safe` that is True is read by
+    several threads when rows are not there in time. The order of the rows stays the same.
 
     When the iterator is closed, what has been taken and not trained stays with the worker until `ledger.release`.
 
@@ -183,7 +181,7 @@ class _Reading:
         self._jobs: queue.SimpleQueue[tuple[Shard, concurrent.futures.Future[Any]] | None] = queue.SimpleQueue()
         self._threads = 0
         self._is_stopped = False
-        self._is_parallel: bool | None = None  # not known before the first shard has been read
+        self._is_parallel = getattr(reader, "thread_safe", None) is True
         self._alone = _lock_of(reader)
 
     def blocks(self) -> Iterator[Any]:
@@ -257,11 +255,7 @@ class _Reading:
         if self._is_parallel:
             return rows()
         with self._alone:
-            if self._is_parallel is not None:
-                return rows()
-            found: list[Any] = []
-            self._is_parallel = reads_in_parallel(self._reader, lambda: found.append(rows()))
-            return found[0]
+            return rows()
 
 
 def _lock_of(reader: Any) -> threading.Lock:

@@ -221,40 +221,6 @@ def test_parameter_servers_have_a_coordinator() -> None:
     assert _run(program) == 1
 
 
-def test_the_all_reduce_between_workers_passes_its_hook_point() -> None:
-    program = """
-        import json
-        import tensorflow as tf
-        from generic_trainer.executors.compat.tensorflow import collective_all_reduce, device_of
-        from generic_trainer.executors.keras.interception import replaced
-
-        seen = []
-
-        def all_reduce(original, launcher, tensor, *args, **options):
-            seen.append([device_of(launcher), tensor.shape.as_list()])
-            return original(launcher, tensor, *args, **options)
-
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-        with replaced(*collective_all_reduce(), all_reduce):
-            @tf.function
-            def step():
-                def replica():
-                    return tf.distribute.get_replica_context().all_reduce("sum", tf.ones([3]))
-                return strategy.run(replica)
-            step()
-        print(json.dumps(seen))
-    """
-    cluster = {"worker": [_address(), _address()]}
-    programs = [
-        _start(program, TF_CONFIG=json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}}))
-        for index in range(2)  # one worker has nothing to reduce
-    ]
-    for index, started in enumerate(programs):
-        [[device, shape]] = _result(started)
-        assert f"task:{index}" in device
-        assert shape == [3]
-
-
 def test_feature_columns_are_of_the_base_classes_and_survive_serializing() -> None:
     present, first = compat.categorical_column_bases()
     ids = tf.feature_column.categorical_column_with_identity("city", 3)

@@ -132,7 +132,6 @@ def test_a_worker_that_dies_changes_nothing(
     assert f"1 restart, 24 steps done again, goodput {cluster['goodput']:.2f}\n" in killed.stdout
     assert "worker 0 " in killed.stdout
     assert "[2 workers] step 120, " in killed.stderr
-    assert cluster["speeds"]["worker 0"]["waited"] > cluster["speeds"]["worker 1"]["waited"] > 0
     for speed in cluster["speeds"].values():  # 16 of a batch's 32 examples each
         assert speed["examples_per_second"] == pytest.approx(16 * speed["steps_per_second"], rel=1e-2)
     assert "[worker 0] " in killed.stderr

@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 
-import pytest
-
 from generic_trainer.executors.monitoring import progress
 from generic_trainer.executors.monitoring.progress import Progress
 from generic_trainer.executors.monitoring.throughput import Pace
@@ -25,10 +23,10 @@ class Clock:
 
 
 def at(
-    first: int, step: int, seconds: float, *, steps: float = -1, examples: float = 0, waited: float = -1
+    first: int, step: int, seconds: float, *, steps: float = -1, examples: float = 0
 ) -> Progress:
     """Returns a report of the moment."""
-    return Progress(first, step, step - first if steps < 0 else steps, examples, seconds, waited, 0.0)
+    return Progress(first, step, step - first if steps < 0 else steps, examples, seconds, 0.0)
 
 
 def test_steps_done_again_and_goodput_over_three_tries() -> None:
@@ -134,22 +132,6 @@ def test_a_worker_at_its_own_pace_is_named_once_when_it_makes_less_than_half() -
     warnings = [line for line in said.splitlines() if "straggler" in line]
     assert warnings == ["[worker 2] Warning: straggler: 2 steps/s over 30 s, the others 5 (their median)."]
     assert list(pace.summary(99.0)["stragglers"]) == ["worker 2"]
-
-
-@pytest.mark.parametrize(("waits", "named"), [((0.05, 0.7, 0.72), ["worker 0"]), ((0.3, 0.35, 0.7), [])])
-def test_the_worker_that_others_wait_for_in_all_reduce_is_named(waits: tuple[float, ...], named: list[str]) -> None:
-    clock = Clock()
-    pace = Pace(0, clock)
-    pace.begin("one", 3)
-    for second in range(1, 40):
-        clock.now = float(second)
-        for rank, wait in enumerate(waits):  # of each second, in which there are two steps
-            pace.note("one", rank, f"worker {rank}", at(0, 2 * second, second, waited=wait * second))
-        pace.lines()
-    stragglers = pace.summary(40.0)["stragglers"]
-    assert list(stragglers) == named
-    if named:
-        assert stragglers["worker 0"] == "the others wait 0.325 s of each step's 0.5 s for it, over 30 s"
 
 
 def test_what_was_reported_is_there_to_the_last_step_when_the_process_is_killed(tmp_path: pathlib.Path) -> None:

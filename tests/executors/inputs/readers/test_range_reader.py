@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import random
 import subprocess
 import sys
 import textwrap
@@ -30,12 +29,9 @@ from generic_trainer.executors.inputs.readers.range_reader import (
     read_ranges,
 )
 from generic_trainer.executors.inputs.readers.reader_errors import ReaderErrors
-from generic_trainer.executors.inputs.readers.reader_state import reads_in_parallel
 from generic_trainer.executors.inputs.readers.shard_ledger import Shard, ShardLedger
 
 SIZE = 103
-GENERATOR = random.Random(3)  # a reader's module may have one
-COUNTED = [0]
 
 
 class Reader:
@@ -70,7 +66,7 @@ def numbers_and_threads(rows: list[bytes]) -> tuple[list[int], set[int]]:
 
 
 def test_rows_come_in_the_order_of_the_ledger_from_several_threads() -> None:
-    numbers, threads = numbers_and_threads(rows_of(Reader(), epochs=2))
+    numbers, threads = numbers_and_threads(rows_of(Reader(thread_safe=True), epochs=2))
 
     assert numbers == [*range(SIZE), *range(SIZE)]
     assert 2 <= len(threads) <= 8
@@ -99,177 +95,12 @@ def test_rows_may_come_in_any_container(form: Callable[[Any], Any], text: Callab
     assert read_range(reader, 3, 5).tolist() == [b"row 3", b"row 4"]
 
 
-class Counting(Reader):
-    calls = 0
-
-    def read_data_by_index_range(self, start: int, end: int) -> Any:
-        self.calls += 1
-        return super().read_data_by_index_range(start, end)
-
-
-class CountingByClass(Reader):
-    calls = 0
-
-    def read_data_by_index_range(self, start: int, end: int) -> Any:
-        CountingByClass.calls += 1
-        return super().read_data_by_index_range(start, end)
-
-
-class CountingInAList(Reader):
-    def read_data_by_index_range(self, start: int, end: int) -> Any:
-        self.note()
-        return super().read_data_by_index_range(start, end)
-
-    def note(self) -> None:
-        COUNTED[0] += 1
-
-
-class Random(Reader):
-    def read_data_by_index_range(self, start: int, end: int) -> Any:
-        random.random()
-        yield from super().read_data_by_index_range(start, end)
-
-
-class NumpyRandom(Reader):
-    def read_data_by_index_range(self, start: int, end: int) -> Any:
-        np.random.rand()
-        return super().read_data_by_index_range(start, end)
-
-
-class SeededModule(Reader):
-    def read_data_by_index_range(self, start: int, end: int) -> Any:
-        rows = super().read_data_by_index_range(start, end)
-        return [row for row in rows if drawn() < 2]
-
-
-def drawn() -> float:
-    return GENERATOR.random()
-
-
-class Default(Reader):
-    def read_data_by_index_range(self, start: int, end: int, cache: dict[int, Any] = {}) -> Any:  # noqa: B006
-        return cache.setdefault(start, super().read_data_by_index_range(start, end))
-
-
-class Slots(Reader):
-    __slots__ = ("position",)
-
-    def read_data_by_index_range(self, start: int, end: int) -> Any:
-        self.position = start
-        return super().read_data_by_index_range(start, end)
-
-
-def enclosed() -> Reader:
-    position = 0
-
-    def read(start: int, end: int) -> Any:
-        nonlocal position
-        position += 1
-        return Reader().read_data_by_index_range(start, end)
-
-    return Reader(read_data_by_index_range=read)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        Counting,
-        CountingByClass,
-        CountingInAList,
-        Random,
-        NumpyRandom,
-        SeededModule,
-        Default,
-        Slots,
-        enclosed,
-        lambda: Reader(random=random.Random(1)),
-        lambda: Reader(random=np.random.default_rng(1)),
-        lambda: Reader(draw=random.Random(1).random),
-        lambda: Reader(lock=threading.Lock()),
-        lambda: Reader(file=open(__file__)),  # noqa: SIM115
-        lambda: Reader(parts=[{"rows": iter("abc")}]),
-        lambda: Reader(parts=np.array([iter("abc")], object)),
-        lambda: Reader(other=Reader()),
-        lambda: Reader(thread_safe=False),
-    ],
-)
-def test_a_reader_that_may_remember_something_is_read_by_one_thread(make: Callable[[], Any]) -> None:
-    numbers, threads = numbers_and_threads(rows_of(make()))
-
-    assert numbers == list(range(SIZE))
-    assert len(threads) == 1
-
-
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        {"path": "a.csv", "columns": ["a", "b"], "options": {"sep": ",", "ranges": (1, 2.5)}, "nothing": None},
-        {"table": pd.DataFrame({"a": [1]}), "array": np.zeros(5), "big": [["row"]] * 5000},
-        {"path": __import__("pathlib").Path("a.csv"), "kind": np.float32(1), "nan": float("nan")},
-        {"lock": threading.Lock(), "thread_safe": True},
-    ],
-)
-def test_a_reader_of_plain_data_is_read_by_several(attributes: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("attributes", "most"), [({}, 1), ({"thread_safe": False}, 1), ({"thread_safe": True}, 8)])
+def test_only_a_reader_that_says_so_is_read_by_several_threads(attributes: dict[str, Any], most: int) -> None:
     numbers, threads = numbers_and_threads(rows_of(Reader(**attributes)))
 
     assert numbers == list(range(SIZE))
-    assert len(threads) > 1
-
-
-_guard = threading.RLock()
-
-
-class Base:
-    """A base class whose own ways to read take a lock, which the reader below does not use."""
-
-    def read_data_by_index_range(self, start: int, end: int) -> Any:
-        with _guard:
-            return []
-
-    def read_range(self, start: int, end: int) -> Any:
-        return self.read_data_by_index_range(start, end)
-
-
-class Inherited(Base):
-    def read_data_by_index_range(self, start: int, end: int) -> Any:
-        return Reader().read_data_by_index_range(start, end)
-
-
-class InheritedRandom(Base):
-    def read_data_by_index_range(self, start: int, end: int) -> Any:
-        return Reader().read_data_by_index_range(start, end) if GENERATOR.random() < 2 else []
-
-
-@pytest.mark.parametrize(("kind", "most"), [(Inherited, 4), (InheritedRandom, 1)])
-def test_what_a_base_class_locks_does_not_matter(kind: type[Base], most: int) -> None:
-    numbers, threads = numbers_and_threads(rows_of(kind()))
-
-    assert numbers == list(range(SIZE))
     assert (len(threads) > 1) == (most > 1)
-
-
-def test_a_seeded_reader_gives_the_rows_that_it_gives_without_threads() -> None:
-    class Fake:
-        def read_data_by_index_range(self, start: int, end: int) -> Iterator[str]:
-            for _ in range(start, end):
-                yield f"{random.randint(1, 1000)},{np.random.randint(5)}"
-
-    def seeded() -> None:
-        random.seed(7)
-        np.random.seed(7)
-
-    seeded()
-    expected = [row.encode() for start in range(0, 100, 5) for row in Fake().read_data_by_index_range(start, start + 5)]
-    seeded()
-
-    assert rows_of(Fake(), size=100) == expected
-
-
-def test_whether_a_reader_may_be_read_in_parallel_is_judged_by_one_reading() -> None:
-    calls: list[int] = []
-
-    assert reads_in_parallel(Reader(), lambda: calls.append(1))
-    assert calls == [1]
 
 
 def test_only_a_few_shards_are_read_ahead() -> None:
