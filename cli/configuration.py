@@ -33,7 +33,7 @@ from click.core import ParameterSource
 
 from ..executors.errors import InputError, StorageError, did_you_mean
 from ..executors.runtime.files import file_io
-from ..executors.runtime.files.yaml_size import require_small
+from ..executors.runtime.files.plain_yaml import PlainLoader
 from ..executors.runtime.logs.redaction import masked, masked_text
 from .command_names import COMMANDS
 from .places import Place
@@ -173,7 +173,7 @@ class _Entry:
         return joined if _metavar(self.parameter) in _PATHS else word
 
 
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+class _Loader(PlainLoader):
     """Takes plain scalars as YAML 1.2 does: neither is 1:4 a number in base 60, nor "no" false."""
 
 
@@ -196,7 +196,6 @@ def _entries(path: str, context: click.Context) -> Iterator[_Entry]:
     loader = _loader(path)
     try:
         node = loader.get_single_node()
-        require_small(node, f"--config {path}")
     except yaml.YAMLError as error:
         raise InputError(f"--config {path}: this is not YAML: {error}") from error
     except RecursionError as error:
@@ -222,7 +221,7 @@ def _entries(path: str, context: click.Context) -> Iterator[_Entry]:
 
 def _loader(path: str) -> Any:
     try:
-        return _Loader(file_io.read_text(path))
+        return _Loader(file_io.read_text(path), f"--config {path}")
     except StorageError as error:
         raise InputError(f"--config {path}: {error}") from error
     except OSError as error:

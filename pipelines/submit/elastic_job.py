@@ -19,7 +19,7 @@ import yaml
 
 from ...executors.errors import InputError
 from ...executors.runtime.files import file_io
-from ...executors.runtime.files.yaml_size import require_small
+from ...executors.runtime.files.plain_yaml import PlainLoader
 from .quantities import gigabytes, processors
 from .trainer_call import TrainerCall, find_call
 
@@ -266,10 +266,11 @@ def _only_job(path: str) -> tuple[dict[str, Any], list[str]]:
     if not file_io.exists(path) or file_io.isdir(path):
         raise InputError(f"--from {path}: there is no such file.")
     try:
-        text = file_io.read_text(path)
-        for node in yaml.compose_all(text, yaml.SafeLoader):
-            require_small(node, f"--from {path}")
-        documents = [document for document in yaml.safe_load_all(text) if document is not None]
+        loader = PlainLoader(file_io.read_text(path), f"--from {path}")
+        documents = []
+        while loader.check_data():
+            if (document := loader.get_data()) is not None:
+                documents.append(document)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"--from {path} is not YAML: {error}") from error
     kinds = [document.get("kind") if isinstance(document, dict) else type(document).__name__ for document in documents]

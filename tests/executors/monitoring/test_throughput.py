@@ -22,9 +22,7 @@ class Clock:
         return self.now
 
 
-def at(
-    first: int, step: int, seconds: float, *, steps: float = -1, examples: float = 0
-) -> Progress:
+def at(first: int, step: int, seconds: float, *, steps: float = -1, examples: float = 0) -> Progress:
     """Returns a report of the moment."""
     return Progress(first, step, step - first if steps < 0 else steps, examples, seconds, 0.0)
 

@@ -1,0 +1,52 @@
+"""YAML without aliases, in which a mapping has each key once: small text cannot become a huge document.
+
+loader = PlainLoader(text, "--config taxi.yaml")
+loader.get_data()
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from ...errors import InputError
+
+
+class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
+    """A SafeLoader that refuses aliases and keys that are there twice.
+
+    Args:
+      text: The YAML.
+      where: Its file, for messages.
+
+    Raises:
+      InputError: When it has one of these; the message names the line.
+    """
+
+    def __init__(self, text: str, where: str) -> None:
+        super().__init__(text)
+        self._where = where
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Composes a value."""
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()
+            raise InputError(
+                f"{self._where}, line {event.start_mark.line + 1}: the alias *{event.anchor} is not read; write the "
+                "value out."
+            )
+        return super().compose_node(parent, index)
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        """Composes a mapping."""
+        node = super().compose_mapping_node(anchor)
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            line = key.start_mark.line + 1
+            if key.value in lines:
+                raise InputError(f"{self._where}, line {line}: {key.value} is in line {lines[key.value]} already.")
+            lines[key.value] = line
+        return node
