@@ -2,6 +2,6 @@
 
 COMMANDS = (
     *("init", "check", "train", "run", "predict"),
-    *("runs", "show", "report", "diff", "lineage", "tensorboard"),
+    *("runs", "show", "report", "diff", "lineage"),
     *("convert", "elasticdl", "dlrover", "submit", "compile", "completion"),
 )

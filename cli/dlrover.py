@@ -17,7 +17,6 @@ from ..executors.options import LOCAL, TrainingOptions
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.run import train as train_module
 from .gone_flags import gone_flags, without_gone
-from .notify import notify_flag
 from .summary import print_summary, told_of
 from .terminal import keep_logs_in, live_display
 from .training_flags import (
@@ -66,7 +65,6 @@ _GONE = {
 @gone_flags(_GONE)
 @custom_config_flag
 @training_flags
-@notify_flag
 def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **flags: Any) -> dict[str, Any]:
     """Trains, evaluates and exports what a DLRover conf describes.
 

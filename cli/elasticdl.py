@@ -16,7 +16,6 @@ from ..executors.runtime.logs.setup import LOG_NAME, keep_logs
 from ..executors.training.run import train as train_module
 from .elasticdl_flags import elasticdl_flags, model_file, settle
 from .elasticdl_prepare import prepare
-from .notify import notify_flag
 from .summary import print_summary, told_of
 from .terminal import keep_logs_in, live_display
 from .train import keep_finished_run
@@ -43,7 +42,6 @@ elasticdl.add_command(prepare)
 @elasticdl.command()
 @elasticdl_flags("train")
 @training_flags
-@notify_flag
 def train(**flags: Any) -> dict[str, Any]:
     """Trains a model file, and writes a SavedModel that was checked to --output.
 

@@ -20,7 +20,6 @@ from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.definition.options import tunes_with
 from . import run_check
 from .history_flags import metadata_flag
-from .notify import notify_flag
 from .pipeline_flags import pipeline_flags, pipeline_options
 from .summary import hyperparameters_of, print_summary, told_of
 from .terminal import live_display, logs_of_pipeline
@@ -40,7 +39,6 @@ _UNCHECKED = (
 @click.option(
     "--check/--no-check", default=True, show_default=True, help="Try module and data in seconds first, as `check` does."
 )
-@notify_flag
 def run(check: bool, **flags: Any) -> dict[str, Any]:
     """Runs a pipeline: read, validate, transform, train, evaluate and push.
 

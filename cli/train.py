@@ -21,7 +21,6 @@ from ..executors.saved_models.locations import base_model_path
 from ..executors.training.local_cluster import parse_counts, train_on_cluster
 from ..executors.training.run import train as train_module
 from ..executors.training.run_lock import alone_in
-from .notify import notify_flag
 from .summary import hyperparameters_of, print_summary, told_of
 from .terminal import keep_logs_in, live_display
 from .training_flags import (
@@ -49,7 +48,6 @@ from .training_flags import (
 @click.option("--function", help="The function to run, if it is not called run_fn.")
 @custom_config_flag
 @training_flags
-@notify_flag
 def train(module: str, output: str, function: str | None, custom_config: str | None, **flags: Any) -> dict[str, Any]:
     """Trains MODULE and checks the model that it writes.
 

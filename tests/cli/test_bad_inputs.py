@@ -36,7 +36,6 @@ LINES = {
     "report": ["report", "last"],
     "diff": ["diff", "last", "last"],
     "lineage": ["lineage", "last"],
-    "tensorboard": ["tensorboard"],
     "convert": ["convert", "module.py"],
     "compile": [
         *("compile", "--to", "kubeflow", "--image", "i", "--data", "gs://b/d", "--module-file", "module.py"),

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import http.client
 import json
 import os
 import pathlib
 import pty
 import re
-import signal
 import struct
 import subprocess
 import sys
 import termios
 import textwrap
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -196,49 +193,6 @@ def test_other_data_are_noticed(command: Command, lab: pathlib.Path, tmp_path: p
 def test_the_run_keeps_its_source(lab: pathlib.Path) -> None:
     kept = {path.name: path.read_text() for path in (lab / "first" / "model_run.1" / "source").iterdir()}
     assert kept == {"trainer.py": (lab / "trainer.py").read_text(), "scaling.py": "FACTOR = 1\n"}
-
-
-@pytest.fixture
-def served(lab: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
-    line = [sys.executable, "-m", "generic_trainer.cli.main", "tensorboard", "--port", "0", "--in", str(lab)]
-    with subprocess.Popen(
-        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as run:
-        yield run
-        run.kill()
-
-
-@pytest.mark.slow
-def test_tensorboard_shows_the_runs_until_ctrl_c(served: subprocess.Popen[str]) -> None:
-    assert served.stdout is not None
-    said = served.stdout.readline()
-    address = re.fullmatch(r"TensorBoard: http://(\S+)/ \(Ctrl-C ends it\)\n", said)
-    assert address is not None, said
-    group = _children_of(served.pid)
-    runs: list[str] = []
-    for _ in range(120):  # it reads the logs after it has begun to serve
-        connection = http.client.HTTPConnection(address[1], timeout=30)
-        connection.request("GET", "/data/runs")
-        if runs := json.load(connection.getresponse()):
-            break
-        time.sleep(0.5)
-    assert {re.sub(r"^\S+ (trainer) \w{8}/", r"\1/", run) for run in runs} == {"trainer/train"}
-    assert len(runs) == 2
-    os.kill(served.pid, signal.SIGINT)
-    assert served.wait(30) == 0
-    assert group
-    assert not [process for process in group if pathlib.Path(f"/proc/{process}").exists()]
-
-
-def _children_of(process: int) -> list[str]:
-    return pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()
-
-
-def test_tensorboard_says_what_keeps_it_from_starting(
-    command: Command, lab: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    nothing = command("tensorboard", "--in", tmp_path)
-    assert (nothing.returncode, "No run with logs was found" in nothing.stderr) == (2, True)
 
 
 def test_a_table_is_whole_in_a_file_and_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

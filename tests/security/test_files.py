@@ -15,7 +15,6 @@ import pytest
 from generic_trainer.executors.engines import child_process
 from generic_trainer.executors.runtime.files import file_io
 from generic_trainer.executors.runtime.logs import setup
-from generic_trainer.pipelines.history.past_runs import Run
 
 PACKAGES = ("cli", "components", "executors", "pipelines")
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -94,20 +93,6 @@ def test_no_temporary_file_has_a_name_that_can_be_foretold() -> None:
         "executors/runtime/files/temporary_folder.py",
     )
     assert [line for line in lines if not any(place in line for place in known)] == []
-
-
-def test_tensorboard_sees_links_in_a_folder_of_its_own(open_to_all: pathlib.Path) -> None:
-    from generic_trainer.cli import tensorboard
-
-    folder = open_to_all / "model_run"
-    folder.mkdir()
-    way_out = "../../x\x1b[31m,:"  # in a record that somebody else wrote
-    run = Run(id=way_out, status="succeeded", started=way_out, module=f"{way_out}.py", model_run=str(folder))
-    folders = tensorboard.folders_by_name([run])
-    assert not {"/", "\x1b", ",", ":"} & set("".join(folders))
-    with tensorboard._logs(folders) as arguments:
-        assert stat.S_IMODE(os.stat(arguments[1]).st_mode) == 0o700
-        assert os.listdir(arguments[1]) == list(folders)
 
 
 def test_no_file_of_code_is_read_by_pickle_or_evaluated() -> None:

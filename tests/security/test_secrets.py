@@ -53,8 +53,7 @@ def test_nor_does_the_configuration_that_would_be_used(
 ) -> None:
     path = tmp_path / "taxi.yaml"
     url = f"mysql://me:{secrets['in a URL']}@host/db"
-    webhook = f"https://chat.example.com/{secrets['nested']}"
-    path.write_text(yaml.safe_dump({"custom-config": config, "metadata": url, "notify": [webhook]}))
+    path.write_text(yaml.safe_dump({"custom-config": config, "metadata": url}))
     line = ["run", "--config", str(path), "--data", "d", "--module-file", "m", "--label", "x", "--print-config"]
     done = CliRunner().invoke(cli, line, catch_exceptions=False)
     assert f"mysql://me:{MASK}@host/db" in done.output
