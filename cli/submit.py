@@ -57,7 +57,8 @@ _NOT_ON_VERTEX = (
 @click.option("--project", default="", help="vertex: the Google Cloud project, for --send.")
 @click.option("--region", default="", help="vertex: its region, for --send.")
 @click.option("--staging-bucket", default="", metavar="URI", help="vertex: gs:// folder for Vertex AI's own outputs.")
-@click.option("--machine-type", default="", help="vertex: machine of each replica (default: the smallest that fits).")
+@click.option("--machine-type", default="", help="vertex: machine of each replica, such as n1-standard-8; required.")
+@click.option("--ps-machine-type", default="", help="vertex: machine of a parameter server (default: the same).")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def submit(command: tuple[str, ...], **flags: Any) -> None:
     """Makes a job of a command line: a RayJob for KubeRay, or a CustomJob for Vertex AI.
@@ -181,7 +182,9 @@ def _manifest(
     """Returns the manifest, and what whoever sends it should know."""
     if request.platform == VERTEX:
         output = request.staging_bucket or (job.output if job.output.startswith("gs://") else "")
-        return vertex.custom_job(job, Vertex(request.machine_type, output)), vertex.remarks(job)
+        return vertex.custom_job(job, Vertex(request.machine_type, request.ps_machine_type, output)), vertex.remarks(
+            job
+        )
     manifest = kuberay.ray_job(job, request.kuberay(elastic))
     notes = [*(elastic.notes if elastic else ()), *kuberay.remarks(job)]
     if elastic and not request.image:

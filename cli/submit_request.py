@@ -25,6 +25,7 @@ _ONLY = {
         "region": "--region",
         "staging_bucket": "--staging-bucket",
         "machine_type": "--machine-type",
+        "ps_machine_type": "--ps-machine-type",
     },
 }
 
@@ -58,6 +59,7 @@ class SubmitRequest:
     region: str
     staging_bucket: str
     machine_type: str
+    ps_machine_type: str
 
     def __post_init__(self) -> None:
         for platform, flags in _ONLY.items():

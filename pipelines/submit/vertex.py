@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,30 +21,19 @@ from .submission import PROGRAM, SubmittedJob
 BUCKETS = "/gcs"  # Vertex AI mounts every bucket there, in each replica
 LONGEST_NAME = 128
 _RESTARTS = 3  # what TrainingOptions.max_failures is when nobody chose
-# Machines, smallest first: their processors and memory in 10^9 bytes. https://cloud.google.com/compute/docs/machine-resource
-_GIB = 2**30 / 1e9
-_PLAIN = {
-    f"{kind}-{cpus}": (cpus, memory * cpus * _GIB)
-    for cpus in (4, 8, 16, 32, 64, 96)
-    for kind, memory in (("e2-standard", 4), ("n1-highmem", 6.5))
-    if kind != "e2-standard" or cpus <= 32
-}
-_N1 = {
-    f"n1-{kind}-{cpus}": (cpus, memory * cpus * _GIB)
-    for cpus in (4, 8, 16, 32, 64, 96)
-    for kind, memory in (("standard", 3.75), ("highmem", 6.5))
-}
-# GPUs come with machines of their own, or with any of the N1. By the number of GPUs where it decides.
-_WITH_N1 = ("NVIDIA_TESLA_T4", "NVIDIA_TESLA_P4", "NVIDIA_TESLA_P100", "NVIDIA_TESLA_V100")
-_OWN_MACHINES: dict[str, dict[int, str]] = {
-    "NVIDIA_L4": {1: "g2-standard-12", 2: "g2-standard-24", 4: "g2-standard-48", 8: "g2-standard-96"},
-    "NVIDIA_TESLA_A100": {count: f"a2-highgpu-{count}g" for count in (1, 2, 4, 8)} | {16: "a2-megagpu-16g"},
-    "NVIDIA_A100_80GB": {count: f"a2-ultragpu-{count}g" for count in (1, 2, 4, 8)},
-    "NVIDIA_H100_80GB": {count: f"a3-highgpu-{count}g" for count in (1, 2, 4, 8)},
-    "NVIDIA_H100_MEGA_80GB": {8: "a3-megagpu-8g"},
-    "NVIDIA_H200_141GB": {8: "a3-ultragpu-8g"},
-}
-ACCELERATORS = (*_WITH_N1, *_OWN_MACHINES)
+# The names that Vertex AI has for GPUs: https://cloud.google.com/vertex-ai/docs/training/configure-compute
+ACCELERATORS = (
+    "NVIDIA_TESLA_T4",
+    "NVIDIA_TESLA_P4",
+    "NVIDIA_TESLA_P100",
+    "NVIDIA_TESLA_V100",
+    "NVIDIA_L4",
+    "NVIDIA_TESLA_A100",
+    "NVIDIA_A100_80GB",
+    "NVIDIA_H100_80GB",
+    "NVIDIA_H100_MEGA_80GB",
+    "NVIDIA_H200_141GB",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,11 +41,13 @@ class Vertex:
     """What only Vertex AI wants to know.
 
     Attributes:
-      machine_type: The machine of chief, workers and evaluator; "" for the smallest that has what each asks for.
+      machine_type: The machine of chief, workers and evaluator, such as "n1-standard-8".
+      ps_machine_type: The machine of the parameter servers; "" for the same one.
       output: A gs:// URI for `baseOutputDirectory`, which Vertex AI shows and passes on; "" for none.
     """
 
-    machine_type: str = ""
+    machine_type: str
+    ps_machine_type: str = ""
     output: str = ""
 
 
@@ -65,13 +55,16 @@ def custom_job(job: SubmittedJob, place: Vertex) -> dict[str, Any]:
     """Returns the CustomJob for a command line, as the REST API takes it.
 
     Raises:
-      InputError: When there is no such machine or accelerator.
+      InputError: When no machine was named, or there is no such accelerator.
     """
     if len(job.name) > LONGEST_NAME:
         raise InputError(f"--name {job.name}: Vertex AI takes at most {LONGEST_NAME} characters.")
     workers, ps = job.options.worker_range[1], job.options.ps
+    if not place.machine_type:
+        raise InputError("--to vertex: say which machine each replica gets by --machine-type, as in n1-standard-8.")
     trains = _machine(job, place)
-    counts = [(1, trains), (workers - 1, trains), (ps, _plain_machine(job)), (job.evaluators, trains)]
+    serves = {"machineType": place.ps_machine_type} if place.ps_machine_type else trains
+    counts = [(1, trains), (workers - 1, trains), (ps, serves), (job.evaluators, trains)]
     pools = [_pool(job, count, machine) if count else {} for count, machine in counts]
     while not pools[-1]:
         pools.pop()
@@ -156,36 +149,9 @@ def _machine(job: SubmittedJob, place: Vertex) -> dict[str, Any]:
         raise InputError(f"--gpus-per-worker {options.gpus_per_worker:g}: a machine has whole GPUs.")
     count = int(options.gpus_per_worker) or int(bool(job.accelerator))
     if not count:
-        return {"machineType": place.machine_type} if place.machine_type else _plain_machine(job)
+        return {"machineType": place.machine_type}
     kind = job.accelerator.upper().replace("-", "_")
     if kind not in ACCELERATORS:
         given = f"--accelerator {job.accelerator}: choose" if kind else f"{count} GPUs: say which by --accelerator:"
         raise InputError(f"{given} {', '.join(ACCELERATORS)}.{did_you_mean(kind, ACCELERATORS)}")
-    machine = place.machine_type or _machine_with(job, kind, count)
-    return {"machineType": machine, "acceleratorType": kind, "acceleratorCount": count}
-
-
-def _machine_with(job: SubmittedJob, kind: str, count: int) -> str:
-    if kind in _WITH_N1:
-        return _smallest(_N1, job, least_cpus=4 * count)
-    machines = _OWN_MACHINES[kind]
-    if count not in machines:
-        raise InputError(f"--gpus-per-worker {count}: {kind} comes as {', '.join(map(str, machines))} in a machine.")
-    return machines[count]
-
-
-def _plain_machine(job: SubmittedJob) -> dict[str, Any]:
-    return {"machineType": _smallest(_PLAIN, job)}
-
-
-def _smallest(machines: Mapping[str, tuple[float, float]], job: SubmittedJob, least_cpus: int = 0) -> str:
-    cpus = max(job.options.cpus_per_worker, least_cpus)
-    memory = job.options.memory_gb_per_worker or 0.0
-    for name, (has_cpus, has_memory) in machines.items():
-        if has_cpus >= cpus and has_memory >= memory:
-            return name
-    most = max(machines.values())
-    raise InputError(
-        f"{cpus:g} processors and {math.ceil(memory)} GB: the largest machine that is chosen by itself has "
-        f"{most[0]:g} and {most[1]:.0f}. Name one with --machine-type."
-    )
+    return {"machineType": place.machine_type, "acceleratorType": kind, "acceleratorCount": count}
