@@ -21,7 +21,7 @@ DATA = ("--train-files", "gs://b/train*", "--output", "gs://b/out")
 TRAIN = ("train", "project.taxi", *DATA)
 ON_RAY = (*TRAIN, "--engine", "ray")
 KUBERAY = ("--to", "kuberay", "--image", "registry/trainer:1")
-VERTEX = ("--to", "vertex", "--image", "registry/trainer:1")
+VERTEX = ("--to", "vertex", "--image", "registry/trainer:1", "--machine-type", "n1-standard-8")
 ELASTICDL = ("elasticdl", "train", "--model_def=iris.model.custom_model", "--training_data=gs://b/iris.csv")
 
 
