@@ -182,9 +182,8 @@ def _manifest(
     """Returns the manifest, and what whoever sends it should know."""
     if request.platform == VERTEX:
         output = request.staging_bucket or (job.output if job.output.startswith("gs://") else "")
-        return vertex.custom_job(job, Vertex(request.machine_type, request.ps_machine_type, output)), vertex.remarks(
-            job
-        )
+        place = Vertex(request.machine_type, request.ps_machine_type, output)
+        return vertex.custom_job(job, place), vertex.remarks(job)
     manifest = kuberay.ray_job(job, request.kuberay(elastic))
     notes = [*(elastic.notes if elastic else ()), *kuberay.remarks(job)]
     if elastic and not request.image:
