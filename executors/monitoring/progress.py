@@ -211,7 +211,7 @@ def read(path: str) -> Progress | None:
     first, step, steps, examples, began, last = _FORM.unpack_from(content)
     details = _words(content)
     if not last:
-        return Progress(0, 0, 0, 0, -1, -1, 0, details) if details else None
+        return Progress(0, 0, 0, 0, -1, 0, details) if details else None
     return Progress(first, step, steps, examples, last - began, max(0.0, time.monotonic() - last), details)
 
 

@@ -82,7 +82,7 @@ def test_vertex_gets_replicas_instead_of_ray(submit: Callable[..., Any]) -> None
     ]
     spec = manifest["jobSpec"]
     assert [pool["replicaCount"] for pool in spec["workerPoolSpecs"]] == [1, 2, 1]
-    assert spec["workerPoolSpecs"][1]["machineSpec"] == {"machineType": "e2-standard-8"}
+    assert spec["workerPoolSpecs"][1]["machineSpec"] == {"machineType": "n1-standard-8"}
     assert spec["scheduling"] == {"restartJobOnWorkerRestart": False, "disableRetries": True, "timeout": "960s"}
     assert spec["baseOutputDirectory"] == {"outputUriPrefix": "gs://staging/x"}
     assert "the job has 3" in manifest["notes"]

@@ -62,7 +62,7 @@ def test_the_live_line_is_clean() -> None:
     console = Console(file=io.StringIO(), width=200, force_terminal=True, color_system=None)
     display = LiveDisplay(console)
     with display.phase(NASTY):
-        display.show(Progress(0.0, 10.0, 10.0, 0.0, 2.0, -1.0, 0.0, {"metrics": {NASTY: 0.5}, "doing": NASTY}))
+        display.show(Progress(0.0, 10.0, 10.0, 0.0, 2.0, 0.0, {"metrics": {NASTY: 0.5}, "doing": NASTY}))
         console.print(display.line())
     display.step(NASTY, begins=True)
     display.step(NASTY, begins=False)

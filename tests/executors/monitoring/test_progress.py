@@ -157,7 +157,7 @@ def test_what_is_said_in_words_is_cut_before_it_is_too_long(
 
 
 def told(seconds: float, step: int, **details: Any) -> Progress:
-    return Progress(0, step, step, 32 * step, seconds, -1, 0, details)
+    return Progress(0, step, step, 32 * step, seconds, 0, details)
 
 
 def test_lines_come_more_seldom_the_longer_it_takes(caplog: pytest.LogCaptureFixture) -> None:

@@ -127,7 +127,7 @@ def test_it_is_sent(api: Any) -> None:
     assert vertex.send(manifest, "p", "r", client) == "projects/p/locations/r/customJobs/1"
     [(method, path, body)] = api.requests
     assert (method, path.partition("?")[0]) == ("POST", "/v1/projects/p/locations/r/customJobs")
-    assert pools_of(body) == [(1, "n1-standard-8"), (2, "e2-standard-4")]
+    assert pools_of(body) == [(1, "n1-standard-8"), (2, "n1-standard-8")]
     with pytest.raises(InputError, match=r"Vertex AI refused the job: .*no such image") as raised:
         vertex.send({**manifest, "displayName": "other"}, "p", "r", client)
     assert isinstance(raised.value.__cause__, GoogleAPICallError)
