@@ -17,6 +17,7 @@ from ..executors.options import LOCAL, TrainingOptions
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.run import train as train_module
 from .gone_flags import gone_flags, without_gone
+from .submitted_command import Submittable
 from .summary import print_summary, told_of
 from .terminal import keep_logs_in, live_display
 from .training_flags import (
@@ -65,7 +66,7 @@ _GONE = {
 @gone_flags(_GONE)
 @custom_config_flag
 @training_flags
-def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **flags: Any) -> dict[str, Any]:
+def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **flags: Any) -> None:
     """Trains, evaluates and exports what a DLRover conf describes.
 
     Checkpoints and exports go to the conf's model_dir. A job that was interrupted is resumed from there, behind the
@@ -109,7 +110,6 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
         print_summary({**places, **told_of(vars(record))}, record.metrics)
     else:
         click.echo(f"The {task} has done its part.")
-    return {"model": fn_args.serving_model_dir, "model_run": model_run, "metrics": record.metrics}
 
 
 def _require_local(platform: str) -> None:
@@ -121,3 +121,13 @@ def _require_local(platform: str) -> None:
         )
     if name not in _LOCAL:
         raise InputError(f"--platform={platform}: choose Local.{did_you_mean(name, [*_LOCAL, *_ELSEWHERE])}")
+
+
+SUBMITTED = {
+    "dlrover": Submittable(
+        dlrover,
+        "conf",
+        needs_server=True,
+        note="The conf's model_dir and data have to be URIs or on a volume; checkpoints and exports go there.",
+    )
+}

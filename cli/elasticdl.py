@@ -16,6 +16,7 @@ from ..executors.runtime.logs.setup import LOG_NAME, keep_logs
 from ..executors.training.run import train as train_module
 from .elasticdl_flags import elasticdl_flags, model_file, settle
 from .elasticdl_prepare import prepare
+from .submitted_command import Submittable
 from .summary import print_summary, told_of
 from .terminal import keep_logs_in, live_display
 from .train import keep_finished_run
@@ -42,7 +43,7 @@ elasticdl.add_command(prepare)
 @elasticdl.command()
 @elasticdl_flags("train")
 @training_flags
-def train(**flags: Any) -> dict[str, Any]:
+def train(**flags: Any) -> None:
     """Trains a model file, and writes a SavedModel that was checked to --output.
 
     \b
@@ -64,7 +65,6 @@ def train(**flags: Any) -> dict[str, Any]:
     places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
     places |= {"TensorBoard": fn_args.model_run_dir, **told_of(vars(record))}
     print_summary(places, record.metrics)
-    return {"model": fn_args.serving_model_dir, "model_run": fn_args.model_run_dir, "metrics": record.metrics}
 
 
 @elasticdl.command()
@@ -128,3 +128,13 @@ def _job(given: dict[str, Any]) -> tuple[str, str, FnArgs]:
 def _checkpoints(fn_args: FnArgs) -> str:
     folder = (fn_args.custom_config or {}).get("checkpoint_dir") or os.path.join(fn_args.model_run_dir, "checkpoints")
     return str(folder) if file_io.isdir(folder) else ""
+
+
+SUBMITTED = {
+    "elasticdl train": Submittable(
+        train,
+        "model_zoo",
+        file_in=lambda values: model_file(values["model_zoo"], values["model_def"])[0],
+        named_by="model_def",
+    )
+}

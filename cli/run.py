@@ -21,6 +21,7 @@ from ..pipelines.definition.options import tunes_with
 from . import run_check
 from .history_flags import metadata_flag
 from .pipeline_flags import pipeline_flags, pipeline_options
+from .submitted_command import Submittable
 from .summary import hyperparameters_of, print_summary, told_of
 from .terminal import live_display, logs_of_pipeline
 
@@ -39,7 +40,7 @@ _UNCHECKED = (
 @click.option(
     "--check/--no-check", default=True, show_default=True, help="Try module and data in seconds first, as `check` does."
 )
-def run(check: bool, **flags: Any) -> dict[str, Any]:
+def run(check: bool, **flags: Any) -> None:
     """Runs a pipeline: read, validate, transform, train, evaluate and push.
 
     \b
@@ -54,7 +55,6 @@ def run(check: bool, **flags: Any) -> dict[str, Any]:
     _show(outcome)
     if options["push"] and outcome.pushed_model is None:
         raise NotPushedError(_not_pushed(outcome))
-    return {"model": outcome.model, "model_run": outcome.model_run, "metrics": outcome.metrics}
 
 
 def _outcome(options: dict[str, Any], check: bool) -> Outcome:
@@ -104,3 +104,6 @@ def _show(outcome: Outcome) -> None:
 def _not_pushed(outcome: Outcome) -> str:
     reason = outcome.reason or "it is not good enough by the Evaluator's configuration"
     return f"The model was not pushed: {reason.rstrip('.')}. It is kept in {outcome.model}."
+
+
+SUBMITTED = {"run": Submittable(run, "module_file")}

@@ -24,7 +24,7 @@ from ..pipelines.submit.submission import SubmittedJob, derived_name
 from ..pipelines.submit.vertex import Vertex
 from .submit_request import KUBERAY, VERTEX, SubmitRequest
 from .submitted_command import CommandLine, read_command_line
-from .submitted_files import MODULES, packed, require_reachable
+from .submitted_files import packed, require_reachable
 from .training_flags import parse_custom_config
 from .worker_counts import SERVERS, WORKERS
 
@@ -81,8 +81,7 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
     archives = packed(line, request.code_root, folders, request.in_image)
     job = _job(request, line, archives, elastic)
     manifest, notes = _manifest(request, job, elastic)
-    if line.command == "dlrover":
-        notes.append("The conf's model_dir and data have to be URIs or on a volume; checkpoints and exports go there.")
+    notes += [line.kind.note] if line.kind.note else []
     for archive in archives.values():
         archive.upload(request.code_root)
     _write(request, manifest, notes)
@@ -141,7 +140,7 @@ def _changes(request: SubmitRequest, line: CommandLine, archives: Mapping[str, C
     """Returns what the command line has to say differently there, by parameter."""
     changes: dict[str, str | None] = {}
     for name, archive in archives.items():
-        reference = archive.path if line.command == "elasticdl train" else archive.reference
+        reference = archive.path if line.kind.file_in else archive.reference
         changes[name] = reference(request.code_root)
     if str(line.values.get("custom_config") or "").startswith("@"):  # a file of this machine
         changes["custom_config"] = json.dumps(parse_custom_config(line.values["custom_config"]))
@@ -170,9 +169,7 @@ def _on_vertex(line: CommandLine) -> tuple[TrainingOptions, int]:
 
 def _subject(line: CommandLine) -> str:
     """Returns what a job is called when nobody said: the module's name."""
-    if line.command == "elasticdl train":
-        return str(line.values["model_def"])
-    reference = str(line.values[MODULES[line.command]]).partition("@")[0]
+    reference = str(line.values[line.kind.named_by or line.kind.module]).partition("@")[0]
     return posixpath.basename(reference).removesuffix(".py")
 
 

@@ -4,24 +4,45 @@
     line.values["train_files"]                                 # ("gs://b/train*",), as the command would get it
     line.words({"module": "taxi@gs://b/code/taxi-3f2a.zip"})   # the same command line with another module
 
-What the command would refuse is refused here. Words come out as `--name=value`, each option in its own place.
+What the command would refuse is refused here. Words come out as `--name=value`, each option in its own place. A command
+that can be submitted says so in its file, by `SUBMITTED`: its names with a `Submittable`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
 from ..executors.errors import InputError, did_you_mean
 from ..executors.options import TrainingOptions
+from .command_names import COMMANDS
 from .training_flags import options_from
 from .worker_counts import with_counts
 
-COMMANDS = ("train", "run", "elasticdl train", "dlrover")
+
+@dataclasses.dataclass(frozen=True)
+class Submittable:
+    """What `submit` has to know of a command.
+
+    Attributes:
+      command: The command.
+      module: The parameter with the training module.
+      file_in: For a parameter that holds a folder: returns the module's file in it, given the command's values.
+      named_by: The parameter that a job is named by; by default that of the module.
+      needs_server: Whether several workers have one parameter server where nobody says how many.
+      note: What the user has to see to.
+    """
+
+    command: click.Command
+    module: str
+    file_in: Callable[[Mapping[str, Any]], str] | None = None
+    named_by: str = ""
+    needs_server: bool = False
+    note: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,30 +50,29 @@ class CommandLine:
     """A command line, read.
 
     Attributes:
-      command: The command's name, such as "train" or "elasticdl train".
+      command: The command's name, such as "train".
+      kind: What is known of the command.
       values: What the command would get, by parameter.
       given: The parameters that were given, in order, each with its value as it was written; None for a flag's default.
     """
 
     command: str
+    kind: Submittable
     values: Mapping[str, Any]
     given: tuple[tuple[click.Parameter, str | bool | None], ...]
 
     @property
     def options(self) -> TrainingOptions:
-        """The training's options; ElasticDL's and DLRover's own flags say how many workers there are, too.
+        """The training's options, with the numbers of workers that stand under the command's own flags.
 
         Raises:
           InputError: When they do not go together.
         """
-        return with_counts(options_from(dict(self.values)), self.values, needs_server=self.command == "dlrover")
+        return with_counts(options_from(dict(self.values)), self.values, self.kind.needs_server)
 
     def flag(self, name: str) -> str:
         """Returns what a parameter is called on the command line."""
-        return next(
-            (shown(parameter) for parameter, _ in self.given if parameter.name == name),
-            f"--{name}" if self.command.startswith(("elasticdl", "dlrover")) else f"--{name.replace('_', '-')}",
-        )
+        return next(shown(parameter) for parameter in self.kind.command.params if parameter.name == name)
 
     def words(self, changes: Mapping[str, str | None]) -> tuple[str, ...]:
         """Returns the words of the command line, the command's name first.
@@ -90,7 +110,8 @@ def read_command_line(words: Sequence[str]) -> CommandLine:
       click.UsageError: What the command's parser says against it.
       InputError: When it is no command that trains.
     """
-    name, command, arguments = _command(words)
+    name, kind, arguments = _command(words)
+    command = kind.command
     context = command.make_context(
         f"generic-trainer {name}", list(arguments), help_option_names=["-h", "--help"], max_content_width=120
     )
@@ -107,21 +128,25 @@ def read_command_line(words: Sequence[str]) -> CommandLine:
         given.append((parameter, value if isinstance(value, (str, bool)) else None))
     if context.params.get("vscode"):
         raise InputError("--vscode writes a debug configuration and runs nothing. Leave it out to submit the job.")
-    return CommandLine(name, dict(context.params), tuple(given))
+    return CommandLine(name, kind, dict(context.params), tuple(given))
 
 
-def _command(words: Sequence[str]) -> tuple[str, click.Command, Sequence[str]]:
-    """Returns the command that some words begin with, and the other words."""
-    for name in COMMANDS:
+def _command(words: Sequence[str]) -> tuple[str, Submittable, Sequence[str]]:
+    """Returns the name of the command that some words begin with, what is known of it, and the other words."""
+    for name, kind in _submittable(words[:1]):
         length = len(name.split())
         if tuple(words[:length]) == tuple(name.split()):
-            command: click.Command = getattr(importlib.import_module(f"{__package__}.{words[0]}"), words[0])
-            if isinstance(command, click.Group):
-                command = command.commands[words[1]]
-            return name, command, words[length:]
+            return name, kind, words[length:]
+    known = [name for name, _ in _submittable(COMMANDS)]
     if not words:
-        raise InputError(f"submit needs a command to submit: {', '.join(COMMANDS)}, with its arguments.")
+        raise InputError(f"submit needs a command to submit: {', '.join(known)}, with its arguments.")
     raise InputError(
-        f"submit {words[0]}: the commands that can be submitted are {', '.join(COMMANDS)}."
-        f"{did_you_mean(words[0], COMMANDS)}"
+        f"submit {words[0]}: the commands that can be submitted are {', '.join(known)}.{did_you_mean(words[0], known)}"
     )
+
+
+def _submittable(commands: Sequence[str]) -> Iterator[tuple[str, Submittable]]:
+    """Yields the commands, and sub-commands of these, that can be submitted, by their names."""
+    for name in COMMANDS:
+        if name in commands:
+            yield from getattr(importlib.import_module(f"{__package__}.{name}"), "SUBMITTED", {}).items()

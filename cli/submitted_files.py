@@ -15,7 +15,6 @@ from ..executors.modules.source import find_source
 from ..executors.runtime.files import file_io
 from ..pipelines.definition.code_archive import CodeArchive, pack, place_of
 from ..pipelines.submit.submission import is_reachable
-from .elasticdl_flags import model_file
 from .submitted_command import CommandLine
 
 # Parameters that hold the path of a file or folder. Caches are not among them: they may lie in each container.
@@ -26,7 +25,6 @@ _PATHS = (
 )
 _TABLES = ("training_data", "validation_data")  # these may also be names of tables
 _ON_A_FILE_SYSTEM = ("pipeline_root", "push_to")  # TFX's local runners take no URI there
-MODULES = {"train": "module", "run": "module_file", "elasticdl train": "model_zoo", "dlrover": "conf"}
 
 
 def require_reachable(line: CommandLine, folders: Sequence[str], in_image: Sequence[str], hint: str) -> None:
@@ -80,13 +78,13 @@ def packed(
         raise InputError(f"--code-root {code_root}: the job cannot read there. Give a URI, or a folder of a volume.")
     found = {}
     for name, reference in _references(line).items():
-        place = place_of(reference) or (reference if line.command == "elasticdl train" else None)
+        place = place_of(reference) or (reference if line.kind.file_in else None)
         if place and is_reachable(place, (*folders, *in_image)):
             continue
         if code_root:
             found[name] = _packed(line, name, reference)
         elif place:
-            dotted = "" if line.command == "elasticdl train" else ", or give package.module for one that the image has"
+            dotted = "" if line.kind.file_in else ", or give package.module for one that the image has"
             raise InputError(
                 f"{line.flag(name)} {reference} is a file of this machine, and a manifest cannot hold it. Give "
                 f"--code-root URI, where an archive of it is put for the job{dotted}. For a folder of the image: "
@@ -97,7 +95,7 @@ def packed(
 
 def _references(line: CommandLine) -> dict[str, str]:
     """Returns the command line's modules by parameter; with `run` also a file near it that Transform uses."""
-    name = MODULES[line.command]
+    name = line.kind.module
     given = {one: line.values[one] for one in (name, "transform_module", "tuner_module") if line.values.get(one)}
     place = place_of(given[name])
     if line.command != "run" or "transform_module" in given or place is None or not file_io.exists(place):
@@ -115,9 +113,8 @@ def _packed(line: CommandLine, name: str, reference: str) -> CodeArchive:
             raise InputError(f"{line.flag(name)}: the archive {archive.place} does not exist.")
         return CodeArchive(archive.module or "model_zoo", archive.read())
     with _import_path(), tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-        if line.command == "elasticdl train":
-            path, _ = model_file(reference, line.values["model_def"])
-            return pack(find_source(path, scratch), reference)
+        if line.kind.file_in:
+            return pack(find_source(line.kind.file_in(line.values), scratch), reference)
         return pack(find_source(reference, scratch))
 
 

@@ -21,6 +21,7 @@ from ..executors.saved_models.locations import base_model_path
 from ..executors.training.local_cluster import parse_counts, train_on_cluster
 from ..executors.training.run import train as train_module
 from ..executors.training.run_lock import alone_in
+from .submitted_command import Submittable
 from .summary import hyperparameters_of, print_summary, told_of
 from .terminal import keep_logs_in, live_display
 from .training_flags import (
@@ -48,7 +49,7 @@ from .training_flags import (
 @click.option("--function", help="The function to run, if it is not called run_fn.")
 @custom_config_flag
 @training_flags
-def train(module: str, output: str, function: str | None, custom_config: str | None, **flags: Any) -> dict[str, Any]:
+def train(module: str, output: str, function: str | None, custom_config: str | None, **flags: Any) -> None:
     """Trains MODULE and checks the model that it writes.
 
     MODULE is a file, package.module, package.module.function, or name@archive.zip.
@@ -102,7 +103,6 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
         )
     else:
         click.echo(f"The {task} has done its part.")
-    return {"model": fn_args.serving_model_dir, "model_run": fn_args.model_run_dir, "metrics": record["metrics"]}
 
 
 def _examples_format(payload: str | None, data_view: str | None, patterns: tuple[str, ...]) -> ExamplesFormat:
@@ -130,3 +130,6 @@ def keep_finished_run(model_run_dir: str) -> None:
             number += 1
         file_io.move(model_run_dir, f"{model_run_dir}.{number}")
     click.echo(f"The logs of the run before are in {model_run_dir}.{number}.", err=True)
+
+
+SUBMITTED = {"train": Submittable(train, "module")}
