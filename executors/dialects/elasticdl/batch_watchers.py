@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...compat.keras import TENSORBOARD_TRACES
 from ...modules.keras_version import KERAS_PACKAGES
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+
 _HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 # Keras's own callbacks that have such hooks, which do nothing with a batch as long as these attributes are as here.
-_HARMLESS_IF: dict[str, dict[str, Any]] = {
+_HARMLESS_IF: dict[str, dict[str, object]] = {
     "BackupAndRestore": {"save_freq": "epoch"},
     "ModelCheckpoint": {"save_freq": "epoch"},
     "ProgbarLogger": {},
@@ -18,7 +21,7 @@ _HARMLESS_IF: dict[str, dict[str, Any]] = {
 }
 
 
-def batch_watcher(callbacks: Iterable[Any]) -> str:
+def batch_watcher(callbacks: Iterable[tf.keras.callbacks.Callback]) -> str:
     """Returns the name of the first callback that is called for each batch and does something then, or "".
 
     Args:
@@ -30,7 +33,7 @@ def batch_watcher(callbacks: Iterable[Any]) -> str:
     return ""
 
 
-def _watches(callback: Any, hook: str) -> bool:
+def _watches(callback: tf.keras.callbacks.Callback, hook: str) -> bool:
     if hook in vars(callback):  # a LambdaCallback's
         return vars(callback)[hook] is not None
     owner = next((kind for kind in type(callback).__mro__ if hook in vars(kind)), None)

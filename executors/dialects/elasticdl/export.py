@@ -6,25 +6,34 @@ tensors            the model's own inputs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 import tensorflow as tf
 from absl import logging
 
 from ...errors import ModuleError
-from ...inputs.readers.records import Records
+from ...inputs.readers.records import Metadata, Records
 from ...runtime.logs.exceptions import gist_of
 from ...saved_models.input_names import argument_names
 from .job import call_model
 from .parts import PREDICTION, Parts
+from .shim.tensor_values import AnyTensor, Tensors
 
 TENSORS = "tensors"
 SERVING = "serving_default"
 
+FeatureSpecs: TypeAlias = "tf.TypeSpec | Sequence[tf.TypeSpec] | Mapping[str, tf.TypeSpec]"
+_Features = TypeVar("_Features")
+
 
 def export(
-    model: Any, parts: Parts, records: Any, metadata: Any, folder: str, write: Callable[..., object] | None = None
+    model: tf.keras.Model,
+    parts: Parts,
+    records: tf.data.Dataset,
+    metadata: Metadata,
+    folder: str,
+    write: Callable[..., object] | None = None,
 ) -> bool:
     """Writes the SavedModel; returns whether it takes records, and not only the tensors that feed makes of them.
 
@@ -67,7 +76,7 @@ def export(
     return False
 
 
-def first_inputs(parts: Parts, records: Records, takes_records: bool) -> dict[str, list[Any]]:
+def first_inputs(parts: Parts, records: Records, takes_records: bool) -> dict[str, list[object]]:
     """Returns what `serving_default` takes for the first record: {input: its values}; {} where it cannot be told."""
     data = records.dataset().take(1)
     try:
@@ -84,23 +93,25 @@ def first_inputs(parts: Parts, records: Records, takes_records: bool) -> dict[st
     return {names[name]: tf.reshape(value, [-1]).numpy().tolist() for name, value in by_name.items()}
 
 
-def features_of(element: Any) -> Any:
+def features_of(element: _Features | tuple[_Features, object]) -> _Features:
     """Returns the features' part of what feed gives, or of its spec; some files give labels in prediction, too."""
     return element[0] if isinstance(element, tuple) else element
 
 
-def _tensor_signature(model: Any, features: Any) -> Any:
+def _tensor_signature(
+    model: tf.keras.Model, features: FeatureSpecs
+) -> tf.types.experimental.PolymorphicFunction | None:
     """Returns the signature of the model's own inputs; None when these are not all dense tensors.
 
     As all signatures it is traced while it is saved: only then does TensorFlow read the variables of a distribution
     strategy in a way that can be saved.
     """
     names = argument_names(features) if isinstance(features, Mapping) else {"inputs": "inputs"}
-    specs = list(features.values()) if isinstance(features, Mapping) else [features]
+    specs: list[tf.TypeSpec] = list(features.values()) if isinstance(features, Mapping) else [features]
     if not all(isinstance(spec, tf.TensorSpec) for spec in specs):
         return None
 
-    def ask(*values: Any) -> Any:
+    def ask(*values: tf.Tensor) -> dict[str, AnyTensor]:
         given = {name: values[number] for number, name in enumerate(names)}
         return named(call_model(model, given if isinstance(features, Mapping) else given["inputs"], False))
 
@@ -112,8 +123,10 @@ def _tensor_signature(model: Any, features: Any) -> Any:
     return tf.function(ask, input_signature=signature)
 
 
-def _record_signature(model: Any, parts: Parts, metadata: Any, spec: Any) -> Any:
-    def serve(records: Any) -> Any:
+def _record_signature(
+    model: tf.keras.Model, parts: Parts, metadata: Metadata, spec: tf.TensorSpec
+) -> tf.types.experimental.PolymorphicFunction:
+    def serve(records: tf.Tensor) -> dict[str, AnyTensor]:
         dataset = parts.feed(tf.data.Dataset.from_tensor_slices(records), PREDICTION, metadata)
         batch = dataset.batch(tf.shape(records, tf.int64)[0]).get_single_element()
         return named(call_model(model, features_of(batch), False))
@@ -121,7 +134,7 @@ def _record_signature(model: Any, parts: Parts, metadata: Any, spec: Any) -> Any
     return tf.function(serve, input_signature=[tf.TensorSpec([None, *spec.shape], tf.string, name="records")])
 
 
-def named(outputs: Any) -> dict[str, Any]:
+def named(outputs: Tensors) -> dict[str, AnyTensor]:
     """Returns outputs by name; ElasticDL calls the only one "output"."""
     if isinstance(outputs, Mapping):
         return dict(outputs)

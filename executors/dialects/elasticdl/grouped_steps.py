@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from ...compat.keras import STEPS_PER_EXECUTION, train_counter
+from .shim.tensor_values import Tensors
 
 _SECONDS = 0.1  # that a group may take, so that nothing has to wait long for its end
 _MOST = 64  # steps of a group; more were no faster (benchmarks/training_loops.py)
@@ -35,7 +36,7 @@ class GroupedSteps:
       size: Steps of the next group, if there is room for as many.
     """
 
-    def __init__(self, model: Any, room: Callable[[], int]) -> None:
+    def __init__(self, model: tf.keras.Model, room: Callable[[], int]) -> None:
         """Makes the function; nothing is traced yet.
 
         Args:
@@ -47,7 +48,7 @@ class GroupedSteps:
         self._room = room
         self._run = _function(model)
         self._instead: Any = None
-        self._logs: Any = None
+        self._logs: Mapping[str, tf.Tensor] | None = None
         self._left = 0  # steps of the group that fit has not asked for
         self._steps = 0  # of the group
         self._seconds = 0.0  # that the group has taken so far
@@ -55,7 +56,7 @@ class GroupedSteps:
         self._asked = 0  # for steps, in this epoch
         self._known: int | None = None  # steps in an epoch
 
-    def __call__(self, iterator: Any) -> Any:
+    def __call__(self, iterator: tf.data.Iterator) -> Mapping[str, tf.Tensor] | None:
         """Does for one step what `fit` expects of a train function.
 
         Raises:
@@ -67,7 +68,8 @@ class GroupedSteps:
         if not self._left:
             self._resize()
             if self._instead is not None or not self._can_be_traced(iterator):
-                return self._instead(iterator)
+                logs: Mapping[str, tf.Tensor] = self._instead(iterator)
+                return logs
             self._run_group(iterator)
         self._left -= 1
         self._asked += 1
@@ -91,19 +93,19 @@ class GroupedSteps:
             if attributes.get(STEPS_PER_EXECUTION) is one:
                 attributes[STEPS_PER_EXECUTION] = known
 
-    def epochs(self) -> Any:
+    def epochs(self) -> tf.keras.callbacks.Callback:
         """Returns the callback that `fit` has to have: no group may reach into the next epoch."""
         grouped = self
 
         class Epochs(tf.keras.callbacks.Callback):  # type: ignore[misc]
             """Tells the groups where epochs begin, and how long they are once one has been seen."""
 
-            def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
                 grouped._resize()
                 grouped._asked = grouped._left = 0
                 grouped._returned = None
 
-            def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
                 if grouped._known is None:  # Keras keeps to the first epoch's number
                     grouped._known = grouped._asked
 
@@ -117,7 +119,7 @@ class GroupedSteps:
             self.size = min(2 * self.size, _MOST)
         self._steps, self._seconds = 0, 0.0
 
-    def _can_be_traced(self, iterator: Any) -> bool:
+    def _can_be_traced(self, iterator: tf.data.Iterator) -> bool:
         """Returns whether a group can be run at all; else Keras's own function says what is wrong, or does it."""
         try:
             self._run.get_concrete_function(iterator, tf.constant(1))
@@ -127,7 +129,7 @@ class GroupedSteps:
             return False
         return True
 
-    def _run_group(self, iterator: Any) -> None:
+    def _run_group(self, iterator: tf.data.Iterator) -> None:
         most = min(self.size, self._room())
         if self._known is not None:
             most = min(most, self._known - self._asked)
@@ -140,25 +142,26 @@ class GroupedSteps:
 class _One(int):
     """Stands in for a variable that is 1, for to read one takes as long as a twentieth of a small model's step."""
 
-    def numpy(self) -> Any:
+    def numpy(self) -> np.int64:
         """Returns the value."""
-        return np.int64(self)
+        value: np.int64 = np.int64(self)
+        return value
 
     def assign(self, value: int) -> None:
         """Does nothing: Keras 2 would put back what was there, or another value for an epoch without a step."""
 
 
-def _function(model: Any) -> Any:
+def _function(model: tf.keras.Model) -> tf.types.experimental.PolymorphicFunction:
     """Returns a function that trains on as many batches of an iterator as it is told, or as there are.
 
     It returns how many these were, and the logs of the last one.
     """
     counter = train_counter(model)
 
-    def train(data: Any) -> Any:
+    def train(data: Sequence[Tensors]) -> Mapping[str, tf.Tensor]:
         # Keras 3 has an Optional in its data for a sample weight that is not there.
         data = tf.nest.map_structure(lambda one: None if isinstance(one, tf.experimental.Optional) else one, data)
-        logs = model.train_step(data)
+        logs: Mapping[str, tf.Tensor] = model.train_step(data)
         if counter is not None:
             with tf.control_dependencies(tf.nest.flatten(logs)):
                 counter.assign_add(1)
@@ -169,15 +172,17 @@ def _function(model: Any) -> Any:
     jit_compile = getattr(model, "jit_compile", None) or None
     step = tf.function(plain(train), reduce_retracing=True, jit_compile=jit_compile)
 
-    def run(iterator: Any, most: Any) -> Any:
+    def run(iterator: tf.data.Iterator, most: tf.Tensor) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
         logs = step.get_concrete_function(iterator.element_spec).structured_outputs
         blank = tf.nest.map_structure(lambda log: tf.zeros([size or 0 for size in log.shape], log.dtype), logs)
 
-        def is_due(count: Any, batch: Any, logs: Any) -> Any:
+        def is_due(count: tf.Tensor, batch: tf.experimental.Optional, logs: Mapping[str, tf.Tensor]) -> tf.Tensor:
             del logs
             return tf.logical_and(count < most, batch.has_value())
 
-        def do(count: Any, batch: Any, logs: Any) -> Any:
+        def do(
+            count: tf.Tensor, batch: tf.experimental.Optional, logs: Mapping[str, tf.Tensor]
+        ) -> tuple[tf.Tensor, tf.experimental.Optional, Mapping[str, tf.Tensor]]:
             logs = step(batch.get_value())
             count += 1
             return count, tf.cond(count < most, iterator.get_next_as_optional, lambda: batch), logs

@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict
 
 import tensorflow as tf
 from absl import logging
@@ -40,7 +40,7 @@ class Checkpoints:
       records: How many of its records have been trained.
     """
 
-    def __init__(self, job: Job, optimizer: Any, options: ElasticDLOptions) -> None:
+    def __init__(self, job: Job, optimizer: tf.keras.optimizers.Optimizer, options: ElasticDLOptions) -> None:
         self.epoch = tf.Variable(0, dtype=tf.int64, trainable=False)
         self.records = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._finished = tf.Variable(False, trainable=False)
@@ -93,7 +93,7 @@ class Checkpoints:
         self._saved.save(int(self._job.step.numpy()))
 
 
-def load_weights(model: Any, folder: str) -> str:
+def load_weights(model: tf.keras.Model, folder: str) -> str:
     """Restores a model's weights from a folder of checkpoints, or from one of them.
 
     Returns:
@@ -138,13 +138,13 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
         rest = [period - self._step % period for period in periods if period > 0]
         return min([*rest, options.max_step - self._step] if options.max_step > 0 else rest, default=ENDLESS)
 
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """Notes the epoch; the one that a resumed job begins with has batches behind it."""
         if epoch != self._epoch:
             self._epoch, self._records = epoch, 0
         report_progress(self._step)
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
         """Does what is due at this step."""
         options = self._options
         self._step += 1
@@ -162,7 +162,7 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._checkpoints.save(self._epoch, self._records)
             raise Preempted(f"step {self._step}")
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         """Evaluates, unless that has just been done; the file's callbacks find the metrics as Keras's `val_…`."""
         self._epoch, self._records = epoch + 1, 0
         self._log(logs)
@@ -174,7 +174,7 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
         """Saves the finished job. Not at Keras's end of training, which a resumed job comes to twice."""
         self._checkpoints.save(self._epoch, self._records, finished=True)
 
-    def _log(self, logs: Any) -> None:
+    def _log(self, logs: Mapping[str, float] | None) -> None:
         if self._logged == self._step:
             return
         self._logged = self._step
@@ -186,6 +186,13 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._evaluation.log("train", self._step, {"loss": float((logs or {}).get("loss", math.nan))})
 
 
+class EvaluationState(TypedDict):
+    """The best weights of a job that is resumed: their loss and their path."""
+
+    lowest: float
+    best: str | None
+
+
 class Evaluation:
     """Evaluates the job on the validation data, keeps the best weights and logs for TensorBoard.
 
@@ -195,7 +202,13 @@ class Evaluation:
       best: Where the weights of the lowest loss are, or None.
     """
 
-    def __init__(self, job: Job, dataset: Any, folder: str, evaluate: Callable[[Any], dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        job: Job,
+        dataset: tf.data.Dataset | None,
+        folder: str,
+        evaluate: Callable[[tf.data.Dataset], Mapping[str, float]],
+    ) -> None:
         self.results: dict[str, float] = {}
         self.best: str | None = None
         self._job = job
@@ -204,13 +217,13 @@ class Evaluation:
         self._lowest = math.inf
         self._done: tuple[int, tuple[str, ...]] = -1, ()
         self.folder = folder
-        self._writers: dict[str, Any] = {}
+        self._writers: dict[str, tf.summary.SummaryWriter] = {}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> EvaluationState:
         """Returns what `resume` takes."""
         return {"lowest": self._lowest, "best": self.best}
 
-    def resume(self, state: dict[str, Any]) -> None:
+    def resume(self, state: EvaluationState) -> None:
         """Takes the best weights from an earlier try, if they are still there."""
         if state["best"] and tf.io.gfile.exists(f"{state['best']}.index"):
             self._lowest, self.best = state["lowest"], state["best"]
@@ -244,11 +257,11 @@ class Evaluation:
 
 def fit(
     job: Job,
-    training: Callable[[int, int], Any],
+    training: Callable[[int, int], tf.data.Dataset],
     checkpoints: Checkpoints,
     options: ElasticDLOptions,
     schedule: Schedule,
-    callbacks: list[Any],
+    callbacks: list[tf.keras.callbacks.Callback],
 ) -> None:
     """Trains from where the job is: the rest of the epoch that was interrupted, then the other epochs.
 

@@ -12,14 +12,16 @@ A function's value for a batch counts as often as the batch has records, so that
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TypeAlias
 
 import tensorflow as tf
 
 from ...errors import ModuleError
 from .parts import labels_first, takes_nothing
+from .shim.tensor_values import Tensors
 
-Update = Callable[[Any, Any], None]
+Update: TypeAlias = "Callable[[Tensors, Tensors], None]"
+Metric: TypeAlias = "tf.keras.metrics.Metric | Callable[..., tf.Tensor]"
 
 
 class EvalMetrics:
@@ -29,7 +31,7 @@ class EvalMetrics:
       trackers: The Keras metrics by name, those of a nested dict as `output_name`.
     """
 
-    def __init__(self, function: Callable[..., Any] | None, labels: Any, outputs: Any) -> None:
+    def __init__(self, function: Callable[..., object] | None, labels: Tensors, outputs: Tensors) -> None:
         """Makes the metrics.
 
         Args:
@@ -37,7 +39,7 @@ class EvalMetrics:
           labels: Those of one batch: the oldest form is asked for its names with them.
           outputs: The model's for that batch.
         """
-        self.trackers: dict[str, Any] = {}
+        self.trackers: dict[str, tf.keras.metrics.Metric] = {}
         self._updates: list[Update] = []
         if function is None:
             return
@@ -52,12 +54,12 @@ class EvalMetrics:
             else:
                 self._add(name, definition, None)
 
-    def update(self, labels: Any, outputs: Any) -> None:
+    def update(self, labels: Tensors, outputs: Tensors) -> None:
         """Takes a batch into account; may be traced."""
         for update in self._updates:
             update(labels, outputs)
 
-    def _add(self, name: str, metric: Any, output: str | None) -> None:
+    def _add(self, name: str, metric: Metric, output: str | None) -> None:
         if isinstance(metric, tf.keras.metrics.Metric):
             self.trackers[name] = metric
             self._updates.append(lambda labels, outputs: metric.update_state(labels, _select(outputs, output)))
@@ -65,30 +67,30 @@ class EvalMetrics:
         mean = self.trackers[name] = tf.keras.metrics.Mean(name=name)
         in_order = labels_first(metric)
 
-        def update(labels: Any, outputs: Any) -> None:
+        def update(labels: Tensors, outputs: Tensors) -> None:
             predictions = _select(outputs, output)
             value = metric(labels, predictions) if in_order else metric(predictions, labels)
             _update_mean(mean, value, outputs)
 
         self._updates.append(update)
 
-    def _add_values(self, function: Callable[..., Any], labels: Any, outputs: Any) -> None:
+    def _add_values(self, function: Callable[..., object], labels: Tensors, outputs: Tensors) -> None:
         in_order = labels_first(function)
 
-        def values(labels: Any, outputs: Any) -> Mapping[str, Any]:
+        def values(labels: Tensors, outputs: Tensors) -> Mapping[str, object]:
             return _dict(function(labels, outputs) if in_order else function(outputs, labels), function)
 
         means = {name: tf.keras.metrics.Mean(name=name) for name in values(labels, outputs)}
         self.trackers.update(means)
 
-        def update(labels: Any, outputs: Any) -> None:
+        def update(labels: Tensors, outputs: Tensors) -> None:
             for name, value in values(labels, outputs).items():
                 _update_mean(means[name], value, outputs)
 
         self._updates.append(update)
 
 
-def _dict(value: Any, function: Callable[..., Any]) -> Mapping[str, Any]:
+def _dict(value: object, function: Callable[..., object]) -> Mapping[str, object]:
     if not isinstance(value, Mapping) or not value:
         raise ModuleError(
             f"{function.__name__} must return a dict of metrics with at least one; it returned {value!r}."
@@ -96,7 +98,7 @@ def _dict(value: Any, function: Callable[..., Any]) -> Mapping[str, Any]:
     return value
 
 
-def _select(outputs: Any, name: str | None) -> Any:
+def _select(outputs: Tensors, name: str | None) -> Tensors:
     """Returns one of the model's outputs; the only one, where ElasticDL called it "output"."""
     if name is None or not isinstance(outputs, Mapping):
         return outputs
@@ -105,7 +107,7 @@ def _select(outputs: Any, name: str | None) -> Any:
     return outputs[name]
 
 
-def _update_mean(mean: Any, value: Any, outputs: Any) -> None:
+def _update_mean(mean: tf.keras.metrics.Mean, value: tf.Tensor, outputs: Tensors) -> None:
     value = tf.cast(value, tf.float32)
     if value.shape.rank == 0:
         records = batch_size(outputs)
@@ -114,11 +116,11 @@ def _update_mean(mean: Any, value: Any, outputs: Any) -> None:
         mean.update_state(value)
 
 
-def none_of_nothing(mean: Any, records: Any) -> Any:
+def none_of_nothing(mean: tf.Tensor, records: tf.Tensor) -> tf.Tensor:
     """Returns a mean over some records; 0 of no record at all, which is what a worker may get of a short batch."""
     return tf.math.multiply_no_nan(mean, tf.cast(records > 0, mean.dtype))
 
 
-def batch_size(outputs: Any) -> Any:
+def batch_size(outputs: Tensors) -> tf.Tensor:
     """Returns the number of records of a batch, by the first of the model's outputs."""
     return tf.shape(tf.nest.flatten(outputs)[0])[0]

@@ -7,6 +7,7 @@ labels.flatten())` compares int64 with int32. So `flatten()` gives labels that b
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -19,10 +20,10 @@ class FlatLabels:
       tensor: The labels, with the type that `feed` gave them.
     """
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: tf.Tensor) -> None:
         self.tensor = tensor
 
-    def __tf_tensor__(self, dtype: Any = None, name: str | None = None) -> Any:
+    def __tf_tensor__(self, dtype: tf.DType | None = None, name: str | None = None) -> tf.Tensor:
         """Returns the labels as TensorFlow asks for them."""
         return self.tensor if dtype in (None, self.tensor.dtype) else tf.cast(self.tensor, dtype, name)
 
@@ -30,7 +31,7 @@ class FlatLabels:
         return getattr(self.tensor, name)
 
 
-def _delegated(function: Any) -> Any:
+def _delegated(function: Callable[[tf.Tensor, object], tf.Tensor]) -> Callable[[FlatLabels, object], tf.Tensor]:
     return lambda self, other: function(self.tensor, other)
 
 

@@ -51,8 +51,8 @@ class ElasticDLOptions:
     keep_checkpoint_max: int = 0
     checkpoint_dir_for_init: str = ""
     log_loss_steps: int = 100
-    data_reader_params: str | dict[str, Any] = ""
-    model_params: str | dict[str, Any] = ""
+    data_reader_params: str | dict[str, object] = ""
+    model_params: str | dict[str, object] = ""
     records_per_task: int = 0
     feed: str = ""
     loss: str = "loss"

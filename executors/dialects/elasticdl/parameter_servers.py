@@ -37,8 +37,8 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import tensorflow as tf
 from absl import logging
@@ -54,6 +54,9 @@ from .batch_watchers import batch_watcher
 from .job import Job
 from .loop import ENDLESS, Checkpoints, Schedule
 from .options import ElasticDLOptions
+from .shim.tensor_values import Tensors
+
+Batch: TypeAlias = "tuple[Tensors, Tensors]"  # features and labels
 
 _LOOK_SECONDS = 1.0
 _SAVING_SECONDS = 8.0  # for which a worker stays after SIGTERM, which the chief has got as well: it is killed after ten
@@ -61,7 +64,7 @@ _SAVING_SECONDS = 8.0  # for which a worker stays after SIGTERM, which the chief
 _PART_BYTES = 2 << 20
 
 
-def served_strategy(fn_args: FnArgs, task: ClusterTask) -> Any:
+def served_strategy(fn_args: FnArgs, task: ClusterTask) -> tf.distribute.Strategy:
     """Returns the chief's strategy, after all the others have begun to serve.
 
     Several parameter servers divide large variables among themselves, with Keras 2; Keras 3's variables cannot be.
@@ -89,7 +92,7 @@ def served_strategy(fn_args: FnArgs, task: ClusterTask) -> Any:
 class Crew:
     """The chief and its workers."""
 
-    def __init__(self, job_strategy: Any, task: ClusterTask) -> None:
+    def __init__(self, job_strategy: tf.distribute.Strategy, task: ClusterTask) -> None:
         self._strategy = job_strategy
         places = [(CHIEF, 0), *((WORKER, index) for index in range(len(task.jobs[WORKER])))]
         self._devices = [f"/job:{role}/replica:0/task:{index}" for role, index in places]
@@ -98,11 +101,11 @@ class Crew:
     def fit(
         self,
         job: Job,
-        training: Callable[[int, int], Any],
+        training: Callable[[int, int], tf.data.Dataset],
         checkpoints: Checkpoints,
         options: ElasticDLOptions,
         schedule: Schedule,
-        callbacks: list[Any],
+        callbacks: list[tf.keras.callbacks.Callback],
     ) -> None:
         """Trains from where the job is; see `loop.fit`.
 
@@ -136,29 +139,29 @@ class Crew:
             heard.on_epoch_end(epoch, logs)
         heard.on_train_end()
 
-    def evaluate(self, job: Job, dataset: Any) -> dict[str, Any]:
+    def evaluate(self, job: Job, dataset: tf.data.Dataset) -> dict[str, tf.Tensor]:
         """Returns the metrics of the batches of a dataset."""
         job.reset_metrics()
         self._share(self._step(job.answers, job.compare), iter(dataset))
         return job.results()
 
-    def _step(self, compute: Callable[..., Any], update: Callable[..., Any]) -> Callable[[Any], None]:
+    def _step(self, compute: Callable[..., Sequence[object]], update: Callable[..., object]) -> Callable[[Batch], None]:
         """Returns what is done with a batch: computed by many at a time, taken into the variables by one."""
 
-        def run(function: Callable[..., Any]) -> Any:
+        def run(function: Callable[..., object]) -> tf.types.experimental.PolymorphicFunction:
             return tf.function(lambda *given: self._strategy.run(function, args=given), reduce_retracing=True)
 
         computed, updated = run(compute), run(update)
         alone = threading.Lock()
 
-        def step(batch: Any) -> None:
+        def step(batch: Batch) -> None:
             found = computed(batch)
             with alone:
                 updated(*found)
 
         return step
 
-    def _share(self, step: Callable[[Any], None], batches: Iterator[Any]) -> int:
+    def _share(self, step: Callable[[Batch], None], batches: Iterator[Batch]) -> int:
         """Has all batches done, each by who is free; returns how many there were.
 
         Raises:
@@ -198,7 +201,7 @@ def _leave() -> None:
     os._exit(1)
 
 
-def _announced(batches: Iterator[Any], number: int, callbacks: Any) -> Iterator[Any]:
+def _announced(batches: Iterator[Batch], number: int, callbacks: tf.keras.callbacks.CallbackList) -> Iterator[Batch]:
     """Yields batches, each when callbacks have heard of it."""
     for batch in batches:
         callbacks.on_train_batch_begin(number)

@@ -17,13 +17,19 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...errors import ModuleError, did_you_mean
 from ...inputs.readers.reader_params import parse_reader_params
 from .detection import FEED_NAMES
 from .options import ElasticDLOptions
 from .shim.constants import Mode
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from ...inputs.readers.records import Metadata
+    from .shim.tensor_values import Tensors
 
 TRAINING, EVALUATION, PREDICTION = Mode.TRAINING, Mode.EVALUATION, Mode.PREDICTION
 MODEL_NAMES = ("custom_model", "CustomModel", "model")
@@ -49,7 +55,7 @@ class Parts:
         self.options = options
         self._model_name = model_name
 
-    def model(self) -> Any:
+    def model(self) -> tf.keras.Model:
         """Returns the Keras model: built by its function or class, or as it stands in the module.
 
         Raises:
@@ -81,7 +87,7 @@ class Parts:
     def _name_of_model(self) -> str:
         return self._model_name or next((name for name in MODEL_NAMES if hasattr(self.module, name)), MODEL_NAMES[0])
 
-    def feed(self, dataset: Any, mode: str, metadata: Any) -> Any:
+    def feed(self, dataset: tf.data.Dataset, mode: str, metadata: Metadata) -> tf.data.Dataset:
         """Returns features and labels (in prediction, features) of each record, as the file makes them."""
         name, function = self._feed()
         parameters = _positional(function)
@@ -93,23 +99,23 @@ class Parts:
             raise ModuleError(f"{self._where(name)} must return a tf.data.Dataset; it returned {result!r}.")
         return result
 
-    def loss(self, labels: Any, predictions: Any) -> Any:
+    def loss(self, labels: Tensors, predictions: Tensors) -> tf.Tensor:
         """Calls the file's loss, whichever order its parameters have."""
         function = self._function("loss")
         return function(labels, predictions) if labels_first(function) else function(predictions, labels)
 
-    def optimizer(self) -> Any:
+    def optimizer(self) -> tf.keras.optimizers.Optimizer:
         """Returns the optimizer."""
         value = self._get(self.options.optimizer)
         if value is None:
             raise self._missing(self.options.optimizer, "optimizer")
         return value() if inspect.isroutine(value) or inspect.isclass(value) else value
 
-    def eval_metrics_fn(self) -> Callable[..., Any] | None:
+    def eval_metrics_fn(self) -> Callable[..., object] | None:
         """Returns the metrics' function, or None; a job without metrics is evaluated by its loss."""
         return self._optional(self.options.eval_metrics_fn)
 
-    def callbacks(self) -> list[Any]:
+    def callbacks(self) -> list[tf.keras.callbacks.Callback]:
         """Returns the file's Keras callbacks."""
         function = self._optional(self.options.callbacks)
         return list(function() or ()) if function is not None else []
@@ -134,19 +140,19 @@ class Parts:
         if self._get(self.options.optimizer) is None:
             raise self._missing(self.options.optimizer, "optimizer")
 
-    def _feed(self) -> tuple[str, Callable[..., Any]]:
+    def _feed(self) -> tuple[str, Callable[..., tf.data.Dataset]]:
         names = [self.options.feed] if self.options.feed else FEED_NAMES
         for name in names:
             if callable(function := self._get(name)):
                 return name, function
         raise self._missing(names[0], "feed")
 
-    def _function(self, part: str) -> Callable[..., Any]:
+    def _function(self, part: str) -> Callable[..., tf.Tensor]:
         name = getattr(self.options, part)
         function = self._get(name)
         if not callable(function):
             raise self._missing(name, part)
-        found: Callable[..., Any] = function
+        found: Callable[..., tf.Tensor] = function
         return found
 
     def _optional(self, name: str) -> Callable[..., Any] | None:
@@ -169,13 +175,13 @@ class Parts:
         )
 
 
-def labels_first(function: Callable[..., Any]) -> bool:
+def labels_first(function: Callable[..., object]) -> bool:
     """Returns whether a loss or metric takes labels before predictions, by its parameters' names; True in doubt."""
     first, second = (*_positional(function), "", "")[:2]
     return bool(_IS_LABEL.search(first)) or not _IS_LABEL.search(second)
 
 
-def takes_nothing(function: Callable[..., Any]) -> bool:
+def takes_nothing(function: Callable[..., object]) -> bool:
     """Returns whether a function can be called without arguments."""
     try:
         inspect.signature(function).bind()
@@ -184,7 +190,7 @@ def takes_nothing(function: Callable[..., Any]) -> bool:
     return True
 
 
-def _positional(function: Callable[..., Any]) -> list[str]:
+def _positional(function: Callable[..., object]) -> list[str]:
     try:
         parameters: Mapping[str, inspect.Parameter] = inspect.signature(function).parameters
     except (TypeError, ValueError):

@@ -10,6 +10,8 @@ import tensorflow as tf
 from ...saved_models.prediction.files import opened
 from .export import named
 from .job import call_model
+from .shim.prediction_outputs_processor import BasePredictionOutputsProcessor
+from .shim.tensor_values import Tensors
 
 FILE_NAME = "predictions.jsonl"
 
@@ -21,7 +23,7 @@ class Predictions:
       count: How many predictions there are so far.
     """
 
-    def __init__(self, model: Any, processor: Any, folder: str) -> None:
+    def __init__(self, model: tf.keras.Model, processor: BasePredictionOutputsProcessor | None, folder: str) -> None:
         self.count = 0
         self._function = tf.function(lambda features: call_model(model, features, False), reduce_retracing=True)
         self._processor = processor
@@ -34,7 +36,7 @@ class Predictions:
     def __exit__(self, *error: Any) -> None:
         self._opened.__exit__(*error)
 
-    def add(self, features: Any) -> None:
+    def add(self, features: Tensors) -> None:
         """Predicts one batch."""
         outputs = self._function(features)
         arrays = {name: value.numpy() for name, value in named(outputs).items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import zlib
+from collections.abc import Sequence
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -31,6 +32,7 @@ from .numpy_idioms import allow_numpy_idioms
 from .options import ElasticDLOptions
 from .parameter_servers import Crew, released, serve, served_strategy
 from .parts import EVALUATION, PREDICTION, TRAINING, Parts
+from .shim.tensor_values import Tensors
 
 BEST_DIR = "best/model"
 
@@ -67,13 +69,18 @@ def train(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[s
 
 
 def _train(
-    parts: Parts, records: Records, validation: Records | None, fn_args: FnArgs, workers: Any, crew: Crew | None
+    parts: Parts,
+    records: Records,
+    validation: Records | None,
+    fn_args: FnArgs,
+    workers: tf.distribute.Strategy,
+    crew: Crew | None,
 ) -> dict[str, float]:
     options = parts.options
     size = options.minibatch_size * workers.num_replicas_in_sync
     seed = zlib.crc32(options.checkpoint_dir.encode()) if fn_args.seed is None else fn_args.seed
 
-    def training(epoch: int, skip: int) -> Any:
+    def training(epoch: int, skip: int) -> tf.data.Dataset:
         tf.random.set_seed(seed)  # a feed that shuffles does it as in the try before
         fed = _fed(parts, records, TRAINING)
         for _ in range(epoch):
@@ -134,14 +141,14 @@ def _rehearse_export(parts: Parts, records: Records, job: Job, is_remote: bool) 
         export(model, parts, records.dataset(), records.metadata, folder, write_graph)
 
 
-def _local_model(parts: Parts, records: Records) -> Any:
+def _local_model(parts: Parts, records: Records) -> tf.keras.Model:
     """Returns the model anew, with variables of this process: parameter servers hold the others, perhaps in pieces."""
     model = parts.model()
     build(model, features_of(_first(_batches(parts, records, TRAINING))))
     return model
 
 
-def _workers(fn_args: FnArgs, servers: ClusterTask | None) -> Any:
+def _workers(fn_args: FnArgs, servers: ClusterTask | None) -> tf.distribute.Strategy:
     """Returns the strategy by which several workers train, each on `minibatch_size` records at a time."""
     if servers:
         return served_strategy(fn_args, servers)
@@ -196,7 +203,7 @@ def _parts(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> Parts
     return parts
 
 
-def _records(parts: Parts, origin: Any, what: str) -> Records:
+def _records(parts: Parts, origin: str | Sequence[str], what: str) -> Records:
     if not origin:
         raise InputError(f"{what} is not given.")
     params = parse_reader_params(parts.options.data_reader_params)
@@ -210,12 +217,12 @@ def _records(parts: Parts, origin: Any, what: str) -> Records:
     return open_custom(made, str(data_origin))
 
 
-def _batches(parts: Parts, records: Records, mode: str, size: int = 0) -> Any:
+def _batches(parts: Parts, records: Records, mode: str, size: int = 0) -> tf.data.Dataset:
     """Returns batches of what feed makes of the records, of `size` or `minibatch_size` records."""
     return _batched(_fed(parts, records, mode), size or parts.options.minibatch_size)
 
 
-def _fed(parts: Parts, records: Records, mode: str) -> Any:
+def _fed(parts: Parts, records: Records, mode: str) -> tf.data.Dataset:
     """Returns what feed makes of the records."""
     dataset = parts.feed(records.dataset(), mode, records.metadata)
     if mode != PREDICTION and not (isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) == 2):
@@ -225,7 +232,7 @@ def _fed(parts: Parts, records: Records, mode: str) -> Any:
     return dataset
 
 
-def _batched(dataset: Any, size: int) -> Any:
+def _batched(dataset: tf.data.Dataset, size: int) -> tf.data.Dataset:
     """Returns batches of a dataset, of all workers together; the last one may be a short one."""
     options = tf.data.Options()
     options.experimental_optimization.map_parallelization = True  # feeds map record by record, one after the other
@@ -235,7 +242,7 @@ def _batched(dataset: Any, size: int) -> Any:
     return dataset.batch(size).prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
-def _job(parts: Parts, data: Any) -> Job:
+def _job(parts: Parts, data: tf.data.Dataset) -> Job:
     """Builds the model and its metrics by one batch of data, outside of any graph, where errors are easy to read."""
     features, labels = _first(data)
     model = parts.model()
@@ -249,12 +256,12 @@ def _job(parts: Parts, data: Any) -> Job:
     return Job(model, parts, metrics)
 
 
-def _first(data: Any) -> Any:
+def _first(data: tf.data.Dataset) -> Any:
     batch = next(iter(data.take(1)), None)
     if batch is None:
         raise InputError("There are no records in the data.")
     return batch
 
 
-def _shapes(values: Any) -> Any:
+def _shapes(values: Tensors) -> object:
     return tf.nest.map_structure(lambda value: f"{value.dtype.name} {value.shape}", values)

@@ -36,11 +36,11 @@ def run(action: str, module: str, model_name: str | None, fn_args: FnArgs, scrat
     )
 
 
-def execute(state: dict[str, Any]) -> dict[str, Any]:
+def execute(state: dict[str, Any]) -> dict[str, float]:
     """Carries the request out, in the process; returns the metrics."""
     action = state.pop("action")
     request = TrainingRequest.from_json(state)
     with loaded(request.source) as module:
         job = importlib.import_module(f"{__package__}.run")
-        result: dict[str, Any] = getattr(job, action)(module, request.function, request.fn_args)
+        result: dict[str, float] = getattr(job, action)(module, request.function, request.fn_args)
     return result

@@ -14,7 +14,6 @@ import dataclasses
 import os
 import posixpath
 import tempfile
-from typing import Any
 
 from ....engines import child_process
 from ....errors import InputError, TrainerError
@@ -155,7 +154,7 @@ def _files(job: PreparationJob) -> list[str]:
     return files
 
 
-def _too_many(job: PreparationJob, bad: list[dict[str, Any]], allowed: int, files: int, listed: str) -> BadFilesError:
+def _too_many(job: PreparationJob, bad: list[dict[str, str]], allowed: int, files: int, listed: str) -> BadFilesError:
     first = bad[0]
     error = BadFilesError(
         f"{posixpath.join(job.input, first['file'])}: {first['error']}. At least {len(bad)} of {files} files failed, "

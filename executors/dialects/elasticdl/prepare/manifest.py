@@ -13,8 +13,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import posixpath
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypedDict
 
 from ....errors import InputError
 from ....runtime.files import file_io
@@ -53,6 +53,18 @@ class GroupResult:
     finished: bool = True
 
 
+class Plan(TypedDict, total=False):
+    """What `plan.json` holds; nothing before the first call.
+
+    Attributes:
+      settings: By option.
+      groups: The files by the group's number.
+    """
+
+    settings: Mapping[str, object]
+    groups: Mapping[str, Sequence[str]]
+
+
 class Manifest:
     """The manifest of one output folder."""
 
@@ -60,7 +72,7 @@ class Manifest:
         self._folder = posixpath.join(output, FOLDER)
         self.bad_files = posixpath.join(self._folder, BAD_FILES)
 
-    def plan(self, files: Sequence[str], group_size: int, settings: dict[str, Any]) -> list[Group]:
+    def plan(self, files: Sequence[str], group_size: int, settings: Mapping[str, object]) -> list[Group]:
         """Returns the groups that are to be done; files that are done already are in none of them.
 
         Args:
@@ -119,7 +131,7 @@ class Manifest:
         file_io.write_text(self.bad_files, "".join(f"{json.dumps(entry)}\n" for entry in listed))
         return listed
 
-    def _check(self, settings: dict[str, Any]) -> None:
+    def _check(self, settings: Mapping[str, object]) -> None:
         before = self._plan().get("settings", settings)
         for option, value in settings.items():
             if before.get(option) != value:
@@ -132,9 +144,9 @@ class Manifest:
         groups = self._plan().get("groups", {})
         return [Group(int(number), tuple(files)) for number, files in groups.items()]
 
-    def _plan(self) -> dict[str, Any]:
+    def _plan(self) -> Plan:
         path = self._path("plan.json")
-        plan: dict[str, Any] = json.loads(file_io.read_text(path)) if file_io.exists(path) else {}
+        plan: Plan = json.loads(file_io.read_text(path)) if file_io.exists(path) else {}
         return plan
 
     def _result(self, number: int) -> GroupResult | None:

@@ -51,7 +51,7 @@ class PrepareGroup(beam.DoFn):  # type: ignore[misc]
         Manifest(self._job.output).write(group, result)
 
 
-def execute(request: dict[str, Any]) -> dict[str, Any]:
+def execute(request: dict[str, Any]) -> dict[str, object]:
     """Carries a request of `data_preparation.prepare` out, in the process."""
     job = PreparationJob(**{**request["job"], "beam_args": tuple(request["job"]["beam_args"])})
     groups = [Group(group["number"], tuple(group["files"])) for group in request["groups"]]

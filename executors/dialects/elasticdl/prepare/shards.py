@@ -12,7 +12,7 @@ import inspect
 import posixpath
 from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ....errors import ModuleError
 from ....runtime.files import file_io
@@ -20,6 +20,11 @@ from ....runtime.files.file_io import whole_file
 from ....runtime.logs.exceptions import traceback_of
 from .command import FUNCTION, RECORD_IO, PreparationJob
 from .manifest import Group, GroupResult
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from ....inputs.recordio.records import RecordWriter
 
 Prepare = Callable[[str], list[bytes]]
 
@@ -104,7 +109,7 @@ def _write_shard(path: str, first: bytes, records: Iterator[bytes], job: Prepara
     return count
 
 
-def _writer(path: str, kind: str) -> Any:
+def _writer(path: str, kind: str) -> RecordWriter | tf.io.TFRecordWriter:
     if kind == RECORD_IO:
         from ....inputs.recordio.records import RecordWriter
 
@@ -114,7 +119,7 @@ def _writer(path: str, kind: str) -> Any:
     return tf.io.TFRecordWriter(path)
 
 
-def _records(returned: Any) -> Iterator[bytes]:
+def _records(returned: object) -> Iterator[bytes]:
     if isinstance(returned, bytes):
         yield returned
         return
@@ -125,7 +130,7 @@ def _records(returned: Any) -> Iterator[bytes]:
         yield record
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}…"
 

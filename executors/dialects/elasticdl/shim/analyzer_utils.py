@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import tensorflow as tf
+
+_Value = TypeVar("_Value")
+_Default = TypeVar("_Default")
 
 
 class AnalysisEnvTemplate:
@@ -27,49 +30,51 @@ class AnalysisEnvTemplate:
     VOCABULARY_ENV = "_{}_vocab"
 
 
-def get_min(feature_name: str, default_value: Any) -> Any:
+def get_min(feature_name: str, default_value: _Default) -> float | _Default:
     """Returns the least value."""
     return _read(float, feature_name, default_value, AnalysisEnvTemplate.MIN_ENV, "{}_min")
 
 
-def get_max(feature_name: str, default_value: Any) -> Any:
+def get_max(feature_name: str, default_value: _Default) -> float | _Default:
     """Returns the largest value."""
     return _read(float, feature_name, default_value, AnalysisEnvTemplate.MAX_ENV, "{}_max")
 
 
-def get_avg(feature_name: str, default_value: Any) -> Any:
+def get_avg(feature_name: str, default_value: _Default) -> float | _Default:
     """Returns the mean."""
     return _read(float, feature_name, default_value, AnalysisEnvTemplate.AVG_ENV, "{}_avg")
 
 
-def get_stddev(feature_name: str, default_value: Any) -> Any:
+def get_stddev(feature_name: str, default_value: _Default) -> float | _Default:
     """Returns the standard deviation."""
     return _read(float, feature_name, default_value, AnalysisEnvTemplate.STDDEV_ENV, "{}_stddev")
 
 
-def get_bucket_boundaries(feature_name: str, default_value: Any) -> Any:
+def get_bucket_boundaries(feature_name: str, default_value: _Default) -> list[float] | _Default:
     """Returns the boundaries, ascending, each once."""
     names = (AnalysisEnvTemplate.BUCKET_BOUNDARIES_ENV, "{}_bkt_boundaries")
     return _read(lambda text: sorted(set(map(float, text.split(",")))), feature_name, default_value, *names)
 
 
-def get_distinct_count(feature_name: str, default_value: Any) -> Any:
+def get_distinct_count(feature_name: str, default_value: _Default) -> int | _Default:
     """Returns the number of different values."""
     return _read(int, feature_name, default_value, AnalysisEnvTemplate.DISTINCT_COUNT_ENV)
 
 
-def get_value_count(feature_name: str, default_value: Any) -> Any:
+def get_value_count(feature_name: str, default_value: _Default) -> int | _Default:
     """Returns the number of values."""
     return _read(int, feature_name, default_value, "{}_count")
 
 
-def get_vocabulary(feature_name: str, default_value: Any) -> Any:
+def get_vocabulary(feature_name: str, default_value: _Default) -> str | list[str] | _Default:
     """Returns the path of a file with one term a line; the terms themselves where the old variable names it."""
     old = _read(_terms, feature_name, default_value, "{}_vocab_path")
     return _read(str, feature_name, old, AnalysisEnvTemplate.VOCABULARY_ENV)
 
 
-def _read(parse: Callable[[str], Any], feature_name: str, default_value: Any, *templates: str) -> Any:
+def _read(
+    parse: Callable[[str], _Value], feature_name: str, default_value: _Default, *templates: str
+) -> _Value | _Default:
     for template in templates:
         name = template.format(feature_name)
         if name in os.environ:

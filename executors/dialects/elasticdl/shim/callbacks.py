@@ -9,13 +9,12 @@ A model file returns them from `callbacks()`:
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
 
-def _steps_done(model: Any, batch: int) -> int:
+def _steps_done(model: tf.keras.Model, batch: int) -> int:
     """Returns how many steps the job has made: Keras counts `batch` from 0 in every epoch, the optimizer does not."""
     iterations = getattr(model.optimizer, "iterations", None)
     return batch if iterations is None else max(batch, int(iterations))
@@ -24,7 +23,7 @@ def _steps_done(model: Any, batch: int) -> int:
 class LearningRateScheduler(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Sets the learning rate before every step."""
 
-    def __init__(self, schedule: Callable[[int], Any]) -> None:
+    def __init__(self, schedule: Callable[[int], float | tf.Tensor | tf.Variable]) -> None:
         """Takes the schedule.
 
         Args:
@@ -35,7 +34,7 @@ class LearningRateScheduler(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._schedule = schedule
         self._rate: float | None = None
 
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_begin(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
         """Sets the rate for the step that begins.
 
         Raises:
@@ -87,12 +86,12 @@ class MaxStepsStopping(tf.keras.callbacks.Callback):  # type: ignore[misc]
         """Says how many steps the weights that training starts from have behind them."""
         self._completed_steps = completed_steps
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def on_train_begin(self, logs: Mapping[str, float] | None = None) -> None:
         """Finds out which completed steps the optimizer does not know of; once, for `fit` may be called again."""
         if self._unknown_steps is None:
             self._unknown_steps = max(self._completed_steps - _steps_done(self.model, 0), 0)
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
         """Stops the training if this was the last step."""
         if (self._unknown_steps or 0) + _steps_done(self.model, batch + 1) >= self._max_steps:
             self.model.stop_training = True
@@ -101,6 +100,6 @@ class MaxStepsStopping(tf.keras.callbacks.Callback):  # type: ignore[misc]
 class SavedModelExporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Accepted, and does nothing: the trainer itself exports what was trained."""
 
-    def __init__(self, *unused: Any, **unused_options: Any) -> None:
+    def __init__(self, *unused: object, **unused_options: object) -> None:
         """Takes what ElasticDL's takes: a task service, `dataset_fn` and a model handler."""
         super().__init__()

@@ -10,11 +10,10 @@ from __future__ import annotations
 import collections
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
-from .tensor_values import map_values
+from .tensor_values import AnyTensor, map_values
 
 _PACKAGE = "elasticdl_preprocessing"
 
@@ -23,7 +22,7 @@ _PACKAGE = "elasticdl_preprocessing"
 class Hashing(tf.keras.layers.Layer):  # type: ignore[misc]
     """Returns the hash of a string, or of a whole number's digits, modulo `num_bins`, as int64."""
 
-    def __init__(self, num_bins: int, **kwargs: Any) -> None:
+    def __init__(self, num_bins: int, **kwargs: object) -> None:
         """Takes the number of bins.
 
         Raises:
@@ -34,15 +33,15 @@ class Hashing(tf.keras.layers.Layer):  # type: ignore[misc]
         super().__init__(**kwargs)
         self.num_bins = num_bins
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: AnyTensor) -> AnyTensor:
         """Hashes the values."""
         return map_values(self._hashed, inputs)
 
-    def _hashed(self, values: Any) -> Any:
+    def _hashed(self, values: tf.Tensor) -> tf.Tensor:
         texts = tf.as_string(values) if values.dtype.is_integer else values
         return tf.strings.to_hash_bucket_fast(texts, self.num_bins)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the argument."""
         return {**super().get_config(), "num_bins": self.num_bins}
 
@@ -54,7 +53,7 @@ class IndexLookup(tf.keras.layers.Layer):  # type: ignore[misc]
     A string that is not in it gets len(vocabulary), or with several tokens len(vocabulary) + hash % num_oov_tokens.
     """
 
-    def __init__(self, vocabulary: Sequence[str] | str, num_oov_tokens: int = 1, **kwargs: Any) -> None:
+    def __init__(self, vocabulary: Sequence[str] | str, num_oov_tokens: int = 1, **kwargs: object) -> None:
         """Takes the vocabulary.
 
         Args:
@@ -75,11 +74,11 @@ class IndexLookup(tf.keras.layers.Layer):  # type: ignore[misc]
         """Returns the number of ids."""
         return len(self.vocabulary) + self.num_oov_tokens
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: AnyTensor) -> AnyTensor:
         """Looks up the values."""
         return map_values(self._table.lookup, inputs)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments. A file's terms are in it, so that the layer is made again without the file."""
         own = {"vocabulary": list(self.vocabulary), "num_oov_tokens": self.num_oov_tokens}
         return {**super().get_config(), **own}
@@ -100,7 +99,7 @@ def _terms(vocabulary: Sequence[str] | str | None) -> list[str]:
     return terms
 
 
-def _table(terms: list[str], num_oov_tokens: int) -> Any:
+def _table(terms: list[str], num_oov_tokens: int) -> tf.lookup.StaticVocabularyTable | tf.lookup.StaticHashTable:
     places = tf.lookup.KeyValueTensorInitializer(terms, range(len(terms)), tf.string, tf.int64)
     if num_oov_tokens > 0:
         return tf.lookup.StaticVocabularyTable(places, num_oov_tokens)
@@ -111,7 +110,7 @@ def _table(terms: list[str], num_oov_tokens: int) -> Any:
 class ConcatenateWithOffset(tf.keras.layers.Layer):  # type: ignore[misc]
     """Adds an offset to each tensor's ids, so that they do not meet, and concatenates them."""
 
-    def __init__(self, offsets: Sequence[int] | None, axis: int = -1, **kwargs: Any) -> None:
+    def __init__(self, offsets: Sequence[int] | None, axis: int = -1, **kwargs: object) -> None:
         """Takes the offsets.
 
         Args:
@@ -123,7 +122,7 @@ class ConcatenateWithOffset(tf.keras.layers.Layer):  # type: ignore[misc]
         self.offsets = None if offsets is None else list(offsets)
         self.axis = axis
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: AnyTensor | Sequence[AnyTensor]) -> AnyTensor:
         """Concatenates the tensors: all dense, all sparse or all ragged. A single one is returned as it is.
 
         Raises:
@@ -143,6 +142,6 @@ class ConcatenateWithOffset(tf.keras.layers.Layer):  # type: ignore[misc]
             return tf.sparse.concat(self.axis, moved)
         return tf.concat(moved, self.axis)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments."""
         return {**super().get_config(), "offsets": self.offsets, "axis": self.axis}

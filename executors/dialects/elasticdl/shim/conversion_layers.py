@@ -7,11 +7,9 @@ ToSparse()([["A", ""], ["B", "C"]])                      # without ""
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
-from .tensor_values import map_values
+from .tensor_values import AnyTensor, map_values
 
 _PACKAGE = "elasticdl_preprocessing"
 
@@ -20,7 +18,7 @@ _PACKAGE = "elasticdl_preprocessing"
 class ToNumber(tf.keras.layers.Layer):  # type: ignore[misc]
     """Parses strings as numbers, with a default for empty ones, and casts numbers."""
 
-    def __init__(self, out_type: Any, default_value: float, **kwargs: Any) -> None:
+    def __init__(self, out_type: tf.DType | str | type, default_value: float, **kwargs: object) -> None:
         """Takes the type.
 
         Args:
@@ -38,22 +36,22 @@ class ToNumber(tf.keras.layers.Layer):  # type: ignore[misc]
         self.out_type = dtype
         self.default_value = default_value
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: AnyTensor) -> AnyTensor:
         """Converts the values."""
         return map_values(self._number, inputs)
 
-    def _number(self, values: Any) -> Any:
+    def _number(self, values: tf.Tensor) -> tf.Tensor:
         if values.dtype != tf.string:
             return tf.cast(values, self.out_type)
         texts = tf.where(tf.equal(values, ""), str(self.default_value), values)
         return tf.strings.to_number(texts, self.out_type)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments, the type by its name."""
         return {**super().get_config(), "out_type": self.out_type.name, "default_value": self.default_value}
 
 
-def _ignored(ignore_value: Any, dtype: Any) -> Any:
+def _ignored(ignore_value: str | float | None, dtype: tf.DType) -> tf.Tensor | None:
     """Returns the value that stands for a missing one: "" or -1, and None for floating numbers."""
     if ignore_value is not None:
         return tf.cast(ignore_value, dtype)
@@ -70,7 +68,7 @@ class ToRagged(tf.keras.layers.Layer):  # type: ignore[misc]
     for which both are the same.
     """
 
-    def __init__(self, sep: str = ",", ignore_value: Any = None, **kwargs: Any) -> None:
+    def __init__(self, sep: str = ",", ignore_value: str | float | None = None, **kwargs: object) -> None:
         """Takes the separator.
 
         Args:
@@ -82,7 +80,7 @@ class ToRagged(tf.keras.layers.Layer):  # type: ignore[misc]
         self.sep = sep
         self.ignore_value = ignore_value
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: tf.Tensor | tf.RaggedTensor) -> tf.RaggedTensor:
         """Returns a ragged tensor of the values that are there.
 
         Raises:
@@ -97,7 +95,7 @@ class ToRagged(tf.keras.layers.Layer):  # type: ignore[misc]
         ignored = _ignored(self.ignore_value, ragged.dtype)
         return ragged if ignored is None else tf.ragged.boolean_mask(ragged, tf.not_equal(ragged, ignored))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments."""
         return {**super().get_config(), "sep": self.sep, "ignore_value": self.ignore_value}
 
@@ -106,12 +104,12 @@ class ToRagged(tf.keras.layers.Layer):  # type: ignore[misc]
 class ToSparse(tf.keras.layers.Layer):  # type: ignore[misc]
     """Leaves out missing values."""
 
-    def __init__(self, ignore_value: Any = None, **kwargs: Any) -> None:
+    def __init__(self, ignore_value: str | float | None = None, **kwargs: object) -> None:
         """Takes what stands for a missing value; None for "", -1 and 0.0."""
         super().__init__(**kwargs)
         self.ignore_value = ignore_value
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: tf.Tensor | tf.SparseTensor) -> tf.SparseTensor:
         """Returns a sparse tensor of the values that are there. A sparse one is returned as it is."""
         if isinstance(inputs, tf.SparseTensor):
             return inputs
@@ -119,6 +117,6 @@ class ToSparse(tf.keras.layers.Layer):  # type: ignore[misc]
         places = tf.where(tf.not_equal(inputs, tf.constant(0, inputs.dtype) if ignored is None else ignored))
         return tf.SparseTensor(places, tf.gather_nd(inputs, places), tf.shape(inputs, out_type=tf.int64))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the argument."""
         return {**super().get_config(), "ignore_value": self.ignore_value}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from ....errors import InputError
+
+if TYPE_CHECKING:
+    from ....inputs.readers.custom_reader import Task
 
 # MaxCompute's types that ElasticDL knew, by name: its client need not be installed.
 _MAXCOMPUTE_DTYPES = {"bigint": tf.int64, "double": tf.float64, "string": tf.string}
@@ -22,12 +25,12 @@ class Metadata:
       column_dtypes: A type by column name: MaxCompute's for its tables, NumPy's for CSV files. None where unknown.
     """
 
-    def __init__(self, column_names: Sequence[str] | None, column_dtypes: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, column_names: Sequence[str] | None, column_dtypes: Mapping[str, object] | None = None) -> None:
         """Takes names and types."""
         self.column_names = column_names
         self.column_dtypes = column_dtypes
 
-    def get_tf_dtype_from_maxcompute_column(self, column_name: str) -> Any:
+    def get_tf_dtype_from_maxcompute_column(self, column_name: str) -> tf.DType:
         """Returns the TensorFlow type of a MaxCompute table's column.
 
         Raises:
@@ -45,12 +48,12 @@ class Metadata:
 class AbstractDataReader(abc.ABC):
     """Splits data into shards and reads one."""
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: object) -> None:
         """Takes the data reader's parameters."""
         super().__init__()
 
     @abc.abstractmethod
-    def read_records(self, task: Any) -> Iterator[Any]:
+    def read_records(self, task: Task) -> Iterator[object]:
         """Yields the records of a task.
 
         Args:
@@ -58,11 +61,11 @@ class AbstractDataReader(abc.ABC):
         """
 
     @abc.abstractmethod
-    def create_shards(self) -> Any:
+    def create_shards(self) -> Mapping[str, tuple[int, int]] | Sequence[tuple[str, int, int]] | None:
         """Returns (first record, number of records) by shard name; since late 2020 a list of (name, first, number)."""
 
     @property
-    def records_output_types(self) -> Any:
+    def records_output_types(self) -> tf.DType | tuple[tf.DType, ...] | Mapping[str, tf.DType] | None:
         """The types of a record, as `tf.data.Dataset.from_generator` takes them."""
         return None
 
@@ -72,7 +75,7 @@ class AbstractDataReader(abc.ABC):
         return Metadata(column_names=None)
 
 
-def check_required_kwargs(required_args: Iterable[str], kwargs: Mapping[str, Any]) -> None:
+def check_required_kwargs(required_args: Iterable[str], kwargs: Mapping[str, object]) -> None:
     """Makes sure that a reader was given the parameters that it needs.
 
     Raises:

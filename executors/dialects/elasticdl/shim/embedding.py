@@ -8,13 +8,16 @@ nothing where vectors are combined.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from . import id_index
 from .sparse_embedding import COMBINERS
-from .tensor_values import variable_of
+from .tensor_values import AnyTensor, variable_of
+
+if TYPE_CHECKING:
+    import keras
 
 # Vectors that a layer without input_dim has room for: 32 MiB of vectors of 64 numbers, and twice that in an optimizer.
 MAX_IDS = 1 << 17
@@ -28,11 +31,11 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
         self,
         output_dim: int,
         input_dim: int | None = None,
-        embeddings_initializer: Any = "uniform",
+        embeddings_initializer: tf.keras.initializers.Initializer | str = "uniform",
         mask_zero: bool = False,
         input_length: int | None = None,
         combiner: str | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         """Takes the sizes.
 
@@ -63,7 +66,7 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
         self.input_length = input_length
         self.combiner = combiner
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: tf.TensorShape | tuple[int | None, ...]) -> None:
         """Makes the vectors, and the index of ids where there is no `input_dim`."""
         rows = self.input_dim or MAX_IDS
         shape = (rows, self.output_dim)
@@ -74,13 +77,13 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
             self._turns = id_index.turns(variable_of(self.known_ids))
         self.built = True
 
-    def _index(self, name: str, rows: int, unused: int) -> Any:
-        def initializer(shape: Any, dtype: Any = None, **unused_options: Any) -> Any:
+    def _index(self, name: str, rows: int, unused: int) -> tf.Variable | keras.Variable:
+        def initializer(shape: tuple[int, ...], dtype: object = None, **unused_options: object) -> tf.Tensor:
             return tf.fill(shape, tf.constant(unused, tf.int64))
 
         return self.add_weight(name=name, shape=(rows,), dtype="int64", initializer=initializer, trainable=False)
 
-    def call(self, inputs: Any, training: Any = None) -> Any:
+    def call(self, inputs: AnyTensor, training: bool | None = None) -> tf.Tensor:
         """Looks up the vectors.
 
         Args:
@@ -105,7 +108,7 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
         rows = ids.with_values(self._rows(ids.values, training))
         return tf.nn.safe_embedding_lookup_sparse(variable_of(self.embeddings), rows, combiner=self.combiner)
 
-    def _rows(self, ids: Any, training: Any) -> Any:
+    def _rows(self, ids: tf.Tensor, training: bool | None) -> tf.Tensor:
         if self.input_dim:
             return ids
         known_ids, known_rows = variable_of(self.known_ids), variable_of(self.known_rows)
@@ -120,24 +123,24 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
             "larger (elasticdl_preprocessing.layers.Hashing)."
         )
 
-    def _vectors(self, rows: Any) -> Any:
+    def _vectors(self, rows: tf.Tensor) -> tf.Tensor:
         if self.input_dim:
             return tf.nn.embedding_lookup(variable_of(self.embeddings), rows)
         vectors = tf.nn.embedding_lookup(variable_of(self.embeddings), tf.maximum(rows, 0))
         return tf.where(tf.expand_dims(rows >= 0, -1), vectors, tf.zeros_like(vectors))
 
-    def _as_sparse(self, ids: Any) -> Any:
+    def _as_sparse(self, ids: tf.Tensor) -> tf.SparseTensor:
         places = tf.where(tf.not_equal(ids, 0) if self.mask_zero else tf.ones_like(ids, tf.bool))
         return tf.SparseTensor(places, tf.gather_nd(ids, places), tf.shape(ids, out_type=tf.int64))
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+    def compute_mask(self, inputs: AnyTensor, mask: object = None) -> tf.Tensor | None:
         """Returns where an id is not 0, if that is to be masked and the ids are not combined."""
         if not self.mask_zero or self.combiner is not None:
             return None
         operations = getattr(tf.keras, "ops", tf)  # Keras 3 asks for the mask of what only its own functions take
         return operations.not_equal(inputs, 0)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments."""
         own = {
             name: getattr(self, name) for name in ("output_dim", "input_dim", "mask_zero", "input_length", "combiner")

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
 UNUSED = tf.int64.max
 
 
-def rows_of(ids: Any, known_ids: Any, known_rows: Any) -> Any:
+def rows_of(ids: tf.Tensor, known_ids: tf.Variable, known_rows: tf.Variable) -> tf.Tensor:
     """Returns the row of each id, and -1 for one that is not known.
 
     Args:
@@ -31,7 +30,7 @@ def rows_of(ids: Any, known_ids: Any, known_rows: Any) -> Any:
     return tf.reshape(rows, tf.shape(ids))
 
 
-def turns(known_ids: Any) -> Callable[[Callable[[], Any]], Any]:
+def turns(known_ids: tf.Variable) -> Callable[[Callable[[], tf.Tensor]], tf.Tensor]:
     """Returns what calls a function that changes an index; where several workers do, one after the other.
 
     Args:
@@ -44,7 +43,7 @@ def turns(known_ids: Any) -> Callable[[Callable[[], Any]], Any]:
     return lambda function: section.execute(function)
 
 
-def learn(ids: Any, known_ids: Any, known_rows: Any, full: str) -> Any:
+def learn(ids: tf.Tensor, known_ids: tf.Variable, known_rows: tf.Variable, full: str) -> tf.Tensor:
     """Gives ids that are not known the next rows; returns the row of each id.
 
     Args:
@@ -56,7 +55,7 @@ def learn(ids: Any, known_ids: Any, known_rows: Any, full: str) -> Any:
     unknown = tf.logical_and(rows_of(ids, known_ids, known_rows) < 0, ids != UNUSED)
     new = tf.unique(tf.boolean_mask(ids, unknown)).y
 
-    def add() -> Any:
+    def add() -> tf.Tensor:
         count = tf.searchsorted(tf.convert_to_tensor(known_ids), [UNUSED])[0]
         capacity = tf.shape(known_ids)[0]
         with tf.control_dependencies([tf.debugging.Assert(count + tf.size(new) <= capacity, [full])]):

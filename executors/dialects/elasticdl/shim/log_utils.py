@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging as python_logging
-from typing import Any
 
 from absl import logging
 
 
-def get_logger(name: str, level: str | int = "INFO", *unused: Any, **unused_options: Any) -> python_logging.Logger:
+def get_logger(
+    name: str, level: str | int = "INFO", *unused: object, **unused_options: object
+) -> python_logging.Logger:
     """Returns a logger below absl's, so that where its lines go is decided in one place.
 
     Args:

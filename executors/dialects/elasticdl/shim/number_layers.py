@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
-from .tensor_values import map_values
+from .tensor_values import AnyTensor, map_values
 
 _PACKAGE = "elasticdl_preprocessing"
 
@@ -25,7 +24,7 @@ _PACKAGE = "elasticdl_preprocessing"
 class Normalizer(tf.keras.layers.Layer):  # type: ignore[misc]
     """Returns (x - subtractor) / divisor, as float32."""
 
-    def __init__(self, subtractor: float, divisor: float, **kwargs: Any) -> None:
+    def __init__(self, subtractor: float, divisor: float, **kwargs: object) -> None:
         """Takes the two numbers.
 
         Raises:
@@ -37,14 +36,14 @@ class Normalizer(tf.keras.layers.Layer):  # type: ignore[misc]
         self.subtractor = subtractor
         self.divisor = divisor
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: AnyTensor) -> AnyTensor:
         """Normalizes the values."""
         return map_values(self._normalized, inputs)
 
-    def _normalized(self, values: Any) -> Any:
+    def _normalized(self, values: tf.Tensor) -> tf.Tensor:
         return (tf.cast(values, tf.float32) - self.subtractor) / self.divisor
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments."""
         return {**super().get_config(), "subtractor": self.subtractor, "divisor": self.divisor}
 
@@ -53,7 +52,7 @@ class Normalizer(tf.keras.layers.Layer):  # type: ignore[misc]
 class Discretization(tf.keras.layers.Layer):  # type: ignore[misc]
     """Returns the bucket that a number lies in, 0 to len(bins), as int64. A boundary belongs to the bucket above."""
 
-    def __init__(self, bins: Sequence[float], **kwargs: Any) -> None:
+    def __init__(self, bins: Sequence[float], **kwargs: object) -> None:
         """Takes the boundaries, ascending."""
         super().__init__(**kwargs)
         self.bins = list(bins)
@@ -62,19 +61,19 @@ class Discretization(tf.keras.layers.Layer):  # type: ignore[misc]
         """Returns the number of buckets."""
         return len(self.bins) + 1
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: AnyTensor) -> AnyTensor:
         """Finds the buckets."""
         return map_values(self._buckets, inputs)
 
-    def _buckets(self, values: Any) -> Any:
+    def _buckets(self, values: tf.Tensor) -> tf.Tensor:
         return tf.cast(tf.raw_ops.Bucketize(input=values, boundaries=[float(bound) for bound in self.bins]), tf.int64)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments."""
         return {**super().get_config(), "bins": self.bins}
 
 
-def _within(values: Any, size: int, default: int) -> Any:
+def _within(values: tf.Tensor, size: int, default: int) -> tf.Tensor:
     """Returns whole numbers as int64, with `default` for those outside [0, size), NaN among them."""
     inside = tf.logical_and(values >= 0, values < size)
     numbers = tf.cast(tf.where(inside, values, tf.zeros_like(values)), tf.int64)
@@ -85,7 +84,7 @@ def _within(values: Any, size: int, default: int) -> Any:
 class RoundIdentity(tf.keras.layers.Layer):  # type: ignore[misc]
     """Returns the nearest whole number (halves to the even one), as int64."""
 
-    def __init__(self, num_buckets: int, default_value: int = 0, **kwargs: Any) -> None:
+    def __init__(self, num_buckets: int, default_value: int = 0, **kwargs: object) -> None:
         """Takes the range.
 
         Args:
@@ -97,11 +96,11 @@ class RoundIdentity(tf.keras.layers.Layer):  # type: ignore[misc]
         self.num_buckets = num_buckets
         self.default_value = default_value
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: AnyTensor) -> AnyTensor:
         """Rounds the values."""
         return map_values(lambda values: _within(tf.round(values), self.num_buckets, self.default_value), inputs)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments."""
         return {**super().get_config(), "num_buckets": self.num_buckets, "default_value": self.default_value}
 
@@ -110,7 +109,7 @@ class RoundIdentity(tf.keras.layers.Layer):  # type: ignore[misc]
 class LogRound(tf.keras.layers.Layer):  # type: ignore[misc]
     """Returns the rounded logarithm, as int64."""
 
-    def __init__(self, num_bins: int, default_value: int = 0, base: float | None = None, **kwargs: Any) -> None:
+    def __init__(self, num_bins: int, default_value: int = 0, base: float | None = None, **kwargs: object) -> None:
         """Takes range and base.
 
         Args:
@@ -124,17 +123,17 @@ class LogRound(tf.keras.layers.Layer):  # type: ignore[misc]
         self.default_value = default_value
         self.base = base
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: AnyTensor) -> AnyTensor:
         """Rounds the logarithms of the values."""
         return map_values(self._rounded, inputs)
 
-    def _rounded(self, values: Any) -> Any:
+    def _rounded(self, values: tf.Tensor) -> tf.Tensor:
         logarithm = tf.math.log(tf.cast(values, tf.float64))
         if self.base is not None:
             logarithm /= math.log(self.base)
         return _within(tf.round(logarithm), self.num_bins, self.default_value)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments."""
         own = {"num_bins": self.num_bins, "default_value": self.default_value, "base": self.base}
         return {**super().get_config(), **own}

@@ -6,7 +6,6 @@ Model files import them for a prediction processor or a reader that is only made
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from ....errors import InputError
 from .constants import MaxComputeConfig
@@ -24,7 +23,7 @@ class _NotHere:
 
     _advice = ""
 
-    def __init__(self, *unused: Any, **unused_options: Any) -> None:
+    def __init__(self, *unused: object, **unused_options: object) -> None:
         raise InputError(f"ElasticDL's {type(self).__name__} is not part of Generic Trainer. {self._advice}")
 
 

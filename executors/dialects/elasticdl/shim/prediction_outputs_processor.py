@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .tensor_values import Tensors
 
 
 class BasePredictionOutputsProcessor(abc.ABC):
     """Takes the predictions of a job, batch by batch."""
 
     @abc.abstractmethod
-    def process(self, predictions: Any, worker_id: int) -> None:
+    def process(self, predictions: Tensors, worker_id: int) -> None:
         """Takes the predictions for one batch.
 
         Args:

@@ -8,7 +8,6 @@ while record := scanner.record(): …
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ....inputs.recordio.records import RecordWriter, read_chunks, read_index
 
@@ -72,7 +71,7 @@ class File:
         records.count(), records.get(5), list(records)
     """
 
-    def __init__(self, path: str, mode: str, **unused_options: Any) -> None:
+    def __init__(self, path: str, mode: str, **unused_options: object) -> None:
         """Opens the file, to "r"/"read" or "w"/"write". Options on chunks and compression are left to the writer.
 
         Raises:
@@ -124,5 +123,5 @@ class File:
     def __enter__(self) -> File:
         return self
 
-    def __exit__(self, *unused: Any) -> None:
+    def __exit__(self, *unused: object) -> None:
         self.close()

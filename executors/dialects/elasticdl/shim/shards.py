@@ -11,12 +11,16 @@ import importlib
 import itertools
 import os
 from collections.abc import Iterator
-from typing import Any, TextIO
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TextIO
 
 import tensorflow as tf
 
 from ....errors import InputError
 from .data_reader import AbstractDataReader, Metadata, check_required_kwargs
+
+if TYPE_CHECKING:
+    from ....inputs.readers.custom_reader import Task
 
 
 def _place(task: Any) -> tuple[str, int, int]:
@@ -37,7 +41,7 @@ class CSVDataReader(AbstractDataReader):
         self.selected_columns = kwargs["columns"]
         self._path = kwargs.get("data_dir")
 
-    def read_records(self, task: Any) -> Iterator[list[str]]:
+    def read_records(self, task: Task) -> Iterator[list[str]]:
         """Yields the rows of the task's file, all of them.
 
         Raises:
@@ -62,7 +66,7 @@ class CSVDataReader(AbstractDataReader):
             return {str(self._path): (0, sum(1 for _ in csv.reader(file, delimiter=self.sep)) - 1)}
 
     @property
-    def records_output_types(self) -> Any:
+    def records_output_types(self) -> tf.DType:
         """Strings."""
         return tf.string
 
@@ -82,7 +86,7 @@ class TextDataReader(AbstractDataReader):
         self._filename = kwargs["filename"]
         self._records_per_task = kwargs.get("records_per_task")
 
-    def read_records(self, task: Any) -> Iterator[str]:
+    def read_records(self, task: Task) -> Iterator[str]:
         """Yields the task's lines."""
         name, start, end = _place(task)
         with _open(name) as file:
@@ -100,7 +104,7 @@ class TextDataReader(AbstractDataReader):
             return sum(1 for _ in file)
 
     @property
-    def records_output_types(self) -> Any:
+    def records_output_types(self) -> tf.DType:
         """Strings."""
         return tf.string
 
@@ -114,7 +118,7 @@ class RecordIODataReader(AbstractDataReader):
         check_required_kwargs(["data_dir"], kwargs)
         self._folder = kwargs["data_dir"]
 
-    def read_records(self, task: Any) -> Iterator[bytes]:
+    def read_records(self, task: Task) -> Iterator[bytes]:
         """Yields the task's records."""
         name, start, end = _place(task)
         scanner = _recordio().Scanner(name, start, end - start)
@@ -135,7 +139,7 @@ class RecordIODataReader(AbstractDataReader):
         return shards
 
     @property
-    def records_output_types(self) -> Any:
+    def records_output_types(self) -> tf.DType:
         """Strings."""
         return tf.string
 
@@ -144,5 +148,5 @@ def _open(path: str) -> TextIO:
     return open(path, encoding="utf-8", newline="")
 
 
-def _recordio() -> Any:
+def _recordio() -> ModuleType:
     return importlib.import_module("recordio")

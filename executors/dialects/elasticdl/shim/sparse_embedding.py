@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
-from .tensor_values import variable_of
+from .tensor_values import AnyTensor, variable_of
 
 COMBINERS = ("sum", "mean", "sqrtn")
 
@@ -19,9 +17,9 @@ class SparseEmbedding(tf.keras.layers.Layer):  # type: ignore[misc]
         self,
         input_dim: int,
         output_dim: int,
-        embeddings_initializer: Any = "uniform",
+        embeddings_initializer: tf.keras.initializers.Initializer | str = "uniform",
         combiner: str = "mean",
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         """Takes the sizes.
 
@@ -43,13 +41,13 @@ class SparseEmbedding(tf.keras.layers.Layer):  # type: ignore[misc]
         self.embeddings_initializer = tf.keras.initializers.get(embeddings_initializer)
         self.combiner = combiner
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: tf.TensorShape | tuple[int | None, ...]) -> None:
         """Makes the vectors."""
         shape = (self.input_dim, self.output_dim)
         self.embeddings = self.add_weight(name="embeddings", shape=shape, initializer=self.embeddings_initializer)
         self.built = True
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: AnyTensor) -> tf.Tensor:
         """Combines the vectors of ids [rows, n]: sparse, ragged, or dense with 0 where there is none."""
         if isinstance(inputs, tf.RaggedTensor):
             inputs = inputs.to_sparse()
@@ -58,7 +56,7 @@ class SparseEmbedding(tf.keras.layers.Layer):  # type: ignore[misc]
         ids = tf.cast(inputs, tf.int64)
         return tf.nn.safe_embedding_lookup_sparse(variable_of(self.embeddings), ids, combiner=self.combiner)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments."""
         initializer = tf.keras.initializers.serialize(self.embeddings_initializer)
         own = {"input_dim": self.input_dim, "output_dim": self.output_dim, "combiner": self.combiner}

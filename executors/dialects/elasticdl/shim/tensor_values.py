@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import tensorflow as tf
 
+if TYPE_CHECKING:
+    import keras
 
-def map_values(function: Callable[[Any], Any], inputs: Any) -> Any:
+AnyTensor: TypeAlias = "tf.Tensor | tf.SparseTensor | tf.RaggedTensor"
+# A batch of features or labels, or a model's outputs for one.
+Tensors: TypeAlias = "AnyTensor | Sequence[AnyTensor] | Mapping[str, AnyTensor]"
+
+
+def map_values(function: Callable[[tf.Tensor], tf.Tensor], inputs: AnyTensor) -> AnyTensor:
     """Returns a tensor of the same kind and shape, with `function` applied to its values."""
     if isinstance(inputs, tf.SparseTensor):
         return inputs.with_values(function(inputs.values))
@@ -17,7 +24,7 @@ def map_values(function: Callable[[Any], Any], inputs: Any) -> Any:
     return function(inputs)
 
 
-def variable_of(weight: Any) -> Any:
+def variable_of(weight: tf.Variable | keras.Variable) -> tf.Variable:
     """Returns the `tf.Variable` of a layer's weight: Keras 3 keeps it inside of one of its own.
 
     One that parameter servers have divided is no `tf.Variable`, and vectors are looked up in it as it is.
