@@ -6,7 +6,7 @@ import ast
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..errors import ModuleError
 from ..fn_args import FnArgs
@@ -133,7 +133,7 @@ def limit_loop(fn_args: FnArgs, steps: int) -> None:
         config.pop(name, None)
 
 
-def function_in(module: ModuleType, name: str, needs: str) -> Callable[..., Any]:
+def function_in(module: ModuleType, name: str, needs: str) -> Callable[..., object]:
     """Returns a module's function by name.
 
     Raises:
@@ -143,5 +143,5 @@ def function_in(module: ModuleType, name: str, needs: str) -> Callable[..., Any]
     if not callable(function):
         raise ModuleError(f"Training module {module.__file__} has no function {name!r}; the dialect needs {needs}.")
     require_plain_call(function, f"{module.__file__}: {name}")
-    found: Callable[..., Any] = function
+    found: Callable[..., object] = function
     return found

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import functools
 import importlib.metadata
 import sys
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Literal, Protocol, overload
 
 from absl import logging
 
 from ..errors import InputError, ModuleError, did_you_mean
 from ..fn_args import FnArgs
 from ..options import TrainingOptions
-from .base import Dialect, RunFn
+from .base import Dialect, Evidence, RunFn
 
 GROUP = "generic_trainer.dialects"
+
+
+class DialectFunctions(Protocol):
+    """What a module, or any object, defines to be a dialect in the form of release 0.1."""
+
+    NEEDS: str
+
+    def matches(self, module: ModuleType, function: str | None) -> str:
+        """See `Dialect.matches`."""
+
+    def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
+        """See `Dialect.run_fn`."""
 
 
 class FunctionsDialect(Dialect):
     """A dialect in the form of release 0.1: a module, or any object, with NEEDS, `matches` and `run_fn`."""
 
-    def __init__(self, functions: Any) -> None:
+    def __init__(self, functions: DialectFunctions) -> None:
         self._functions = functions
         self.needs = functions.NEEDS  # type: ignore[misc]
         words = functions.NEEDS.replace("(", " ").replace(",", " ").split()
@@ -75,7 +88,25 @@ def _load(entry: importlib.metadata.EntryPoint) -> Dialect:
         return BrokenDialect(entry, error)
 
 
-def ask_dialect(dialect: Dialect, question: str, *arguments: Any) -> Any:
+@overload
+def ask_dialect(dialect: Dialect, question: Literal["detect"], path: str, /) -> Evidence | None: ...
+
+
+@overload
+def ask_dialect(dialect: Dialect, question: Literal["prepare"], files: Sequence[str], /) -> None: ...
+
+
+@overload
+def ask_dialect(dialect: Dialect, question: Literal["matches"], module: ModuleType, function: str | None, /) -> str: ...
+
+
+@overload
+def ask_dialect(
+    dialect: Dialect, question: Literal["convertible"], definitions: Mapping[str, ast.stmt], function: str | None, /
+) -> list[str]: ...
+
+
+def ask_dialect(dialect: Dialect, question: str, *arguments: object) -> object:
     """Calls `detect`, `prepare`, `matches` or `convertible` of a dialect, for a module of any dialect.
 
     An exception in a dialect of another package is logged once and does not fail the module.

@@ -7,22 +7,24 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import TypeVar
 
 from ..errors import ModuleError
+
+Result = TypeVar("Result")
 
 _PLAIN_REMEDY = (
     "Write it as a plain function. To run asynchronous code, call asyncio.run(main(fn_args)) in it; to run a "
     "generator, iterate over it there."
 )
-_LAZY_FUNCTIONS: dict[str, Callable[[Any], bool]] = {
+_LAZY_FUNCTIONS: dict[str, Callable[[object], bool]] = {
     "an `async def`": inspect.iscoroutinefunction,
     "an asynchronous generator": inspect.isasyncgenfunction,
     "a generator (it has a `yield`)": inspect.isgeneratorfunction,
 }
 
 
-def takes_fn_args_and_schema(function: Any) -> bool:
+def takes_fn_args_and_schema(function: object) -> bool:
     """Returns whether a function takes two positional arguments, as `trainer_fn` does."""
     if not callable(function) or takes_features_and_labels(function):
         return False
@@ -35,7 +37,7 @@ def takes_fn_args_and_schema(function: Any) -> bool:
     return len(required) == 2
 
 
-def require_plain_call(function: Any, where: str) -> None:
+def require_plain_call(function: Callable[..., object], where: str) -> None:
     """Makes sure that calling a function runs it.
 
     Args:
@@ -55,7 +57,7 @@ def require_plain_call(function: Any, where: str) -> None:
             raise ModuleError(f"{where} is {kind}: calling it runs nothing. {_PLAIN_REMEDY}")
 
 
-def require_has_run(returned: Any, where: str) -> None:
+def require_has_run(returned: object, where: str) -> None:
     """Makes sure that a function has not returned a coroutine or generator that holds all of its work.
 
     Raises:
@@ -69,7 +71,7 @@ def require_has_run(returned: Any, where: str) -> None:
         raise ModuleError(f"{where} returned a generator that was not iterated, so nothing ran. {_PLAIN_REMEDY}")
 
 
-def takes_features_and_labels(function: Any) -> bool:
+def takes_features_and_labels(function: object) -> bool:
     """Returns whether a function is a model function by the names of its first two parameters."""
     return inspect.isfunction(function) and parameter_names(function)[:2] == ["features", "labels"]
 
@@ -79,13 +81,13 @@ def parameters_of(definition: ast.stmt) -> list[str]:
     return [one.arg for one in definition.args.args] if isinstance(definition, ast.FunctionDef) else []
 
 
-def parameter_names(function: Callable[..., Any]) -> list[str]:
+def parameter_names(function: Callable[..., object]) -> list[str]:
     """Returns the names of a function's parameters that can be given by name."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return [name for name, parameter in inspect.signature(function).parameters.items() if parameter.kind in kinds]
 
 
-def call_by_name(function: Callable[..., Any], known: Mapping[str, Any], where: str) -> Any:
+def call_by_name(function: Callable[..., Result], known: Mapping[str, object], where: str) -> Result:
     """Calls a function with those of the known arguments that it has parameters for.
 
     Args:
@@ -107,7 +109,7 @@ def call_by_name(function: Callable[..., Any], known: Mapping[str, Any], where: 
 
 
 def require_call(
-    module: ModuleType, name: str, function: Any, count: int, form: str, optional: tuple[str, ...] = ()
+    module: ModuleType, name: str, function: object, count: int, form: str, optional: tuple[str, ...] = ()
 ) -> None:
     """Makes sure that a function can be called with so many positional arguments.
 
@@ -138,7 +140,7 @@ def require_call(
         ) from None
 
 
-def shown_signature(function: Any) -> str:
+def shown_signature(function: Callable[..., object]) -> str:
     """Returns a signature without annotations: "(fn_args, schema=None)"."""
     try:
         parameters = inspect.signature(function).parameters.values()

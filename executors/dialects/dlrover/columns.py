@@ -9,13 +9,18 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...errors import InputError
 from ...inputs.csv.delimited import Field, decode
 from ...inputs.shown import listed, shown
 from .conf import DataSet
 from .examples import parse_examples
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+FeaturesAndLabel: TypeAlias = "tuple[dict[str, tf.Tensor | tf.SparseTensor], tf.Tensor]"  # features by name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Columns:
     field_delim: str
     value_delim: str
     row: tuple[Field, ...] = ()
-    kinds: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    kinds: Mapping[str, tf.DType] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, data: DataSet, where: str, dense: bool = False) -> Columns:
@@ -81,15 +86,15 @@ class Columns:
         """The fields of a row of text, in their order."""
         return self.row or self.fields
 
-    def decode(self, rows: Any) -> tuple[dict[str, Any], Any]:
+    def decode(self, rows: tf.Tensor) -> FeaturesAndLabel:
         """Returns the features and the label of delimited rows, a string vector; every one [batch], or sparse."""
         return self.chosen(decode(rows, self.row_fields, self.field_delim, self.value_delim))
 
-    def chosen(self, decoded: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    def chosen(self, decoded: Mapping[str, tf.Tensor | tf.SparseTensor]) -> FeaturesAndLabel:
         """Returns the features and the label out of the decoded fields of rows."""
         return self._split({field.name: decoded[field.name] for field in self.fields})
 
-    def parse(self, examples: Any) -> tuple[dict[str, Any], Any]:
+    def parse(self, examples: tf.Tensor) -> FeaturesAndLabel:
         """Returns the features and the label of serialized tf.Examples, a string vector, in the same form."""
         return self._split(parse_examples(examples, self.fields, self.kinds, self.value_delim))
 
@@ -109,6 +114,6 @@ class Columns:
         row = tuple(known.get(name) or Field(f"{name} ({place})", "string") for place, name in enumerate(header))
         return dataclasses.replace(self, row=row)
 
-    def _split(self, tensors: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    def _split(self, tensors: Mapping[str, tf.Tensor | tf.SparseTensor]) -> FeaturesAndLabel:
         features = dict(tensors)
         return features, features.pop(self.label)

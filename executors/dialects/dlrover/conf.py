@@ -11,12 +11,15 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from absl import logging
 
 from ...errors import InputError, ModuleError, did_you_mean
 from ...fn_args import FnArgs
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # Entries of custom_config that are no attributes of a conf; see `run.train`.
 OWN_MODEL_DIR = "use_conf_model_dir"
@@ -29,6 +32,22 @@ _OF_DEEPREC = ("enable_incr_saved_model", "checkpoint_incremental_save_secs")
 _BATCH_SIZE = 64
 _EPOCHS = 10
 _NUMBERS = ("max_steps", "eval_steps", "log_steps", "save_steps", "save_secs", "keep_checkpoint_max")
+
+
+class ConfColumn(Protocol):
+    """A column of a conf, DLRover's or the shim's; its name and dtype are checked when it is read."""
+
+    name: str
+    dtype: str
+    is_sparse: bool | None
+    is_label: bool | None
+
+
+class _Sizes(TypedDict):
+    """The numbers of a data set."""
+
+    batch_size: int
+    epoch: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,9 +66,9 @@ class DataSet:
     """
 
     name: str
-    columns: tuple[Any, ...]
-    reader: Any = None
-    path: Any = None
+    columns: tuple[ConfColumn, ...]
+    reader: object = None
+    path: object = None
     field_delim: str = ","
     value_delim: str = "\x01"
     batch_size: int = _BATCH_SIZE
@@ -79,10 +98,10 @@ class Conf:
     """
 
     where: str
-    classifier_class: Any
+    classifier_class: Callable[..., tf.estimator.Estimator] | str
     train_set: DataSet
     eval_set: DataSet
-    params: dict[str, Any]
+    params: dict[str, object]
     model_dir: str | None = None
     max_steps: int | None = None
     eval_steps: int | None = 100
@@ -90,9 +109,9 @@ class Conf:
     save_steps: int | None = 100
     save_secs: float | None = None
     keep_checkpoint_max: int = 5
-    session_config: Any = None
-    run_config: Any = None
-    compare_fn: Callable[..., Any] | None = None
+    session_config: tf.compat.v1.ConfigProto | dict[str, object] | None = None
+    run_config: tf.estimator.RunConfig | dict[str, object] | None = None
+    compare_fn: Callable[..., object] | None = None
 
 
 def conf_classes(module: ModuleType) -> list[str]:
@@ -144,7 +163,7 @@ def read_conf(conf: type, fn_args: FnArgs, where: str) -> Conf:
       InputError: When a value is not of the kind that it has to be.
     """
     values = _merged_values(conf)
-    config: Mapping[str, Any] = fn_args.custom_config or {}
+    config: Mapping[str, object] = fn_args.custom_config or {}
     values |= {name: value for name, value in config.items() if name not in ("train_set", "eval_set")}
     steps = {"max_steps": fn_args.train_steps, "eval_steps": fn_args.eval_steps}
     values |= {name: value for name, value in steps.items() if value}
@@ -210,7 +229,7 @@ def _data_set(name: str, values: Mapping[str, Any], where: str) -> DataSet:
         raise InputError(f"{where}: {name} has no columns. Give a tuple of Column.create(name=…, dtype=…, is_label=…).")
     # An evaluation is one pass over its data, unless the conf says so for that very set.
     epochs = values.get("epoch") or _EPOCHS if name == "train_set" else 1
-    sizes: dict[str, Any] = {
+    sizes: _Sizes = {
         "batch_size": given.get("batch_size") or values.get("batch_size") or _BATCH_SIZE,
         "epoch": given.get("epoch") or epochs,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import tensorflow.compat.v1 as tf
 
@@ -11,9 +11,12 @@ from ...estimator.shared_ledger import Part
 from ...inputs.readers.reader_errors import ReaderErrors
 from ...inputs.tfrecord.refused_records import first_refused
 from ...inputs.tfrecord.scan import ParseTrial
+from .columns import FeaturesAndLabel
 from .conf import DataSet
 from .examples import Kinds
-from .sources import Source
+from .sources import Feed, Source
+
+Function = TypeVar("Function", bound=Callable[..., object])
 
 _SCOPE = "conf_input"
 _BATCHES_AHEAD = 4
@@ -32,7 +35,7 @@ class Batches:
       takes_examples: Whether rows are serialized tf.Examples.
     """
 
-    records: Any
+    records: tf.Tensor
 
     def __init__(self, data: DataSet, source: Source, part: Part | None = None) -> None:
         self.columns = source.columns
@@ -42,7 +45,7 @@ class Batches:
         self._source = source
         self._errors = ReaderErrors()
 
-    def training_input(self) -> tuple[Any, Any]:
+    def training_input(self) -> FeaturesAndLabel:
         """Builds the input of a training: features and labels. `begin` has to be called in the session."""
         dataset, self._fed = self._dataset()
         iterator = tf.data.make_initializable_iterator(dataset)
@@ -50,13 +53,13 @@ class Batches:
         self._initializer = iterator.initializer
         return features, labels
 
-    def evaluation_input(self) -> Any:
+    def evaluation_input(self) -> tf.data.Dataset:
         """Builds the input of an evaluation, which begins at the first row."""
         self._source.restart(None)
         dataset, _ = self._dataset()
         return dataset.map(_as_it_is(lambda features, labels, _: (features, labels)))
 
-    def begin(self, session: Any, position: str | None) -> None:
+    def begin(self, session: tf.Session, position: str | None) -> None:
         """Begins to read in a session of the graph that `training_input` was built in."""
         self._source.restart(position)
         if self._part is not None:
@@ -80,16 +83,17 @@ class Batches:
         if error is not None:
             raise error
 
-    def _decoded(self, *rows: Any) -> tuple[Any, Any, Any]:
+    def _decoded(self, *rows: tf.Tensor) -> tuple[dict[str, tf.Tensor | tf.SparseTensor], tf.Tensor, tf.Tensor]:
         return (*self._source.decode(*rows), tf.shape(rows[0])[0])
 
-    def _dataset(self) -> tuple[Any, dict[Any, Any]]:
+    def _dataset(self) -> tuple[tf.data.Dataset, Feed]:
         with tf.name_scope(_SCOPE):  # none of the model's names is taken
             rows, fed = self._source.batches(self._batch_size, self._errors)
             parsed = rows.map(_as_it_is(self._decoded), tf.data.AUTOTUNE)
             return parsed.prefetch(_BATCHES_AHEAD), fed
 
 
-def _as_it_is(function: Callable[..., Any]) -> Any:
+def _as_it_is(function: Function) -> Function:
     """Returns a function that AutoGraph leaves alone: it takes half a second to find nothing to convert."""
-    return tf.autograph.experimental.do_not_convert(function)
+    plain: Function = tf.autograph.experimental.do_not_convert(function)
+    return plain

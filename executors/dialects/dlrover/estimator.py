@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from typing import Any
+from collections.abc import Callable
 
 import tensorflow.compat.v1 as tf
 
@@ -21,7 +21,7 @@ from .conf import Conf
 _DIR = "model_dir"
 
 
-def make_estimator(conf: Conf, config: Any) -> Any:
+def make_estimator(conf: Conf, config: tf.estimator.RunConfig) -> tf.estimator.Estimator:
     """Returns the conf's Estimator.
 
     Args:
@@ -44,7 +44,7 @@ def make_estimator(conf: Conf, config: Any) -> Any:
     return estimator
 
 
-def make_run_config(conf: Conf, model_dir: str, fn_args: FnArgs) -> Any:
+def make_run_config(conf: Conf, model_dir: str, fn_args: FnArgs) -> tf.estimator.RunConfig:
     """Returns the RunConfig that the conf asks for."""
     given = conf.run_config
     config = tf.estimator.RunConfig(**given) if isinstance(given, dict) else given or tf.estimator.RunConfig()
@@ -64,7 +64,7 @@ def make_run_config(conf: Conf, model_dir: str, fn_args: FnArgs) -> Any:
     )
 
 
-def _found(conf: Conf) -> Any:
+def _found(conf: Conf) -> Callable[..., tf.estimator.Estimator]:
     made_by = conf.classifier_class
     if isinstance(made_by, str):
         module_name, _, name = made_by.rpartition(".")
@@ -83,7 +83,7 @@ def _found(conf: Conf) -> Any:
     return made_by
 
 
-def _names_directory_later(made_by: Any) -> bool:
+def _names_directory_later(made_by: Callable[..., tf.estimator.Estimator]) -> bool:
     """Returns whether something takes a model_dir, but not as its first argument."""
     if inspect.isclass(made_by) and _lacks_constructor(made_by):
         return False
@@ -97,11 +97,13 @@ def _lacks_constructor(made_by: type) -> bool:
     return any("model_fn" in vars(cls) for cls in own) and not any("__init__" in vars(cls) for cls in own)
 
 
-def _with_constructor(made_by: Any) -> Any:
+def _with_constructor(made_by: Callable[..., tf.estimator.Estimator]) -> Callable[..., tf.estimator.Estimator]:
     if not inspect.isclass(made_by) or not _lacks_constructor(made_by):
         return made_by
 
-    def __init__(self: Any, model_dir: str, config: Any, params: dict[str, Any]) -> None:
+    def __init__(
+        self: tf.estimator.Estimator, model_dir: str, config: tf.estimator.RunConfig, params: dict[str, object]
+    ) -> None:
         self.run_config = config
         takes_params = {"params": params} if "params" in inspect.signature(self.model_fn).parameters else {}
         tf.estimator.Estimator.__init__(self, self.model_fn, model_dir, config, **takes_params)
@@ -109,5 +111,5 @@ def _with_constructor(made_by: Any) -> Any:
     return type(made_by.__name__, (made_by,), {"__init__": __init__, "__module__": made_by.__module__})
 
 
-def _name(made_by: Any) -> str:
+def _name(made_by: object) -> str:
     return str(getattr(made_by, "__qualname__", repr(made_by)))

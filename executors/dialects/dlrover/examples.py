@@ -8,7 +8,7 @@ So a column is parsed as what the examples hold, and then made what the conf say
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import tensorflow.compat.v1 as tf
 from absl import logging
@@ -20,20 +20,23 @@ from ...inputs.csv.delimited import Field, split_values
 from ...inputs.shown import few, listed
 from ...inputs.tfrecord.native_records import first_tf_records
 
+if TYPE_CHECKING:
+    from tensorflow.core.example import feature_pb2
+
 READER = "DLRover"  # to `bad_records.policy`
 _RECORDS = 10_000  # a feature that is in none of so many is taken for what the conf says
 _KINDS = {"int64_list": tf.int64, "float_list": tf.float32, "bytes_list": tf.string}
 _DIGITS = 9  # behind the point: more than a float32 has
 
 
-class Kinds(dict[str, Any]):
+class Kinds(dict[str, tf.DType]):
     """What tf.Examples hold of some columns.
 
     Attributes:
       files: In which they were looked up.
     """
 
-    def __init__(self, files: Sequence[str], kinds: Mapping[str, Any]) -> None:
+    def __init__(self, files: Sequence[str], kinds: Mapping[str, tf.DType]) -> None:
         super().__init__(kinds)
         self.files = files
 
@@ -53,7 +56,7 @@ def kinds_in(files: Sequence[str], fields: Sequence[Field], where: str) -> Kinds
       InputError: When a column cannot be made of what the examples hold; or when they have none of the columns, or no
         label.
     """
-    kinds: dict[str, Any] = {}
+    kinds: dict[str, tf.DType] = {}
     for record in first_tf_records(files, _RECORDS):
         for name, feature in _features(record, files[0]).items():
             if kind := feature.WhichOneof("kind"):
@@ -83,8 +86,8 @@ def kinds_in(files: Sequence[str], fields: Sequence[Field], where: str) -> Kinds
 
 
 def parse_examples(
-    examples: Any, fields: Sequence[Field], kinds: Mapping[str, Any], value_delim: str
-) -> dict[str, Any]:
+    examples: tf.Tensor, fields: Sequence[Field], kinds: Mapping[str, tf.DType], value_delim: str
+) -> dict[str, tf.Tensor | tf.SparseTensor]:
     """Returns columns out of serialized tf.Examples; a value that is missing is 0 or "" or an error, as an empty field.
 
     Args:
@@ -96,7 +99,7 @@ def parse_examples(
     Returns:
       {name: tensor [batch] of the column's dtype, or SparseTensor [batch, most values of a row]}.
     """
-    spec: dict[str, Any] = {}
+    spec: dict[str, tf.io.FixedLenFeature | tf.io.VarLenFeature | tf.io.FixedLenSequenceFeature] = {}
     for field in fields:
         kind = kinds.get(field.name, _natural(field.dtype))
         if field.is_required:
@@ -109,7 +112,7 @@ def parse_examples(
     return {field.name: _as_column(parsed[field.name], field, value_delim) for field in fields}
 
 
-def joined(values: Any, delim: str) -> Any:
+def joined(values: tf.SparseTensor, delim: str) -> tf.Tensor:
     """Returns the values of each row of a SparseTensor as one string, as a field of a row holds them."""
     text = values.values
     if text.dtype.is_floating:
@@ -120,7 +123,7 @@ def joined(values: Any, delim: str) -> Any:
     return tf.strings.reduce_join(rows, axis=-1, separator=delim)
 
 
-def _as_column(parsed: Any, field: Field, value_delim: str) -> Any:
+def _as_column(parsed: tf.Tensor | tf.SparseTensor, field: Field, value_delim: str) -> tf.Tensor | tf.SparseTensor:
     if field.is_sparse:
         if parsed.dtype == tf.string:  # the text of a CSV's field, or one value each
             return split_values(joined(parsed, value_delim), field, value_delim)
@@ -131,14 +134,14 @@ def _as_column(parsed: Any, field: Field, value_delim: str) -> Any:
     return _cast(parsed if field.is_required else _only_value(parsed, field.name), field.dtype)
 
 
-def _only_value(padded: Any, name: str) -> Any:
+def _only_value(padded: tf.Tensor, name: str) -> tf.Tensor:
     """Returns the values of a [batch, most values of a row] tensor as a vector, with 0 or "" for rows without one."""
     several = f"a tf.Example has several values of {name}; that takes a column with is_sparse=True"
     with tf.control_dependencies([tf.debugging.assert_less(tf.shape(padded)[1], 2, message=several)]):
         return tf.pad(padded, [[0, 0], [0, 1]], constant_values="" if padded.dtype == tf.string else 0)[:, 0]
 
 
-def _cast(values: Any, dtype: Any) -> Any:
+def _cast(values: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     if values.dtype == dtype:
         return values
     if dtype == tf.string:
@@ -146,9 +149,9 @@ def _cast(values: Any, dtype: Any) -> Any:
     return tf.cast(values, dtype)
 
 
-def _features(record: bytes, file: str) -> Mapping[str, Any]:
+def _features(record: bytes, file: str) -> Mapping[str, feature_pb2.Feature]:
     try:
-        features: Mapping[str, Any] = tf.train.Example.FromString(record).features.feature
+        features: Mapping[str, feature_pb2.Feature] = tf.train.Example.FromString(record).features.feature
     except DecodeError as error:
         if policy(READER) is not None:
             return {}  # it is left out when it is read
@@ -156,11 +159,11 @@ def _features(record: bytes, file: str) -> Mapping[str, Any]:
     return features
 
 
-def _natural(dtype: Any) -> Any:
+def _natural(dtype: tf.DType) -> tf.DType:
     return tf.string if dtype == tf.string else tf.float32 if dtype.is_floating else tf.int64
 
 
-def _can_become(kind: Any, field: Field) -> bool:
+def _can_become(kind: tf.DType, field: Field) -> bool:
     if kind == tf.string:
         return bool(field.dtype == tf.string or field.is_sparse)
     return bool(kind == tf.int64 or not (field.dtype.is_integer or field.dtype == tf.bool))

@@ -6,8 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 from absl import logging
@@ -20,6 +19,7 @@ from ...estimator.shared_ledger import Part, SharingHook, part_of
 from ...fn_args import FnArgs
 from ...inputs.csv.delimited import DECODE_ERRORS
 from ...runtime.files import file_io
+from ..estimators.inputs import ServingInputReceiverFn
 from ..estimators.training import EstimatorJob, at_work, train_and_export
 from .columns import Columns
 from .conf import (
@@ -28,6 +28,7 @@ from .conf import (
     OWN_MODEL_DIR,
     TRAINED,
     Conf,
+    DataSet,
     read_conf,
 )
 from .data import Batches
@@ -149,14 +150,14 @@ class _Job:
                 batches.explain()
             raise
 
-    def _open(self, data: Any, files: Any, dense: bool, part: Part | None = None) -> Batches:
+    def _open(self, data: DataSet, files: Sequence[str], dense: bool, part: Part | None = None) -> Batches:
         columns = Columns.of(data, self._conf.where, dense)
         source = open_source(data, columns, files or (), self._conf.where, is_shared=part is not None)
         batches = Batches(data, source, part)
         self._batches.append(batches)
         return batches
 
-    def _takes_sparse(self, config: Any) -> bool:
+    def _takes_sparse(self, config: tf.estimator.RunConfig) -> bool:
         """Returns whether the model takes sparse columns as SparseTensors; DLRover's gave them as other columns."""
         conf = self._conf
         columns = Columns.of(conf.train_set, conf.where)
@@ -177,10 +178,10 @@ class _Job:
         return True
 
 
-def _exporter(conf: Conf, receiver_fn: Any) -> Any:
+def _exporter(conf: Conf, receiver_fn: ServingInputReceiverFn) -> tf.estimator.Exporter:
     compare = conf.compare_fn
 
-    def is_better(best_eval_result: Any, current_eval_result: Any) -> bool:
+    def is_better(best_eval_result: dict[str, float], current_eval_result: dict[str, float]) -> bool:
         answer = compare(best_eval_result, current_eval_result)  # type: ignore[misc]
         return bool(answer[0] if isinstance(answer, tuple) else answer)
 

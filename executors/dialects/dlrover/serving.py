@@ -7,12 +7,10 @@ it is the other way round: `serving_default` takes these, as TFX's components ex
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import tensorflow as tf
 
 from ...inputs.csv.delimited import Field, split_values
+from ..estimators.inputs import ServingInputReceiverFn
 from .columns import Columns
 from .examples import joined, parse_examples
 
@@ -21,7 +19,9 @@ _COLUMNS = "columns"
 _SCOPE = "serving_input"
 
 
-def serving_input_receiver_fn(columns: Columns, takes_examples: bool, with_label: bool = False) -> Callable[[], Any]:
+def serving_input_receiver_fn(
+    columns: Columns, takes_examples: bool, with_label: bool = False
+) -> ServingInputReceiverFn:
     """Returns the function that an exporter calls.
 
     Args:
@@ -30,7 +30,7 @@ def serving_input_receiver_fn(columns: Columns, takes_examples: bool, with_label
       with_label: Whether the signature by columns takes the label too, as DLRover's did; the model does not get it.
     """
 
-    def receiver_fn() -> Any:
+    def receiver_fn() -> tf.estimator.export.ServingInputReceiver:
         # In a scope: an op with a column's name would rename the model's variable of that name.
         with tf.name_scope(_SCOPE):
             examples = tf.compat.v1.placeholder(tf.string, [None], name=_EXAMPLES)
@@ -52,6 +52,6 @@ def serving_input_receiver_fn(columns: Columns, takes_examples: bool, with_label
     return receiver_fn
 
 
-def _by_itself(parsed: Any, field: Field, delim: str) -> Any:
+def _by_itself(parsed: tf.Tensor | tf.SparseTensor, field: Field, delim: str) -> tf.Tensor:
     """Returns a column out of a tf.Example as a vector that can be fed in place of it; a sparse one as text."""
     return tf.compat.v1.placeholder_with_default(joined(parsed, delim) if field.is_sparse else parsed, [None])

@@ -17,7 +17,7 @@ import functools
 import inspect
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -44,7 +44,7 @@ from ...inputs.shown import shown
 from ...inputs.tfrecord.native_records import check_tf_records, tf_record_dataset
 from ...inputs.tfrecord.ranges import DAMAGED, TfRecordRanges
 from ...inputs.tfrecord.scan import ParseTrial, refused
-from .columns import Columns
+from .columns import Columns, FeaturesAndLabel
 from .conf import DataSet
 from .examples import READER, kinds_in
 from .shim.file_reader import FileReader
@@ -54,6 +54,8 @@ from .shim.path_util import reader_for
 if TYPE_CHECKING:
     from ...estimator.shared_ledger import Part
     from ...inputs.csv.delimited_blocks import BlockDecoder
+
+Feed: TypeAlias = "dict[tf.Tensor, Callable[[], int]]"  # called when an iterator is initialized
 
 _BATCHES_IN_SHARD = 10  # DLRover's documented default
 _ROWS_EXAMINED = 1_000_000
@@ -72,10 +74,10 @@ class Source(Protocol):
     columns: Columns
     takes_examples: bool
 
-    def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
+    def batches(self, size: int, errors: ReaderErrors) -> tuple[tf.data.Dataset, Feed]:
         """Returns a dataset of batches for `decode`, and what has to be fed when its iterator is initialized."""
 
-    def decode(self, *rows: Any) -> tuple[dict[str, Any], Any]:
+    def decode(self, *rows: tf.Tensor) -> FeaturesAndLabel:
         """Returns the features and labels of a batch, which is one tensor or several."""
 
     def examine(self) -> None:
@@ -188,7 +190,7 @@ class RangeSource:
         self.restart(None)
         self._decoder = self._block_decoder()
 
-    def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
+    def batches(self, size: int, errors: ReaderErrors) -> tuple[tf.data.Dataset, Feed]:
         """See Source."""
         decoder = self._decoder
         if policy(READER) is not None:
@@ -203,7 +205,7 @@ class RangeSource:
 
         return decoder.batches(blocks, errors, size), {}
 
-    def decode(self, *rows: Any) -> tuple[dict[str, Any], Any]:
+    def decode(self, *rows: tf.Tensor) -> FeaturesAndLabel:
         """See Source."""
         return self.columns.chosen(self._decoder.decode(*rows)) if self._decoder else self.columns.decode(*rows)
 
@@ -253,16 +255,16 @@ class RangeSource:
     def _restored(self, position: str) -> ShardLedger | None:
         return ShardLedger.from_json(position) if "of" not in json.loads(position) else None
 
-    def _read_good(self, reader: Any, start: int, end: int, is_stopped: Any) -> Any:
+    def _read_good(self, reader: Any, start: int, end: int, is_stopped: Callable[[], bool]) -> np.ndarray:
         """Returns the rows of a range without the bad ones, whose numbers are kept."""
         rows = read_range(reader, start, end, is_stopped)
         return self._good(rows, lambda index: (self._name, self._row(start + index)), start)
 
-    def _good(self, rows: Any, place: Callable[[int], tuple[str, str]], start: int) -> Any:
+    def _good(self, rows: np.ndarray, place: Callable[[int], tuple[str, str]], start: int) -> np.ndarray:
         return _without_bad(rows, self.columns, self._trial, place, self._bad, start)
 
     @functools.cached_property
-    def _trial(self) -> Any:
+    def _trial(self) -> ParseTrial:
         return ParseTrial(self.columns.parse if self.takes_examples else self.columns.decode)
 
     def _examine(self, shard: Shard) -> None:
@@ -322,7 +324,7 @@ class ExampleRangeSource(RangeSource):
             left -= min(left, shard.count)
         return ledger.with_epochs(self._data.epoch, self._shard_size())
 
-    def _read_good(self, reader: Any, start: int, end: int, is_stopped: Any) -> Any:
+    def _read_good(self, reader: Any, start: int, end: int, is_stopped: Callable[[], bool]) -> np.ndarray:
         del is_stopped
         rows = reader.read_range(start, end)
         here = [index for index, row in enumerate(rows) if row is not DAMAGED]
@@ -336,7 +338,7 @@ class ExampleRangeSource(RangeSource):
             self._bad.add(number)
         return np.delete(records, [index for index, _ in trial])
 
-    def decode(self, *rows: Any) -> tuple[dict[str, Any], Any]:
+    def decode(self, *rows: tf.Tensor) -> FeaturesAndLabel:
         """See Source."""
         return self.columns.parse(*rows)
 
@@ -387,11 +389,11 @@ class StreamSource(_CountedSource):
         self._epochs = data.epoch
         self._reader = reader
 
-    def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
+    def batches(self, size: int, errors: ReaderErrors) -> tuple[tf.data.Dataset, Feed]:
         """See Source."""
         return batches(self._good_blocks if policy(READER) else self._blocks, errors, size), {}
 
-    def decode(self, *rows: Any) -> tuple[dict[str, Any], Any]:
+    def decode(self, *rows: tf.Tensor) -> FeaturesAndLabel:
         """See Source."""
         return self.columns.decode(*rows)
 
@@ -399,7 +401,7 @@ class StreamSource(_CountedSource):
         """See Source."""
         _examine(self._blocks(), self.columns, self._trained, lambda row: f"{self._where}: the reader's row {row + 1}")
 
-    def _good_blocks(self) -> Iterator[Any]:
+    def _good_blocks(self) -> Iterator[np.ndarray]:
         trial = ParseTrial(self.columns.decode)
         for number, row, block in self._numbered_blocks():
             good = _without_bad(block, self.columns, trial, self._place_from(row), self._bad, number)
@@ -409,10 +411,10 @@ class StreamSource(_CountedSource):
     def _place_from(self, first: int) -> Callable[[int], tuple[str, str]]:
         return lambda index: (self._where, f"the reader's row {first + index + 1}")
 
-    def _blocks(self) -> Iterator[Any]:
+    def _blocks(self) -> Iterator[np.ndarray]:
         return (block for _, _, block in self._numbered_blocks())
 
-    def _numbered_blocks(self) -> Iterator[tuple[int, int, Any]]:
+    def _numbered_blocks(self) -> Iterator[tuple[int, int, np.ndarray]]:
         """Yields blocks with the numbers of their first rows: over all epochs, and in the epoch."""
         skip, read = self._trained, 0
         for _ in range(self._epochs):
@@ -439,13 +441,13 @@ class ExampleSource(_CountedSource):
         self._epochs = data.epoch
         self._files = files
 
-    def batches(self, size: int, errors: ReaderErrors) -> tuple[Any, dict[Any, Any]]:
+    def batches(self, size: int, errors: ReaderErrors) -> tuple[tf.data.Dataset, Feed]:
         """See Source."""
         skip = tf.placeholder_with_default(tf.constant(0, tf.int64), [])
         records = tf_record_dataset(self._files).repeat(self._epochs).skip(skip)
         return records.batch(size), {skip: lambda: self._trained}
 
-    def decode(self, *rows: Any) -> tuple[dict[str, Any], Any]:
+    def decode(self, *rows: tf.Tensor) -> FeaturesAndLabel:
         """See Source."""
         return self.columns.parse(*rows)
 
@@ -455,8 +457,13 @@ class ExampleSource(_CountedSource):
 
 
 def _without_bad(
-    rows: Any, columns: Columns, trial: Any, place: Callable[[int], tuple[str, str]], bad: set[int], start: int
-) -> Any:
+    rows: Any,
+    columns: Columns,
+    trial: ParseTrial,
+    place: Callable[[int], tuple[str, str]],
+    bad: set[int],
+    start: int,
+) -> np.ndarray:
     """Returns the rows that can be decoded; notes the numbers of the others, and leaves these out."""
     found = refused(rows, trial)
     for index, problem in found:
@@ -471,7 +478,7 @@ def _skip(file: str, place: str, problem: str) -> None:
         bad.skip(file, place, problem)
 
 
-def _some(blocks: Iterator[Any]) -> Iterator[Any]:
+def _some(blocks: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
     return (block for block in blocks if len(block))
 
 
@@ -487,11 +494,11 @@ def _warn_of_other_data(where: str) -> None:
     logging.warning("%s: the position in the checkpoint is of other data; reading begins at the first row.", where)
 
 
-def _skips_header(reader: Any) -> bool:
+def _skips_header(reader: object) -> bool:
     return bool(getattr(reader, "skip_header", False)) and callable(getattr(reader, "header", None))
 
 
-def _examine(blocks: Iterator[Any], columns: Columns, first: int, place: Any) -> None:
+def _examine(blocks: Iterator[np.ndarray], columns: Columns, first: int, place: Callable[[int], str]) -> None:
     """Looks for a row that cannot be decoded, among as many as anyone would wait for."""
     looked_at = 0
     for block in blocks:

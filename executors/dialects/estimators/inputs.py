@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...errors import InputError
 from ...fn_args import FnArgs
 from ...runtime.files.schema import read_schema
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+ServingInputReceiverFn: TypeAlias = "Callable[[], tf.estimator.export.ServingInputReceiver]"
+
 _BATCH_SIZE = 32
 
 
 def examples_input_fn(
-    fn_args: FnArgs, patterns: Sequence[str], label: str | None, params: Mapping[str, Any], training: bool
-) -> Callable[[], Any]:
+    fn_args: FnArgs, patterns: Sequence[str], label: str | None, params: Mapping[str, object], training: bool
+) -> Callable[[], tf.data.Dataset]:
     """Returns an input function over the examples: (features by name, label) in batches.
 
     Args:
@@ -36,7 +41,7 @@ def examples_input_fn(
     else:
         raise InputError("The module has no input_fn, and there is no schema to read the examples by. Give a schema.")
 
-    def input_fn() -> Any:
+    def input_fn() -> tf.data.Dataset:
         from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
 
         options = TensorFlowDatasetOptions(
@@ -51,7 +56,7 @@ def examples_input_fn(
     return input_fn
 
 
-def parsing_receiver_fn(fn_args: FnArgs, label: str | None) -> Callable[[], Any]:
+def parsing_receiver_fn(fn_args: FnArgs, label: str | None) -> ServingInputReceiverFn:
     """Returns a serving_input_receiver_fn that parses serialized raw tf.Examples, and transforms them if there is how.
 
     Args:
@@ -65,7 +70,7 @@ def parsing_receiver_fn(fn_args: FnArgs, label: str | None) -> Callable[[], Any]
 
         spec = schema_utils.schema_as_feature_spec(read_schema(str(fn_args.schema_path))).feature_spec
         spec.pop(label, None)
-        receiver_fn: Callable[[], Any] = tf.estimator.export.build_parsing_serving_input_receiver_fn(spec)
+        receiver_fn: ServingInputReceiverFn = tf.estimator.export.build_parsing_serving_input_receiver_fn(spec)
         return receiver_fn
     import tensorflow_transform as tft
 
@@ -73,7 +78,7 @@ def parsing_receiver_fn(fn_args: FnArgs, label: str | None) -> Callable[[], Any]
     raw_spec = output.raw_feature_spec()
     raw_spec.pop(label, None)
 
-    def transforming_receiver_fn() -> Any:
+    def transforming_receiver_fn() -> tf.estimator.export.ServingInputReceiver:
         raw = tf.estimator.export.build_parsing_serving_input_receiver_fn(raw_spec)()
         features = output.transform_raw_features(raw.features)
         features.pop(label, None)

@@ -26,7 +26,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ...compat import tensorflow_estimator as compat
 from ...errors import InputError, ModuleError, did_you_mean
@@ -34,10 +34,14 @@ from ...fn_args import FnArgs
 from ...options import TrainingOptions
 from ...runtime.files.schema import read_schema
 from ..base import Dialect, Evidence, RunFn, function_in
-from ..signatures import call_by_name, parameter_names, parameters_of, takes_features_and_labels
+from ..signatures import Result, call_by_name, parameter_names, parameters_of, takes_features_and_labels
 from .detection import estimator_use, restore_what_is_used
-from .inputs import examples_input_fn, parsing_receiver_fn
+from .inputs import ServingInputReceiverFn, examples_input_fn, parsing_receiver_fn
 from .training import EstimatorJob, at_work, train_and_export
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+    from tensorflow_metadata.proto.v0 import schema_pb2
 
 _KERAS_VARIABLE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _BUILDER = "build_estimator"
@@ -145,6 +149,18 @@ def _estimators_in(module: ModuleType) -> list[str]:
     ]
 
 
+class _Known(TypedDict, total=False):
+    """What the module's functions may take, by parameter name, beside the names in `params`."""
+
+    fn_args: FnArgs
+    params: dict[str, Any]
+    schema: schema_pb2.Schema | None
+    config: tf.estimator.RunConfig
+    run_config: tf.estimator.RunConfig
+    model_dir: str
+    serving_input_receiver_fn: ServingInputReceiverFn
+
+
 class _Parts:
     """The parts of a module, put together to an Estimator and its specs."""
 
@@ -156,7 +172,7 @@ class _Parts:
         self._fn_args = fn_args
         self._modes = tf.estimator.ModeKeys
         schema = read_schema(fn_args.schema_path) if fn_args.schema_path else None
-        self._known: dict[str, Any] = {"fn_args": fn_args, "params": {}, "schema": schema}
+        self._known: _Known = {"fn_args": fn_args, "params": {}, "schema": schema}
         self._known["params"] = self._params()
         self._known["config"] = self._known["run_config"] = self._run_config()
         self._known["model_dir"] = fn_args.serving_model_dir
@@ -190,20 +206,20 @@ class _Parts:
         value = getattr(self._module, name, None)
         return self._call(value, name) if inspect.isroutine(value) else value
 
-    def _call(self, function: Callable[..., Any], name: str, **more: Any) -> Any:
+    def _call(self, function: Callable[..., Result], name: str, **more: object) -> Result:
         return call_by_name(function, {**self._known["params"], **self._known, **more}, self._where(name))
 
     def _where(self, name: str) -> str:
         return f"{self._module.__file__}: {name}"
 
-    def _params(self) -> dict[str, Any]:
+    def _params(self) -> dict[str, object]:
         params = self._value("params")
         if params is not None and not hasattr(params, "keys"):
             raise ModuleError(f"{self._where('params')} must be a dict, not {params!r}.")
         tuned = self._fn_args.hyperparameters or {}
         return {**(params or {}), **tuned.get("values", tuned), **(self._fn_args.custom_config or {})}
 
-    def _run_config(self) -> Any:
+    def _run_config(self) -> tf.estimator.RunConfig:
         import tensorflow as tf
 
         config = self._value("run_config") or tf.estimator.RunConfig()
@@ -212,7 +228,7 @@ class _Parts:
         seed = config.tf_random_seed if config.tf_random_seed is not None else self._fn_args.seed
         return config.replace(model_dir=self._fn_args.serving_model_dir, tf_random_seed=seed)
 
-    def _estimator(self) -> Any:
+    def _estimator(self) -> tf.estimator.Estimator:
         import tensorflow as tf
 
         value = getattr(self._module, self._name)
@@ -239,7 +255,7 @@ class _Parts:
             )
         return {"warm_start_from": base_model}
 
-    def _moved(self, estimator: Any) -> Any:
+    def _moved(self, estimator: tf.estimator.Estimator) -> tf.estimator.Estimator:
         """Returns a module's Estimator as one that works in the model run, if its author chose no folder for it.
 
         TensorFlow makes up a folder for an Estimator that was given none.
@@ -251,7 +267,7 @@ class _Parts:
         compat.move(moved, self._fn_args.serving_model_dir)
         return moved
 
-    def _input_fn(self, mode: str) -> Callable[..., Any]:
+    def _input_fn(self, mode: str) -> Callable[..., object]:
         training = mode == self._modes.TRAIN
         patterns = self._fn_args.train_files if training else self._fn_args.eval_files
         name = "train_input_fn" if training else "eval_input_fn"
@@ -266,7 +282,7 @@ class _Parts:
             return lambda input_context=None: self._call(function, name, **more, input_context=input_context)
         return lambda: self._call(function, name, **more)
 
-    def _serving_input_receiver_fn(self) -> Callable[[], Any]:
+    def _serving_input_receiver_fn(self) -> ServingInputReceiverFn:
         function = getattr(self._module, "serving_input_receiver_fn", None)
         if function is not None:
             return lambda: self._call(function, "serving_input_receiver_fn")

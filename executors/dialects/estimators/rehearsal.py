@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from absl import logging
@@ -15,11 +15,15 @@ from ...errors import ModuleError
 from ...saved_models.export_rehearsal import rehearsal
 from ...saved_models.input_names import argument_names
 from ...saved_models.signatures import meta_graph_of
+from .inputs import ServingInputReceiverFn
+
+if TYPE_CHECKING:
+    from tensorflow.core.protobuf import meta_graph_pb2
 
 _WHEEL = "tensorflow_estimator"
 
 
-def rehearse_exports(estimator: Any, exporters: Any, where: str) -> None:
+def rehearse_exports(estimator: tf.estimator.Estimator, exporters: Iterable[tf.estimator.Exporter], where: str) -> None:
     """Raises before training what the exporters' serving functions, or the model function, would raise after it.
 
     TensorFlow's exporters are rehearsed; how others export is not known.
@@ -33,7 +37,7 @@ def rehearse_exports(estimator: Any, exporters: Any, where: str) -> None:
       ModuleError: When an input of a signature has a name with which the model could not be loaded.
       Exception: What the module raises.
     """
-    done: list[Any] = []
+    done: list[ServingInputReceiverFn] = []
     for exporter in exporters:
         receiver_fn = serving_receiver_fn_of(exporter)
         if receiver_fn is None or not (
@@ -47,7 +51,7 @@ def rehearse_exports(estimator: Any, exporters: Any, where: str) -> None:
                     _require_loadable(signature, f"{folder}/{len(done)}", f"{where}: the signature {name!r}")
 
 
-def _is_tensorflows(method: Any) -> bool:
+def _is_tensorflows(method: Callable[..., object]) -> bool:
     return bool(method.__module__.startswith(_WHEEL))
 
 
@@ -74,7 +78,9 @@ def _subclasses(base: type) -> Iterator[type]:
         yield from _subclasses(one)
 
 
-def _save_graph(estimator: Any, receiver_fn: Any, folder: str) -> Any:
+def _save_graph(
+    estimator: tf.estimator.Estimator, receiver_fn: ServingInputReceiverFn, folder: str
+) -> dict[str, meta_graph_pb2.SignatureDef]:
     """Does what `export_saved_model` does, but for the variables; returns the signatures by name."""
     predict = tf.estimator.ModeKeys.PREDICT
     with tf.Graph().as_default():
@@ -85,7 +91,7 @@ def _save_graph(estimator: Any, receiver_fn: Any, folder: str) -> Any:
     return dict(meta_graph_of(folder).signature_def)
 
 
-def _require_loadable(signature: Any, folder: str, what: str) -> None:
+def _require_loadable(signature: meta_graph_pb2.SignatureDef, folder: str, what: str) -> None:
     """Raises if TensorFlow cannot load and call a signature because of its inputs' names.
 
     It is tried with a model of the same names, if any of them is out of the ordinary.

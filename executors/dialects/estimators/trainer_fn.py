@@ -72,7 +72,7 @@ class TrainerFnDialect(Dialect):
         return True
 
 
-def _train(trainer_fn: Callable[..., Any], where: str, fn_args: FnArgs) -> dict[str, float]:
+def _train(trainer_fn: Callable[..., object], where: str, fn_args: FnArgs) -> dict[str, float]:
     theirs = at_work(fn_args)
     for key, value in (fn_args.custom_config or {}).items():
         vars(theirs).setdefault(key, value)  # TFX 0.21 to 0.25 handed its entries over one by one
@@ -87,7 +87,7 @@ def _train(trainer_fn: Callable[..., Any], where: str, fn_args: FnArgs) -> dict[
     return train_and_export(make_job, fn_args, where)
 
 
-def _checked(spec: Any, where: str) -> Mapping[str, Any]:
+def _checked(spec: object, where: str) -> Mapping[str, Any]:
     """Looks the returned dict over, key by key.
 
     Raises:

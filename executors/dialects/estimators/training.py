@@ -17,7 +17,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from absl import logging
 
@@ -35,6 +35,9 @@ from ...runtime.process.preemption import Preempted, asked, heeded
 from ...saved_models.locations import find_saved_model
 from .end_of_training import EndOfTraining
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+
 _LOOK_SECONDS = 1.0
 
 
@@ -49,10 +52,10 @@ class EstimatorJob:
       eval_input_receiver_fn: For TFMA's evaluation model, or None.
     """
 
-    estimator: Any
-    train_spec: Any
-    eval_spec: Any
-    eval_input_receiver_fn: Callable[[], Any] | None = None
+    estimator: tf.estimator.Estimator
+    train_spec: tf.estimator.TrainSpec
+    eval_spec: tf.estimator.EvalSpec
+    eval_input_receiver_fn: Callable[[], tfma_export.EvalInputReceiver] | None = None
 
 
 def at_work(fn_args: FnArgs) -> FnArgs:
@@ -127,7 +130,7 @@ def _checked(job: EstimatorJob, where: str) -> EstimatorJob:
     return job
 
 
-def _train(job: EstimatorJob, trained: EndOfTraining) -> dict[str, Any]:
+def _train(job: EstimatorJob, trained: EndOfTraining) -> dict[str, float]:
     import tensorflow as tf
 
     from ...estimator.background_saving import is_alone, save_in_background
@@ -144,7 +147,9 @@ def _train(job: EstimatorJob, trained: EndOfTraining) -> dict[str, Any]:
     logging.info("Training the Estimator in %s.", job.estimator.model_dir)
     train_spec = watch_loss(job.train_spec)
     alone = is_alone(job.estimator.config)
-    watching: tuple[Any, ...] = (ProgressHook(train_spec.max_steps, alone),) if progress.is_watched() else ()
+    watching: tuple[tf.estimator.SessionRunHook, ...] = (
+        (ProgressHook(train_spec.max_steps, alone),) if progress.is_watched() else ()
+    )
     if goal := early_stopping.stop_of_estimator():
         watching = (*watching, early_stopping_hook(job.estimator, job.eval_spec, goal))
     train_spec = train_spec._replace(hooks=(*train_spec.hooks, SessionCallsHook(), *watching, EndIfAskedHook()))
@@ -161,7 +166,7 @@ def _train(job: EstimatorJob, trained: EndOfTraining) -> dict[str, Any]:
     return metrics or {}
 
 
-def _saves_by_itself(config: Any) -> bool:
+def _saves_by_itself(config: tf.estimator.RunConfig) -> bool:
     """Returns whether this process can save when SIGTERM comes.
 
     Not one that saves nothing: all go back to the last checkpoint then. So they do where workers train by all-reduce,
@@ -177,10 +182,10 @@ class _Evaluator:
     def __init__(self, job: EstimatorJob) -> None:
         self._job = job
         self._checkpoint: str | None = None
-        self._metrics: dict[str, Any] = {}
+        self._metrics: dict[str, float] = {}
         self._silent = self._exporters()
 
-    def evaluate(self, last: bool) -> dict[str, Any]:
+    def evaluate(self, last: bool) -> dict[str, float]:
         """Evaluates the newest checkpoint, if it is a new one, and exports it; returns the metrics."""
         estimator, eval_spec = self._job.estimator, self._job.eval_spec
         checkpoint = estimator.latest_checkpoint()
@@ -197,10 +202,10 @@ class _Evaluator:
         self._silent = [exporter for exporter in self._silent if not self._export(exporter, last)]
         return self._metrics
 
-    def _exporters(self) -> list[Any]:
+    def _exporters(self) -> list[tf.estimator.Exporter]:
         return list(self._job.eval_spec.exporters or ())
 
-    def _export(self, exporter: Any, last: bool) -> Any:
+    def _export(self, exporter: tf.estimator.Exporter, last: bool) -> object:
         return exporter.export(
             estimator=self._job.estimator,
             export_path=os.path.join(self._job.estimator.model_dir, "export", exporter.name),
@@ -210,7 +215,7 @@ class _Evaluator:
         )
 
 
-def _evaluate_until_trained(job: EstimatorJob, fn_args: FnArgs) -> dict[str, Any]:
+def _evaluate_until_trained(job: EstimatorJob, fn_args: FnArgs) -> dict[str, float]:
     evaluator = _Evaluator(job)
     due = time.monotonic() + job.eval_spec.start_delay_secs
     while not cluster_records.is_trained(fn_args.model_run_dir):
@@ -221,7 +226,7 @@ def _evaluate_until_trained(job: EstimatorJob, fn_args: FnArgs) -> dict[str, Any
     return evaluator.evaluate(last=True)
 
 
-def _metrics_of(export: str, job: EstimatorJob, last: dict[str, Any]) -> dict[str, Any]:
+def _metrics_of(export: str, job: EstimatorJob, last: dict[str, float]) -> dict[str, float]:
     """Returns the metrics of an export: the last ones, or those that were logged for its step, as a BestExporter's."""
     import tensorflow as tf
 

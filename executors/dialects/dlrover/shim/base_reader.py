@@ -42,16 +42,16 @@ class ElasticReader(abc.ABC):
     """
 
     # In the class, for subclasses that don't call super().__init__().
-    _path: Any = None
+    _path: Any = None  # of any type that a subclass understands
     _num_epochs = 1
     _batch_size = 64
     _data_nums: int | None = None
     enable_dynamic_sharding = True
     num_minibatches_per_shard = 10
-    data_shard_client: Any = None
-    data_shard_service: Any = None
+    data_shard_client: ShardingClient | _OneByOne | None = None
+    data_shard_service: object = None
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> ElasticReader:
+    def __new__(cls, *args: object, **kwargs: object) -> ElasticReader:
         """Refuses a class that cannot read anything."""
         if all(getattr(cls, name) is getattr(ElasticReader, name) for name in WAYS_TO_READ):
             raise TypeError(
@@ -62,7 +62,7 @@ class ElasticReader(abc.ABC):
 
     def __init__(
         self,
-        path: Any = None,
+        path: object = None,
         num_epochs: int = 1,
         batch_size: int = 64,
         enable_dynamic_sharding: bool = True,
@@ -84,15 +84,15 @@ class ElasticReader(abc.ABC):
         self.num_minibatches_per_shard = num_minibatches_per_shard
 
     @property
-    def path(self) -> Any:
+    def path(self) -> object:
         """Where the rows are."""
         return self._path
 
     @path.setter
-    def path(self, path: Any) -> None:
+    def path(self, path: object) -> None:
         self._path = path
 
-    def set_path(self, path: Any) -> None:
+    def set_path(self, path: object) -> None:
         """Sets where the rows are."""
         self._path = path
 
@@ -116,7 +116,7 @@ class ElasticReader(abc.ABC):
     def count_data(self) -> None:
         """Sets `_data_nums` to the number of rows."""
 
-    def read_data_by_index_range(self, start_index: int, end_index: int) -> Iterable[Any]:
+    def read_data_by_index_range(self, start_index: int, end_index: int) -> Iterable[str | bytes]:
         """Returns the rows of a range, in order; for a subclass to define, unless it has an `iterator` of its own.
 
         Args:
@@ -125,7 +125,7 @@ class ElasticReader(abc.ABC):
         """
         return self._iterated(start_index, end_index)
 
-    def read_range(self, start: int, end: int) -> Iterable[Any]:
+    def read_range(self, start: int, end: int) -> Iterable[str | bytes]:
         """Returns the rows of a range as `iterator` yields them, which a subclass may have defined anew.
 
         Raises:
@@ -151,7 +151,7 @@ class ElasticReader(abc.ABC):
         """Counts the rows. Who hands out ranges is up to the trainer, which sets `data_shard_client`."""
         self.counted()
 
-    def iterator(self) -> Iterator[Any]:
+    def iterator(self) -> Iterator[str | bytes]:
         """Yields the rows of the ranges that `data_shard_client` hands out; without one, all rows once."""
         client = self.data_shard_client
         if client is None:
@@ -160,7 +160,7 @@ class ElasticReader(abc.ABC):
         while shard := client.fetch_shard():
             yield from self.read_data_by_index_range(shard.start, shard.end)
 
-    def _iterated(self, start: int, end: int) -> list[Any]:
+    def _iterated(self, start: int, end: int) -> list[str | bytes]:
         rows = _OneByOne(start, end)
         with _one_at_a_time:
             client, self.data_shard_client = self.data_shard_client, rows
@@ -195,7 +195,7 @@ class _OneByOne:
         row = self._rows.popleft()
         return Shard(None, row, row + 1)
 
-    def report_batch_done(self, *unused: Any, **unused_options: Any) -> bool:
+    def report_batch_done(self, *unused: object, **unused_options: object) -> bool:
         return False
 
 
@@ -204,7 +204,7 @@ def build_sharding_client(
     num_epochs: int = 1,
     dataset_size: int = 1,
     num_minibatches_per_shard: int = 1,
-    dataset_name: Any = "training_data",
+    dataset_name: str | None = "training_data",
 ) -> ShardingClient:
     """Returns a client that hands out the ranges of a data set; see `ShardingClient`."""
     return ShardingClient(

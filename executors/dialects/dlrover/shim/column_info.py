@@ -7,8 +7,6 @@ Usage:
 
 from __future__ import annotations
 
-from typing import Any
-
 from ....errors import did_you_mean
 
 
@@ -30,7 +28,7 @@ class Column:
     is_label: bool | None = None
 
     @staticmethod
-    def create(**properties: Any) -> Column:
+    def create(**properties: object) -> Column:
         """Makes a column.
 
         Args:

@@ -36,7 +36,7 @@ class DatasetArgs:
       kwargs: The named ones.
     """
 
-    def __init__(self, args: Any = None, kwargs: dict[str, Any] | None = None) -> None:
+    def __init__(self, args: object = None, kwargs: dict[str, object] | None = None) -> None:
         """Takes the arguments.
 
         Args:

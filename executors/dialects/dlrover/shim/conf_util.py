@@ -21,11 +21,11 @@ from .log_util import default_logger
 from .reflect_util import get_class
 
 
-class ConfDict(dict[Any, Any]):
+class ConfDict(dict[str, Any]):
     """A dict whose keys are attributes as well, also in the dicts inside of it. A key with dots in it is one key."""
 
     @classmethod
-    def of(cls, value: Any) -> Any:
+    def of(cls, value: object) -> object:
         """Returns a dict as a ConfDict, and anything else as it is."""
         if type(value) is not dict:
             return value
@@ -42,37 +42,37 @@ class ConfDict(dict[Any, Any]):
 class Configuration:
     """What the conf classes say, merged. There is one in a process: `Configuration()` always returns it."""
 
-    inner_dict: dict[str, Any]
+    inner_dict: dict[str, object]
     _only: Configuration | None = None
 
-    def __new__(cls, inner_dict: dict[str, Any] | None = None) -> Configuration:
+    def __new__(cls, inner_dict: dict[str, object] | None = None) -> Configuration:
         """Returns the process's configuration."""
         if cls._only is None:
             cls._only = super().__new__(cls)
             object.__setattr__(cls._only, "inner_dict", {})
         return cls._only
 
-    def __init__(self, inner_dict: dict[str, Any] | None = None) -> None:
+    def __init__(self, inner_dict: dict[str, object] | None = None) -> None:
         """Replaces what it holds, if there is something to replace it by."""
         if inner_dict is not None:
             object.__setattr__(self, "inner_dict", inner_dict)
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: object = None) -> Any:
         """Returns a value; a dict can be read by attributes, too, and changing it changes the configuration."""
         if key not in self.inner_dict:
             return ConfDict.of(default)
         value = self.inner_dict[key] = ConfDict.of(self.inner_dict[key])
         return value
 
-    def put(self, key: str, value: Any) -> None:
+    def put(self, key: str, value: object) -> None:
         """Sets a value."""
         self.inner_dict[key] = value
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns all values by name; changing them changes the configuration."""
         return self.inner_dict
 
-    def from_dict(self, dt: Mapping[str, Any]) -> None:
+    def from_dict(self, dt: Mapping[str, object]) -> None:
         """Sets values by name."""
         self.inner_dict.update(dt)
 
@@ -86,7 +86,7 @@ class Configuration:
     def __getitem__(self, key: str) -> Any:
         return self.get(key)
 
-    def __setitem__(self, key: str, value: Any) -> None:
+    def __setitem__(self, key: str, value: object) -> None:
         self.inner_dict[key] = value
 
     def __getattr__(self, key: str) -> Any:
@@ -94,25 +94,25 @@ class Configuration:
             raise AttributeError(key)
         return self.get(key)
 
-    def __setattr__(self, key: str, value: Any) -> None:
+    def __setattr__(self, key: str, value: object) -> None:
         self.inner_dict.setdefault(key, value)  # as in DLRover: what a conf says is not overwritten this way
 
     def __str__(self) -> str:
         return str(self.inner_dict)
 
-    def __reduce__(self) -> tuple[type[Configuration], tuple[dict[str, Any]]]:
+    def __reduce__(self) -> tuple[type[Configuration], tuple[dict[str, object]]]:
         return type(self), (self.inner_dict,)
 
 
 class ConfigurationManagerMeta(type):
     """Takes note of the classes that have it as their metaclass, and merges them."""
 
-    _all_conf_by_name: ClassVar[dict[str, Any]] = {}
-    _final_attrs: ClassVar[dict[str, Any]] = {}
+    _all_conf_by_name: ClassVar[dict[str, type[Any]]] = {}
+    _final_attrs: ClassVar[dict[str, object]] = {}
     _override_order: ClassVar[list[str]] = []
     _default_priority: ClassVar[int] = 1 << 30
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], attrs: dict[str, Any]) -> Any:
+    def __new__(mcs, name: str, bases: tuple[type, ...], attrs: dict[str, object]) -> ConfigurationManagerMeta:
         """Makes a class and registers it."""
         made = super().__new__(mcs, name, bases, attrs)
         if name != "ConfigurationManagerInterface":
@@ -120,7 +120,7 @@ class ConfigurationManagerMeta(type):
         return made
 
     @classmethod
-    def register(mcs, clz: Any, priority: int | None = None) -> None:
+    def register(mcs, clz: type[Any], priority: int | None = None) -> None:
         """Has a class merged with the others.
 
         Args:
@@ -147,7 +147,7 @@ class ConfigurationManagerMeta(type):
           The process's configuration, which holds nothing else afterwards.
         """
         ordered = sorted(mcs._all_conf_by_name.items(), key=lambda item: -int(item[1].priority))
-        merged: dict[str, Any] = {}
+        merged: dict[str, object] = {}
         for _, clz in ordered:
             merged = _merged(merged, clz.to_dict() if hasattr(clz, "to_dict") else _values_of(clz))
         mcs._final_attrs, mcs._override_order = merged, [name for name, _ in ordered]
@@ -158,7 +158,7 @@ class ConfigurationManagerInterface(metaclass=ConfigurationManagerMeta):
     """What a conf class inherits from to be merged with others."""
 
 
-def get_conf(py_conf: Any = None) -> Configuration:
+def get_conf(py_conf: type[Any] | str | None = None) -> Configuration:
     """Returns what a conf class says, merged with the registered ones.
 
     Args:
@@ -175,13 +175,13 @@ def get_conf(py_conf: Any = None) -> Configuration:
     return ConfigurationManagerMeta.merge_configs()
 
 
-def _values_of(conf: Any) -> dict[str, Any]:
+def _values_of(conf: object) -> dict[str, object]:
     """Returns what a class holds, also what it inherits, without functions and names of Python's own."""
     members = inspect.getmembers(conf, lambda value: not inspect.isroutine(value))
     return {name: value for name, value in members if not name.startswith("__")}
 
 
-def _merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(lower: Mapping[str, object], upper: Mapping[str, Any]) -> dict[str, object]:
     """Returns two dicts as one, in which the second wins."""
     merged = ConfDict(lower)
     for key, value in upper.items():

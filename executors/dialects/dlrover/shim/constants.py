@@ -20,7 +20,7 @@ class Constant:
       default: What counts when it is not given.
     """
 
-    def __init__(self, name: Any, default: Any = None) -> None:
+    def __init__(self, name: str | int, default: object = None) -> None:
         """Takes name and default."""
         self._name = name
         self.default = default

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 __all__ = ["data_mapping"]
 
-data_mapping: dict[str, Any]
+data_mapping: dict[str, tf.DType]
 
 _NAMES = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "string")
 # Rows were decoded otherwise: "float" was float64 there, and "int" int64.
 _OTHER_NAMES = {"float": "float32", "double": "float64", "int": "int8"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> dict[str, tf.DType]:
     if name != "data_mapping":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _mapping()
 
 
 @functools.cache
-def _mapping() -> dict[str, Any]:
+def _mapping() -> dict[str, tf.DType]:
     import tensorflow as tf
 
     names = {name: name for name in _NAMES} | _OTHER_NAMES

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .base_reader import ElasticReader
@@ -20,7 +18,7 @@ class FakeReader(ElasticReader):
     """
 
     def __init__(
-        self, path: Any = None, num_epochs: int = 1, batch_size: int = 64, enable_dynamic_sharding: bool = True
+        self, path: object = None, num_epochs: int = 1, batch_size: int = 64, enable_dynamic_sharding: bool = True
     ) -> None:
         """Takes what DLRover's fake readers take.
 

@@ -8,7 +8,6 @@ Usage, as in a conf:
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from ....errors import InputError
 from ....inputs.csv.line_file import LineFile
@@ -29,12 +28,12 @@ class FileReader(ElasticReader):
 
     def __init__(
         self,
-        path: Any = None,
+        path: str | os.PathLike[str] | None = None,
         skip_header: bool = True,
         num_epochs: int = 1,
         batch_size: int = 64,
         enable_dynamic_sharding: bool = True,
-        file_name: Any = None,
+        file_name: str | os.PathLike[str] | None = None,
     ) -> None:
         """Takes the file.
 

@@ -16,14 +16,14 @@ class JoinedReader(ElasticReader):
       readers: The readers.
     """
 
-    def __init__(self, readers: Sequence[Any]) -> None:
+    def __init__(self, readers: Sequence[ElasticReader]) -> None:
         """Takes the readers.
 
         Args:
           readers: ElasticReaders, at least one.
         """
         super().__init__(",".join(str(reader.path) for reader in readers))
-        self.readers = list(readers)
+        self.readers: list[Any] = list(readers)
         self._ends: list[int] = []
 
     def count_data(self) -> None:
@@ -31,7 +31,7 @@ class JoinedReader(ElasticReader):
         self._ends = list(itertools.accumulate(reader.counted() for reader in self.readers))
         self._data_nums = self._ends[-1]
 
-    def read_data_by_index_range(self, start_index: int, end_index: int) -> list[Any]:
+    def read_data_by_index_range(self, start_index: int, end_index: int) -> list[str | bytes]:
         """Returns the rows of a range, which may be of several readers."""
         return [
             row for reader, first, last in self._parts(start_index, end_index) for row in reader.read_range(first, last)
@@ -47,7 +47,7 @@ class JoinedReader(ElasticReader):
             texts.append(text)
         return b"\n".join(texts)
 
-    def _parts(self, start: int, end: int) -> Iterator[tuple[Any, int, int]]:
+    def _parts(self, start: int, end: int) -> Iterator[tuple[ElasticReader, int, int]]:
         """Yields the readers with rows of the range, and which of theirs."""
         if not self._ends:
             self.count_data()

@@ -61,7 +61,7 @@ def reader_for(path: Any) -> Any:
     return reader_registery.reader_registry[scheme.removesuffix(_SEPARATOR)](path=rest)
 
 
-def _joined(paths: Sequence[str]) -> Any:
+def _joined(paths: Sequence[str]) -> object:
     readers = [reader_for(path) for path in paths]
     if len(readers) == 1:
         return readers[0]

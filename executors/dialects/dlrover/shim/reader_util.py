@@ -8,7 +8,7 @@ Usage, as in a conf:
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from ....errors import did_you_mean
 from .common_util import singleton
@@ -25,15 +25,15 @@ class ReaderRegistry:
 
     def __init__(self) -> None:
         """Begins with none."""
-        self.reader_registry: dict[str, Any] = {}
+        self.reader_registry: dict[str, Callable[..., object]] = {}
 
-    def register_reader(self, reader_name: str, reader_class: Any) -> None:
+    def register_reader(self, reader_name: str, reader_class: Callable[..., object]) -> None:
         """Sets the reader of a scheme; one that was set before is replaced."""
         if self.reader_registry.get(reader_name, reader_class) is not reader_class:
             default_logger.info("Paths %s://… are read by %s now.", reader_name, reader_class)
         self.reader_registry[reader_name] = reader_class
 
-    def get_reader(self, reader_name: str) -> Any:
+    def get_reader(self, reader_name: str) -> Callable[..., object] | None:
         """Returns the reader class of a scheme, or None."""
         if reader_name not in self.reader_registry:
             hint = did_you_mean(reader_name, self.reader_registry)

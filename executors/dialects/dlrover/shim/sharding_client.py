@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import threading
-from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +36,7 @@ class ShardingClient:
         num_epochs: int,
         dataset_size: int,
         shuffle: bool = False,
-        task_type: Any = None,
+        task_type: object = None,
         num_minibatches_per_shard: int = 10,
         storage_type: str = "",
     ) -> None:
@@ -65,6 +64,6 @@ class ShardingClient:
         with self._lock:
             return next(self._shards, None)
 
-    def report_batch_done(self, batch_size: int | None = None, err_msg: str = "", task_ids: Any = ()) -> bool:
+    def report_batch_done(self, batch_size: int | None = None, err_msg: str = "", task_ids: object = ()) -> bool:
         """Does nothing: there is no master that waits for it."""
         return False
