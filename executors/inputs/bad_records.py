@@ -29,7 +29,7 @@ import os
 import threading
 import uuid
 from collections.abc import Iterator
-from typing import TypedDict, cast
+from typing import TypedDict
 
 from absl import logging
 
@@ -72,7 +72,7 @@ class BadRecordJson(TypedDict):
 
 
 class BadRecordsJson(TypedDict):
-    """What a process left out; `records` may be the first ones only."""
+    """What another process left out, as `BadRecords.to_json` writes it."""
 
     limit: int
     count: int
@@ -132,15 +132,10 @@ class BadRecords:
         if self.count > self.limit:
             raise TooManyBadRecordsError(self._too_many())
 
-    def to_json(self, listed: int | None = LISTED) -> BadRecordsJson:
+    def to_json(self, listed: int | None = LISTED) -> dict[str, object]:
         """Returns what there is to tell of them; the first so many by file and place, None for all."""
         records = [dataclasses.asdict(record) for record in list(self._found.values())[:listed]]
-        return {
-            "limit": self.limit,
-            "count": self.count,
-            "readers": sorted(self.readers),
-            "records": cast("list[BadRecordJson]", records),
-        }
+        return {"limit": self.limit, "count": self.count, "readers": sorted(self.readers), "records": records}
 
     def _too_many(self) -> str:
         found = list(self._found.values())

@@ -248,14 +248,15 @@ def _row_numbers(count: int, options: ReadOptions, random: np.random.Generator) 
 
     def rows_of(blocks: np.ndarray) -> np.ndarray:
         numbers = (blocks[:, None] * _BLOCK + np.arange(_BLOCK)).reshape(-1)
-        return numbers[numbers < count]
+        known: np.ndarray = numbers[numbers < count]
+        return known
 
     blocks = np.arange(-(-count // _BLOCK))
     if not options.shuffle:
         yield from map(rows_of, _parts(blocks, ROWS_IN_TABLE // _BLOCK))
         return
     size = max(options.shuffle_buffer_size, 1)
-    waiting = np.empty(0, np.int64)
+    waiting: np.ndarray = np.empty(0, np.int64)
     for some in _parts(random.permutation(blocks), max(size // _BLOCK, 1)):
         waiting = random.permutation(np.concatenate([waiting, rows_of(some)]))
         yield waiting[size:]

@@ -165,16 +165,20 @@ class Column:
 
     def _taken(self, indices: np.ndarray) -> np.ndarray:
         if self.dtype == tf.string:
-            return self.values.take(pa.array(indices)).to_numpy(zero_copy_only=False)
-        return self.values.take(indices)
+            strings: np.ndarray = self.values.take(pa.array(indices)).to_numpy(zero_copy_only=False)
+            return strings
+        numbers: np.ndarray = self.values.take(indices)
+        return numbers
 
 
 def _ranges(starts: np.ndarray, length: int) -> np.ndarray:
-    return (starts[:, None] + np.arange(length)).reshape(-1)
+    indices: np.ndarray = (starts[:, None] + np.arange(length)).reshape(-1)
+    return indices
 
 
 def _mapped(path: str, dtype: type[np.generic]) -> np.ndarray:
     with open(path, "rb") as file:
         if not file.seek(0, 2):
-            return np.empty(0, dtype)  # what is empty cannot be mapped
+            nothing: np.ndarray = np.empty(0, dtype)  # what is empty cannot be mapped
+            return nothing
         return np.memmap(file, dtype, "r").view(np.ndarray)

@@ -80,7 +80,7 @@ class SparseBlocks:
         return {"each": each, "all": (np.concatenate(indices), values)}
 
     def batch(
-        self, each: tuple[tf.Tensor, tf.Tensor], whole: tuple[tf.Tensor, dict[str, tf.Tensor]]
+        self, each: tuple[tf.Tensor, tf.Tensor], whole: tuple[tf.Tensor | dict[str, tf.Tensor], ...]
     ) -> dict[str, tf.SparseTensor]:
         """Returns the tensors of one batch: an entry of "each", and "all"."""
         bounds, shapes = (tf.unstack(part, axis=0) for part in each)
@@ -100,7 +100,8 @@ class SparseBlocks:
 def positions(lengths: np.ndarray) -> np.ndarray:
     """Returns 0, 1, … for each row's values: [2, 0, 3] gives [0, 1, 0, 1, 2]."""
     ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+    places: np.ndarray = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+    return places
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +127,7 @@ def _of_rows(rows: Rows, size: int) -> _Column:
     values, lengths = rows
     if lengths is None:
         bounds = np.arange(0, len(values) + 1, size)
-        plain = np.ones(len(bounds) - 1, bool)
+        plain: np.ndarray = np.ones(len(bounds) - 1, bool)
         return _Column(values, bounds, plain.astype(np.int64), plain, _indices([], 0))
     firsts = np.arange(0, len(lengths), size)
     bounds = np.append(0, np.cumsum(np.add.reduceat(lengths, firsts)))
@@ -141,6 +142,6 @@ def _of_rows(rows: Rows, size: int) -> _Column:
 
 
 def _indices(rows: np.ndarray | list[int], places: np.ndarray | int) -> np.ndarray:
-    indices = np.empty([len(rows), 2], np.int64)
+    indices: np.ndarray = np.empty([len(rows), 2], np.int64)
     indices[:, 0], indices[:, 1] = rows, places
     return indices

@@ -179,9 +179,11 @@ def default_value(field: Field) -> np.ndarray:
     """Returns what stands for an empty field, [1], of the type as which decode_csv reads the column, or [0]."""
     raw = _raw_type(field)
     if field.is_required:
-        return np.array([], raw.as_numpy_dtype)
+        empty: np.ndarray = np.array([], raw.as_numpy_dtype)
+        return empty
     nothing = "" if field.is_sparse or field.dtype == tf.string else "0" if raw == tf.string else 0
-    return np.array([nothing], raw.as_numpy_dtype)
+    default: np.ndarray = np.array([nothing], raw.as_numpy_dtype)
+    return default
 
 
 def parsed_values(text: tf.Tensor, dtype: tf.DType) -> tf.Tensor:

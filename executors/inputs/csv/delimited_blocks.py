@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -207,11 +207,12 @@ def _has_plain_quotes(data: np.ndarray, delim: int) -> bool:
     )
 
 
-def _filled(column: pa.ChunkedArray, default: np.ndarray) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+def _filled(column: pa.ChunkedArray, default: Any) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
     """Returns a column as NumPy's, with the default where a field is empty."""
     (values,) = column.chunks
     if default.dtype != object:
-        return (values.fill_null(default[0]) if len(default) else values).to_numpy()
+        numbers: np.ndarray = (values.fill_null(default[0]) if len(default) else values).to_numpy()
+        return numbers
     texts = values.dictionary.to_numpy(zero_copy_only=False)
     if len(default):
         texts[texts == b""] = default[0].encode()
@@ -225,7 +226,8 @@ def _has_gap(column: pa.ChunkedArray) -> bool:
 
 
 def _nothing(spec: tf.TensorSpec) -> np.ndarray:
-    return np.zeros(0, spec.dtype.as_numpy_dtype)
+    nothing: np.ndarray = np.zeros(0, spec.dtype.as_numpy_dtype)
+    return nothing
 
 
 def _is_ordinary(values: np.ndarray | tuple[np.ndarray, np.ndarray]) -> bool:

@@ -144,7 +144,7 @@ def _places(descriptor: int, size: int) -> tuple[np.ndarray, int]:
     count, position, before = 0, begin, _LINE_END
     for block in _blocks(descriptor, begin, size):
         data = np.frombuffer(before + block, np.uint8)
-        ends = np.flatnonzero(data[1:] == ord(_LINE_END)) + position
+        ends: np.ndarray = np.flatnonzero(data[1:] == ord(_LINE_END)) + position
         first = position - 1  # where `data` begins
         position += len(block)
         before = block[-1:]

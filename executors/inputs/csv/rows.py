@@ -118,7 +118,8 @@ def places_of(data: np.ndarray, *marks: int) -> np.ndarray:
         for mark in marks[1:]:
             is_mark |= part == mark
         found.append(np.flatnonzero(is_mark) + start)
-    return np.concatenate([np.zeros(0, np.int64), *found])
+    places: np.ndarray = np.concatenate([np.zeros(0, np.int64), *found])
+    return places
 
 
 def _are_plain(data: np.ndarray, quotes: np.ndarray, sep: int) -> bool:

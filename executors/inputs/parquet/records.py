@@ -110,7 +110,8 @@ def _values(path: str, name: str, column: pa.Array, kind: tf.DType) -> np.ndarra
         if kind != tf.string:
             raise _missing(path, name)
         column = column.fill_null(b"")
-    return column.to_numpy(zero_copy_only=False)
+    values: np.ndarray = column.to_numpy(zero_copy_only=False)
+    return values
 
 
 def _missing(path: str, name: str) -> InputError:

@@ -72,8 +72,10 @@ def first_misfit(paths: Sequence[str], schema: pa.Schema, sizes: Mapping[str, in
 
 def _lengths(column: pa.Array) -> np.ndarray:
     if not _is_list(column.type):
-        return np.asarray(column.is_valid()).astype(np.int64)
-    return np.asarray(column.value_lengths().fill_null(0))
+        lengths: np.ndarray = np.asarray(column.is_valid()).astype(np.int64)
+    else:
+        lengths = np.asarray(column.value_lengths().fill_null(0))
+    return lengths
 
 
 def as_lists(table: pa.Table, schema: pa.Schema | None) -> pa.RecordBatch:

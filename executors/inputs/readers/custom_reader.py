@@ -85,7 +85,7 @@ class Task:
 class CustomReader(Protocol):
     """A reader that a model file returns; it may have `records_output_types` and `metadata`, too."""
 
-    def create_shards(self) -> object:
+    def create_shards(self) -> Mapping[str, Sequence[int]] | Iterable[Sequence[Any]] | None:
         """Returns its shards, in either of ElasticDL's forms, or None."""
 
     def read_records(self, task: Task, /) -> Iterable[object]:
@@ -221,8 +221,10 @@ def _arrays(record: object, types: Nested[tf.DType]) -> list[np.ndarray]:
 
 
 def _array(value: object, kind: tf.DType | None) -> np.ndarray:
-    array = np.asarray(value, None if kind is None else kind.as_numpy_dtype)
-    return array.astype(object) if array.dtype.kind in "SU" else array
+    array: np.ndarray = np.asarray(value, None if kind is None else kind.as_numpy_dtype)
+    if array.dtype.kind in "SU":
+        array = array.astype(object)
+    return array
 
 
 def _leaves(structure: Nested[Leaf], value: Any) -> list[tuple[Leaf, object]]:

@@ -185,7 +185,8 @@ def _read_range(table: _Table, columns: list[str], session: _Session, shard: Sha
     tries = 1
     while True:
         try:
-            return np.array(table.rows(session, columns, shard), object).reshape(-1, len(columns))
+            block: np.ndarray = np.array(table.rows(session, columns, shard), object).reshape(-1, len(columns))
+            return block
         except Exception as error:
             if tries == _TRIES:
                 raise InputError(f"{where}: {tries} requests failed; the last: {table.describe(error)}") from None

@@ -24,7 +24,7 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 import tensorflow as tf
@@ -103,13 +103,23 @@ def read_range(reader: object, start: int, end: int, is_stopped: Callable[[], bo
     return _block(rows, start, call)
 
 
+@overload
+def read_ranges(reader: object, ledger: Ledger, worker: str = "", threads: int = THREADS) -> Iterator[np.ndarray]: ...
+
+
+@overload
+def read_ranges(
+    reader: object, ledger: Ledger, worker: str = "", threads: int = THREADS, *, read: Callable[..., Rows]
+) -> Iterator[Rows]: ...
+
+
 def read_ranges(
     reader: object,
     ledger: Ledger,
     worker: str = "",
     threads: int = THREADS,
-    read: Callable[..., Rows] = read_range,
-) -> Iterator[Rows]:
+    read: Callable[..., object] = read_range,
+) -> Iterator[object]:
     """Yields the rows of the ledger's shards as vectors of bytes, one a shard, in the order in which they are taken.
 
     A thread reads ahead of whoever uses the rows. A reader with an attribute `thread_safe` that is True is read by
@@ -315,7 +325,8 @@ def _block(rows: Iterable[object], first: int, call: str) -> np.ndarray:
                 f"{call}: row {number} is {_a(row)}: {repr(row)[:200]}. Each row must be one str or bytes, with "
                 "its fields separated by the delimiter."
             )
-    return np.array(encoded, object)
+    block: np.ndarray = np.array(encoded, object)
+    return block
 
 
 def _a(value: object) -> str:

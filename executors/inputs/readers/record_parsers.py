@@ -62,7 +62,8 @@ class ExampleParser:
 
     def parse(self, serialized: tf.Tensor) -> dict[str, TensorType]:
         """Returns the features of a vector of tf.Examples, by the parser's keys."""
-        return tf.io.parse_example(serialized, self._features)
+        parsed: dict[str, TensorType] = tf.io.parse_example(serialized, self._features)
+        return parsed
 
     def __call__(self, records: tf.data.Dataset, threads: int, deterministic: bool = True) -> tf.data.Dataset:
         """Returns a dataset of dicts of tensors; see `RecordParser`."""
