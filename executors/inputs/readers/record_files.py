@@ -22,7 +22,7 @@ from ..recordio.records import MAGIC as RECORD_IO_MAGIC
 from ..recordio.snappy_framing import masked_crc32c
 from .reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
 
-BinaryFile: TypeAlias = "IO[bytes] | gzip.GzipFile"
+BinaryFile: TypeAlias = "IO[bytes] | gzip.GzipFile"  # open for reading, as it is or unzipped
 
 # What reading a gzipped file raises where it is cut off or damaged.
 GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
