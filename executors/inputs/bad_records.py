@@ -29,7 +29,7 @@ import os
 import threading
 import uuid
 from collections.abc import Iterator
-from typing import Any
+from typing import TypedDict
 
 from absl import logging
 
@@ -62,6 +62,24 @@ class BadRecord:
         return f"{self.file}, {self.place}: {self.problem}"
 
 
+class BadRecordJson(TypedDict):
+    """A `BadRecord` as JSON."""
+
+    file: str
+    place: str
+    problem: str
+    count: int
+
+
+class BadRecordsJson(TypedDict):
+    """What another process left out, as `BadRecords.to_json` writes it."""
+
+    limit: int
+    count: int
+    readers: list[str]
+    records: list[BadRecordJson]
+
+
 class TooManyBadRecordsError(InputError):
     """More records cannot be read than may be left out."""
 
@@ -78,7 +96,7 @@ class BadRecords:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.readers: set[str] = set()
-        self.scanned: dict[Any, frozenset[int]] = {}
+        self.scanned: dict[tuple[str, str | None, tuple[int, int] | None], frozenset[int]] = {}
         self._found: dict[tuple[str, str], BadRecord] = {}
         self._lock = threading.Lock()
 
@@ -99,7 +117,7 @@ class BadRecords:
                 logging.warning("Left out: %s", record)
             self.require_bound()
 
-    def add(self, others: dict[str, Any]) -> None:
+    def add(self, others: BadRecordsJson) -> None:
         """Adds what another process left out, of which `to_json` told."""
         self.readers |= set(others["readers"])
         for record in others["records"]:
@@ -114,7 +132,7 @@ class BadRecords:
         if self.count > self.limit:
             raise TooManyBadRecordsError(self._too_many())
 
-    def to_json(self, listed: int | None = LISTED) -> dict[str, Any]:
+    def to_json(self, listed: int | None = LISTED) -> dict[str, object]:
         """Returns what there is to tell of them; the first so many by file and place, None for all."""
         records = [dataclasses.asdict(record) for record in list(self._found.values())[:listed]]
         return {"limit": self.limit, "count": self.count, "readers": sorted(self.readers), "records": records}

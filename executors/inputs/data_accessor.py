@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from .bad_records import policy
 from .parse_uses import note_use
@@ -24,6 +24,10 @@ from .parse_uses import note_use
 if TYPE_CHECKING:
     import pyarrow as pa
     import tensorflow as tf
+    from tensorflow_metadata.proto.v0 import schema_pb2
+    from tfx_bsl.coders.tf_graph_record_decoder import LoadedDecoder
+    from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
+    from tfx_bsl.types.common_types import TensorType
 
     from .readers.record_parsers import RecordParser
 
@@ -76,7 +80,7 @@ class DataAccessor(NamedTuple):
 
     tf_dataset_factory: Callable[..., tf.data.Dataset]
     record_batch_factory: Callable[..., Iterator[pa.RecordBatch]]
-    data_view_decode_fn: Callable[[tf.Tensor], dict[str, Any]] | None
+    data_view_decode_fn: Callable[[tf.Tensor], dict[str, TensorType]] | None
 
     @classmethod
     def for_format(cls, examples: ExamplesFormat, cache: CacheOptions | None = None) -> DataAccessor:
@@ -95,8 +99,12 @@ class DataAccessor(NamedTuple):
 
 
 def _tf_dataset(
-    examples: ExamplesFormat, cache: CacheOptions | None, file_pattern: list[str], options: Any, schema: Any = None
-) -> Any:
+    examples: ExamplesFormat,
+    cache: CacheOptions | None,
+    file_pattern: list[str],
+    options: TensorFlowDatasetOptions,
+    schema: schema_pb2.Schema | None = None,
+) -> tf.data.Dataset:
     if examples.payload == PARQUET:
         from .parquet import datasets
 
@@ -139,7 +147,12 @@ def _tf_dataset(
     return dataset.prefetch(options.prefetch_buffer_size)
 
 
-def _record_batches(examples: ExamplesFormat, file_pattern: list[str], options: Any, schema: Any = None) -> Any:
+def _record_batches(
+    examples: ExamplesFormat,
+    file_pattern: list[str],
+    options: RecordBatchesOptions,
+    schema: schema_pb2.Schema | None = None,
+) -> Iterator[pa.RecordBatch]:
     if examples.payload == PARQUET:
         from .parquet import datasets
 
@@ -155,14 +168,14 @@ def _record_batches(examples: ExamplesFormat, file_pattern: list[str], options: 
     if (bad := policy("data_accessor")) is not None:
         from .tfrecord.scan import scan
 
-        def accepts(records: Any) -> object:
+        def accepts(records: Sequence[bytes]) -> object:
             return decoder_of(schema).DecodeBatch(records)  # one that has refused a record is no good afterwards
 
         files = dataclasses.replace(files, left_out=scan(files.paths, bad, accepts, repr(("Arrow", schema))))
     return arrow_batches(files, ReadOptions.of(options), schema)
 
 
-def _parser(examples: ExamplesFormat, file_pattern: list[str], schema: Any) -> RecordParser:
+def _parser(examples: ExamplesFormat, file_pattern: list[str], schema: schema_pb2.Schema | None) -> RecordParser:
     from .readers import record_parsers
 
     if examples.payload == TF_EXAMPLE:
@@ -174,11 +187,11 @@ def _parser(examples: ExamplesFormat, file_pattern: list[str], schema: Any) -> R
     return record_parsers.DataViewParser(examples.data_view)
 
 
-def _data_view_decoder(data_view: str) -> Callable[[tf.Tensor], dict[str, Any]]:
+def _data_view_decoder(data_view: str) -> Callable[[tf.Tensor], dict[str, TensorType]]:
     """Returns the data view's decode function; the data view is loaded at the first call."""
 
     @functools.cache
-    def decoder() -> Any:
+    def decoder() -> LoadedDecoder:
         from .readers.record_parsers import load_decoder
 
         return load_decoder(data_view).decode_record

@@ -16,7 +16,7 @@ import concurrent.futures
 import os
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import tensorflow as tf
 
@@ -27,8 +27,13 @@ from .tfrecord.record_dataset import ReadOptions, RecordFiles, record_batches
 from .tfrecord.refused_records import first_refused
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     from tensorflow_metadata.proto.v0 import schema_pb2
+    from tfx_bsl.coders import example_coder
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _MOST_THREADS = 8
 
@@ -48,7 +53,7 @@ def arrow_batches(
     """
     own = threading.local()
 
-    def decode(batch: Any) -> pa.RecordBatch:
+    def decode(batch: np.ndarray) -> pa.RecordBatch:
         if not hasattr(own, "decoder"):
             own.decoder = decoder_of(schema)
         return own.decoder.DecodeBatch(batch)
@@ -66,18 +71,18 @@ def arrow_batches(
         raise found or InputError(f"{listed(files.patterns)}: the records are not of one kind: {error}") from error
 
 
-def decoder_of(schema: schema_pb2.Schema | None) -> Any:
+def decoder_of(schema: schema_pb2.Schema | None) -> example_coder.ExamplesToRecordBatchDecoder:
     """Returns tfx_bsl's decoder for a schema; without one, for the columns that a batch's examples have."""
     from tfx_bsl.coders import example_coder
 
     return example_coder.ExamplesToRecordBatchDecoder(None if schema is None else schema.SerializeToString())
 
 
-def _in_threads(function: Callable[[Any], Any], items: Iterator[Any]) -> Iterator[Any]:
+def _in_threads(function: Callable[[Item], Result], items: Iterator[Item]) -> Iterator[Result]:
     """As `map(function, items)`, with as many calls at the same time as there are cores."""
     threads = min(_MOST_THREADS, os.cpu_count() or 1)
     executor = concurrent.futures.ThreadPoolExecutor(threads)
-    ahead: collections.deque[concurrent.futures.Future[Any]] = collections.deque()
+    ahead: collections.deque[concurrent.futures.Future[Result]] = collections.deque()
     try:
         for item in items:
             ahead.append(executor.submit(function, item))

@@ -19,13 +19,18 @@ import gzip
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import InputError
 from ..runtime.files import file_io
 from ..runtime.files.user_paths import require_readable_kind
 from .readers.record_files import GZIP_ERRORS, check_text, is_gzipped
 from .tfrecord.framing import damage
+
+if TYPE_CHECKING:
+    from .readers.record_files import BinaryFile
+
+Row = TypeVar("Row")
 
 TF_RECORD, CSV, JSON_LINES = "TFRecord", "CSV", "JSON lines"
 
@@ -130,7 +135,7 @@ def _kind_of_content(head: bytes) -> str:
 
 
 @contextlib.contextmanager
-def _opened(file: ExampleFile) -> Iterator[Any]:
+def _opened(file: ExampleFile) -> Iterator[BinaryFile]:
     with file_io.file_system(file.path).open(file.path, mode="rb") as raw:
         try:
             yield gzip.GzipFile(fileobj=raw) if file.gzipped else raw
@@ -187,7 +192,7 @@ def _json_batches(file: ExampleFile, lines: Iterator[str], size: int) -> Iterato
         yield Batch(file, first, len(chunk), columns={name: [row.get(name) for row in chunk] for name in names})
 
 
-def _json_object(file: ExampleFile, number: int, line: str) -> dict[str, Any]:
+def _json_object(file: ExampleFile, number: int, line: str) -> dict[str, object]:
     problem = "it is something else"
     try:
         row = json.loads(line)
@@ -201,7 +206,7 @@ def _json_object(file: ExampleFile, number: int, line: str) -> dict[str, Any]:
     )
 
 
-def _chunks(rows: Iterator[Any], size: int) -> Iterator[tuple[int, list[Any]]]:
+def _chunks(rows: Iterator[Row], size: int) -> Iterator[tuple[int, list[Row]]]:
     first = 1
     while chunk := list(itertools.islice(rows, size)):
         yield first, chunk

@@ -14,18 +14,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .. import run_context
 from ..errors import InputError
 from ..runtime.files import file_io
 from ..runtime.logs.exceptions import tensorflows_text
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+
 # What TensorFlow says of a record that cannot be parsed.
 _WORDS = ("could not be found", "Number of", "Data types don't match", "Could not parse example", "parse serialized")
 
 
-class _Uses(dict[tuple[str, ...], Callable[[Any], Any]]):
+class _Uses(dict[tuple[str, ...], "Callable[[tf.Tensor], object]"]):
     """How files are parsed, by their paths."""
 
 
@@ -36,7 +39,7 @@ def noted_uses() -> Iterator[None]:
         yield
 
 
-def note_use(paths: Sequence[str], parse: Callable[[Any], Any]) -> None:
+def note_use(paths: Sequence[str], parse: Callable[[tf.Tensor], object]) -> None:
     """Keeps in mind how some files are parsed, for `refusals`; outside of `noted_uses` there is nobody to ask."""
     uses = run_context.part(_Uses)
     if uses is not None:

@@ -12,14 +12,13 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Collection
-from typing import Any
 
 _CHARACTERS = 200
 _NAMES = 30
 _FEW = 5
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Returns a text in quotes, or another value as Python writes it; cut after 200 characters."""
     if isinstance(value, bytes):
         value = value[: 4 * _CHARACTERS + 4].decode("utf-8", "backslashreplace")
@@ -35,7 +34,7 @@ def cut(text: str) -> str:
     return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…"
 
 
-def listed(names: Collection[Any]) -> str:
+def listed(names: Collection[object]) -> str:
     """Returns names with commas between them: the first thirty, each cut, and how many more there are."""
     some = ", ".join(cut(str(name)) for name in itertools.islice(names, _NAMES))
     return f"{some} and {len(names) - _NAMES:,} more" if len(names) > _NAMES else some

@@ -27,7 +27,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +40,7 @@ from ..tfrecord.record_dataset import (
     pipeline_options,
 )
 from .cached_columns import Column, ColumnWriter, column_kind
-from .tensor_blocks import TensorBlocks
+from .tensor_blocks import Block, TensorBlocks
 from .whole_batches import BYTES_IN_TABLE, ROWS_IN_TABLE, whole_batches
 
 _INDEX = "index.json"
@@ -51,7 +50,7 @@ _VERSION = 2  # of the files' form
 _BLOCK = 256  # rows that lie one after another on the disk; more of them at a time would mix worse
 
 
-def key_of(files: RecordFiles, options: ReadOptions, *spec: Any) -> str:
+def key_of(files: RecordFiles, options: ReadOptions, *spec: object) -> str:
     """Returns the key of the examples in some files: another one as soon as a file or the spec changes.
 
     Args:
@@ -202,7 +201,7 @@ class CachedRows:
     count: int
     columns: dict[str, Column]
 
-    def batches(self, options: ReadOptions, specs: Mapping[str, Any]) -> tf.data.Dataset:
+    def batches(self, options: ReadOptions, specs: Mapping[str, tf.TypeSpec]) -> tf.data.Dataset:
         """Returns batches of tensors, of the same epochs and sizes as when they are read from their files.
 
         Shuffled, all blocks of `_BLOCK` rows are; then the rows, `shuffle_buffer_size` of them and as many new ones
@@ -217,7 +216,7 @@ class CachedRows:
         seeds = _seeds(options)
         runs = itertools.count()
 
-        def blocks() -> Iterator[dict[str, Any]]:
+        def blocks() -> Iterator[Block]:
             random = np.random.default_rng(None if seeds is None else [*seeds, next(runs)])
 
             def one_epoch() -> Iterator[pa.Table]:
@@ -244,19 +243,20 @@ def _seeds(options: ReadOptions) -> list[int] | None:
     return None if seeds[0] is None else list(seeds)
 
 
-def _row_numbers(count: int, options: ReadOptions, random: np.random.Generator) -> Iterator[Any]:
+def _row_numbers(count: int, options: ReadOptions, random: np.random.Generator) -> Iterator[np.ndarray]:
     """Yields the numbers of all rows, some at a time."""
 
-    def rows_of(blocks: Any) -> Any:
+    def rows_of(blocks: np.ndarray) -> np.ndarray:
         numbers = (blocks[:, None] * _BLOCK + np.arange(_BLOCK)).reshape(-1)
-        return numbers[numbers < count]
+        known: np.ndarray = numbers[numbers < count]
+        return known
 
-    blocks: Any = np.arange(-(-count // _BLOCK))
+    blocks = np.arange(-(-count // _BLOCK))
     if not options.shuffle:
         yield from map(rows_of, _parts(blocks, ROWS_IN_TABLE // _BLOCK))
         return
     size = max(options.shuffle_buffer_size, 1)
-    waiting: Any = np.empty(0, np.int64)
+    waiting: np.ndarray = np.empty(0, np.int64)
     for some in _parts(random.permutation(blocks), max(size // _BLOCK, 1)):
         waiting = random.permutation(np.concatenate([waiting, rows_of(some)]))
         yield waiting[size:]
@@ -264,5 +264,5 @@ def _row_numbers(count: int, options: ReadOptions, random: np.random.Generator) 
     yield waiting
 
 
-def _parts(array: Any, size: int) -> Iterator[Any]:
+def _parts(array: np.ndarray, size: int) -> Iterator[np.ndarray]:
     return (array[start : start + size] for start in range(0, len(array), size))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -24,17 +24,29 @@ import tensorflow as tf
 
 from .sparse_blocks import Rows, positions
 
+if TYPE_CHECKING:
+    from tfx_bsl.types.common_types import TensorType
+
 DENSE, SPARSE, RAGGED = "dense", "sparse", "ragged"
 _ENDINGS = ("values", "rows", "strings")
 
 
-def column_kind(spec: Any) -> str | None:
+def column_kind(spec: tf.TypeSpec) -> str | None:
     """Returns the kind of column for tensors of a spec; None if there is none."""
     if isinstance(spec, tf.SparseTensorSpec):
         return SPARSE if spec.shape.rank == 2 else None
     if isinstance(spec, tf.RaggedTensorSpec):
         return RAGGED if spec.ragged_rank == 1 and spec.shape.rank == 2 else None
     return DENSE if isinstance(spec, tf.TensorSpec) and spec.shape[1:].is_fully_defined() else None
+
+
+class ColumnDescription(TypedDict):
+    """What `Column.opened` takes besides the path, as JSON values."""
+
+    kind: str | None
+    dtype: str
+    shape: list[int]
+    is_single: bool
 
 
 class ColumnWriter(contextlib.ExitStack):
@@ -45,7 +57,7 @@ class ColumnWriter(contextlib.ExitStack):
       spec: Of the tensors.
     """
 
-    def __init__(self, path: pathlib.Path, spec: Any) -> None:
+    def __init__(self, path: pathlib.Path, spec: tf.TypeSpec) -> None:
         super().__init__()
         self._spec, self._kind = spec, column_kind(spec)
         paths = {name: pathlib.Path(f"{path}.{name}") for name in _ENDINGS}
@@ -60,7 +72,7 @@ class ColumnWriter(contextlib.ExitStack):
         """Bytes so far."""
         return sum(file.tell() for file in self._files.values())
 
-    def add(self, tensor: Any) -> int:
+    def add(self, tensor: TensorType) -> int:
         """Adds a batch; returns how many rows it has.
 
         Raises:
@@ -84,19 +96,19 @@ class ColumnWriter(contextlib.ExitStack):
         self._write(tensor.values.numpy())
         return len(lengths)
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> ColumnDescription:
         """Returns what `Column.opened` wants to know, as JSON values."""
         shape = self._spec.shape[1:].as_list() if self._kind == DENSE else []
         return {"kind": self._kind, "dtype": self._spec.dtype.name, "shape": shape, "is_single": self._is_single}
 
-    def _write(self, values: Any) -> None:
+    def _write(self, values: np.ndarray) -> None:
         if self._spec.dtype == tf.string:
             self._add_ends("strings", np.fromiter(map(len, values), np.int64, len(values)))
             self._files["values"].write(b"".join(values))
         else:
             self._files["values"].write(values.tobytes())
 
-    def _add_ends(self, ending: str, lengths: Any) -> None:
+    def _add_ends(self, ending: str, lengths: np.ndarray) -> None:
         ends = self._ends[ending] + np.cumsum(lengths, dtype=np.int64)
         self._files[ending].write(ends.tobytes())
         if len(ends):
@@ -121,8 +133,8 @@ class Column:
     dtype: tf.DType
     shape: tuple[int, ...]
     is_single: bool
-    values: Any
-    rows: Any
+    values: np.ndarray | pa.Array
+    rows: np.ndarray
     size: int
 
     @classmethod
@@ -137,7 +149,7 @@ class Column:
             values = pa.Array.from_buffers(pa.large_binary(), len(strings) - 1, buffers)
         return cls(kind, type_, tuple(shape), is_single, values, rows, sum(file.nbytes for file in files))
 
-    def rows_of(self, numbers: Any) -> Rows:
+    def rows_of(self, numbers: np.ndarray) -> Rows:
         """Returns the rows of some numbers."""
         if self.kind == DENSE:
             width = int(np.prod(self.shape))
@@ -151,18 +163,22 @@ class Column:
             return Rows(self._taken(starts[lengths > 0]), lengths)
         return Rows(self._taken(np.repeat(starts, lengths) + positions(lengths)), lengths)
 
-    def _taken(self, indices: Any) -> Any:
+    def _taken(self, indices: np.ndarray) -> np.ndarray:
         if self.dtype == tf.string:
-            return self.values.take(pa.array(indices)).to_numpy(zero_copy_only=False)
-        return self.values.take(indices)
+            strings: np.ndarray = self.values.take(pa.array(indices)).to_numpy(zero_copy_only=False)
+            return strings
+        numbers: np.ndarray = self.values.take(indices)
+        return numbers
 
 
-def _ranges(starts: Any, length: int) -> Any:
-    return (starts[:, None] + np.arange(length)).reshape(-1)
+def _ranges(starts: np.ndarray, length: int) -> np.ndarray:
+    indices: np.ndarray = (starts[:, None] + np.arange(length)).reshape(-1)
+    return indices
 
 
-def _mapped(path: str, dtype: Any) -> Any:
+def _mapped(path: str, dtype: type[np.generic]) -> np.ndarray:
     with open(path, "rb") as file:
         if not file.seek(0, 2):
-            return np.empty(0, dtype)  # what is empty cannot be mapped
+            nothing: np.ndarray = np.empty(0, dtype)  # what is empty cannot be mapped
+            return nothing
         return np.memmap(file, dtype, "r").view(np.ndarray)

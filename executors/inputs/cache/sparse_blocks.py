@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import tensorflow as tf
@@ -22,8 +22,15 @@ class Rows(NamedTuple):
       lengths: How many values each row has; None if it is one each, and for dense tensors.
     """
 
-    values: Any
-    lengths: Any = None
+    values: np.ndarray
+    lengths: np.ndarray | None = None
+
+
+class BlockPart(TypedDict):
+    """Arrays of a block, or its tensors: "each" has one entry a batch, "all" is of all its batches together."""
+
+    each: np.ndarray | tf.Tensor | tuple[np.ndarray | tf.Tensor, ...]
+    all: tuple[np.ndarray | tf.Tensor | dict[str, np.ndarray | tf.Tensor], ...]
 
 
 class SparseBlocks:
@@ -49,7 +56,7 @@ class SparseBlocks:
             ),
         }
 
-    def block(self, columns: Mapping[str, Rows], size: int) -> dict[str, Any]:
+    def block(self, columns: Mapping[str, Rows], size: int) -> BlockPart:
         """Returns the tensors of some batches.
 
         Args:
@@ -72,7 +79,9 @@ class SparseBlocks:
         each = np.stack(bounds, axis=1)[:, :, None], np.stack(shapes, axis=1)
         return {"each": each, "all": (np.concatenate(indices), values)}
 
-    def batch(self, each: Any, whole: Any) -> dict[str, tf.SparseTensor]:
+    def batch(
+        self, each: tuple[tf.Tensor, tf.Tensor], whole: tuple[tf.Tensor | dict[str, tf.Tensor], ...]
+    ) -> dict[str, tf.SparseTensor]:
         """Returns the tensors of one batch: an entry of "each", and "all"."""
         bounds, shapes = (tf.unstack(part, axis=0) for part in each)
         indices, values = whole
@@ -88,10 +97,11 @@ class SparseBlocks:
         return tensors
 
 
-def positions(lengths: Any) -> Any:
+def positions(lengths: np.ndarray) -> np.ndarray:
     """Returns 0, 1, … for each row's values: [2, 0, 3] gives [0, 1, 0, 1, 2]."""
     ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+    places: np.ndarray = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+    return places
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,18 +116,18 @@ class _Column:
       indices: Of the values in all other batches.
     """
 
-    values: Any
-    bounds: Any
-    widths: Any
-    is_plain: Any
-    indices: Any
+    values: np.ndarray
+    bounds: np.ndarray
+    widths: np.ndarray
+    is_plain: np.ndarray
+    indices: np.ndarray
 
 
 def _of_rows(rows: Rows, size: int) -> _Column:
     values, lengths = rows
     if lengths is None:
         bounds = np.arange(0, len(values) + 1, size)
-        plain: Any = np.ones(len(bounds) - 1, bool)
+        plain: np.ndarray = np.ones(len(bounds) - 1, bool)
         return _Column(values, bounds, plain.astype(np.int64), plain, _indices([], 0))
     firsts = np.arange(0, len(lengths), size)
     bounds = np.append(0, np.cumsum(np.add.reduceat(lengths, firsts)))
@@ -131,7 +141,7 @@ def _of_rows(rows: Rows, size: int) -> _Column:
     return _Column(values, bounds, widths, plain, indices)
 
 
-def _indices(rows: Any, places: Any) -> Any:
-    indices: Any = np.empty([len(rows), 2], np.int64)
+def _indices(rows: np.ndarray | list[int], places: np.ndarray | int) -> np.ndarray:
+    indices: np.ndarray = np.empty([len(rows), 2], np.int64)
     indices[:, 0], indices[:, 1] = rows, places
     return indices

@@ -14,14 +14,26 @@ Usage:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
-from .sparse_blocks import Rows, SparseBlocks
+from .sparse_blocks import BlockPart, Rows, SparseBlocks
+
+if TYPE_CHECKING:
+    from tfx_bsl.types.common_types import TensorType
+
+Function = TypeVar("Function", bound=Callable[..., object])
 
 _CUT_AT_ONCE = 2  # batches of a block; it takes half the time that Python takes for them
+
+
+class Block(TypedDict):
+    """Some batches: of each dense or ragged tensor, and of all sparse ones."""
+
+    others: dict[str, BlockPart]
+    sparse: BlockPart
 
 
 class TensorBlocks:
@@ -31,13 +43,13 @@ class TensorBlocks:
       specs: {tensor: the type spec of its batches}: dense, sparse of rank 2, or ragged with one partition.
     """
 
-    def __init__(self, specs: Mapping[str, Any]) -> None:
+    def __init__(self, specs: Mapping[str, tf.TypeSpec]) -> None:
         self._specs = dict(specs)
         sparse = {name: spec for name, spec in specs.items() if isinstance(spec, tf.SparseTensorSpec)}
         self._sparse = SparseBlocks(sparse) if sparse else None
         self._others = {name: spec for name, spec in specs.items() if name not in sparse}
 
-    def block(self, tensors: Mapping[str, Rows], size: int) -> dict[str, Any]:
+    def block(self, tensors: Mapping[str, Rows], size: int) -> Block:
         """Returns a block.
 
         Args:
@@ -47,9 +59,7 @@ class TensorBlocks:
         block = {name: _block(tensors[name], spec, size) for name, spec in self._others.items()}
         return {"others": block, "sparse": self._sparse.block(tensors, size) if self._sparse else _NOTHING}
 
-    def dataset(
-        self, make_blocks: Callable[[], Iterable[dict[str, Any]]], label_key: str | None = None
-    ) -> tf.data.Dataset:
+    def dataset(self, make_blocks: Callable[[], Iterable[Block]], label_key: str | None = None) -> tf.data.Dataset:
         """Returns the batches of the blocks.
 
         Args:
@@ -63,13 +73,15 @@ class TensorBlocks:
         blocks = tf.data.Dataset.from_generator(make_blocks, output_signature=signature)
         return blocks.prefetch(1).flat_map(as_it_is(lambda block: self._batches(block, label_key)))
 
-    def _batches(self, block: dict[str, Any], label_key: str | None) -> tf.data.Dataset:
+    def _batches(self, block: Block, label_key: str | None) -> tf.data.Dataset:
         others, sparse = block["others"], block["sparse"]
         each = {name: tensors["each"] for name, tensors in others.items()}
         if not any(tensors["all"] for tensors in others.values()) and not self._sparse:
             return tf.data.Dataset.from_tensor_slices(in_order(each, self._specs, label_key))
 
-        def batch(each: Any, each_sparse: Any) -> Any:
+        def batch(
+            each: Mapping[str, tf.Tensor | tuple[tf.Tensor, ...]], each_sparse: tuple[tf.Tensor, tf.Tensor]
+        ) -> dict[str, TensorType] | tuple[dict[str, TensorType], TensorType]:
             cut = {
                 name: _ragged_batch(each[name], tensors["all"]) if tensors["all"] else each[name]
                 for name, tensors in others.items()
@@ -82,21 +94,24 @@ class TensorBlocks:
         return tf.data.Dataset.from_tensor_slices((each, sparse["each"])).map(as_it_is(batch), _CUT_AT_ONCE)
 
 
-def in_order(tensors: Mapping[str, Any], names: Iterable[str], label_key: str | None) -> Any:
+def in_order(
+    tensors: Mapping[str, TensorType], names: Iterable[str], label_key: str | None
+) -> dict[str, TensorType] | tuple[dict[str, TensorType], TensorType]:
     """Returns a batch with its tensors in an order, and the label beside them unless there is none."""
     ordered = {name: tensors[name] for name in names}
     return ordered if label_key is None else (ordered, ordered.pop(label_key))
 
 
-def as_it_is(function: Callable[..., Any]) -> Any:
+def as_it_is(function: Function) -> Function:
     """Returns a function that AutoGraph leaves alone: it takes its time to find nothing to convert."""
-    return tf.autograph.experimental.do_not_convert(function)
+    unconverted: Function = tf.autograph.experimental.do_not_convert(function)
+    return unconverted
 
 
-_NOTHING: dict[str, Any] = {"each": (), "all": ()}
+_NOTHING: BlockPart = {"each": (), "all": ()}
 
 
-def _block_spec(spec: Any) -> dict[str, Any]:
+def _block_spec(spec: tf.TypeSpec) -> dict[str, tf.TensorSpec | tuple[tf.TensorSpec, ...]]:
     """Returns the specs of a block: "all" is of all its batches together, "each" has one entry a batch."""
     if isinstance(spec, tf.RaggedTensorSpec):
         rows = spec.shape[0]
@@ -106,7 +121,7 @@ def _block_spec(spec: Any) -> dict[str, Any]:
     return {"each": tf.TensorSpec([None, *spec.shape], spec.dtype), "all": ()}
 
 
-def _block(rows: Rows, spec: Any, size: int) -> dict[str, Any]:
+def _block(rows: Rows, spec: tf.TypeSpec, size: int) -> BlockPart:
     values, lengths = rows
     if not isinstance(spec, tf.RaggedTensorSpec):
         return {"each": values.reshape(len(values) // size, size, *values.shape[1:]), "all": ()}
@@ -118,6 +133,6 @@ def _block(rows: Rows, spec: Any, size: int) -> dict[str, Any]:
     return {"each": (lasts - ends[:, -1:], lasts, splits), "all": (values,)}
 
 
-def _ragged_batch(each: Any, whole: Any) -> Any:
+def _ragged_batch(each: tuple[tf.Tensor, ...], whole: tuple[tf.Tensor, ...]) -> tf.RaggedTensor:
     (start, end, splits), (values,) = each, whole
     return tf.RaggedTensor.from_row_splits(tf.strided_slice(values, start, end), splits, validate=False)

@@ -10,9 +10,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
+
+    from ..tfrecord.record_dataset import ReadOptions
 
 # Either is enough for a table; one batch is the least.
 ROWS_IN_TABLE, BYTES_IN_TABLE = 32768, 32 << 20
@@ -20,7 +25,7 @@ ROWS_IN_TABLE, BYTES_IN_TABLE = 32768, 32 << 20
 
 def whole_batches(
     one_epoch: Callable[[], Iterable[pa.Table]],
-    options: Any,
+    options: ReadOptions | RecordBatchesOptions | TensorFlowDatasetOptions,
     join: Callable[[Sequence[pa.Table]], pa.Table] = pa.concat_tables,
 ) -> Iterator[pa.Table]:
     """Yields the rows of all epochs; batches go on over the end of an epoch.

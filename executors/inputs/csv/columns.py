@@ -22,7 +22,7 @@ _NARROW_TO_WIDE = (INT, FLOAT, BYTES)
 _ROWS_LOOKED_AT_ONCE = 4096
 
 
-def typed_columns(batch: Batch, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def typed_columns(batch: Batch, wanted: Mapping[str, pa.DataType]) -> dict[str, pa.Array]:
     """Returns the wanted features of a batch of CSV or JSON rows, as far as the file has them.
 
     Args:
@@ -38,7 +38,7 @@ def typed_columns(batch: Batch, wanted: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _typed(batch, name, values, wanted[name]) for name, values in batch.columns.items() if name in wanted}
 
 
-def inferred_types(files: Iterable[ExampleFile]) -> dict[str, Any]:
+def inferred_types(files: Iterable[ExampleFile]) -> dict[str, pa.DataType]:
     """Reads CSV and JSON files to the end; returns the narrowest type of INT, FLOAT, BYTES that holds all of a column.
 
     Columns without a single value are left out.
@@ -53,7 +53,7 @@ def inferred_types(files: Iterable[ExampleFile]) -> dict[str, Any]:
     return {name: _NARROW_TO_WIDE[width] for name, width in widths.items()}
 
 
-def to_tf_examples(columns: Mapping[str, Any], size: int) -> list[bytes]:
+def to_tf_examples(columns: Mapping[str, pa.Array], size: int) -> list[bytes]:
     """Returns serialized tf.Examples; without columns, that many empty ones."""
     from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
@@ -64,7 +64,7 @@ def to_tf_examples(columns: Mapping[str, Any], size: int) -> list[bytes]:
     return serialized
 
 
-def from_tf_examples(batch: Batch) -> dict[str, Any]:
+def from_tf_examples(batch: Batch) -> dict[str, pa.Array]:
     """Returns the features of a batch of serialized tf.Examples.
 
     Raises:
@@ -82,10 +82,10 @@ def from_tf_examples(batch: Batch) -> dict[str, Any]:
     return dict(zip(decoded.schema.names, decoded.columns, strict=True))
 
 
-def _typed(batch: Batch, name: str, values: list[Any], kind: Any) -> Any:
+def _typed(batch: Batch, name: str, values: list[object], kind: pa.DataType) -> pa.Array:
     read = _READERS[kind]
 
-    def column(some: list[Any]) -> Any:
+    def column(some: list[object]) -> pa.Array:
         lists = [None if value is None else [read(item) for item in _flat(value)] for value in some]
         return pa.array(lists, pa.list_(kind))
 
@@ -103,13 +103,13 @@ def _typed(batch: Batch, name: str, values: list[Any], kind: Any) -> Any:
         raise
 
 
-def _flat(value: Any) -> list[Any]:
+def _flat(value: object) -> list[object]:
     if not isinstance(value, list):
         return [value]
     return [item for part in value for item in _flat(part)] if any(isinstance(v, list) for v in value) else value
 
 
-def _integer(value: Any) -> int:
+def _integer(value: object) -> int:
     try:
         return int(_plain(value)) if not isinstance(value, float) else _whole(value)
     except ValueError:
@@ -122,17 +122,17 @@ def _whole(value: float) -> int:
     return int(value)
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     return float(_plain(value))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, str) and "_" in value:
         raise ValueError("it is not a number")  # Python reads 1_000 as one
     return value
 
 
-def _bytes(value: Any) -> bytes:
+def _bytes(value: object) -> bytes:
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
     if isinstance(value, dict) and list(value) == ["b64"]:
@@ -140,7 +140,7 @@ def _bytes(value: Any) -> bytes:
     raise TypeError('bytes are written as "text" or {"b64": "…"}')
 
 
-def _width(value: Any, is_text: bool) -> int:
+def _width(value: object, is_text: bool) -> int:
     """Returns how wide a type the value needs, as an index of `_NARROW_TO_WIDE`."""
     if isinstance(value, list):
         return max((_width(item, is_text) for item in _flat(value)), default=0)

@@ -80,8 +80,8 @@ class Field:
 
 
 def decode(
-    rows: Any, fields: Sequence[Field], delim: str = FIELD_DELIM, value_delim: str = VALUE_DELIM
-) -> dict[str, Any]:
+    rows: tf.Tensor, fields: Sequence[Field], delim: str = FIELD_DELIM, value_delim: str = VALUE_DELIM
+) -> dict[str, tf.Tensor | tf.SparseTensor]:
     """Returns the columns of delimited rows.
 
     A field that is empty is 0, "" or False, and no value in a sparse column. Other values that are not of their
@@ -104,13 +104,15 @@ def decode(
     return typed(raw_columns(rows, fields, delim), fields, value_delim)
 
 
-def raw_columns(rows: Any, fields: Sequence[Field], delim: str) -> list[Any]:
+def raw_columns(rows: tf.Tensor, fields: Sequence[Field], delim: str) -> list[tf.Tensor]:
     """Returns the columns of delimited rows in the types that decode_csv knows; sparse ones are text."""
-    columns: list[Any] = tf.io.decode_csv(rows, [default_value(field) for field in fields], delim)
+    columns: list[tf.Tensor] = tf.io.decode_csv(rows, [default_value(field) for field in fields], delim)
     return columns
 
 
-def typed(columns: Sequence[Any], fields: Sequence[Field], value_delim: str) -> dict[str, Any]:
+def typed(
+    columns: Sequence[tf.Tensor], fields: Sequence[Field], value_delim: str
+) -> dict[str, tf.Tensor | tf.SparseTensor]:
     """Returns the columns that `raw_columns` has found as `decode` does."""
     return {
         field.name: split_values(column, field, value_delim) if field.is_sparse else _narrowed(column, field.dtype)
@@ -118,7 +120,7 @@ def typed(columns: Sequence[Any], fields: Sequence[Field], value_delim: str) -> 
     }
 
 
-def split_values(text: Any, field: Field, value_delim: str = VALUE_DELIM) -> tf.SparseTensor:
+def split_values(text: tf.Tensor, field: Field, value_delim: str = VALUE_DELIM) -> tf.SparseTensor:
     """Returns the values of a sparse column.
 
     Args:
@@ -155,7 +157,7 @@ def check_format(fields: Sequence[Field], delim: str, value_delim: str) -> None:
         )
 
 
-def _name_of(dtype: Any) -> str:
+def _name_of(dtype: object) -> str:
     """Returns the name of a type that is given by name, as TensorFlow's, NumPy's or Python's."""
     if isinstance(dtype, str):
         return dtype
@@ -173,22 +175,24 @@ def _raw_type(field: Field) -> tf.DType:
     return tf.string if field.is_sparse else _PARSED_AS[field.dtype.name]
 
 
-def default_value(field: Field) -> Any:
+def default_value(field: Field) -> np.ndarray:
     """Returns what stands for an empty field, [1], of the type as which decode_csv reads the column, or [0]."""
     raw = _raw_type(field)
     if field.is_required:
-        return np.array([], raw.as_numpy_dtype)
+        empty: np.ndarray = np.array([], raw.as_numpy_dtype)
+        return empty
     nothing = "" if field.is_sparse or field.dtype == tf.string else "0" if raw == tf.string else 0
-    return np.array([nothing], raw.as_numpy_dtype)
+    default: np.ndarray = np.array([nothing], raw.as_numpy_dtype)
+    return default
 
 
-def parsed_values(text: Any, dtype: tf.DType) -> Any:
+def parsed_values(text: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """Returns texts, a string vector, as values of a type."""
     raw = _PARSED_AS[dtype.name]
     return _narrowed(text if raw == tf.string else tf.strings.to_number(text, raw), dtype)
 
 
-def _narrowed(values: Any, dtype: tf.DType) -> Any:
+def _narrowed(values: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """Returns values as another type, where they have been read as a wider one or as text; what does not fit fails."""
     if values.dtype == dtype:
         return values
@@ -198,22 +202,22 @@ def _narrowed(values: Any, dtype: tf.DType) -> Any:
         return tf.identity(narrow)
 
 
-def _integers(values: Any, dtype: tf.DType) -> tuple[Any, Any]:
+def _integers(values: tf.Tensor, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.cast(values, dtype), (values >= int(dtype.min)) & (values <= int(dtype.max))
 
 
-def _bools(text: Any, _: tf.DType) -> tuple[Any, Any]:
+def _bools(text: tf.Tensor, _: tf.DType) -> tuple[tf.Tensor, tf.Tensor]:
     lower = tf.strings.lower(tf.strings.strip(text))
     true, false = (tf.equal(lower, digit) | tf.equal(lower, word) for digit, word in (("1", "true"), ("0", "false")))
     return true, true | false
 
 
-def _halves(text: Any, dtype: tf.DType) -> tuple[Any, Any]:
+def _halves(text: tf.Tensor, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor]:
     values = tf.cast(tf.strings.to_number(text, tf.float32), dtype)
     return values, ~tf.math.is_inf(values) | tf.strings.regex_full_match(text, r"(?i)\s*[+-]?inf.*")
 
 
-def _longs(text: Any, dtype: tf.DType) -> tuple[Any, Any]:
+def _longs(text: tf.Tensor, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns numbers of up to 20 digits, of which no op of TensorFlow 2.15 makes more than 19: in two halves."""
     digits = tf.strings.strip(text)
     padded = tf.strings.join(["0" * 20, tf.strings.regex_replace(digits, r"^\+?0*", "")])

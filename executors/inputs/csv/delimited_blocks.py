@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -35,12 +35,29 @@ from .delimited import (
 )
 from .rows import places_of
 
+if TYPE_CHECKING:
+    from ..readers.reader_errors import Nested
+
 _MOST_BYTES = 1 << 30
 _MOST_REFUSED = 4  # after so many, the rest will be alike; with pyarrow 10, a refusal takes a tenth of a second
 # TensorFlow 2.15 refuses longer texts for floats, 2.21 takes them.
 _LONGEST_FLOAT = None if tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 21) else 31
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # Arrow leaves one out at a block's beginning
 _QUOTE, _LINE_END, _ZERO = b'"\n0'
+
+
+class TextReader(Protocol):
+    """A reader that may have rows as one text."""
+
+    def read_text(self, start: int, end: int, /) -> bytes | None:
+        """Returns the rows [start, end) as `BlockDecoder.columns` takes them, or None."""
+
+
+class TextBlock(TypedDict):
+    """Rows as text, or as columns where these are decoded; strings are two vectors. Arrays, or tensors of tf.data."""
+
+    rows: np.ndarray | tf.Tensor
+    columns: tuple[np.ndarray | tf.Tensor | tuple[np.ndarray | tf.Tensor, np.ndarray | tf.Tensor], ...]
 
 
 class BlockDecoder:
@@ -62,9 +79,9 @@ class BlockDecoder:
         check_format(fields, delim, value_delim)
         self._fields, self._delim, self._value_delim = fields, delim, value_delim
         self._defaults = [default_value(field) for field in fields]
-        texts: Any = tf.TensorSpec([None], tf.string)
+        texts = tf.TensorSpec([None], tf.string)
         codes = tf.TensorSpec([None], tf.int32)
-        self.spec = {
+        self.spec: dict[str, Nested[tf.TypeSpec]] = {
             "rows": texts,
             "columns": tuple(
                 (codes, texts) if value.dtype == object else tf.TensorSpec([None], value.dtype)
@@ -85,7 +102,9 @@ class BlockDecoder:
         # A line end in quotes then makes one row of two lines, which shows.
         self._parse = pyarrow.csv.ParseOptions(delimiter=delim, newlines_in_values=True)
 
-    def read(self, reader: Any, start: int, end: int, is_stopped: Callable[[], bool] = lambda: False) -> dict[str, Any]:
+    def read(
+        self, reader: TextReader, start: int, end: int, is_stopped: Callable[[], bool] = lambda: False
+    ) -> TextBlock:
         """Returns the rows [start, end) as a block.
 
         Args:
@@ -107,7 +126,7 @@ class BlockDecoder:
         rows = read_range(reader, start, end, is_stopped)
         return {"rows": rows, "columns": tf.nest.map_structure(_nothing, self.spec["columns"])}
 
-    def columns(self, text: bytes, count: int) -> list[Any] | None:
+    def columns(self, text: bytes, count: int) -> list[np.ndarray | tuple[np.ndarray, np.ndarray]] | None:
         r"""Returns the columns of rows as decode_csv would return them, or None where it has to be asked itself.
 
         Strings are two vectors: the place of each in the second one, and the strings.
@@ -134,7 +153,9 @@ class BlockDecoder:
         columns = [_filled(column, value) for column, value in zip(table.itercolumns(), self._defaults, strict=True)]
         return columns if all(map(_is_ordinary, columns)) else None
 
-    def batches(self, make_blocks: Callable[[], Iterator[Any]], errors: ReaderErrors, batch_size: int) -> Any:
+    def batches(
+        self, make_blocks: Callable[[], Iterator[TextBlock]], errors: ReaderErrors, batch_size: int
+    ) -> tf.data.Dataset:
         """Returns the rows of blocks as a dataset of batches for `decode`, the last one shorter; see `range_reader`.
 
         Args:
@@ -143,7 +164,7 @@ class BlockDecoder:
           batch_size: Number of rows in a batch.
         """
 
-        def columns(block: Any) -> tuple[Any, ...]:
+        def columns(block: TextBlock) -> tuple[tf.Tensor, ...]:
             rows = block["rows"]
             found = tf.cond(
                 tf.size(rows) > 0,
@@ -155,7 +176,7 @@ class BlockDecoder:
         blocks = errors.blocks(lambda: _cut(make_blocks(), batch_size), self.spec)
         return blocks.map(tf.autograph.experimental.do_not_convert(columns), tf.data.AUTOTUNE).rebatch(batch_size)
 
-    def decode(self, *columns: Any) -> dict[str, Any]:
+    def decode(self, *columns: tf.Tensor) -> dict[str, tf.Tensor | tf.SparseTensor]:
         """Returns the columns of a batch as `delimited.decode` does."""
         return typed(columns, self._fields, self._value_delim)
 
@@ -163,7 +184,7 @@ class BlockDecoder:
         """Returns whether Arrow divides the text into the same fields, or fails, and reads no integers as others."""
         if b"\r" in text or text.startswith(_BYTE_ORDER_MARK) or len(text) > _MOST_BYTES:
             return False
-        data: Any = np.frombuffer(text, np.uint8)
+        data = np.frombuffer(text, np.uint8)
         exes = [mark for mark in b"xX" if mark in text]
         if self._has_integers and exes and (data[places_of(data, *exes) - 1] == _ZERO).any():  # Arrow takes 0x10 for 16
             return False
@@ -172,12 +193,12 @@ class BlockDecoder:
         return b'"' not in text or _has_plain_quotes(data, ord(self._delim))
 
 
-def _longest_field(data: Any, delim: int) -> int:
+def _longest_field(data: np.ndarray, delim: int) -> int:
     """Returns the length of the longest field, if none has a separator in it."""
     return int(np.diff(places_of(data, delim, _LINE_END), prepend=-1).max()) - 1
 
 
-def _has_plain_quotes(data: Any, delim: int) -> bool:
+def _has_plain_quotes(data: np.ndarray, delim: int) -> bool:
     """Returns whether quotes are at the begin and the end of fields only, so that none is doubled."""
     quotes = places_of(data, _QUOTE)
     before, after = data[quotes[::2] - 1], data[quotes[1::2] + 1]  # before the first byte is the last, a line end
@@ -186,28 +207,30 @@ def _has_plain_quotes(data: Any, delim: int) -> bool:
     )
 
 
-def _filled(column: Any, default: Any) -> Any:
+def _filled(column: pa.ChunkedArray, default: Any) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
     """Returns a column as NumPy's, with the default where a field is empty."""
     (values,) = column.chunks
     if default.dtype != object:
-        return (values.fill_null(default[0]) if len(default) else values).to_numpy()
+        numbers: np.ndarray = (values.fill_null(default[0]) if len(default) else values).to_numpy()
+        return numbers
     texts = values.dictionary.to_numpy(zero_copy_only=False)
     if len(default):
         texts[texts == b""] = default[0].encode()
     return values.indices.to_numpy(), texts
 
 
-def _has_gap(column: Any) -> bool:
+def _has_gap(column: pa.ChunkedArray) -> bool:
     """Returns whether a field is empty."""
     (values,) = column.chunks
     return bool(values.null_count) or (pa.types.is_dictionary(values.type) and b"" in values.dictionary.to_pylist())
 
 
-def _nothing(spec: Any) -> Any:
-    return np.zeros(0, spec.dtype.as_numpy_dtype)
+def _nothing(spec: tf.TensorSpec) -> np.ndarray:
+    nothing: np.ndarray = np.zeros(0, spec.dtype.as_numpy_dtype)
+    return nothing
 
 
-def _is_ordinary(values: Any) -> bool:
+def _is_ordinary(values: np.ndarray | tuple[np.ndarray, np.ndarray]) -> bool:
     """Returns whether all floats are finite and not denormal: of others, releases differ in how they read them."""
     if isinstance(values, tuple) or values.dtype.kind != "f":
         return True
@@ -216,7 +239,7 @@ def _is_ordinary(values: Any) -> bool:
     return bool(((sizes <= limits.max) & ((sizes >= limits.tiny) | (sizes == 0))).all())
 
 
-def _cut(blocks: Iterator[Any], batch_size: int) -> Iterator[Any]:
+def _cut(blocks: Iterator[TextBlock], batch_size: int) -> Iterator[TextBlock]:
     """Yields blocks, those of text cut where a batch ends, so that no batch fails because of the rows of another."""
     before = 0
     for block in blocks:

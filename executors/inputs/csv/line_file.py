@@ -24,13 +24,16 @@ import tempfile
 import weakref
 import zlib
 from collections.abc import Iterator
-from typing import IO, Any, AnyStr
+from typing import IO, TYPE_CHECKING, AnyStr
 
 import numpy as np
 
 from ...errors import InputError, did_you_mean
 from ...runtime.files import file_io
 from ..readers.record_files import check_text
+
+if TYPE_CHECKING:
+    from ..readers.record_files import BinaryFile
 
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -134,14 +137,14 @@ class LineFile:
         return rows
 
 
-def _places(descriptor: int, size: int) -> tuple[Any, int]:
+def _places(descriptor: int, size: int) -> tuple[np.ndarray, int]:
     """Returns where every `_STRIDE`th row begins, in bytes, and the number of rows."""
     begin = len(_BYTE_ORDER_MARK) if os.pread(descriptor, len(_BYTE_ORDER_MARK), 0) == _BYTE_ORDER_MARK else 0
-    kept: list[Any] = []
+    kept: list[np.ndarray] = []
     count, position, before = 0, begin, _LINE_END
     for block in _blocks(descriptor, begin, size):
         data = np.frombuffer(before + block, np.uint8)
-        ends: Any = np.flatnonzero(data[1:] == ord(_LINE_END)) + position
+        ends: np.ndarray = np.flatnonzero(data[1:] == ord(_LINE_END)) + position
         first = position - 1  # where `data` begins
         position += len(block)
         before = block[-1:]
@@ -192,7 +195,7 @@ def _on_disk(path: str) -> IO[bytes]:
         return _copy(file)
 
 
-def _copy(file: Any) -> IO[bytes]:
+def _copy(file: BinaryFile) -> IO[bytes]:
     """Returns a copy that vanishes when it is closed."""
     copy = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
     try:

@@ -18,7 +18,6 @@ import collections
 import csv
 import gzip
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,7 +56,7 @@ def column_names(path: str, sep: str) -> list[str]:
     return names
 
 
-def csv_blocks(paths: Sequence[str], columns: Sequence[str], sep: str) -> Iterator[Any]:
+def csv_blocks(paths: Sequence[str], columns: Sequence[str], sep: str) -> Iterator[np.ndarray]:
     """Yields the rows of all files as arrays of bytes, [rows, columns], in the files' order.
 
     Args:
@@ -130,7 +129,7 @@ class _WrongRows:
         self._bad.skip(self._path, place, f"{problem}: {shown(row)}")
 
 
-def _blocks(text: bytes, places: Sequence[str], columns: int, sep: str) -> Iterator[Any]:
+def _blocks(text: bytes, places: Sequence[str], columns: int, sep: str) -> Iterator[np.ndarray]:
     """Yields the values of whole rows; columns are named by their places."""
     wanted = list(dict.fromkeys(places))
     names = list(map(str, range(columns)))

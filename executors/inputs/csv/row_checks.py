@@ -17,7 +17,6 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -159,7 +158,7 @@ class _Trial:
         self._graph = tf.Graph()
         cpu = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
         self._session = tf.compat.v1.Session(graph=self._graph, config=cpu)
-        self._parsers: dict[tf.DType, Any] = {}
+        self._parsers: dict[tf.DType, Callable[[np.ndarray], object]] = {}
 
     def __enter__(self) -> _Trial:
         return self

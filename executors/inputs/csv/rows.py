@@ -16,9 +16,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ..readers.record_files import BinaryFile
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLOCK_BYTES = 4 << 20
@@ -35,7 +38,7 @@ class RowError(ValueError):
         self.number = number
 
 
-def whole_rows(file: Any, sep: bytes, columns: int, wrong: Callable[[int, bytes, int], None]) -> Iterator[bytes]:
+def whole_rows(file: BinaryFile, sep: bytes, columns: int, wrong: Callable[[int, bytes, int], None]) -> Iterator[bytes]:
     """Yields the rows below the header, many at a time; the last one may have no line end.
 
     Args:
@@ -67,9 +70,9 @@ def whole_rows(file: Any, sep: bytes, columns: int, wrong: Callable[[int, bytes,
 
 def _right(
     text: bytes,
-    starts: Any,
-    ends: Any,
-    counts: Any,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    counts: np.ndarray,
     columns: int,
     before: int,
     wrong: Callable[[int, bytes, int], None],
@@ -85,16 +88,16 @@ def _right(
         yield text[starts[begin] : ends[-1] + 1]
 
 
-def _rows(text: bytes, sep: bytes, is_last: bool) -> tuple[Any, Any, Any]:
+def _rows(text: bytes, sep: bytes, is_last: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns where lines begin and end, and how many values each has; of the last text also one without an end."""
-    data: Any = np.frombuffer(text, np.uint8)
+    data = np.frombuffer(text, np.uint8)
     quotes = places_of(data, _QUOTE) if b'"' in text else np.zeros(0, np.int64)
     if not _are_plain(data, quotes, sep[0]):
         return _rows_one_by_one(text, sep, is_last)
     marks = places_of(data, sep[0], _LINE_END, *([_CARRIAGE_RETURN] if b"\r" in text else []))
     if len(quotes):  # behind an odd number of quotes is what stands in quotes
         marks = marks[np.searchsorted(quotes, marks) % 2 == 0]
-    places: Any = np.flatnonzero(data[marks] != sep[0])  # of line ends among the marks
+    places = np.flatnonzero(data[marks] != sep[0])  # of line ends among the marks
     ends, counts = marks[places], np.diff(places, prepend=-1)
     if is_last and len(quotes) % 2 == 0 and text and (not len(ends) or ends[-1] < len(text) - 1):
         ends = np.append(ends, len(text))
@@ -102,23 +105,24 @@ def _rows(text: bytes, sep: bytes, is_last: bool) -> tuple[Any, Any, Any]:
     return np.append(0, ends[:-1] + 1)[: len(ends)], ends, counts
 
 
-def places_of(data: Any, *marks: int) -> Any:
+def places_of(data: np.ndarray, *marks: int) -> np.ndarray:
     """Returns where one of some byte values is in an array of bytes.
 
     It looks at a part at a time: arrays of the whole block's length, which the cache does not hold, take four times as
     long when several threads make them.
     """
-    found: list[Any] = []
+    found: list[np.ndarray] = []
     for start in range(0, len(data), _PART_BYTES):
         part = data[start : start + _PART_BYTES]
         is_mark = part == marks[0]
         for mark in marks[1:]:
             is_mark |= part == mark
         found.append(np.flatnonzero(is_mark) + start)
-    return np.concatenate([np.zeros(0, np.int64), *found])
+    places: np.ndarray = np.concatenate([np.zeros(0, np.int64), *found])
+    return places
 
 
-def _are_plain(data: Any, quotes: Any, sep: int) -> bool:
+def _are_plain(data: np.ndarray, quotes: np.ndarray, sep: int) -> bool:
     """Returns whether quotes stand around values, or are doubled inside of them; the last one may not be closed yet."""
     around = np.isin(np.arange(256), (sep, _LINE_END, _CARRIAGE_RETURN))
     opening, closing = quotes[::2], quotes[1::2]
@@ -130,7 +134,7 @@ def _are_plain(data: Any, quotes: Any, sep: int) -> bool:
     return bool(is_begin.all() and is_end.all())
 
 
-def _rows_one_by_one(text: bytes, sep: bytes, is_last: bool) -> tuple[Any, Any, Any]:
+def _rows_one_by_one(text: bytes, sep: bytes, is_last: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """As `_rows`, where quotes stand somewhere inside of values."""
     boundary = re.compile(b"[%s\r\n]" % re.escape(sep))
     rows: list[tuple[int, int, int]] = []

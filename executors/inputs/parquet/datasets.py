@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import tensorflow as tf
@@ -20,10 +20,15 @@ from .files import opened_parquet, require_columns
 from .rows import as_lists, batched_rows, first_misfit
 from .tensors import BatchTensors, arrow_schema
 
+if TYPE_CHECKING:
+    from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
+
 _LOOKED_AT = 256  # files that are opened before anything is read
 
 
-def tf_dataset(file_pattern: list[str], options: Any, schema: schema_pb2.Schema | None) -> tf.data.Dataset:
+def tf_dataset(
+    file_pattern: list[str], options: TensorFlowDatasetOptions, schema: schema_pb2.Schema | None
+) -> tf.data.Dataset:
     """Reads Parquet files as batches of tensors.
 
     Args:
@@ -58,7 +63,9 @@ def tf_dataset(file_pattern: list[str], options: Any, schema: schema_pb2.Schema 
     return dataset.prefetch(options.prefetch_buffer_size)
 
 
-def record_batches(file_pattern: list[str], options: Any, schema: schema_pb2.Schema | None) -> Iterator[pa.RecordBatch]:
+def record_batches(
+    file_pattern: list[str], options: RecordBatchesOptions, schema: schema_pb2.Schema | None
+) -> Iterator[pa.RecordBatch]:
     """Yields record batches of `options.batch_size` rows; see `tf_dataset` for the options.
 
     A batch may hold rows of two files or epochs. Only the very last one may be smaller, unless

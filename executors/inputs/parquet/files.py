@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,10 +24,13 @@ from ..bad_records import policy
 from ..readers.reader_params import PARQUET
 from ..shown import cut, listed, shown
 
+if TYPE_CHECKING:
+    from .arrow_file import ArrowFile
+
 _CHECKED = {"page_checksum_verification": True} if int(pa.__version__.split(".")[0]) >= 13 else {}
 
 
-def opened_parquet(path: str, file: Any) -> pq.ParquetFile:
+def opened_parquet(path: str, file: ArrowFile) -> pq.ParquetFile:
     """Returns a Parquet file.
 
     Args:

@@ -13,7 +13,7 @@ Usage:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import tensorflow as tf
@@ -25,10 +25,13 @@ from ..shown import cut
 from .arrow_file import ArrowFile
 from .files import opened_parquet, row_batches
 
+if TYPE_CHECKING:
+    import numpy as np
+
 _ROWS_READ_AT_ONCE = 4096
 
 
-def parquet_signature(path: str, columns: Sequence[str] | None) -> dict[str, Any]:
+def parquet_signature(path: str, columns: Sequence[str] | None) -> dict[str, tf.TypeSpec]:
     """Returns the type specs of a block of rows, by column.
 
     Raises:
@@ -46,7 +49,9 @@ def parquet_signature(path: str, columns: Sequence[str] | None) -> dict[str, Any
     return {name: _spec(path, schema.field(name)) for name in names}
 
 
-def parquet_blocks(paths: Sequence[str], signature: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def parquet_blocks(
+    paths: Sequence[str], signature: Mapping[str, tf.TypeSpec]
+) -> Iterator[dict[str, np.ndarray | tf.RaggedTensor]]:
     """Yields the rows of all files, in the files' order.
 
     Args:
@@ -64,7 +69,7 @@ def parquet_blocks(paths: Sequence[str], signature: Mapping[str, Any]) -> Iterat
                 yield {name: _tensor(path, name, batch.column(name), spec) for name, spec in signature.items()}
 
 
-def _spec(path: str, field: pa.Field) -> Any:
+def _spec(path: str, field: pa.Field) -> tf.TensorSpec | tf.RaggedTensorSpec:
     is_list = pa.types.is_list(field.type) or pa.types.is_large_list(field.type)
     kind = _tensor_type(field.type.value_type if is_list else field.type)
     if kind is None:
@@ -84,7 +89,7 @@ def _tensor_type(arrow: pa.DataType) -> tf.DType | None:
     return None
 
 
-def _tensor(path: str, name: str, column: pa.Array, spec: Any) -> Any:
+def _tensor(path: str, name: str, column: pa.Array, spec: tf.TypeSpec) -> np.ndarray | tf.RaggedTensor:
     if isinstance(spec, tf.RaggedTensorSpec):
         if column.null_count:
             raise _missing(path, name)
@@ -93,7 +98,7 @@ def _tensor(path: str, name: str, column: pa.Array, spec: Any) -> Any:
     return _values(path, name, column, spec.dtype)
 
 
-def _values(path: str, name: str, column: pa.Array, kind: tf.DType) -> Any:
+def _values(path: str, name: str, column: pa.Array, kind: tf.DType) -> np.ndarray:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     try:
@@ -105,7 +110,8 @@ def _values(path: str, name: str, column: pa.Array, kind: tf.DType) -> Any:
         if kind != tf.string:
             raise _missing(path, name)
         column = column.fill_null(b"")
-    return column.to_numpy(zero_copy_only=False)
+    values: np.ndarray = column.to_numpy(zero_copy_only=False)
+    return values
 
 
 def _missing(path: str, name: str) -> InputError:

@@ -13,7 +13,7 @@ Usage:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -23,12 +23,17 @@ from ..shown import cut
 from .arrow_file import ArrowFile
 from .files import opened_parquet, require_columns, row_batches
 
+if TYPE_CHECKING:
+    from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
+
 _UNIT = 4096  # rows; a shuffle buffer is filled by as many at a time, and a seed's order depends on it
 _UNITS_AT_ONCE = 8  # that are read, of narrow rows
 _NARROW = 1024  # bytes of a row in the file
 
 
-def batched_rows(paths: Sequence[str], options: Any, schema: pa.Schema | None) -> Iterator[pa.Table]:
+def batched_rows(
+    paths: Sequence[str], options: RecordBatchesOptions | TensorFlowDatasetOptions, schema: pa.Schema | None
+) -> Iterator[pa.Table]:
     """Returns the rows of all files and epochs, each table a whole number of batches but for the very last one.
 
     Args:
@@ -65,10 +70,12 @@ def first_misfit(paths: Sequence[str], schema: pa.Schema, sizes: Mapping[str, in
     return ""
 
 
-def _lengths(column: pa.Array) -> Any:
+def _lengths(column: pa.Array) -> np.ndarray:
     if not _is_list(column.type):
-        return np.asarray(column.is_valid()).astype(np.int64)
-    return np.asarray(column.value_lengths().fill_null(0))
+        lengths: np.ndarray = np.asarray(column.is_valid()).astype(np.int64)
+    else:
+        lengths = np.asarray(column.value_lengths().fill_null(0))
+    return lengths
 
 
 def as_lists(table: pa.Table, schema: pa.Schema | None) -> pa.RecordBatch:
@@ -92,7 +99,10 @@ def _joined(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _one_epoch(
-    paths: Sequence[str], options: Any, schema: pa.Schema | None, random: np.random.Generator
+    paths: Sequence[str],
+    options: RecordBatchesOptions | TensorFlowDatasetOptions,
+    schema: pa.Schema | None,
+    random: np.random.Generator,
 ) -> Iterator[pa.Table]:
     """Yields the rows of all files once, shuffled within a buffer if asked for."""
     if not options.shuffle:

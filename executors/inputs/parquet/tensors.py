@@ -9,7 +9,7 @@ Usage:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,13 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
 
 from ..cache.sparse_blocks import Rows
-from ..cache.tensor_blocks import TensorBlocks, as_it_is, in_order
+from ..cache.tensor_blocks import Block, TensorBlocks, as_it_is, in_order
 from .rows import as_lists
+
+if TYPE_CHECKING:
+    from tfx_bsl.types.common_types import TensorType
+
+Batch = TypeVar("Batch")
 
 _ARROW_TYPES = {
     schema_pb2.INT: pa.large_list(pa.int64()),
@@ -46,7 +51,7 @@ class BatchTensors:
         self.arrow_schema = arrow_schema(schema)
         representations = tensor_representation_util.InferTensorRepresentationsFromMixedSchema(schema)
         self._adapter = _adapter(self.arrow_schema, representations)
-        self.specs: dict[str, Any] = self._adapter.TypeSpecs()
+        self.specs: dict[str, tf.TypeSpec] = self._adapter.TypeSpecs()
         self.sizes = dict(found for found in map(_size, representations.values()) if found)
         self._is_cut = all(map(_can_be_cut, representations.values()))
         if self._is_cut:
@@ -83,7 +88,7 @@ class BatchTensors:
         )
         return batches.map(as_it_is(lambda tensors: in_order(tensors, self.specs, label_key)))
 
-    def _blocks(self, tables: Iterator[pa.Table], batch_size: int) -> Iterator[dict[str, Any]]:
+    def _blocks(self, tables: Iterator[pa.Table], batch_size: int) -> Iterator[Block]:
         for table in tables:
             size = min(batch_size, table.num_rows)  # the last batch of all may be smaller
             try:
@@ -93,7 +98,7 @@ class BatchTensors:
                 for start in range(0, table.num_rows, size):
                     yield self._block(table.slice(start, size), size)
 
-    def _block(self, table: pa.Table, size: int) -> dict[str, Any]:
+    def _block(self, table: pa.Table, size: int) -> Block:
         tensors = {name: _rows(table.column(column).combine_chunks()) for name, column in self._sparse.items()}
         if len(self._columns):
             rows = as_lists(table.select(self._columns.names), self._columns)
@@ -102,7 +107,7 @@ class BatchTensors:
                 tensors[name] = Rows(tensor.values, np.diff(tensor.row_splits)) if is_ragged else Rows(tensor)
         return self._tensors.block(tensors, size)
 
-    def _batches(self, tables: Iterator[pa.Table], batch_size: int) -> Iterator[dict[str, Any]]:
+    def _batches(self, tables: Iterator[pa.Table], batch_size: int) -> Iterator[dict[str, TensorType]]:
         """Yields batches one by one: of tensors that are made of several columns, or have more than one partition."""
         for table in tables:
             for start in range(0, table.num_rows, batch_size):
@@ -123,7 +128,9 @@ def arrow_schema(schema: schema_pb2.Schema) -> pa.Schema:
     return pa.schema([(feature.name, _ARROW_TYPES[feature.type]) for feature in schema.feature])
 
 
-def _adapter(columns: pa.Schema, representations: dict[str, Any]) -> tensor_adapter.TensorAdapter:
+def _adapter(
+    columns: pa.Schema, representations: dict[str, schema_pb2.TensorRepresentation]
+) -> tensor_adapter.TensorAdapter:
     return tensor_adapter.TensorAdapter(tensor_adapter.TensorAdapterConfig(columns, representations))
 
 
@@ -134,7 +141,7 @@ def _can_be_cut(representation: schema_pb2.TensorRepresentation) -> bool:
     return representation.WhichOneof("kind") in ("dense_tensor", "varlen_sparse_tensor")
 
 
-def _told(batches: Iterator[Any], find_misfit: Callable[[], str]) -> Iterator[Any]:
+def _told(batches: Iterator[Batch], find_misfit: Callable[[], str]) -> Iterator[Batch]:
     """Yields batches; their error says which row it is about, which tfx_bsl and NumPy do not know."""
     try:
         yield from batches

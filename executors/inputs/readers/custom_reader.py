@@ -13,8 +13,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -22,6 +22,12 @@ import tensorflow as tf
 from ...errors import InputError
 from .reader_errors import ReaderErrors
 from .records import Metadata, Records, Shard
+
+if TYPE_CHECKING:
+    from .reader_errors import Nested
+
+Leaf = TypeVar("Leaf")
+New = TypeVar("New")
 
 KIND = "custom"
 
@@ -76,7 +82,17 @@ class Task:
         return self.shard.end
 
 
-def open_custom(reader: Any, origin: str = "") -> Records:
+class CustomReader(Protocol):
+    """A reader that a model file returns; it may have `records_output_types` and `metadata`, too."""
+
+    def create_shards(self) -> Mapping[str, Sequence[int]] | Iterable[Sequence[Any]] | None:
+        """Returns its shards, in either of ElasticDL's forms, or None."""
+
+    def read_records(self, task: Task, /) -> Iterable[object]:
+        """Returns the records of a task."""
+
+
+def open_custom(reader: CustomReader | tf.data.Dataset, origin: str = "") -> Records:
     """Opens the records of a custom reader.
 
     Its shards are read in their order, by one thread that is ahead of the training (ElasticDL never called a reader
@@ -115,7 +131,7 @@ def open_custom(reader: Any, origin: str = "") -> Records:
     return Records(origin, KIND, metadata, dataset, lambda: _shards(reader, origin), errors)
 
 
-def _shards(reader: Any, origin: str) -> list[Shard]:
+def _shards(reader: CustomReader, origin: str) -> list[Shard]:
     """Returns the reader's shards in either of ElasticDL's forms; without any, the whole of the origin as one."""
     made = reader.create_shards()
     if made is None:  # as of ElasticDL's own CSV reader
@@ -132,12 +148,12 @@ def _shards(reader: Any, origin: str) -> list[Shard]:
     return shards
 
 
-def _read(reader: Any, shards: Sequence[Shard]) -> Iterator[Any]:
+def _read(reader: CustomReader, shards: Sequence[Shard]) -> Iterator[object]:
     for number, shard in enumerate(shards):
         yield from reader.read_records(Task(number, TaskShard(shard.name, shard.start, shard.end)))
 
 
-def _types(reader: Any, first: Any) -> Any:
+def _types(reader: CustomReader, first: object) -> Nested[tf.DType]:
     """Returns the structure of TensorFlow types that the reader declares, or that its first record has."""
     types = getattr(reader, "records_output_types", None)
     if types is None:
@@ -145,13 +161,13 @@ def _types(reader: Any, first: Any) -> Any:
     return types
 
 
-def _signature(types: Any, first: Sequence[list[Any]]) -> Any:
+def _signature(types: Nested[tf.DType], first: Sequence[list[np.ndarray]]) -> Nested[tf.TensorSpec]:
     """Returns the type specs of a block, as far as the first records have their shapes in common."""
     kinds = [kind for kind, _ in _leaves(types, types)]
     return _packed(types, map(_spec, kinds, zip(*first, strict=True)))
 
 
-def _spec(kind: Any, values: Sequence[Any]) -> tf.TensorSpec:
+def _spec(kind: tf.DType, values: Sequence[np.ndarray]) -> tf.TensorSpec:
     shapes = [value.shape for value in values]
     if len({len(shape) for shape in shapes}) > 1:
         return tf.TensorSpec(None, kind)
@@ -159,13 +175,15 @@ def _spec(kind: Any, values: Sequence[Any]) -> tf.TensorSpec:
     return tf.TensorSpec([None, *common], kind)
 
 
-def _blocks(records: Iterator[Any], types: Any, signature: Any, origin: str) -> Iterator[Any]:
+def _blocks(
+    records: Iterator[object], types: Nested[tf.DType], signature: Nested[tf.TensorSpec], origin: str
+) -> Iterator[Nested[np.ndarray]]:
     """Yields blocks of 1, 2, 4, … records: the first come at once even from a slow reader, the later cost little.
 
     A block ends early where a record has another shape than those before it.
     """
-    block: list[list[Any]] = []
-    shapes: list[Any] = []
+    block: list[list[np.ndarray]] = []
+    shapes: list[tuple[int, ...]] = []
     size = 1
     for record in records:
         arrays = _arrays(record, types)
@@ -180,11 +198,11 @@ def _blocks(records: Iterator[Any], types: Any, signature: Any, origin: str) -> 
         yield _stacked(block, types)
 
 
-def _stacked(block: list[list[Any]], types: Any) -> Any:
+def _stacked(block: list[list[np.ndarray]], types: Nested[tf.DType]) -> Nested[np.ndarray]:
     return _packed(types, map(np.stack, zip(*block, strict=True)))
 
 
-def _check_shapes(shapes: list[Any], signature: Any, origin: str) -> None:
+def _check_shapes(shapes: list[tuple[int, ...]], signature: Nested[tf.TensorSpec], origin: str) -> None:
     for shape, (spec, _) in zip(shapes, _leaves(signature, signature), strict=True):
         if not spec.shape.is_compatible_with((None, *shape)):
             raise InputError(
@@ -193,7 +211,7 @@ def _check_shapes(shapes: list[Any], signature: Any, origin: str) -> None:
             )
 
 
-def _arrays(record: Any, types: Any) -> list[Any]:
+def _arrays(record: object, types: Nested[tf.DType]) -> list[np.ndarray]:
     try:
         return [_array(value, tf.as_dtype(kind)) for kind, value in _leaves(types, record)]
     except (TypeError, ValueError, KeyError, IndexError) as error:
@@ -202,12 +220,14 @@ def _arrays(record: Any, types: Any) -> list[Any]:
         ) from error
 
 
-def _array(value: Any, kind: tf.DType | None) -> Any:
-    array = np.asarray(value, None if kind is None else kind.as_numpy_dtype)
-    return array.astype(object) if array.dtype.kind in "SU" else array
+def _array(value: object, kind: tf.DType | None) -> np.ndarray:
+    array: np.ndarray = np.asarray(value, None if kind is None else kind.as_numpy_dtype)
+    if array.dtype.kind in "SU":
+        array = array.astype(object)
+    return array
 
 
-def _leaves(structure: Any, value: Any) -> list[tuple[Any, Any]]:
+def _leaves(structure: Nested[Leaf], value: Any) -> list[tuple[Leaf, object]]:
     """Returns the leaves of a structure and what is at their place in the value; lists are leaves, as in tf.data."""
     if isinstance(structure, Mapping):
         return [leaf for name in structure for leaf in _leaves(structure[name], value[name])]
@@ -216,7 +236,7 @@ def _leaves(structure: Any, value: Any) -> list[tuple[Any, Any]]:
     return [(structure, value)]
 
 
-def _packed(structure: Any, leaves: Iterator[Any]) -> Any:
+def _packed(structure: Nested[Leaf], leaves: Iterator[New]) -> Nested[New]:
     """Returns the structure with other leaves."""
     if isinstance(structure, Mapping):
         return {name: _packed(structure[name], leaves) for name in structure}

@@ -16,8 +16,9 @@ import dataclasses
 import importlib
 import os
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -28,6 +29,8 @@ from ..csv.records import check_columns
 from .reader_errors import ReaderErrors
 from .reader_params import ODPS, ReaderParams
 from .records import Metadata, Records, Shard
+
+Answer = TypeVar("Answer")
 
 _VARIABLES = {
     "project": "MAXCOMPUTE_PROJECT",
@@ -41,6 +44,23 @@ _ROWS_AT_ONCE = 8192  # a request each, the answers of which are kept until it i
 _REQUESTS_AT_ONCE = 4
 _TRIES = 3
 _SECONDS_BETWEEN_TRIES = 5.0
+
+
+class _Session(Protocol):
+    """A view of a table: what the client's `open_reader` returns."""
+
+    count: int
+    download_id: str
+
+    def __getitem__(self, rows: slice) -> Iterable[Mapping[str, object]]: ...
+
+
+class _ClientTable(Protocol):
+    """A table of the client."""
+
+    table_schema: Any
+
+    def open_reader(self, **options: object) -> _Session: ...
 
 
 def is_configured() -> bool:
@@ -69,14 +89,14 @@ def open_table(name: str, params: ReaderParams) -> Records:
 
     size, at_once = params.records_per_task or _ROWS_AT_ONCE, params.num_processes or _REQUESTS_AT_ONCE
 
-    def ranges(session: Any) -> list[Shard]:
+    def ranges(session: _Session) -> list[Shard]:
         return [Shard(name, start, min(start + size, session.count)) for start in range(0, session.count, size)]
 
     def all_shards() -> list[Shard]:
         return ranges(table.asked(table.open_session))
 
     def dataset(shards: Sequence[Shard] | None) -> tf.data.Dataset:
-        def blocks() -> Iterator[Any]:
+        def blocks() -> Iterator[np.ndarray]:
             session = table.asked(table.open_session)
             return _blocks(table, columns, session, ranges(session) if shards is None else shards, at_once)
 
@@ -98,7 +118,7 @@ class _Table:
     """
 
     label: str
-    client_table: Any
+    client_table: _ClientTable
     partition: str | None
     secrets: tuple[str, ...] = dataclasses.field(repr=False)
 
@@ -117,18 +137,18 @@ class _Table:
         label = f"MaxCompute table {project}.{table}" + (f", partition {params.partition}" if params.partition else "")
         return cls(label, client.get_table(table), params.partition, (account["access_key"], account["access_id"]))
 
-    def open_session(self) -> Any:
+    def open_session(self) -> _Session:
         """Opens a view of the table as it is now; without `reopen` it may be one of hours ago."""
         return self.client_table.open_reader(partition=self.partition, reopen=True)
 
-    def rows(self, session: Any, columns: list[str], shard: Shard) -> list[list[str | bytes]]:
+    def rows(self, session: _Session, columns: list[str], shard: Shard) -> list[list[str | bytes]]:
         """Requests some rows of a session, by a reader of its own since this runs in several threads."""
         reader = self.client_table.open_reader(
             partition=self.partition, download_id=session.download_id, columns=columns
         )
         return [[_text(row[name]) for name in columns] for row in reader[shard.start : shard.end]]
 
-    def asked(self, request: Any) -> Any:
+    def asked(self, request: Callable[[], Answer]) -> Answer:
         """Returns what a request to the service gives, with its error told as ours."""
         try:
             return request()
@@ -143,10 +163,12 @@ class _Table:
         return text
 
 
-def _blocks(table: _Table, columns: list[str], session: Any, ranges: Sequence[Shard], at_once: int) -> Iterator[Any]:
+def _blocks(
+    table: _Table, columns: list[str], session: _Session, ranges: Sequence[Shard], at_once: int
+) -> Iterator[np.ndarray]:
     """Yields the rows of each range, in their order; the next ranges are on their way meanwhile."""
     pool = concurrent.futures.ThreadPoolExecutor(at_once, thread_name_prefix="maxcompute")
-    waiting: collections.deque[concurrent.futures.Future[Any]] = collections.deque()
+    waiting: collections.deque[concurrent.futures.Future[np.ndarray]] = collections.deque()
     try:
         for shard in ranges:
             if len(waiting) == at_once:
@@ -158,12 +180,13 @@ def _blocks(table: _Table, columns: list[str], session: Any, ranges: Sequence[Sh
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _read_range(table: _Table, columns: list[str], session: Any, shard: Shard) -> Any:
+def _read_range(table: _Table, columns: list[str], session: _Session, shard: Shard) -> np.ndarray:
     where = f"{table.label}, rows {shard.start} to {shard.end}"
     tries = 1
     while True:
         try:
-            return np.array(table.rows(session, columns, shard), object).reshape(-1, len(columns))
+            block: np.ndarray = np.array(table.rows(session, columns, shard), object).reshape(-1, len(columns))
+            return block
         except Exception as error:
             if tries == _TRIES:
                 raise InputError(f"{where}: {tries} requests failed; the last: {table.describe(error)}") from None
@@ -172,7 +195,7 @@ def _read_range(table: _Table, columns: list[str], session: Any, shard: Shard) -
         tries += 1
 
 
-def _text(value: Any) -> str | bytes:
+def _text(value: object) -> str | bytes:
     return value if isinstance(value, bytes) else str(value)
 
 
@@ -183,7 +206,7 @@ def _account(name: str, params: ReaderParams) -> dict[str, Any]:
     return account
 
 
-def _client_module() -> Any:
+def _client_module() -> ModuleType:
     try:
         return importlib.import_module("odps")
     except ModuleNotFoundError as error:

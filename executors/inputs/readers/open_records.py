@@ -10,7 +10,7 @@ Usage:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _RECORDS_AT_ONCE = 4096
 
 
-def open_records(origin: str | Sequence[str], reader_params: Mapping[str, Any] | None = None) -> Records:
+def open_records(origin: str | Sequence[str], reader_params: Mapping[str, object] | None = None) -> Records:
     """Opens records for reading; finds and recognizes the files, and reads nothing else yet.
 
     The reader is the one that `reader_type` names. Without it, a name with no "/" is a MaxCompute table when
@@ -113,7 +113,7 @@ def _open_recordio(origin: str, files: list[str], _: ReaderParams) -> Records:
     def all_shards() -> list[Shard]:
         return [Shard(path, 0, sum(chunk.records for chunk in recordio.read_index(path))) for path in files]
 
-    def blocks(shards: Sequence[Shard] | None) -> Iterator[Any]:
+    def blocks(shards: Sequence[Shard] | None) -> Iterator[np.ndarray]:
         whole: list[tuple[str, int, int | None]] = [(path, 0, None) for path in files]
         for path, start, end in whole if shards is None else [(s.name, s.start, s.end) for s in shards]:
             for records in recordio.read_chunks(path, start, end):

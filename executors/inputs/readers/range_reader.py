@@ -24,7 +24,7 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 import tensorflow as tf
@@ -35,6 +35,8 @@ from ...runtime.logs.exceptions import add_note
 from ..bad_records import TooManyBadRecordsError
 from .reader_errors import ReaderErrors
 from .shard_ledger import Ledger, Shard, ShardError
+
+Rows = TypeVar("Rows")
 
 THREADS = 8  # for readers that wait for a disk or a network; more would only hold more shards in memory
 _PATIENCE = 0.001  # seconds that the rows of a shard may take before more threads are called for
@@ -47,7 +49,7 @@ class RowsError(InputError):
     """A reader returned something else than the rows that it was asked for."""
 
 
-def count_rows(reader: Any) -> int:
+def count_rows(reader: object) -> int:
     """Returns how many rows a reader has: what its `count_data()` sets `_data_nums` to.
 
     Raises:
@@ -73,7 +75,7 @@ def count_rows(reader: Any) -> int:
     return number
 
 
-def read_range(reader: Any, start: int, end: int, is_stopped: Callable[[], bool] = lambda: False) -> Any:
+def read_range(reader: object, start: int, end: int, is_stopped: Callable[[], bool] = lambda: False) -> np.ndarray:
     """Returns the rows [start, end) as a vector of bytes.
 
     Args:
@@ -101,13 +103,23 @@ def read_range(reader: Any, start: int, end: int, is_stopped: Callable[[], bool]
     return _block(rows, start, call)
 
 
+@overload
+def read_ranges(reader: object, ledger: Ledger, worker: str = "", threads: int = THREADS) -> Iterator[np.ndarray]: ...
+
+
+@overload
 def read_ranges(
-    reader: Any,
+    reader: object, ledger: Ledger, worker: str = "", threads: int = THREADS, *, read: Callable[..., Rows]
+) -> Iterator[Rows]: ...
+
+
+def read_ranges(
+    reader: object,
     ledger: Ledger,
     worker: str = "",
     threads: int = THREADS,
-    read: Callable[..., Any] = read_range,
-) -> Iterator[Any]:
+    read: Callable[..., object] = read_range,
+) -> Iterator[object]:
     """Yields the rows of the ledger's shards as vectors of bytes, one a shard, in the order in which they are taken.
 
     A thread reads ahead of whoever uses the rows. A reader with an attribute `thread_safe` that is True is read by
@@ -133,7 +145,7 @@ def read_ranges(
         reading.stop()
 
 
-def iterate_rows(reader: Any, skip: int = 0, most: int = _MOST_IN_A_BLOCK) -> Iterator[Any]:
+def iterate_rows(reader: Any, skip: int = 0, most: int = _MOST_IN_A_BLOCK) -> Iterator[np.ndarray]:
     """Yields the rows of a plain reader as vectors of 1, 2, 4, … bytes: the first come at once, the later cost little.
 
     Args:
@@ -157,7 +169,7 @@ def iterate_rows(reader: Any, skip: int = 0, most: int = _MOST_IN_A_BLOCK) -> It
         _close(source)
 
 
-def batches(make_blocks: Callable[[], Iterator[Any]], errors: ReaderErrors, batch_size: int) -> tf.data.Dataset:
+def batches(make_blocks: Callable[[], Iterator[np.ndarray]], errors: ReaderErrors, batch_size: int) -> tf.data.Dataset:
     """Returns the rows of blocks as string vectors of `batch_size`, the last one shorter.
 
     Each block is one step in Python, so larger ones are faster: at a batch size of 20, shards of 40 rows gave 85,000
@@ -171,20 +183,22 @@ def batches(make_blocks: Callable[[], Iterator[Any]], errors: ReaderErrors, batc
     return errors.blocks(make_blocks, tf.TensorSpec([None], tf.string)).rebatch(batch_size)
 
 
-class _Reading:
+class _Reading(Generic[Rows]):
     """Shards of a ledger that are being read by threads; see `read_ranges`."""
 
-    def __init__(self, reader: Any, ledger: Ledger, worker: str, threads: int, read_rows: Callable[..., Any]) -> None:
+    def __init__(
+        self, reader: object, ledger: Ledger, worker: str, threads: int, read_rows: Callable[..., Rows]
+    ) -> None:
         self._reader, self._ledger, self._worker, self._most_threads = reader, ledger, worker, threads
         self._read_rows = read_rows
-        self._waiting: collections.deque[tuple[Shard, concurrent.futures.Future[Any]]] = collections.deque()
-        self._jobs: queue.SimpleQueue[tuple[Shard, concurrent.futures.Future[Any]] | None] = queue.SimpleQueue()
+        self._waiting: collections.deque[tuple[Shard, concurrent.futures.Future[Rows]]] = collections.deque()
+        self._jobs: queue.SimpleQueue[tuple[Shard, concurrent.futures.Future[Rows]] | None] = queue.SimpleQueue()
         self._threads = 0
         self._is_stopped = False
         self._is_parallel = getattr(reader, "thread_safe", None) is True
         self._alone = _lock_of(reader)
 
-    def blocks(self) -> Iterator[Any]:
+    def blocks(self) -> Iterator[Rows]:
         """Yields the rows, shard by shard."""
         self._start(1)
         self._take(1)
@@ -217,7 +231,7 @@ class _Reading:
             threading.Thread(target=self._run, name="range reader", daemon=True).start()
         self._threads = max(threads, self._threads)
 
-    def _take(self, most: int, read_already: Mapping[Shard, concurrent.futures.Future[Any]] | None = None) -> None:
+    def _take(self, most: int, read_already: Mapping[Shard, concurrent.futures.Future[Rows]] | None = None) -> None:
         """Takes shards until `most` are waiting, and has those read that are not among the given ones."""
         while len(self._waiting) < most and (shard := self._ledger.take(self._worker)) is not None:
             future = (read_already or {}).get(shard)
@@ -248,8 +262,8 @@ class _Reading:
                 future.set_exception(error)
             del job, future  # or the rows would be held while this thread waits for the next
 
-    def _read(self, shard: Shard) -> Any:
-        def rows() -> Any:
+    def _read(self, shard: Shard) -> Rows:
+        def rows() -> Rows:
             return self._read_rows(self._reader, shard.start, shard.end, lambda: self._is_stopped)
 
         if self._is_parallel:
@@ -258,7 +272,7 @@ class _Reading:
             return rows()
 
 
-def _lock_of(reader: Any) -> threading.Lock:
+def _lock_of(reader: object) -> threading.Lock:
     """Returns the reader's lock: an earlier iterator's thread may still be inside it when another one begins."""
     key = id(reader)
     if key not in _busy:
@@ -267,28 +281,28 @@ def _lock_of(reader: Any) -> threading.Lock:
     return _busy.setdefault(key, threading.Lock())
 
 
-def _method(reader: Any, name: str) -> Callable[..., Any]:
+def _method(reader: object, name: str) -> Callable[..., object]:
     method = getattr(reader, name, None)
     if not callable(method):
         raise InputError(
             f"the reader {type(reader).__name__} has no {name}(). One that is read by ranges has count_data() and "
             "read_data_by_index_range(start, end), a plain one has iterator()."
         )
-    found: Callable[..., Any] = method
+    found: Callable[..., object] = method
     return found
 
 
-def _iterable(rows: Any, call: str) -> Iterable[Any]:
+def _iterable(rows: object, call: str) -> Iterable[object]:
     if isinstance(rows, (str, bytes)) or not isinstance(rows, Iterable):
         raise RowsError(f"{call} returned {_a(rows)}; return a list of rows, or yield them.")
     return rows
 
 
-def _listed(rows: Iterable[Any], most: int, is_stopped: Callable[[], bool]) -> list[Any]:
+def _listed(rows: Iterable[object], most: int, is_stopped: Callable[[], bool]) -> list[object]:
     """Returns all rows of a container, or of an iterator the first ones."""
     if isinstance(rows, Sized):
         return list(rows)
-    listed: list[Any] = []
+    listed: list[object] = []
     for row in rows:
         listed.append(row)
         if len(listed) == most or is_stopped():
@@ -297,12 +311,12 @@ def _listed(rows: Iterable[Any], most: int, is_stopped: Callable[[], bool]) -> l
     return listed
 
 
-def _close(rows: Any) -> None:
+def _close(rows: object) -> None:
     if callable(close := getattr(rows, "close", None)):
         close()
 
 
-def _block(rows: Iterable[Any], first: int, call: str) -> Any:
+def _block(rows: Iterable[object], first: int, call: str) -> np.ndarray:
     """Returns the rows as a vector of bytes; the first one's number is for messages."""
     encoded = [row.encode("utf-8", "surrogateescape") if isinstance(row, str) else row for row in rows]
     for number, row in enumerate(encoded, first):
@@ -311,8 +325,9 @@ def _block(rows: Iterable[Any], first: int, call: str) -> Any:
                 f"{call}: row {number} is {_a(row)}: {repr(row)[:200]}. Each row must be one str or bytes, with "
                 "its fields separated by the delimiter."
             )
-    return np.array(encoded, object)
+    block: np.ndarray = np.array(encoded, object)
+    return block
 
 
-def _a(value: Any) -> str:
+def _a(value: object) -> str:
     return "None" if value is None else f"of type {type(value).__name__}"

@@ -14,10 +14,13 @@ Usage:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias, TypeVar
 
 import tensorflow as tf
+
+T = TypeVar("T")
+Nested: TypeAlias = "T | tuple[Nested[T], ...] | Mapping[str, Nested[T]]"  # a structure of tf.nest
 
 _BLOCKS_AHEAD = 2  # one that is being read while another is being used, and one between
 
@@ -33,7 +36,7 @@ class ReaderErrors:
         self._raised: Exception | None = None
         self._examine = examine
 
-    def dataset(self, make_blocks: Callable[[], Iterator[Any]], signature: Any) -> tf.data.Dataset:
+    def dataset(self, make_blocks: Callable[[], Iterator[object]], signature: Nested[tf.TypeSpec]) -> tf.data.Dataset:
         """Returns the records of the blocks, one by one and in their order; a thread reads ahead of them.
 
         Args:
@@ -43,7 +46,7 @@ class ReaderErrors:
         """
         return self.blocks(make_blocks, signature).unbatch()
 
-    def blocks(self, make_blocks: Callable[[], Iterator[Any]], signature: Any) -> tf.data.Dataset:
+    def blocks(self, make_blocks: Callable[[], Iterator[object]], signature: Nested[tf.TypeSpec]) -> tf.data.Dataset:
         """Returns the blocks as they are; the arguments are those of `dataset`."""
         blocks = tf.data.Dataset.from_generator(lambda: self._watched(make_blocks), output_signature=signature)
         return blocks.prefetch(_BLOCKS_AHEAD)
@@ -65,7 +68,7 @@ class ReaderErrors:
         if self._raised is not None:
             raise self._raised from None
 
-    def _watched(self, make_blocks: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+    def _watched(self, make_blocks: Callable[[], Iterator[object]]) -> Iterator[object]:
         try:
             yield from make_blocks()
         except Exception as error:

@@ -22,7 +22,7 @@ READER_TYPES = (CSV, ODPS, RECORD_IO, TF_RECORD, TEXT, PARQUET)
 _IGNORED = ("data_dir", "label_col")
 
 
-def parse_reader_params(text: str | Mapping[str, Any] | None) -> dict[str, Any]:
+def parse_reader_params(text: str | Mapping[str, object] | None) -> dict[str, object]:
     """Returns the parameters of "name=value; name=value" as ElasticDL did, but evaluates nothing.
 
     Values are Python literals, and what is none is a string as it stands: `sep=,` is `sep=','`. A ";" inside of a
@@ -33,7 +33,7 @@ def parse_reader_params(text: str | Mapping[str, Any] | None) -> dict[str, Any]:
     """
     if isinstance(text, Mapping):
         return dict(text)
-    params: dict[str, Any] = {}
+    params: dict[str, object] = {}
     parts = (text or "").split(";")
     while parts:
         part = parts.pop(0)
@@ -95,7 +95,7 @@ class ReaderParams:
                 raise InputError(f"{name} is {value!r}; it must be a whole number from 1.")
 
     @classmethod
-    def of(cls, params: Mapping[str, Any]) -> ReaderParams:
+    def of(cls, params: Mapping[str, object]) -> ReaderParams:
         """Returns the parameters of a mapping.
 
         Raises:
@@ -108,7 +108,7 @@ class ReaderParams:
                     f"--data_reader_params: no reader knows {name!r}.{did_you_mean(name, known)} "
                     f"There are {', '.join(known)}; others are for a custom_data_reader."
                 )
-        given = {name: value for name, value in params.items() if name in known}
+        given: dict[str, Any] = {name: value for name, value in params.items() if name in known}
         columns = given.get("columns")
         if isinstance(columns, (list, tuple)):
             given["columns"] = tuple(columns)
@@ -117,7 +117,7 @@ class ReaderParams:
         return cls(**given)
 
 
-def _value(text: str, following: list[str]) -> Any:
+def _value(text: str, following: list[str]) -> object:
     """Returns the literal that the text is, with as much of what follows as it takes; else the text itself."""
     for count in range(len(following) + 1):
         try:

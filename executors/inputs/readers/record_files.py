@@ -14,12 +14,15 @@ import posixpath
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
+from typing import IO, TypeAlias
 
 from ...errors import InputError, did_you_mean
 from ...runtime.files import file_io
 from ..recordio.records import MAGIC as RECORD_IO_MAGIC
 from ..recordio.snappy_framing import masked_crc32c
 from .reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
+
+BinaryFile: TypeAlias = "IO[bytes] | gzip.GzipFile"  # open for reading, as it is or unzipped
 
 # What reading a gzipped file raises where it is cut off or damaged.
 GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)

@@ -14,12 +14,14 @@ Usage:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import tensorflow as tf
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
+    from tfx_bsl.coders import tf_graph_record_decoder
+    from tfx_bsl.types.common_types import FeatureSpecType, TensorType
 
 _PREFIX = "_tfx_bsl_"  # of the parser's keys for tensors that are made of several features
 
@@ -58,9 +60,10 @@ class ExampleParser:
         _validate(self._features, schema)
         self.tensor_names = list(self._names.values())
 
-    def parse(self, serialized: tf.Tensor) -> Any:
+    def parse(self, serialized: tf.Tensor) -> dict[str, TensorType]:
         """Returns the features of a vector of tf.Examples, by the parser's keys."""
-        return tf.io.parse_example(serialized, self._features)
+        parsed: dict[str, TensorType] = tf.io.parse_example(serialized, self._features)
+        return parsed
 
     def __call__(self, records: tf.data.Dataset, threads: int, deterministic: bool = True) -> tf.data.Dataset:
         """Returns a dataset of dicts of tensors; see `RecordParser`."""
@@ -87,7 +90,7 @@ class SequenceExampleParser:
     def __call__(self, records: tf.data.Dataset, threads: int, deterministic: bool = True) -> tf.data.Dataset:
         """Returns a dataset of dicts of tensors; see `RecordParser`."""
 
-        def parse(serialized: tf.Tensor) -> dict[str, Any]:
+        def parse(serialized: tf.Tensor) -> dict[str, TensorType]:
             context, sequence, _ = tf.io.parse_sequence_example(serialized, *self._features)
             return {**context, **sequence}
 
@@ -111,21 +114,21 @@ class DataViewParser:
     def __call__(self, records: tf.data.Dataset, threads: int, deterministic: bool = True) -> tf.data.Dataset:
         """Returns a dataset of dicts of tensors; see `RecordParser`."""
 
-        def decode(serialized: tf.Tensor) -> dict[str, Any]:
+        def decode(serialized: tf.Tensor) -> dict[str, TensorType]:
             decoded = self._decoder.decode_record(serialized)
             return {name: tensor for name, tensor in decoded.items() if name in self.tensor_names}
 
         return records.map(decode, threads, deterministic)
 
 
-def load_decoder(data_view: str) -> Any:
+def load_decoder(data_view: str) -> tf_graph_record_decoder.LoadedDecoder:
     """Returns the decoder that a DataView's folder holds, a tfx_bsl `LoadedDecoder`."""
     from tfx_bsl.coders import tf_graph_record_decoder
 
     return tf_graph_record_decoder.load_decoder(data_view)
 
 
-def _parser_config(schema: schema_pb2.Schema) -> tuple[dict[str, Any], dict[str, str]]:
+def _parser_config(schema: schema_pb2.Schema) -> tuple[dict[str, FeatureSpecType], dict[str, str]]:
     """Returns the features for `tf.io.parse_example`, and the tensor's name for each of their keys.
 
     As `_TFExampleRecordBase._GetTfExampleParserConfig` of tfx_bsl.tfxio.tf_example_record has it.
@@ -134,7 +137,7 @@ def _parser_config(schema: schema_pb2.Schema) -> tuple[dict[str, Any], dict[str,
 
     types = {feature.name: feature.type for feature in schema.feature}
     tensors = representations.InferTensorRepresentationsFromMixedSchema(schema)
-    features: dict[str, Any] = {}
+    features: dict[str, FeatureSpecType] = {}
     names: dict[str, str] = {}
     for name, representation in tensors.items():
         columns = representations.GetSourceColumnsFromTensorRepresentation(representation)
@@ -156,7 +159,7 @@ def _parser_config(schema: schema_pb2.Schema) -> tuple[dict[str, Any], dict[str,
     return features, names
 
 
-def _validate(features: dict[str, Any], schema: schema_pb2.Schema) -> None:
+def _validate(features: dict[str, FeatureSpecType], schema: schema_pb2.Schema) -> None:
     """Traces the parser, which finds out what it cannot do."""
 
     def parse(serialized: tf.Tensor) -> None:

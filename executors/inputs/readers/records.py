@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...errors import InputError
 from .reader_errors import ReaderErrors
@@ -44,7 +44,7 @@ class Metadata:
     """
 
     column_names: list[str] | None
-    column_dtypes: Mapping[str, Any] | None = None
+    column_dtypes: Mapping[str, object] | None = None
 
     def get_tf_dtype_from_maxcompute_column(self, column_name: str) -> tf.DType:
         """Returns the TensorFlow type of a column of a MaxCompute table.

@@ -21,7 +21,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any
+from typing import IO
 
 from ...errors import InputError
 from ...runtime.files import file_io
@@ -166,11 +166,12 @@ class RecordWriter:
         self._records, self._bytes = [], 0
 
 
-def _opened(path: str) -> Any:
-    return file_io.file_system(path).open(path, mode="rb")
+def _opened(path: str) -> IO[bytes]:
+    file: IO[bytes] = file_io.file_system(path).open(path, mode="rb")
+    return file
 
 
-def _headers(path: str, file: Any) -> Iterator[Chunk]:
+def _headers(path: str, file: IO[bytes]) -> Iterator[Chunk]:
     size_of_file = file_io.size_of(path)
     offset = first = 0
     while offset < size_of_file:

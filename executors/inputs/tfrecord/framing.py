@@ -16,12 +16,15 @@ import dataclasses
 import gzip
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...errors import InputError
 from ...runtime.files import file_io
 from ..readers.record_files import GZIP_ERRORS, is_gzipped
 from ..recordio.snappy_framing import masked_crc32c
+
+if TYPE_CHECKING:
+    from ..readers.record_files import BinaryFile
 
 HEAD = struct.Struct("<QI")  # a record's length, and the checksum of that
 FOOT = struct.Struct("<I")  # the checksum of the record
@@ -128,7 +131,7 @@ def damage_in(patterns: Iterable[str]) -> Iterator[str]:
             return
 
 
-def read_of(file: Any, size: int, path: str) -> tuple[bytes, bool]:
+def read_of(file: BinaryFile, size: int, path: str) -> tuple[bytes, bool]:
     """Returns so many bytes, or those before the file's end; and whether a gzipped file breaks off there."""
     parts: list[bytes] = []
     try:

@@ -12,7 +12,6 @@ import contextlib
 import gzip
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -49,7 +48,7 @@ def tf_record_dataset(paths: Sequence[str], left_out: Mapping[str, frozenset[int
 
 
 def _good_records(paths: Sequence[str], left_out: Mapping[str, frozenset[int]]) -> tf.data.Dataset:
-    def blocks() -> Iterator[Any]:
+    def blocks() -> Iterator[np.ndarray]:
         for path in paths:
             yield from good_blocks(path, left_out[path])
 
@@ -92,7 +91,7 @@ def check_tf_records(paths: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def _session() -> Iterator[Any]:
+def _session() -> Iterator[tf.compat.v1.Session]:
     """Enters a session: where TensorFlow behaves as version 1 does, a dataset cannot be iterated in Python."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         yield session
@@ -110,7 +109,7 @@ def line_dataset(paths: Sequence[str], errors: ReaderErrors) -> tf.data.Dataset:
     return tf.data.TextLineDataset(list(paths))
 
 
-def _lines(paths: Sequence[str]) -> Iterator[Any]:
+def _lines(paths: Sequence[str]) -> Iterator[np.ndarray]:
     for path in paths:
         with file_io.file_system(path).open(path, mode="rb") as raw:
             lines = iter(gzip.GzipFile(fileobj=raw) if is_gzipped(path) else raw)

@@ -18,13 +18,16 @@ import gzip
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import IO, TYPE_CHECKING
 
 from ...errors import InputError
 from ...runtime.files import file_io
 from ..readers.record_files import is_gzipped
 from ..recordio.snappy_framing import masked_crc32c
 from .framing import FOOT, HEAD, Frame, damaged, lost, read_of
+
+if TYPE_CHECKING:
+    from ..readers.record_files import BinaryFile
 
 _STRIDE = 64  # records between two that are found at once
 
@@ -65,7 +68,7 @@ class TfRecordRanges:
         self._ends = list(itertools.accumulate(file.count() for file in self._files))
         self._data_nums = self._ends[-1]
 
-    def read_range(self, start: int, end: int) -> list[Any]:
+    def read_range(self, start: int, end: int) -> list[object]:
         """Returns the records [start, end).
 
         Raises:
@@ -73,7 +76,7 @@ class TfRecordRanges:
         """
         if not self._ends:
             self.count_data()
-        found: list[Any] = []
+        found: list[object] = []
         for file, begin, stop in zip(self._files, [0, *self._ends], self._ends, strict=False):
             first, last = max(start, begin), min(end, stop)
             if first < last:
@@ -110,7 +113,7 @@ class _PlainFile:
         self._places = places
         return number
 
-    def read(self, first: int, last: int) -> list[Any]:
+    def read(self, first: int, last: int) -> list[object]:
         """Returns the records [first, last)."""
         with _opened(self._path) as file:
             file.seek(self._places[first // _STRIDE])
@@ -122,7 +125,7 @@ class _GzippedFile:
         self._path = path
         self._on_damage = on_damage
         self._lock = threading.Lock()
-        self._file: Any = None
+        self._file: gzip.GzipFile | None = None
         self._next = 0
 
     def count(self) -> int:
@@ -133,7 +136,7 @@ class _GzippedFile:
                 number += 1
         return number
 
-    def read(self, first: int, last: int) -> list[Any]:
+    def read(self, first: int, last: int) -> list[object]:
         """Returns the records [first, last)."""
         with self._lock:
             if self._file is None or first < self._next:
@@ -145,11 +148,12 @@ class _GzippedFile:
             return _records(self._file, self._path, last - first, self._on_damage)
 
 
-def _opened(path: str) -> Any:
-    return file_io.file_system(path).open(path, mode="rb")
+def _opened(path: str) -> IO[bytes]:
+    file: IO[bytes] = file_io.file_system(path).open(path, mode="rb")
+    return file
 
 
-def _length(file: Any, path: str, on_damage: OnDamage) -> int | None:
+def _length(file: BinaryFile, path: str, on_damage: OnDamage) -> int | None:
     """Returns the length of the record that begins here; None at the file's end."""
     head, is_cut = read_of(file, HEAD.size, path)
     if not head and not is_cut:
@@ -163,7 +167,7 @@ def _length(file: Any, path: str, on_damage: OnDamage) -> int | None:
     return int(HEAD.unpack(head)[0])
 
 
-def _record(file: Any, path: str, on_damage: OnDamage) -> Any:
+def _record(file: BinaryFile, path: str, on_damage: OnDamage) -> object:
     """Returns the record that begins here, or DAMAGED; None at the file's end."""
     place = file.tell()
     length = _length(file, path, on_damage)
@@ -179,7 +183,7 @@ def _record(file: Any, path: str, on_damage: OnDamage) -> Any:
     return record
 
 
-def _records(file: Any, path: str, count: int, on_damage: OnDamage) -> list[Any]:
+def _records(file: BinaryFile, path: str, count: int, on_damage: OnDamage) -> list[object]:
     found = [_record(file, path, on_damage) for _ in range(count)]
     if found and found[-1] is None:
         raise InputError(f"{path} has fewer records than when they were counted; was it changed meanwhile?")

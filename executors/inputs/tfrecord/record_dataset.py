@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -28,6 +28,9 @@ from ..readers.record_files import head_of, is_gzipped, unzipped_head
 from ..recordio.snappy_framing import masked_crc32c
 from .framing import HEAD, lost
 from .scan import without_left_out
+
+if TYPE_CHECKING:
+    from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
 
 _BUFFER_BYTES = 256 * 1024  # what tf.data.TFRecordDataset reads at once, too
 # Records that the readers may be ahead by, all of them together. On two cores, 512 a reader take 0.46 s for 240,000
@@ -66,7 +69,7 @@ class ReadOptions:
     sloppy_ordering: bool = False
 
     @classmethod
-    def of(cls, options: Any) -> ReadOptions:
+    def of(cls, options: TensorFlowDatasetOptions | RecordBatchesOptions) -> ReadOptions:
         """Takes what concerns reading from a `TensorFlowDatasetOptions` or a `RecordBatchesOptions`."""
         names = (field.name for field in dataclasses.fields(cls))
         return cls(**{name: getattr(options, name) for name in names if hasattr(options, name)})
@@ -167,7 +170,7 @@ def _interleaved(paths: tf.data.Dataset, files: RecordFiles, options: ReadOption
     def good(path: tf.Tensor) -> tf.data.Dataset:
         return without_left_out(whole, path, files.left_out) if files.left_out else whole(path)
 
-    def read(path: tf.Tensor) -> Any:
+    def read(path: tf.Tensor) -> tf.Tensor:
         if files.left_out:
             records = tf.data.experimental.to_variant(good(path))
         else:

@@ -34,7 +34,7 @@ _SHOWN = 300  # characters of an error
 
 
 def scan(
-    paths: Iterable[str], bad: BadRecords | None, accepts: Accepts | None = None, key: Any = None
+    paths: Iterable[str], bad: BadRecords | None, accepts: Accepts | None = None, key: str | None = None
 ) -> dict[str, frozenset[int]]:
     """Finds the records that are to be left out.
 
@@ -63,14 +63,16 @@ def scan(
     return found
 
 
-def good_blocks(path: str, left_out: frozenset[int]) -> Iterator[Any]:
+def good_blocks(path: str, left_out: frozenset[int]) -> Iterator[np.ndarray]:
     """Yields the good records of a file as vectors of bytes."""
     records = (frame.record for frame in frames(path) if frame.number not in left_out)
     for block in blocks(records):
         yield np.array(block, object)
 
 
-def without_left_out(records: tf.data.Dataset, path: tf.Tensor, left_out: Mapping[str, frozenset[int]]) -> Any:
+def without_left_out(
+    records: Callable[[tf.Tensor], tf.data.Dataset], path: tf.Tensor, left_out: Mapping[str, frozenset[int]]
+) -> tf.data.Dataset:
     """Returns the records of one file.
 
     Args:
@@ -80,7 +82,7 @@ def without_left_out(records: tf.data.Dataset, path: tf.Tensor, left_out: Mappin
     """
     is_bad = tf.reduce_any(tf.equal(path, tf.constant(sorted(left_out), tf.string)))
 
-    def good(names: Any) -> Iterator[Any]:
+    def good(names: np.ndarray) -> Iterator[np.ndarray]:
         for name in names:
             yield from good_blocks(name.decode(), left_out[name.decode()])
 
@@ -132,7 +134,7 @@ def blocks(items: Iterable[Item]) -> Iterator[list[Item]]:
         yield block
 
 
-def _state(path: str) -> Any:
+def _state(path: str) -> tuple[int, int] | None:
     try:
         state = os.stat(path)
     except OSError:
@@ -147,7 +149,7 @@ class ParseTrial:
       parse: Makes tensors of a string vector.
     """
 
-    def __init__(self, parse: Callable[[Any], Any]) -> None:
+    def __init__(self, parse: Callable[[tf.Tensor], object]) -> None:
         graph = tf.Graph()
         with graph.as_default():
             records = tf.compat.v1.placeholder(tf.string, [None])
