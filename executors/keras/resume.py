@@ -8,11 +8,15 @@ Usage, in a callback's `on_train_begin`:
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from ..compat.keras import steps_per_execution
+
+if TYPE_CHECKING:
+    import keras
 
 
 class Dropping:
@@ -22,7 +26,7 @@ class Dropping:
       own: That function.
     """
 
-    def __init__(self, model: Any, ahead: int, batches: int, logs: dict[str, float], rest: int | None) -> None:
+    def __init__(self, model: keras.Model, ahead: int, batches: int, logs: dict[str, float], rest: int | None) -> None:
         """Takes its place.
 
         Args:
@@ -36,14 +40,14 @@ class Dropping:
         self._model = model
         self._ahead, self._left, self._logs, self._rest = ahead, batches, logs, rest
 
-    def __call__(self, iterator: Any) -> Any:
+    def __call__(self, iterator: Iterator[object]) -> Mapping[str, object]:
         """Drops a step's batches, or has the model trained.
 
         Raises:
           OutOfRangeError: When the epoch is at its end.
         """
         # tf-keras's TensorBoard looks for the function's graph at the first batch.
-        traced: Any = getattr(self._model, "train_tf_function", None)
+        traced: tf.types.experimental.PolymorphicFunction | None = getattr(self._model, "train_tf_function", None)
         if hasattr(traced, "get_concrete_function"):
             traced.get_concrete_function(iterator)
         for _ in range(self._ahead):
@@ -60,12 +64,12 @@ class Dropping:
             self._rest -= _steps_per_execution(self._model)
         return self.own(iterator)
 
-    def _drop(self, iterator: Any, steps: int) -> None:
+    def _drop(self, iterator: Iterator[object], steps: int) -> None:
         for _ in range(steps):
             next(iterator)
         self._left -= steps
 
 
-def _steps_per_execution(model: Any) -> int:
-    known: Any = getattr(model, "steps_per_execution", None) or steps_per_execution(model)
+def _steps_per_execution(model: keras.Model) -> int:
+    known: tf.Variable | int | None = getattr(model, "steps_per_execution", None) or steps_per_execution(model)
     return int(known.numpy()) if hasattr(known, "numpy") else int(known or 1)
