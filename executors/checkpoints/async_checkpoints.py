@@ -43,7 +43,7 @@ from . import restore as checkpoint_restoring
 from .background_writer import BackgroundWriter, Value
 
 if TYPE_CHECKING:
-    from tensorflow.python.training.saving.saveable_object import SaveSpec
+    from ..compat.tensorflow import Saved
 
 
 class AsyncCheckpoints:
@@ -249,6 +249,6 @@ def _values(state: tf.train.Checkpoint) -> list[Value] | None:
     return values if len({(place.job, place.task) for place in places}) == 1 else None
 
 
-def _tensor(found: tf.Tensor | SaveSpec) -> tf.Tensor | None:
+def _tensor(found: Saved) -> tf.Tensor | None:
     """Returns the tensor of what a trackable object gives to be saved: a tensor, or a spec that makes one."""
     return found.tensor if hasattr(found, "slice_spec") else found

@@ -14,8 +14,7 @@ from ..compat.tensorflow import gathered_tensors
 from ..errors import CheckpointError
 
 if TYPE_CHECKING:
-    from tensorflow.python.checkpoint.checkpoint import CheckpointLoadStatus
-    from tensorflow.python.trackable.base import Trackable
+    from ..compat.tensorflow import LoadStatus
 
 _ENDINGS = ("/.ATTRIBUTES/VARIABLE_VALUE", "/.ATTRIBUTES/py_state")
 _TO_DO = (
@@ -24,7 +23,7 @@ _TO_DO = (
 )
 
 
-def restore(state: tf.train.Checkpoint, path: str) -> CheckpointLoadStatus:
+def restore(state: tf.train.Checkpoint, path: str) -> LoadStatus:
     """Restores all that a state holds.
 
     What does not exist yet, such as an optimizer's slots before the first step, is restored when it is made.
@@ -61,7 +60,7 @@ def _misfit(state: tf.train.Checkpoint, path: str) -> str:
     return found[0] + (f" (and {len(found) - 1} more like this)" if len(found) > 1 else "") if found else ""
 
 
-def variables_of(state: tf.train.Checkpoint) -> dict[str, tuple[str, list[int], Trackable | None]]:
+def variables_of(state: tf.train.Checkpoint) -> dict[str, tuple[str, list[int], object]]:
     """Returns the name, shape and object of every variable by its key in checkpoints."""
     serialized, _ = gathered_tensors(state)
     variables = {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import keras
@@ -112,7 +112,7 @@ def layer_seeds(model: keras.Model) -> list[tuple[RandomGenerator, int | None]]:
 
     To put the seeds back, see `restore_layer_seeds`; there is no public name for them.
     """
-    found: list[RandomGenerator | None] = [getattr(layer, "_random_generator", None) for layer in layers_of(model)]
+    found: list[Any] = [getattr(layer, "_random_generator", None) for layer in layers_of(model)]
     return [(generator, generator._seed) for generator in found if hasattr(generator, "_seed")]
 
 

@@ -19,4 +19,5 @@ def data_parallel_trainer() -> type[DataParallelTrainer]:
     """
     from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
-    return DataParallelTrainer
+    found: type[DataParallelTrainer] = DataParallelTrainer
+    return found

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
     from tensorflow.core.protobuf import saved_model_pb2, struct_pb2
+    from tensorflow.python.checkpoint.checkpoint import CheckpointLoadStatus
     from tensorflow.python.feature_column import feature_column, feature_column_v2
     from tensorflow.python.trackable.base import Trackable
     from tensorflow.python.training.saving.saveable_object import SaveSpec
 
-    # What is saved of a variable: whole, or by slices.
-    Gathered: TypeAlias = Union[tf.Tensor, SaveSpec, dict[str, Union[tf.Tensor, SaveSpec]]]
+    Saved: TypeAlias = "tf.Tensor | SaveSpec"
+    Gathered: TypeAlias = "Saved | dict[str, Saved]"  # whole, or by slices
+    LoadStatus: TypeAlias = CheckpointLoadStatus
 
 # The strategy that is in use where no scope is open. `tf.distribute.has_strategy()` asks for the current scope only,
 # and a model keeps the strategy that it was made under.
@@ -55,7 +57,8 @@ def memory_of(tensor: tf.Tensor) -> np.ndarray:
 
     `tensor.numpy()` returns a copy, and DLPack's views are read-only.
     """
-    return tensor._numpy()
+    memory: np.ndarray = tensor._numpy()
+    return memory
 
 
 # Checkpoints
@@ -237,7 +240,8 @@ def embedding_column_class() -> type[feature_column_v2.EmbeddingColumn]:
     """Returns the class of what `tf.feature_column.embedding_column` makes."""
     from tensorflow.python.feature_column import feature_column_v2
 
-    return feature_column_v2.EmbeddingColumn
+    found: type[feature_column_v2.EmbeddingColumn] = feature_column_v2.EmbeddingColumn
+    return found
 
 
 def are_present_columns(columns: Iterable[feature_column_v2.FeatureColumn]) -> bool:

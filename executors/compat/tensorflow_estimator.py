@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import tensorflow.compat.v1 as tf
@@ -25,7 +25,8 @@ def estimator_class() -> type[tf.estimator.Estimator] | None:
 
 def import_estimator_class() -> type[tf.estimator.Estimator]:
     """Imports the class that all Estimators are of."""
-    return importlib.import_module(f"{_PACKAGE}.estimator").Estimator
+    found: type[tf.estimator.Estimator] = importlib.import_module(f"{_PACKAGE}.estimator").Estimator
+    return found
 
 
 def executor_constructor() -> tuple[object, str] | None:
@@ -104,11 +105,11 @@ def add_serving_graph(
     )
 
 
-def read_eval_metrics(folder: str) -> dict[int, dict[str, float]]:
+def read_eval_metrics(folder: str) -> dict[Any, dict[str, float]]:
     """Returns {step: metrics} of the evaluations that an Estimator logged in a folder.
 
     The event files are public, and the wheel's early stopping, which is public, reads them by this.
     """
     early_stopping = importlib.import_module(f"{_PACKAGE}.early_stopping")
-    metrics: dict[int, dict[str, float]] = early_stopping.read_eval_metrics(folder)
+    metrics: dict[Any, dict[str, float]] = early_stopping.read_eval_metrics(folder)
     return metrics

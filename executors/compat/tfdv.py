@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,7 +15,8 @@ def import_tfdv() -> ModuleType:
     import tfx  # noqa: F401, I001
     import tensorflow_data_validation as tfdv
 
-    return tfdv
+    module: ModuleType = tfdv
+    return module
 
 
 def statistics_of(batch: pa.RecordBatch, **options: object) -> statistics_pb2.DatasetFeatureStatisticsList:

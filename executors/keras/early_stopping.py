@@ -18,7 +18,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from absl import logging
@@ -201,7 +201,7 @@ class _FitWatch:
             return
         self._best = _Best(epoch, value, model.get_weights())
         if self._keeps and self._path and _has_folder(self._path):
-            weights = {f"weight {number}": weight for number, weight in enumerate(self._best.weights)}
+            weights: dict[str, Any] = {f"weight {number}": weight for number, weight in enumerate(self._best.weights)}
             part = f"{self._path}.part.npz"
             np.savez(part, epoch=epoch, value=value, **weights)
             os.replace(part, self._path)

@@ -21,7 +21,7 @@ from absl import logging
 
 from ..monitoring.metrics import Metrics, finite, from_return_value, numbers_in
 from .batch_results import KerasBatches
-from .evaluated_weights import Evaluated, Kept
+from .evaluated_weights import Evaluated, Kept, Origin
 from .interception import KerasCall, KerasObserver, callback_class, may_use_keras, observed_by
 from .weight_fingerprints import of_weights
 
@@ -141,7 +141,7 @@ class KerasEvaluations(KerasObserver):
     def _note_epochs(self, fit: _Fit) -> None:
         """Takes up the epochs whose logs are complete."""
         for weights, epoch, logs in fit.ended:
-            origin = {"source": "fit", "fit": fit.number, "epoch": epoch + 1}
+            origin: Origin = {"source": "fit", "fit": fit.number, "epoch": epoch + 1}
             self._add(Evaluated(weights, _metrics_of(logs), origin))
         fit.ended.clear()
 

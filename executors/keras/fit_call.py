@@ -64,7 +64,7 @@ def _kind(data: object) -> object:
     return _type_name(data)
 
 
-def _digest(configured: keras.Model | keras.optimizers.Optimizer | None) -> str:
+def _digest(configured: keras.Model | keras.optimizers.Optimizer) -> str:
     """Returns digits over an object's Keras configuration, behind its class's name; that alone where it has none."""
     digest = ""
     with contextlib.suppress(Exception):  # a subclass's own, or one that Keras cannot make

@@ -8,8 +8,8 @@ Usage, in a callback's `on_train_begin`:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -36,7 +36,7 @@ class Dropping:
           logs: Are returned for these.
           rest: How many batches the epoch has then, if it is not to be tried whether there is one more.
         """
-        self.own = model.train_function
+        self.own: Callable[[Iterator[object]], Mapping[str, object]] = model.train_function
         self._model = model
         self._ahead, self._left, self._logs, self._rest = ahead, batches, logs, rest
 
@@ -47,7 +47,7 @@ class Dropping:
           OutOfRangeError: When the epoch is at its end.
         """
         # tf-keras's TensorBoard looks for the function's graph at the first batch.
-        traced: tf.types.experimental.PolymorphicFunction | None = getattr(self._model, "train_tf_function", None)
+        traced: Any = getattr(self._model, "train_tf_function", None)
         if hasattr(traced, "get_concrete_function"):
             traced.get_concrete_function(iterator)
         for _ in range(self._ahead):
@@ -71,5 +71,5 @@ class Dropping:
 
 
 def _steps_per_execution(model: keras.Model) -> int:
-    known: tf.Variable | int | None = getattr(model, "steps_per_execution", None) or steps_per_execution(model)
+    known: Any = getattr(model, "steps_per_execution", None) or steps_per_execution(model)
     return int(known.numpy()) if hasattr(known, "numpy") else int(known or 1)

@@ -59,7 +59,10 @@ def _array(weight: keras.Variable) -> np.ndarray:
     import numpy as np
     import tensorflow as tf
 
-    return np.asarray(tf.convert_to_tensor(getattr(weight, "value", weight) if _is_of_keras_3(weight) else weight))
+    array: np.ndarray = np.asarray(
+        tf.convert_to_tensor(getattr(weight, "value", weight) if _is_of_keras_3(weight) else weight)
+    )
+    return array
 
 
 def _is_of_keras_3(weight: object) -> bool:
