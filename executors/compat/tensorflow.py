@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tensorflow.core.protobuf import saved_model_pb2, struct_pb2
     from tensorflow.python.checkpoint.checkpoint import CheckpointLoadStatus
     from tensorflow.python.feature_column import feature_column, feature_column_v2
+    from tensorflow.python.feature_column.feature_column_v2_types import FeatureColumn
     from tensorflow.python.trackable.base import Trackable
     from tensorflow.python.training.saving.saveable_object import SaveSpec
 
@@ -244,12 +245,12 @@ def embedding_column_class() -> type[feature_column_v2.EmbeddingColumn]:
     return found
 
 
-def are_present_columns(columns: Iterable[feature_column_v2.FeatureColumn]) -> bool:
+def are_present_columns(columns: Iterable[FeatureColumn]) -> bool:
     """Returns whether columns are all made of the present classes, not of those of the first feature columns."""
     return all(column._is_v2_column for column in columns)
 
 
-def serialize_feature_column(column: feature_column_v2.FeatureColumn) -> object:
+def serialize_feature_column(column: FeatureColumn) -> object:
     """Returns a column's configuration."""
     from tensorflow.python.feature_column import serialization
 
@@ -259,8 +260,8 @@ def serialize_feature_column(column: feature_column_v2.FeatureColumn) -> object:
 def deserialize_feature_column(
     config: object,
     custom_objects: Mapping[str, object] | None,
-    columns_by_name: dict[str, feature_column_v2.FeatureColumn],
-) -> feature_column_v2.FeatureColumn:
+    columns_by_name: dict[str, FeatureColumn],
+) -> FeatureColumn:
     """Returns the column of a configuration."""
     from tensorflow.python.feature_column import serialization
 
