@@ -33,8 +33,8 @@ class Answer(TypedDict, total=False):
     is_final: bool
 
 
-# A worker sends `from`, `ask` and what that needs, the chief an `answer` or an `order`. `gone` is never sent: it says in a
-# worker's own queue why no answer comes. The functional form is for `from`, a keyword.
+# A worker sends `from`, `ask` and what that needs, the chief an `answer` or an `order`. `gone` is never sent: it says
+# in a worker's own queue why no answer comes. The functional form is for `from`, a keyword.
 Message = TypedDict(
     "Message",
     {
