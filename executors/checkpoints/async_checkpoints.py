@@ -25,9 +25,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from absl import logging
@@ -41,6 +41,9 @@ from ..runtime.process import preemption
 from . import background_writer
 from . import restore as checkpoint_restoring
 from .background_writer import BackgroundWriter, Value
+
+if TYPE_CHECKING:
+    from ..compat.tensorflow import Saved
 
 
 class AsyncCheckpoints:
@@ -58,7 +61,12 @@ class AsyncCheckpoints:
     """
 
     def __init__(
-        self, state: Any, folder: str, max_to_keep: int | None = 5, name: str = "ckpt", background: bool = True
+        self,
+        state: tf.train.Checkpoint,
+        folder: str,
+        max_to_keep: int | None = 5,
+        name: str = "ckpt",
+        background: bool = True,
     ) -> None:
         self._state = state
         _ = state.save_counter  # made now, by all workers, who take part in making a variable under a strategy
@@ -186,18 +194,18 @@ class AsyncCheckpoints:
 class _InBackground(ManagedCheckpoint):
     """A tf.train.Checkpoint for a CheckpointManager: takes a snapshot where the other writes."""
 
-    def __init__(self, state: Any, is_alone: bool) -> None:
+    def __init__(self, state: tf.train.Checkpoint, is_alone: bool) -> None:
         self.writer = BackgroundWriter()
         self.step = 0
         self._state = state
         self._is_alone = is_alone
 
     @property
-    def save_counter(self) -> Any:
+    def save_counter(self) -> tf.Variable:
         """How often was saved, a variable that TensorFlow keeps in every checkpoint."""
         return self._state.save_counter
 
-    def write(self, prefix: str, options: Any) -> str:
+    def write(self, prefix: str, options: tf.train.CheckpointOptions) -> str:
         """Begins to write, or writes where there is no room for a snapshot."""
         self.writer.wait()  # before the values are read, so that no more than one copy of them is held
         values = _values(self._state)
@@ -219,13 +227,13 @@ class _InBackground(ManagedCheckpoint):
             raise background_writer.refused(prefix, error) from None
 
 
-def _tell(callbacks: Any, prefix: str) -> None:
+def _tell(callbacks: Iterable[Callable[[str], object]] | None, prefix: str) -> None:
     """Calls what CheckpointManager wants to be done with a written checkpoint: name it, delete the oldest."""
     for callback in callbacks or ():
         callback(prefix)
 
 
-def _values(state: Any) -> list[Value] | None:
+def _values(state: tf.train.Checkpoint) -> list[Value] | None:
     """Returns what `state.write` would write, read now; None when it has to write for itself."""
     serialized, is_all = gathered_tensors(state)
     if not is_all:
@@ -241,6 +249,6 @@ def _values(state: Any) -> list[Value] | None:
     return values if len({(place.job, place.task) for place in places}) == 1 else None
 
 
-def _tensor(found: Any) -> Any:
+def _tensor(found: Saved) -> tf.Tensor | None:
     """Returns the tensor of what a trackable object gives to be saved: a tensor, or a spec that makes one."""
     return found.tensor if hasattr(found, "slice_spec") else found

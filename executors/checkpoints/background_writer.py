@@ -16,7 +16,6 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -47,7 +46,7 @@ class Value:
 
     key: str
     slice_spec: str
-    tensor: Any
+    tensor: tf.Tensor | np.ndarray
 
 
 class BackgroundWriter:
@@ -56,7 +55,7 @@ class BackgroundWriter:
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
         self._error: CheckpointError | None = None
-        self._kept: dict[tuple[str, str], Any] = {}
+        self._kept: dict[tuple[str, str], tf.Tensor] = {}
         self._held = 0  # bytes of the last snapshot
         self._copied = threading.Event()
         self._copying = 0.0  # seconds that it took the last time
@@ -140,7 +139,7 @@ class BackgroundWriter:
         values.clear()
         return mine
 
-    def _own(self, value: Value) -> Any:
+    def _own(self, value: Value) -> tf.Tensor | np.ndarray:
         source = np.asarray(value.tensor)
         if source.nbytes < _KEPT_FROM or source.dtype == object:
             return value.tensor
@@ -153,7 +152,7 @@ class BackgroundWriter:
         return kept
 
 
-def pause() -> Any:
+def pause() -> tf.profiler.experimental.Trace:
     """Marks the block for which training stands still, for the profile of `--profile`."""
     return tf.profiler.experimental.Trace(PAUSE)
 

@@ -10,7 +10,6 @@ import hashlib
 import os
 import zlib
 from collections.abc import Sequence
-from typing import Any
 
 from ..runtime.files import file_io
 
@@ -18,7 +17,7 @@ SAMPLED = 256  # files; of those after them, names alone are compared
 _SAMPLE = 4096  # bytes at a file's beginning and end
 
 
-def data_of(patterns: Sequence[str]) -> dict[str, Any]:
+def data_of(patterns: Sequence[str]) -> dict[str, int | str]:
     """Describes the files that match glob patterns, without reading them whole.
 
     Returns:

@@ -17,7 +17,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ..fn_args import FnArgs
 from ..modules.keras_version import KerasChoice
@@ -57,7 +56,7 @@ class Identity:
       parts: Each by its name, as JSON values; code and data as digests.
     """
 
-    parts: Mapping[str, Any]
+    parts: Mapping[str, object]
 
     @property
     def key(self) -> str:
@@ -113,7 +112,7 @@ def identity_of(
       options: How it is run; what doesn't change results is left out.
       keras: Which Keras it is run with.
     """
-    parts: dict[str, Any] = {"function": function, "keras": keras.version}
+    parts: dict[str, object] = {"function": function, "keras": keras.version}
     for file in source.files:
         name = os.path.relpath(file, source.roots[-1])
         parts[f"{_CODE}{name}"] = hashlib.sha256(file_io.read_bytes(file)).hexdigest()[:16]
@@ -129,7 +128,7 @@ def identity_of(
     return Identity(json.loads(json.dumps(parts, default=str)))
 
 
-def _absolute(value: Any) -> Any:
+def _absolute(value: object) -> object:
     if isinstance(value, str) and value and not file_io.is_remote(value):
         return os.path.abspath(value)
     return [_absolute(one) for one in value] if isinstance(value, (list, tuple)) else value

@@ -6,12 +6,15 @@ value that it has, without a word.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from ..compat.tensorflow import gathered_tensors
 from ..errors import CheckpointError
+
+if TYPE_CHECKING:
+    from ..compat.tensorflow import LoadStatus
 
 _ENDINGS = ("/.ATTRIBUTES/VARIABLE_VALUE", "/.ATTRIBUTES/py_state")
 _TO_DO = (
@@ -20,7 +23,7 @@ _TO_DO = (
 )
 
 
-def restore(state: Any, path: str) -> Any:
+def restore(state: tf.train.Checkpoint, path: str) -> LoadStatus:
     """Restores all that a state holds.
 
     What does not exist yet, such as an optimizer's slots before the first step, is restored when it is made.
@@ -43,7 +46,7 @@ def restore(state: Any, path: str) -> Any:
     return status
 
 
-def _misfit(state: Any, path: str) -> str:
+def _misfit(state: tf.train.Checkpoint, path: str) -> str:
     """Returns what does not fit in words: variables of other shapes, else those that the checkpoint lacks."""
     saved = tf.train.load_checkpoint(path).get_variable_to_shape_map()
     here = variables_of(state)
@@ -57,7 +60,7 @@ def _misfit(state: Any, path: str) -> str:
     return found[0] + (f" (and {len(found) - 1} more like this)" if len(found) > 1 else "") if found else ""
 
 
-def variables_of(state: Any) -> dict[str, tuple[str, list[int], Any]]:
+def variables_of(state: tf.train.Checkpoint) -> dict[str, tuple[str, list[int], object]]:
     """Returns the name, shape and object of every variable by its key in checkpoints."""
     serialized, _ = gathered_tensors(state)
     variables = {}

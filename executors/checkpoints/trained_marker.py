@@ -24,7 +24,7 @@ class TrainedMark:
       made_by: JSON values that must be the same for the note to count, such as how many steps are to be trained.
     """
 
-    def __init__(self, checkpoint_dir: str | None, name: str, made_by: Mapping[str, Any]) -> None:
+    def __init__(self, checkpoint_dir: str | None, name: str, made_by: Mapping[str, object]) -> None:
         self._path = os.path.join(checkpoint_dir, UNPUBLISHED, f"{name}.json") if checkpoint_dir else ""
         self._made_by = json.loads(json.dumps(made_by))
 
@@ -38,7 +38,7 @@ class TrainedMark:
             return {}
         return noted["facts"] if noted["made_by"] == self._made_by else {}
 
-    def write(self, **facts: Any) -> None:
+    def write(self, **facts: object) -> None:
         """Notes facts, as JSON values."""
         if self._path:
             file_io.write_text(self._path, json.dumps({"made_by": self._made_by, "facts": facts}))

@@ -13,11 +13,11 @@ def configure(reader: Any, batch_size: int, epochs: int) -> None:
     reader._batch_size, reader._num_epochs = batch_size, epochs
 
 
-def path_of(reader: Any) -> Any:
+def path_of(reader: object) -> object:
     """Returns where a reader's rows are, or None."""
     return getattr(reader, "path", None) or getattr(reader, "_path", None)
 
 
-def row_count_of(reader: Any) -> Any:
+def row_count_of(reader: object) -> Any:
     """Returns what a reader's `count_data()` set as its number of rows; None where it set nothing."""
     return getattr(reader, "_data_nums", None)

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import random
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+    from tf_keras.src.backend import RandomGenerator
 
 # Keras 3's implementation within `keras`, which imports modules that may not be there: nobody else's import of a name
 # below `keras` that does not exist begins with one of these.
@@ -29,7 +34,7 @@ STEPS_PER_EXECUTION = "_steps_per_execution"
 _KERAS_2_BACKENDS = ("tf_keras.src.backend", "keras.src.backend", "keras.backend")
 
 
-def is_keras_2(model: Any) -> bool:
+def is_keras_2(model: keras.Model) -> bool:
     """Returns whether a model is one of Keras 2, under whichever name that is installed.
 
     A package's version says it as well, but a model's class may be of a package that copied Keras.
@@ -43,12 +48,12 @@ class _Counters:
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch
 
-    def maybe_load_initial_counters_from_ckpt(self, steps: Any, epoch: int, mode: Any) -> tuple[int, int]:
+    def maybe_load_initial_counters_from_ckpt(self, steps: object, epoch: int, mode: object) -> tuple[int, int]:
         del steps, epoch, mode
         return self._epoch, 0
 
 
-def begin_at(model: Any, epoch: int | None) -> None:
+def begin_at(model: keras.Model, epoch: int | None) -> None:
     """Makes a `fit` that begins, begin with an epoch; None for the one that it was given.
 
     For `on_train_begin`: the argument `initial_epoch` of `fit` has been read by then. Keras's own BackupAndRestore sets
@@ -60,22 +65,22 @@ def begin_at(model: Any, epoch: int | None) -> None:
         model._initial_epoch = epoch
 
 
-def steps_per_execution(model: Any) -> Any:
+def steps_per_execution(model: keras.Model) -> tf.Variable | None:
     """Returns the variable of a Keras 2 model that holds its steps per execution; None for Keras 3."""
     return getattr(model, STEPS_PER_EXECUTION, None)
 
 
-def train_counter(model: Any) -> Any:
+def train_counter(model: keras.Model) -> tf.Variable | None:
     """Returns the variable in which a Keras 2 model counts its steps, which its train function adds to; else None."""
     return getattr(model, "_train_counter", None)
 
 
-def is_built(optimizer: Any) -> bool:
+def is_built(optimizer: keras.optimizers.Optimizer) -> bool:
     """Returns whether an optimizer has its variables; the public name came with Keras 3."""
     return bool(getattr(optimizer, "built", False) or getattr(optimizer, "_built", False))
 
 
-def tensor_variable(variable: Any) -> Any:
+def tensor_variable(variable: object) -> tf.Variable | None:
     """Returns the `tf.Variable` within a variable of Keras 3; None for others.
 
     `variable.value` is a tensor, or within a `fit` under a strategy another object.
@@ -83,7 +88,7 @@ def tensor_variable(variable: Any) -> Any:
     return getattr(variable, "_value", None)
 
 
-def layers_of(model: Any) -> list[Any]:
+def layers_of(model: object) -> list[keras.Layer]:
     """Returns a model and all layers below it; empty for what is no Keras model.
 
     `model.layers` has those of the first level, and `submodules` calls properties, which may raise.
@@ -101,7 +106,7 @@ def seed_generators() -> list[random.Random]:
     return [generator for generator in dict.fromkeys(found) if isinstance(generator, random.Random)]
 
 
-def layer_seeds(model: Any) -> list[tuple[Any, Any]]:
+def layer_seeds(model: keras.Model) -> list[tuple[RandomGenerator, int | None]]:
     """Returns, for each layer of Keras 2 that draws, the object that counts its seed up when it is traced,
     and the seed.
 
@@ -111,7 +116,7 @@ def layer_seeds(model: Any) -> list[tuple[Any, Any]]:
     return [(generator, generator._seed) for generator in found if hasattr(generator, "_seed")]
 
 
-def restore_layer_seeds(seeds: list[tuple[Any, Any]]) -> None:
+def restore_layer_seeds(seeds: list[tuple[RandomGenerator, int | None]]) -> None:
     """Sets the seeds that `layer_seeds` returned."""
     for generator, seed in seeds:
         generator._seed = seed

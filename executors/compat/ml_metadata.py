@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ml_metadata as mlmd
 
 
-def store_call() -> tuple[Any, str]:
+def store_call() -> tuple[type[mlmd.MetadataStore], str]:
     """Returns the hook point that every request to a MetadataStore passes.
 
     Its public methods are many, and each of them retries by itself only what the server calls aborted.
@@ -15,7 +18,7 @@ def store_call() -> tuple[Any, str]:
     return mlmd.MetadataStore, "_call_method"
 
 
-def reconnect(store: Any) -> None:
+def reconnect(store: mlmd.MetadataStore) -> None:
     """Connects a MetadataStore anew, with no transaction open.
 
     The store's methods cannot: it keeps one connection for its lifetime, and crashes the process when that is used

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
 
-def data_parallel_trainer() -> Any:
+def data_parallel_trainer() -> type[DataParallelTrainer]:
     """Returns the trainer class of Ray Train's second version, which takes a backend of one's own.
 
     `ray.train.data_parallel_trainer` has the class of the first version. Public are only the trainers for one
@@ -16,4 +19,5 @@ def data_parallel_trainer() -> Any:
     """
     from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
-    return DataParallelTrainer
+    found: type[DataParallelTrainer] = DataParallelTrainer
+    return found

@@ -5,8 +5,22 @@ from __future__ import annotations
 import abc
 import contextlib
 import random
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    import tensorflow as tf
+    from tensorflow.core.protobuf import saved_model_pb2, struct_pb2
+    from tensorflow.python.checkpoint.checkpoint import CheckpointLoadStatus
+    from tensorflow.python.feature_column import feature_column, feature_column_v2
+    from tensorflow.python.feature_column.feature_column_v2_types import FeatureColumn
+    from tensorflow.python.trackable.base import Trackable
+    from tensorflow.python.training.saving.saveable_object import SaveSpec
+
+    Saved: TypeAlias = "tf.Tensor | SaveSpec"
+    Gathered: TypeAlias = "Saved | dict[str, Saved]"  # whole, or by slices
+    LoadStatus: TypeAlias = CheckpointLoadStatus
 
 # The strategy that is in use where no scope is open. `tf.distribute.has_strategy()` asks for the current scope only,
 # and a model keeps the strategy that it was made under.
@@ -39,18 +53,19 @@ def seed_generator() -> random.Random | None:
     return found if isinstance(found, random.Random) else None
 
 
-def memory_of(tensor: Any) -> Any:
+def memory_of(tensor: tf.Tensor) -> np.ndarray:
     """Returns the memory of an eager tensor on the CPU as an array that can be written to.
 
     `tensor.numpy()` returns a copy, and DLPack's views are read-only.
     """
-    return tensor._numpy()
+    memory: np.ndarray = tensor._numpy()
+    return memory
 
 
 # Checkpoints
 
 
-def gathered_tensors(checkpoint: Any) -> tuple[dict[Any, dict[str, Any]], bool]:
+def gathered_tensors(checkpoint: tf.train.Checkpoint) -> tuple[dict[Trackable | None, dict[str, Gathered]], bool]:
     """Reads what a `tf.train.Checkpoint` would write.
 
     The public API writes it, to a file, and does not return it.
@@ -75,11 +90,11 @@ class ManagedCheckpoint(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def save_counter(self) -> Any:
+    def save_counter(self) -> tf.Variable:
         """How often was saved, a variable that TensorFlow keeps in every checkpoint."""
 
     @abc.abstractmethod
-    def write(self, prefix: str, options: Any) -> str:
+    def write(self, prefix: str, options: tf.train.CheckpointOptions) -> str:
         """Writes a checkpoint.
 
         Args:
@@ -90,14 +105,14 @@ class ManagedCheckpoint(abc.ABC):
           Its path.
         """
 
-    def _write(self, prefix: str, options: Any) -> str:
+    def _write(self, prefix: str, options: tf.train.CheckpointOptions) -> str:
         return self.write(prefix, options)
 
 
 # SavedModels
 
 
-def saved_model_writer() -> tuple[Any, str]:
+def saved_model_writer() -> tuple[object, str]:
     """Returns the hook point that every export passes: `tf.saved_model.save`, and Keras's that do not call that.
 
     It gets the object and the folder first.
@@ -107,7 +122,9 @@ def saved_model_writer() -> tuple[Any, str]:
     return save, "save_and_return_nodes"
 
 
-def write_graph(model: Any, folder: str, signatures: Any) -> None:
+def write_graph(
+    model: Trackable, folder: str, signatures: Callable[..., object] | Mapping[str, Callable[..., object]]
+) -> None:
     """Does what `tf.saved_model.save` does, but for writing the values of the variables.
 
     `tf.saved_model.SaveOptions` has no such option.
@@ -116,7 +133,7 @@ def write_graph(model: Any, folder: str, signatures: Any) -> None:
     getattr(owner, name)(model, folder, signatures, experimental_skip_checkpoint=True)
 
 
-def mark_variables_written(builder: Any) -> None:
+def mark_variables_written(builder: tf.compat.v1.saved_model.Builder) -> None:
     """Makes a `tf.compat.v1.saved_model.Builder` accept graphs before, or without, the values of variables.
 
     Its public methods require these with the first graph.
@@ -124,7 +141,7 @@ def mark_variables_written(builder: Any) -> None:
     builder._has_saved_variables = True
 
 
-def parse_saved_model(folder: str) -> Any:
+def parse_saved_model(folder: str) -> saved_model_pb2.SavedModel:
     """Returns the SavedModel message of a folder, from `saved_model.pb` or `saved_model.pbtxt`, split ones included.
 
     The public functions load the model, or print it.
@@ -137,7 +154,7 @@ def parse_saved_model(folder: str) -> Any:
     return loader_impl.parse_saved_model(folder)
 
 
-def decode_structure(message: Any) -> Any:
+def decode_structure(message: struct_pb2.StructuredValue) -> Any:
     """Returns the nested structure of tensor specs that a StructuredValue of a SavedModel holds.
 
     Public functions return it only for a model that is loaded.
@@ -160,7 +177,7 @@ def is_registered_op(name: str) -> bool:
 # Input pipelines
 
 
-def pipeline_builders() -> list[tuple[Any, str]]:
+def pipeline_builders() -> list[tuple[object, str]]:
     """Returns the hook points within which the functions of a `tf.data` pipeline are traced, and examples parsed.
 
     There are many public ways to parse, in and out of graphs; each of them passes one of these.
@@ -171,14 +188,14 @@ def pipeline_builders() -> list[tuple[Any, str]]:
     return [(structured_function.StructuredFunctionWrapper, "__init__"), (parsing_ops._ParseExampleDataset, "__init__")]
 
 
-def feature_spec_reader() -> tuple[Any, str]:
+def feature_spec_reader() -> tuple[object, str]:
     """Returns the hook point that every feature spec passes before it parses; it gets the spec first."""
     from tensorflow.python.ops import parsing_config
 
     return parsing_config._ParseOpParams, "from_features"
 
 
-def batch_size_of(dataset: Any) -> int | None:
+def batch_size_of(dataset: tf.data.Dataset) -> int | None:
     """Returns the batch size of a `tf.data` dataset if its last transformation is `batch`; else None.
 
     `element_spec` has it only where the last batch is dropped.
@@ -190,16 +207,16 @@ def batch_size_of(dataset: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def inputs_of(dataset: Any) -> Sequence[Any]:
+def inputs_of(dataset: tf.data.Dataset) -> Sequence[tf.data.Dataset]:
     """Returns the datasets that a `tf.data` dataset is made of; its graph, which is public, has no Python objects."""
-    inputs: Sequence[Any] = getattr(dataset, "_inputs", tuple)()
+    inputs: Sequence[tf.data.Dataset] = getattr(dataset, "_inputs", tuple)()
     return inputs
 
 
 # Strategies
 
 
-def has_coordinator(strategy: Any) -> bool:
+def has_coordinator(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether Keras runs its steps by a `ClusterCoordinator`, as it does with parameter servers.
 
     Keras asks for this attribute, which third parties' strategies may have as well.
@@ -211,33 +228,40 @@ def has_coordinator(strategy: Any) -> bool:
 # them.
 
 
-def categorical_column_bases() -> tuple[Any, Any]:
+def categorical_column_bases() -> tuple[
+    type[feature_column_v2.CategoricalColumn], type[feature_column._CategoricalColumn]
+]:
     """Returns the base classes that a categorical column needs for `DenseFeatures`: the present and the first one."""
     from tensorflow.python.feature_column import feature_column, feature_column_v2
 
     return feature_column_v2.CategoricalColumn, feature_column._CategoricalColumn
 
 
-def embedding_column_class() -> Any:
+def embedding_column_class() -> type[feature_column_v2.EmbeddingColumn]:
     """Returns the class of what `tf.feature_column.embedding_column` makes."""
     from tensorflow.python.feature_column import feature_column_v2
 
-    return feature_column_v2.EmbeddingColumn
+    found: type[feature_column_v2.EmbeddingColumn] = feature_column_v2.EmbeddingColumn
+    return found
 
 
-def are_present_columns(columns: Iterable[Any]) -> bool:
+def are_present_columns(columns: Iterable[FeatureColumn]) -> bool:
     """Returns whether columns are all made of the present classes, not of those of the first feature columns."""
     return all(column._is_v2_column for column in columns)
 
 
-def serialize_feature_column(column: Any) -> Any:
+def serialize_feature_column(column: FeatureColumn) -> object:
     """Returns a column's configuration."""
     from tensorflow.python.feature_column import serialization
 
     return serialization.serialize_feature_column(column)
 
 
-def deserialize_feature_column(config: Any, custom_objects: Any, columns_by_name: Any) -> Any:
+def deserialize_feature_column(
+    config: object,
+    custom_objects: Mapping[str, object] | None,
+    columns_by_name: dict[str, FeatureColumn],
+) -> FeatureColumn:
     """Returns the column of a configuration."""
     from tensorflow.python.feature_column import serialization
 

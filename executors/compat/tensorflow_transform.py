@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tensorflow_metadata.proto.v0 import schema_pb2
+    from tfx_bsl.tfxio.tensor_to_arrow import TensorsToRecordBatchConverter
 
 _GRAPH_APPLIERS = (
     ("tensorflow_transform.saved.saved_transform_io_v2", "SavedModelLoader", "apply_transform_model"),
@@ -11,7 +15,7 @@ _GRAPH_APPLIERS = (
 )
 
 
-def graph_appliers() -> list[tuple[Any, str]]:
+def graph_appliers() -> list[tuple[object, str]]:
     """Returns the hook points of what applies a Transform graph to tensors, of those modules that are imported.
 
     `transform_features_layer` and `transform_raw_features` are public, and traced functions call these anew.
@@ -20,7 +24,7 @@ def graph_appliers() -> list[tuple[Any, str]]:
     return [(getattr(module, owner), name) for module, owner, name in found if module is not None]
 
 
-def tensor_to_arrow_converter(schema: Any) -> Any:
+def tensor_to_arrow_converter(schema: schema_pb2.Schema) -> TensorsToRecordBatchConverter:
     """Returns what turns a batch of transformed tensors into Arrow, as the Transform step does before it writes.
 
     Its `convert` takes {feature: tensor}. TFT's public API does this only within a Beam pipeline.

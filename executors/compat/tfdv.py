@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from tensorflow_metadata.proto.v0 import statistics_pb2
 
 
-def import_tfdv() -> Any:
+def import_tfdv() -> ModuleType:
     """Imports TFDV: only after `import tfx`, which patches it, can TFDV 1.16 be imported beside tfx_bsl 1.21."""
     import tfx  # noqa: F401, I001
     import tensorflow_data_validation as tfdv
 
-    return tfdv
+    module: ModuleType = tfdv
+    return module
 
 
-def statistics_of(batch: Any, **options: Any) -> Any:
+def statistics_of(batch: pa.RecordBatch, **options: object) -> statistics_pb2.DatasetFeatureStatisticsList:
     """Returns the statistics of an Arrow RecordBatch, computed in this process.
 
     The public functions start a Beam pipeline, or take a pandas DataFrame, which has no lists of integers with missing

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tfx.orchestration import metadata
 
 
-def connection_config_of(metadata_handle: Any) -> Any:
+def connection_config_of(metadata_handle: metadata.Metadata) -> metadata.ConnectionConfigType:
     """Returns the ConnectionConfig of the metadata handle that a driver is given.
 
     TFX 1.21 has a public property; 1.15 and 1.16 keep it to themselves.

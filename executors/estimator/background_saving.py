@@ -13,8 +13,7 @@ and where memory does not hold the variables twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -29,7 +28,7 @@ _SAVE = "SaveV2"
 _EVALUATES = "_NewCheckpointListenerForEvaluate"  # of train_and_evaluate, on one machine
 
 
-def save_in_background(estimator: Any, hooks: Iterable[Any] = ()) -> None:
+def save_in_background(estimator: tf.estimator.Estimator, hooks: Iterable[tf.train.SessionRunHook] = ()) -> None:
     """Has an Estimator's own checkpoints written while it trains on.
 
     It stays as it is where it is one of a cluster or distributes its training, and where a hook saves already.
@@ -45,7 +44,9 @@ def save_in_background(estimator: Any, hooks: Iterable[Any] = ()) -> None:
     if not is_alone(config):
         return
 
-    def call_model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
+    def call_model_fn(
+        features: object, labels: object, mode: str, config: tf.estimator.RunConfig
+    ) -> tf.estimator.EstimatorSpec:
         spec = build(features, labels, mode, config)
         if mode != tf.estimator.ModeKeys.TRAIN or _saves([*spec.training_hooks, *spec.training_chief_hooks]):
             return spec
@@ -61,46 +62,46 @@ def save_in_background(estimator: Any, hooks: Iterable[Any] = ()) -> None:
     estimator._call_model_fn = call_model_fn
 
 
-def is_alone(config: Any) -> bool:
+def is_alone(config: tf.estimator.RunConfig) -> bool:
     """Returns whether a RunConfig is that of a training in one process, which nothing is distributed to."""
     return not (config.cluster_spec or config.train_distribute or config.master)
 
 
-def _saves(hooks: Iterable[Any]) -> bool:
+def _saves(hooks: Iterable[tf.train.SessionRunHook]) -> bool:
     return any(isinstance(hook, tf.train.CheckpointSaverHook) for hook in hooks)
 
 
 class BackgroundSaverHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
     """A CheckpointSaverHook, with its arguments, whose checkpoints are written while training goes on."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)
         self._writer = BackgroundWriter()
         self._snapshot: _Snapshot | None = None
         self._is_ending = False
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Saves what training begins with. The session may be a second one, after the first was lost."""
         self._writer.wait()
         self._snapshot = None
         super().after_create_session(session, coord)
 
-    def end(self, session: Any) -> None:
+    def end(self, session: tf.Session) -> None:
         """Saves the last step, whole before anybody hears of the end."""
         self._is_ending = True
         self._writer.wait()
         super().end(session)
 
-    def _save(self, session: Any, step: int) -> Any:
+    def _save(self, session: tf.Session, step: int) -> bool:
         with background_writer.pause():
             self._writer.wait()
             if self._is_ending or not self._begin(session, int(step)):
-                wants_stop = super()._save(session, step)
+                wants_stop: bool = super()._save(session, step)
                 report_checkpoint(step)
                 return wants_stop
             return self._tell(session, step)
 
-    def _begin(self, session: Any, step: int) -> bool:
+    def _begin(self, session: tf.Session, step: int) -> bool:
         """Begins to write, unless that has to be done at once."""
         saver = self._get_saver()
         if self._snapshot is None:
@@ -121,7 +122,7 @@ class BackgroundSaverHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
         self._writer.begin(prefix, step, values, keep_the_books)
         return True
 
-    def _tell(self, session: Any, step: int) -> bool:
+    def _tell(self, session: tf.Session, step: int) -> bool:
         """Tells the listeners; returns whether one wants training to stop."""
         if any(_needs_files(listener, step) for listener in self._listeners):
             self._writer.wait()
@@ -129,7 +130,7 @@ class BackgroundSaverHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
         return any(answers)
 
 
-def _needs_files(listener: Any, step: int) -> bool:
+def _needs_files(listener: tf.train.CheckpointSaverListener, step: int) -> bool:
     """Returns whether a listener may read the checkpoint: any but TensorFlow's evaluation when it is not due."""
     if type(listener).__name__ != _EVALUATES:
         return True
@@ -139,16 +140,16 @@ def _needs_files(listener: Any, step: int) -> bool:
 class _Snapshot:
     """Reads all that a saver saves, without copying it."""
 
-    def __init__(self, tensors: list[Any], places: list[tuple[str, str]]) -> None:
+    def __init__(self, tensors: list[tf.Tensor], places: list[tuple[str, str]]) -> None:
         self._places = places
         self._is_changed_in_place = [_is_reference(tensor) for tensor in tensors]
-        self._tensors: list[Any] = []
+        self._tensors: list[tf.Tensor] = []
         self._size: int | None = None
         # A session's fetches are copies; a function in the graph is given the tensors themselves.
         self._operation = tf.py_function(self._note, tensors, [], name="generic_trainer/snapshot")
 
     @classmethod
-    def of(cls, saver: Any, graph: Any) -> _Snapshot | None:
+    def of(cls, saver: tf.train.Saver, graph: tf.Graph) -> _Snapshot | None:
         """Returns the snapshot of a saver of a session's graph; None when it has to write for itself."""
         if type(saver).save is not tf.train.Saver.save or saver._pad_step_number or saver._is_empty:
             return None
@@ -170,13 +171,13 @@ class _Snapshot:
         finally:
             graph.finalize()
 
-    def size(self, session: Any) -> int:
+    def size(self, session: tf.Session) -> int:
         """Returns the bytes that a copy of the values takes."""
         if self._size is None:
             self._size = background_writer.size(self.take(session))
         return self._size
 
-    def take(self, session: Any) -> list[Value]:
+    def take(self, session: tf.Session) -> list[Value]:
         """Returns the values as they are now."""
         session.run(self._operation)
         tensors, self._tensors = self._tensors, []
@@ -185,11 +186,11 @@ class _Snapshot:
             for (name, part), tensor, is_changed in zip(self._places, tensors, self._is_changed_in_place, strict=True)
         ]
 
-    def _note(self, *tensors: Any) -> None:
+    def _note(self, *tensors: tf.Tensor) -> None:
         self._tensors = list(tensors)
 
 
-def _saving_operations(graph: Any, name: str) -> list[Any]:
+def _saving_operations(graph: tf.Graph, name: str) -> list[tf.Operation]:
     """Returns the operations that write the files of a saver, found backwards from its last one."""
     found, seen, ahead = [], set(), [graph.get_tensor_by_name(name).op]
     while ahead:
@@ -204,7 +205,7 @@ def _saving_operations(graph: Any, name: str) -> list[Any]:
     return found
 
 
-def _is_reference(tensor: Any) -> bool:
+def _is_reference(tensor: tf.Tensor) -> bool:
     """Returns whether a tensor is a variable of TensorFlow 1's kind, whose memory the next step writes to."""
     if tensor.dtype._is_ref_dtype:
         return True
@@ -214,12 +215,12 @@ def _is_reference(tensor: Any) -> bool:
 class _Written(SessionInterface):  # type: ignore[misc]
     """Stands for a session where a saver does no more than keep its books: the files are there."""
 
-    def __init__(self, graph: Any, prefix: str) -> None:
+    def __init__(self, graph: tf.Graph, prefix: str) -> None:
         self._graph = graph
         self._prefix = prefix
 
     @property
-    def graph(self) -> Any:
+    def graph(self) -> tf.Graph:
         """The graph that is described beside the files."""
         return self._graph
 
@@ -228,7 +229,13 @@ class _Written(SessionInterface):  # type: ignore[misc]
         """The session's target: none."""
         return ""
 
-    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> str:
+    def run(
+        self,
+        fetches: object,
+        feed_dict: Mapping[tf.Tensor, object] | None = None,
+        options: tf.RunOptions | None = None,
+        run_metadata: tf.RunMetadata | None = None,
+    ) -> str:
         """Returns the path of the checkpoint."""
         del fetches, feed_dict, options, run_metadata
         return self._prefix

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import tensorflow.compat.v1 as tf
 from absl import logging
@@ -30,6 +30,9 @@ from tensorflow.python.trackable import base as trackable
 from tensorflow.python.training.saving import saveable_object_util
 
 from .background_saving import BackgroundSaverHook
+
+if TYPE_CHECKING:
+    from tensorflow.python.training.saving.saveable_object import SaveableObject
 
 POSITION = "generic_trainer/data_position"
 _VALUE = "VARIABLE_VALUE"  # an attribute of every variable in an object graph
@@ -44,9 +47,9 @@ class Data(Protocol):
       records: Number of records in the batch of a step, a tensor of the graph being built.
     """
 
-    records: Any
+    records: tf.Tensor
 
-    def begin(self, session: Any, position: str | None) -> None:
+    def begin(self, session: tf.Session, position: str | None) -> None:
         """Begins to read where `position()` was taken; at the beginning when there is none."""
 
     def trained(self, count: int) -> None:
@@ -84,18 +87,18 @@ class DataPositionHook(tf.train.SessionRunHook):  # type: ignore[misc]
         self._model_dir = model_dir
         self._ignored = tf.train.latest_checkpoint(model_dir) if anew else None
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Begins reading; called once more when TensorFlow has recovered from a lost parameter server."""
         del coord
         checkpoint = tf.train.latest_checkpoint(self._model_dir)
         self._data.begin(session, None if checkpoint == self._ignored else read_position(checkpoint))
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         """Asks for the number of records in this step's batch."""
         del run_context
         return tf.train.SessionRunArgs(self._data.records)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         """Counts them: the step that they were for has run."""
         del run_context
         self._data.trained(int(run_values.results))
@@ -114,7 +117,7 @@ class CheckpointHook(BackgroundSaverHook):
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: tf.estimator.Estimator,
         data: Data,
         save_steps: int | None = None,
         save_secs: float | None = None,
@@ -140,24 +143,26 @@ class CheckpointHook(BackgroundSaverHook):
         keep = self._estimator.config.keep_checkpoint_max
         self._saver = _saver({**wanted, POSITION: position}, max_to_keep=keep)
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Saves what training begins with."""
         state = tf.train.get_checkpoint_state(self._checkpoint_dir)
         if state is not None:
             self._saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
         super().after_create_session(session, coord)
 
-    def _save(self, session: Any, step: int) -> Any:
+    def _save(self, session: tf.Session, step: int) -> bool:
         with self._at_rest():
             session.run(self._assign, {self._value: self._data.position()})
             return super()._save(session, step)
 
 
-def save_objects(estimator: Any) -> None:
+def save_objects(estimator: tf.estimator.Estimator) -> None:
     """Has an Estimator save and restore its variables by the object graph, in every mode, unless its folder forbids."""
     build = estimator._call_model_fn
 
-    def call_model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
+    def call_model_fn(
+        features: object, labels: object, mode: str, config: tf.estimator.RunConfig
+    ) -> tf.estimator.EstimatorSpec:
         spec = build(features, labels, mode, config)
         theirs = spec.scaffold.saver if spec.scaffold is not None else None
         if theirs is None and not _holds_names(estimator.model_dir):
@@ -182,12 +187,12 @@ class _ExportSaver(tf.train.Saver):  # type: ignore[misc]
         super().__init__(sharded=True)
         self._objects = _object_saver()
 
-    def restore(self, sess: Any, save_path: str) -> None:
+    def restore(self, sess: tf.Session, save_path: str) -> None:
         """Restores a checkpoint."""
         self._objects.restore(sess, save_path)
 
 
-def _object_saver() -> Any:
+def _object_saver() -> tf.train.Saver:
     named = saveable_object_util.op_list_to_dict(_all_that_is_saved())
     objects = {f"{name}{_IN_OBJECT}": value for name, value in named.items()}
     key = trackable.OBJECT_GRAPH_PROTO_KEY
@@ -195,16 +200,16 @@ def _object_saver() -> Any:
     return _saver({**objects, key: trackable.NoRestoreSaveable(graph, key, tf.string)})
 
 
-def _saver(saved: dict[str, Any], **options: Any) -> Any:
+def _saver(saved: dict[str, tf.Variable | SaveableObject], **options: object) -> tf.train.Saver:
     return tf.train.Saver(saved, sharded=True, save_relative_paths=True, **options)
 
 
-def _all_that_is_saved() -> list[Any]:
+def _all_that_is_saved() -> list[tf.Variable | SaveableObject]:
     """Returns what an Estimator's own saver saves."""
     return [*tf.global_variables(), *tf.get_collection(tf.GraphKeys.SAVEABLE_OBJECTS)]
 
 
-def object_graph(names: Sequence[str]) -> Any:
+def object_graph(names: Sequence[str]) -> trackable_object_graph_pb2.TrackableObjectGraph:
     """Returns the object graph of variables: each part of a name is an object in the one before.
 
     Args:

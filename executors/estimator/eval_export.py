@@ -16,10 +16,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
+
+if TYPE_CHECKING:
+    from tensorflow.core.protobuf import meta_graph_pb2
+
+    from .tfma_export import EvalInputReceiver
 
 LABEL_SIGNATURE = "transform_features"
 LABEL = "label"
@@ -27,10 +32,10 @@ _EVAL_TAG = "eval"  # that TFMA loads for the model type tfma_eval
 
 
 def export_eval_savedmodel(
-    estimator: Any,
+    estimator: tf.estimator.Estimator,
     export_dir_base: str,
-    eval_input_receiver_fn: Callable[[], Any],
-    serving_input_receiver_fn: Any = None,
+    eval_input_receiver_fn: Callable[[], EvalInputReceiver],
+    serving_input_receiver_fn: object = None,
     assets_extra: Mapping[str, str] | None = None,
     checkpoint_path: str | None = None,
 ) -> str:
@@ -48,10 +53,10 @@ def export_eval_savedmodel(
       The model's folder.
     """
     del serving_input_receiver_fn
-    labels: dict[str, Any] = {}
-    examples: list[Any] = []
+    labels: dict[str, tf.Tensor] = {}
+    examples: list[tf.Tensor] = []
 
-    def receiver_fn() -> Any:
+    def receiver_fn() -> tf.estimator.export.ServingInputReceiver:
         receiver = eval_input_receiver_fn()
         labels.update(receiver.labels if isinstance(receiver.labels, Mapping) else {LABEL: receiver.labels})
         examples.append(receiver.receiver_tensors["examples"])
@@ -67,7 +72,7 @@ def export_eval_savedmodel(
     return folder
 
 
-def _add_signature(path: str, signature: Any) -> None:
+def _add_signature(path: str, signature: meta_graph_pb2.SignatureDef) -> None:
     """Adds the label's signature to a SavedModel's only graph, which holds its tensors already, and retags it."""
     with tf.io.gfile.GFile(path, "rb") as file:
         saved_model = saved_model_pb2.SavedModel.FromString(file.read())

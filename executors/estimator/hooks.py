@@ -7,7 +7,6 @@ tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -39,12 +38,12 @@ class NanLossHook(tf.train.SessionRunHook):  # type: ignore[misc]
         self._loss = tf.get_collection(tf.GraphKeys.LOSSES)[-1]
         self._global_step = tf.train.get_global_step()
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         """Asks for the loss of this step."""
         del run_context
         return tf.train.SessionRunArgs(self._loss)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         """Looks at it.
 
         Raises:
@@ -58,12 +57,14 @@ class NanLossHook(tf.train.SessionRunHook):  # type: ignore[misc]
             )
 
 
-def watch_loss(train_spec: Any) -> Any:
+def watch_loss(train_spec: tf.estimator.TrainSpec) -> tf.estimator.TrainSpec:
     """Returns a TrainSpec with a NanLossHook after its own hooks."""
     return train_spec._replace(hooks=(*train_spec.hooks, NanLossHook()))
 
 
-def early_stopping_hook(estimator: Any, eval_spec: Any, goal: Goal) -> Any:
+def early_stopping_hook(
+    estimator: tf.estimator.Estimator, eval_spec: tf.estimator.EvalSpec, goal: Goal
+) -> tf.train.SessionRunHook:
     """Returns the hook that ends a training when an evaluation's metric has not become better.
 
     Args:
@@ -98,7 +99,7 @@ class _EndHook(tf.train.SessionRunHook):  # type: ignore[misc]
         self._is_over = is_over
         self._due = Due()
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         """Asks, if that is due."""
         del run_values
         if self._due.is_due() and self._is_over():

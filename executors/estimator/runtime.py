@@ -18,7 +18,7 @@ import os
 import sys
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 _WHEEL = "tensorflow_estimator.python.estimator"
 _OLD_NAME = "tensorflow.python.estimator"
@@ -62,7 +62,7 @@ def restore_estimator() -> None:
         _publish_old_names()
 
 
-def _require_keras_2(tf: Any) -> None:
+def _require_keras_2(tf: ModuleType) -> None:
     keras = vars(tf).get("keras")
     name = vars(keras).get("__name__", "") if keras is not None else ""
     if name.startswith("keras."):
@@ -98,7 +98,7 @@ def _publish_old_names() -> None:
 def _explain_missing_names(module: ModuleType) -> None:
     """Makes a missing BoostedTrees name say where they went; others are missing as usual."""
 
-    def missing(name: str) -> Any:
+    def missing(name: str) -> NoReturn:
         message = f"module {module.__name__!r} has no attribute {name!r}"
         if name.lower().replace("_", "").startswith("boostedtrees"):
             message += (

@@ -9,8 +9,7 @@ callable for each set of fetches. What feeds values, or wants a trace, goes the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
 
 import tensorflow.compat.v1 as tf
 
@@ -20,7 +19,7 @@ _KEPT = 32  # sets of fetches: a step's, those of hooks every so many steps; mor
 class SessionCallsHook(tf.train.SessionRunHook):  # type: ignore[misc]
     """Shortens the calls of a training's session."""
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Gives the session its `run`, unless its class has one of its own, as a debugger's has."""
         del coord
         if type(session).run is tf.Session.run:
@@ -30,12 +29,18 @@ class SessionCallsHook(tf.train.SessionRunHook):  # type: ignore[misc]
 class _Run:
     """The method `run` of a session."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: tf.Session) -> None:
         self._session = session
         self._run = session.run
-        self._kept: dict[Hashable, tuple[Any, Callable[[], Any]]] = {}
+        self._kept: dict[Hashable, tuple[object, Callable[[], object]]] = {}
 
-    def __call__(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+    def __call__(
+        self,
+        fetches: object,
+        feed_dict: Mapping[tf.Tensor, object] | None = None,
+        options: tf.RunOptions | None = None,
+        run_metadata: tf.RunMetadata | None = None,
+    ) -> object:
         """Does what `tf.compat.v1.Session.run` does."""
         if feed_dict or (options is not None and options.ByteSize()) or self._session._closed:
             return self._run(fetches, feed_dict, options, run_metadata)
@@ -49,7 +54,7 @@ class _Run:
         return self._session._do_call(kept[1])  # which says where in the module a failed operation was made
 
 
-def _key(fetches: Any) -> Hashable:
+def _key(fetches: object) -> Hashable:
     """Returns what tells fetches apart: their structure, and which tensors and operations are in it."""
     if isinstance(fetches, dict):
         return type(fetches), tuple((id(name), _key(fetch)) for name, fetch in fetches.items())

@@ -24,7 +24,7 @@ import queue
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import tensorflow.compat.v1 as tf
 from absl import logging
@@ -39,7 +39,7 @@ from ..inputs.readers.shard_ledger import (
     ShardLedger,
     WorkInHand,
 )
-from .task_mail import Mail
+from .task_mail import Answer, Mail, Message
 
 _PATIENCE = 600.0  # seconds that a worker may take for a step
 _CHIEF = f"{CHIEF} 0"
@@ -105,12 +105,12 @@ class SharingHook(tf.train.SessionRunHook):  # type: ignore[misc]
         """Makes sure that the chief is ready, whose variables the session waits for."""
         self._part.begin(self._target)
 
-    def before_run(self, run_context: Any) -> None:
+    def before_run(self, run_context: tf.train.SessionRunContext) -> None:
         """Waits while a checkpoint is written."""
         if not self._part.may_step():
             run_context.request_stop()
 
-    def end(self, session: Any) -> None:
+    def end(self, session: tf.Session) -> None:
         """Says that this task is through; the chief waits for the others."""
         del session
         self._part.end()
@@ -138,7 +138,7 @@ class ChiefsPart:
         self._workers = [f"{WORKER} {index}" for index in range(len(task.jobs.get(WORKER, ())))]
         self._members: dict[str, _Member] = {}
         self._changed = threading.Condition()
-        self._late: list[dict[str, Any]] = []  # those who join while all rest
+        self._late: list[Message] = []  # those who join while all rest
         self._rest = 0  # number of the last one
         self._is_at_rest = False
         self._is_over = False
@@ -206,9 +206,9 @@ class ChiefsPart:
                     self._lost = error
                 self._changed.notify_all()
 
-    def _answer(self, message: dict[str, Any]) -> None:
+    def _answer(self, message: Message) -> None:
         name, ask, member = message["from"], message["ask"], self._members.get(message["from"])
-        answer: dict[str, Any] = {}
+        answer: Answer = {}
         if ask == _JOIN:
             if member is not None and not member.has_left:
                 raise _lost(name)
@@ -225,7 +225,7 @@ class ChiefsPart:
             answer = self._done(self._ledger, name, member, message)
         self._mail.send(name, {"answer": answer, "id": message["id"], "number": message["number"]})
 
-    def _joined(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _joined(self, message: Message) -> Answer:
         name, mine = message["from"], self._ledger
         assert mine is not None
         if not mine.matches(*message["data"]):
@@ -237,7 +237,7 @@ class ChiefsPart:
         logging.info("%s has joined; rows are handed out in ranges of %d.", name, mine.shard_size)
         return {"over": self._is_over}
 
-    def _done(self, ledger: ShardLedger, name: str, member: _Member, message: dict[str, Any]) -> dict[str, Any]:
+    def _done(self, ledger: ShardLedger, name: str, member: _Member, message: Message) -> Answer:
         ask = message["ask"]
         shards = [Shard(*shard) for shard in message.get("shards", ())]
         if ask == _TAKE:
@@ -295,7 +295,7 @@ class WorkersPart:
         self._has_joined = False
         self._is_over = False
         self._asking = threading.Lock()
-        self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._rest: int | None = None  # number of the rest that is asked for
 
@@ -372,7 +372,7 @@ class WorkersPart:
         if self._ask(_FAILED, shards=[dataclasses.astuple(shard)]).get("is_final"):
             raise ShardError(shard, MOST_TRIES, self._data) from error
 
-    def _ask(self, what: str, **details: Any) -> dict[str, Any]:
+    def _ask(self, what: str, **details: object) -> Answer:
         """Asks the chief, and returns its answer; {} when training is over."""
         with self._asking:
             self._numbers += 1
@@ -387,7 +387,7 @@ class WorkersPart:
             raise ProcessDiedError(
                 f"the parameter server that holds the workers' mail cannot be reached: {answer['gone']}"
             )
-        found: dict[str, Any] = answer["answer"]
+        found: Answer = answer["answer"]
         return found
 
     def _listen(self) -> None:

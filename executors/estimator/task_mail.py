@@ -13,7 +13,8 @@ Usage:
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import TypedDict
 
 import tensorflow.compat.v1 as tf
 
@@ -21,6 +22,36 @@ from ..distributed.tf_config import CHIEF, WORKER, ClusterTask
 
 _BOX = "generic_trainer_mail_to_{}"
 _ROOM = 10_000  # messages in a box
+
+
+class Answer(TypedDict, total=False):
+    """The chief's answer to a worker; which keys it has depends on what was asked."""
+
+    error: str
+    over: bool
+    shard: tuple[int, int, int] | None
+    is_final: bool
+
+
+# A worker sends `from`, `ask` and what that needs, the chief an `answer` or an `order`. `gone` is never sent: it says
+# in a worker's own queue why no answer comes. The functional form is for `from`, a keyword.
+Message = TypedDict(
+    "Message",
+    {
+        "from": str,
+        "id": str,
+        "number": int | str,
+        "trained": int,
+        "ask": str,
+        "data": tuple[str, int],
+        "shards": list[tuple[int, int, int]],
+        "rest": int,
+        "answer": Answer,
+        "order": str,
+        "gone": str,
+    },
+    total=False,
+)
 
 
 class Mail:
@@ -46,17 +77,17 @@ class Mail:
         filters = ["/job:ps", f"/job:{task.type}/task:{task.index}"]
         self._session = tf.Session(target, graph, tf.ConfigProto(device_filters=filters))
 
-    def send(self, name: str, message: dict[str, Any]) -> None:
+    def send(self, name: str, message: Mapping[str, object]) -> None:
         """Puts a message of JSON values into a task's box, such as that of "worker 1"."""
         self._session.run(self._sending[name], {self._text: json.dumps(message)})
 
-    def receive(self) -> dict[str, Any]:
+    def receive(self) -> Message:
         """Waits for a message to this task, and returns it.
 
         Raises:
           tf.errors.OpError: When the mail was closed, or the parameter server is gone.
         """
-        message: dict[str, Any] = json.loads(self._session.run(self._receiving))
+        message: Message = json.loads(self._session.run(self._receiving))
         return message
 
     def close(self) -> None:

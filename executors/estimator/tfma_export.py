@@ -10,9 +10,12 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from absl import logging
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
 class EvalInputReceiver(NamedTuple):
@@ -25,14 +28,14 @@ class EvalInputReceiver(NamedTuple):
       input_refs: For each row, the example it came from.
     """
 
-    features: Any
-    labels: Any
-    receiver_tensors: Any
-    input_refs: Any = None
+    features: tf.Tensor | Mapping[str, tf.Tensor]
+    labels: tf.Tensor | Mapping[str, tf.Tensor] | None
+    receiver_tensors: Mapping[str, tf.Tensor]
+    input_refs: tf.Tensor | None = None
 
 
 def build_parsing_eval_input_receiver_fn(
-    feature_spec: Mapping[str, Any], label_key: str | None
+    feature_spec: Mapping[str, tf.io.FixedLenFeature | tf.io.VarLenFeature], label_key: str | None
 ) -> Callable[[], EvalInputReceiver]:
     """Returns an eval_input_receiver_fn that parses serialized tf.Examples.
 
@@ -52,7 +55,7 @@ def build_parsing_eval_input_receiver_fn(
     return eval_input_receiver_fn
 
 
-def export_eval_savedmodel(**arguments: Any) -> Any:
+def export_eval_savedmodel(**arguments: Any) -> object:
     """Writes the evaluation model: by TFMA's own function where it has one, else as in `eval_export`.
 
     What cannot be written there is skipped with a line: serving never needs it, and the Evaluator only where the

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
 
-def find_endless(estimator: Any, train_spec: Any, eval_spec: Any) -> str | None:
+def find_endless(
+    estimator: tf.estimator.Estimator, train_spec: tf.estimator.TrainSpec, eval_spec: tf.estimator.EvalSpec
+) -> str | None:
     """Returns what would never end, and what to do about it; None when all does, or when that cannot be known.
 
     An input that is not a tf.data.Dataset, or one whose size depends on its contents, is not known. A TrainSpec with
@@ -37,7 +38,7 @@ def find_endless(estimator: Any, train_spec: Any, eval_spec: Any) -> str | None:
     return None
 
 
-def _is_endless(estimator: Any, input_fn: Callable[..., Any], mode: str) -> bool:
+def _is_endless(estimator: tf.estimator.Estimator, input_fn: Callable[..., object], mode: str) -> bool:
     """Builds the input in a graph of its own, as the Estimator does, and asks for its size; reads no data."""
     with tf.Graph().as_default(), tf.device("/cpu:0"):
         data = estimator._call_input_fn(input_fn, mode, tf.distribute.InputContext())

@@ -10,7 +10,6 @@ with heeded():
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -23,7 +22,7 @@ from ..runtime.process.preemption import Preempted, asked
 class EndIfAskedHook(tf.train.SessionRunHook):  # type: ignore[misc]
     """Ends a training after the step in which SIGTERM has come: the hook that saves does so when the session ends."""
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         """Has the session end."""
         del run_values
         if asked():
@@ -46,17 +45,19 @@ class TrainedHook(tf.train.SessionRunHook):  # type: ignore[misc]
         """Finds the global step."""
         self._step = tf.train.get_global_step()
 
-    def end(self, session: Any) -> None:
+    def end(self, session: tf.Session) -> None:
         """Notes it."""
         if not asked():
             self._note(int(session.run(self._step)))
 
 
-def note_end(estimator: Any, note: Callable[[int], None]) -> None:
+def note_end(estimator: tf.estimator.Estimator, note: Callable[[int], None]) -> None:
     """Has a `TrainedHook` look at an Estimator's training, ahead of what saves, evaluates and exports at its end."""
     build = estimator._call_model_fn
 
-    def call_model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
+    def call_model_fn(
+        features: object, labels: object, mode: str, config: tf.estimator.RunConfig
+    ) -> tf.estimator.EstimatorSpec:
         spec = build(features, labels, mode, config)
         if mode != tf.estimator.ModeKeys.TRAIN:
             return spec
@@ -77,7 +78,7 @@ class NoMoreEvaluationHook(tf.train.SessionRunHook):  # type: ignore[misc]
         if asked():
             raise Preempted
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         """Leaves it after any of its batches; raises as above."""
         del run_context, run_values
         self.begin()
@@ -100,18 +101,18 @@ class ProgressHook(tf.train.SessionRunHook):  # type: ignore[misc]
         self._step_before = training_util._get_or_create_global_step_read()
         self._loss = tf.get_collection(tf.GraphKeys.LOSSES)[-1]
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Reports where training begins."""
         del coord
         self._step = int(session.run(self._step_before))
         report_progress(self._step, steps=0, total=self._total)
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         """Asks for the loss, and for the step where others change it, too."""
         del run_context
         return tf.train.SessionRunArgs(self._loss if self._is_alone else [self._loss, self._step_before])
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         """Reports them."""
         del run_context
         loss, before = (run_values.results, self._step) if self._is_alone else run_values.results
@@ -126,7 +127,7 @@ class EvaluationHook(tf.train.SessionRunHook):  # type: ignore[misc]
         """Says so."""
         report_details(doing="evaluating")
 
-    def end(self, session: Any) -> None:
+    def end(self, session: tf.Session) -> None:
         """Says that it is over."""
         del session
         report_details(doing=None)

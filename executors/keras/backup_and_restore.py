@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -72,14 +73,14 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._folder = ""
         self._before = 0  # steps of the fits before
         self._position = _Position()
-        self._state: Any = None
+        self._state: tf.train.Checkpoint | None = None
         self._checkpoints: Any = None
         self._saved_at, self._saved_step = 0.0, -1
         self._epoch_length: int | None = None
         self._left = 0  # batches of the epoch to be dropped
         self._resumed = False
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def on_train_begin(self, logs: Mapping[str, object] | None = None) -> None:
         """Restores the last checkpoint of this fit, if there is one.
 
         Raises:
@@ -136,7 +137,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self.model.train_function = Dropping(self.model, ahead, self._left, position.logs, rest)
         self._resumed = True
 
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
         """Notes the epoch; the one that a resumed training begins with has batches behind it."""
         begin_at(self.model, None)
         if not self._resumed:
@@ -144,7 +145,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._resumed = False
         report_progress(self._before + self._position.steps)
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, object] | None = None) -> None:
         """Saves, if that is due.
 
         Raises:
@@ -166,7 +167,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
             position.logs = numbers_in(logs)
             self._save()
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, object] | None = None) -> None:
         """Saves, if that is due; the history of the metrics is saved with it."""
         position = self._position
         if self._left and logs is not None:  # all of the epoch was trained before
@@ -189,7 +190,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         vars(self._fn_args)["keras_fits"] = self._fn_args.get("keras_fits", 0) + 1
         vars(self._fn_args)["keras_steps"] = self._fn_args.get("keras_steps", 0) + steps
 
-    def _finish(self, logs: Any = None) -> None:
+    def _finish(self, logs: Mapping[str, object] | None = None) -> None:
         """Saves the end, so that a run that breaks off later does not train again."""
         del logs
         vars(self._fn_args)["keras_steps"] = self._before + self._position.steps

@@ -7,19 +7,22 @@ batches.metrics()  # {"train": {"loss": 0.3}, "eval": {"loss": 0.4}}: what the l
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..monitoring.metrics import Metrics, finite, numbers_in
 from .interception import KerasObserver
+
+if TYPE_CHECKING:
+    import keras
 
 
 class KerasBatches(KerasObserver):
     """What the last call for each split returned. Nothing is computed while a block runs."""
 
     def __init__(self) -> None:
-        self._last: dict[str, tuple[Any, Any]] = {}
+        self._last: dict[str, tuple[keras.Model, object]] = {}
 
-    def note_batch(self, split: str, model: Any, returned: Any) -> None:
+    def note_batch(self, split: str, model: keras.Model, returned: object) -> None:
         """Takes note of what a call returned."""
         self._last[split] = (model, returned)
 
@@ -29,7 +32,7 @@ class KerasBatches(KerasObserver):
         return {split: values for split, values in named.items() if values}
 
 
-def _named(model: Any, values: Any) -> dict[str, Any]:
+def _named(model: keras.Model, values: object) -> dict[str, object]:
     """Returns what Keras returns, a dict, a list or a number, by the names of the model's metrics."""
     if isinstance(values, dict):
         return values

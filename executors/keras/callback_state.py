@@ -17,13 +17,16 @@ import dataclasses
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..compat.keras import OF_CALLBACKS
 from ..modules.keras_version import KERAS_PACKAGES
 from ..runtime.files import file_io
+
+if TYPE_CHECKING:
+    import keras
 
 _KERAS_SETS = ("model", "params", "validation_data")
 _ARRAY, _TUPLE = "__array__", "__tuple__"
@@ -38,14 +41,14 @@ class NotPlainError(Exception):
 class _Seen:
     """An attribute's value, and how it is written; None where it cannot be."""
 
-    value: Any
-    plain: Any = None
-    arrays: tuple[Any, ...] = ()
+    value: object
+    plain: object = None
+    arrays: tuple[np.ndarray, ...] = ()
     is_plain: bool = True
 
     @classmethod
-    def of(cls, value: Any) -> _Seen:
-        arrays: list[Any] = []
+    def of(cls, value: object) -> _Seen:
+        arrays: list[np.ndarray] = []
         try:
             return cls(value, _packed(value, arrays), tuple(arrays))
         except TypeError:
@@ -58,12 +61,14 @@ class _Seen:
         return same and self.plain == other.plain and all(map(np.array_equal, self.arrays, other.arrays))
 
 
-def attributes(callbacks: Sequence[Any]) -> list[dict[str, _Seen]]:
+def attributes(callbacks: Sequence[keras.callbacks.Callback]) -> list[dict[str, _Seen]]:
     """Returns each callback's attributes as they are now, without those that Keras sets."""
     return [{name: _Seen.of(value) for name, value in vars(one).items() if _is_its_own(one, name)} for one in callbacks]
 
 
-def found(callbacks: Sequence[Any], before: Sequence[Mapping[str, _Seen]]) -> tuple[list[dict[str, Any]], list[Any]]:
+def found(
+    callbacks: Sequence[keras.callbacks.Callback], before: Sequence[Mapping[str, _Seen]]
+) -> tuple[list[dict[str, object]], list[np.ndarray]]:
     """Returns the attributes that a fit has changed as JSON values, and the arrays that these refer to.
 
     Args:
@@ -73,8 +78,8 @@ def found(callbacks: Sequence[Any], before: Sequence[Mapping[str, _Seen]]) -> tu
     Raises:
       NotPlainError: When a callback that is not Keras's has a new value of another kind.
     """
-    values: list[dict[str, Any]] = []
-    arrays: list[Any] = []
+    values: list[dict[str, object]] = []
+    arrays: list[np.ndarray] = []
     for callback, now, earlier in zip(callbacks, attributes(callbacks), before, strict=True):
         changed = {name: seen for name, seen in now.items() if not seen.is_as(earlier.get(name))}
         if _is_of_keras(callback):  # what else it holds, such as copies of weights, is over when fit is
@@ -86,22 +91,24 @@ def found(callbacks: Sequence[Any], before: Sequence[Mapping[str, _Seen]]) -> tu
     return values, arrays
 
 
-def _is_of_keras(callback: Any) -> bool:
+def _is_of_keras(callback: keras.callbacks.Callback) -> bool:
     return type(callback).__module__.partition(".")[0] in KERAS_PACKAGES
 
 
-def _is_its_own(callback: Any, name: str) -> bool:
+def _is_its_own(callback: keras.callbacks.Callback, name: str) -> bool:
     return name not in _KERAS_SETS and not (name.startswith("_") and (_is_of_keras(callback) or name in OF_CALLBACKS))
 
 
-def put_back(callbacks: Sequence[Any], values: Sequence[Mapping[str, Any]], arrays: Sequence[Any]) -> None:
+def put_back(
+    callbacks: Sequence[keras.callbacks.Callback], values: Sequence[Mapping[str, object]], arrays: Sequence[np.ndarray]
+) -> None:
     """Sets what `found` returned."""
     for callback, plain in zip(callbacks, values, strict=True):
         for name, value in plain.items():
             setattr(callback, name, _unpacked(value, arrays))
 
 
-def files_of(callback: Any) -> list[str]:
+def files_of(callback: keras.callbacks.Callback) -> list[str]:
     """Returns the files that a Keras callback with a `filepath` may have written, such as a ModelCheckpoint."""
     path = getattr(callback, "filepath", None)
     if not _is_of_keras(callback) or not isinstance(path, (str, os.PathLike)):
@@ -109,7 +116,7 @@ def files_of(callback: Any) -> list[str]:
     return file_io.glob(_PLACEHOLDER.sub("*", os.fspath(path)) + "*")
 
 
-def _packed(value: Any, arrays: list[Any]) -> Any:
+def _packed(value: object, arrays: list[np.ndarray]) -> object:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if hasattr(value, "numpy") or isinstance(value, (np.ndarray, np.generic)):
@@ -126,7 +133,7 @@ def _packed(value: Any, arrays: list[Any]) -> Any:
     raise TypeError
 
 
-def _unpacked(value: Any, arrays: Sequence[Any]) -> Any:
+def _unpacked(value: object, arrays: Sequence[np.ndarray]) -> object:
     if isinstance(value, list):
         return [_unpacked(one, arrays) for one in value]
     if isinstance(value, dict):

@@ -5,7 +5,7 @@ model.fit(batches, epochs=5, callbacks=[*callbacks(fn_args), EarlyStopping()])
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -13,6 +13,8 @@ from ..errors import InputError
 from .backup_and_restore import BackUp
 
 if TYPE_CHECKING:
+    import keras
+
     from ..fn_args import FnArgs
 
 SAVE_SECONDS = 60.0
@@ -25,7 +27,7 @@ def callbacks(
     save_seconds: float | None = SAVE_SECONDS,
     save_steps: int | None = None,
     endless_data: bool = False,
-) -> list[Any]:
+) -> list[keras.callbacks.Callback]:
     """Returns callbacks for `Model.fit`, of Keras 3 and of tf-keras.
 
     * Back-up and restore, in `fn_args.checkpoint_dir`. A training that was killed goes on in the middle of the epoch

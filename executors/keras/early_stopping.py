@@ -31,6 +31,8 @@ from ..monitoring.metrics import numbers_in
 from .interception import KerasCall, KerasObserver, callback_class, observed_by
 
 if TYPE_CHECKING:
+    import keras
+
     from ..fn_args import FnArgs
     from ..options import TrainingOptions
 
@@ -82,7 +84,7 @@ class _Pursuit(KerasObserver):
             )
         return self._stop
 
-    def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+    def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
         """Adds the callback for early stopping, best weights and NaN."""
         self._fits += 1
         call.add_callback(self._callback(call.model))
@@ -94,23 +96,23 @@ class _Pursuit(KerasObserver):
             if goal is not None and not self._fits:
                 logging.warning("%s=%s: there was no Keras fit and no Estimator for it.", name, goal)
 
-    def _callback(self, model: Any) -> Any:
+    def _callback(self, model: keras.Model) -> keras.callbacks.Callback:
         path = os.path.join(self._folder, _BEST.format(self._fits)) if self._folder else ""
         watch = _FitWatch(self._stop, self._best, self._ends_by_nan, path, self._is_chief)
 
         class Goals(callback_class(model)):  # type: ignore[misc]
             """Hands on what Keras tells it."""
 
-            def on_train_begin(self, logs: Any = None) -> None:
+            def on_train_begin(self, logs: Mapping[str, object] | None = None) -> None:
                 watch.begin(self.model)
 
-            def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            def on_train_batch_end(self, batch: int, logs: Mapping[str, object] | None = None) -> None:
                 watch.after_batch(logs)
 
-            def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            def on_epoch_end(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
                 watch.after_epoch(self.model, epoch, numbers_in(logs))
 
-            def on_train_end(self, logs: Any = None) -> None:
+            def on_train_end(self, logs: Mapping[str, object] | None = None) -> None:
                 watch.end(self.model)
 
         return Goals()
@@ -122,7 +124,7 @@ class _Best:
 
     epoch: int = -1
     value: float = math.nan
-    weights: list[Any] = dataclasses.field(default_factory=list)
+    weights: list[np.ndarray] = dataclasses.field(default_factory=list)
 
 
 class _FitWatch:
@@ -143,7 +145,7 @@ class _FitWatch:
         self._epoch = -1
         self._due = progress.Due()
 
-    def begin(self, model: Any) -> None:
+    def begin(self, model: keras.Model) -> None:
         """Goes on where a training that was resumed has been: its history is there by now."""
         history: Mapping[str, list[float]] = getattr(model.history, "history", {}) if model.history else {}
         self._seen = list(history.get(self._stop.metric, ())) if self._stop else []
@@ -153,7 +155,7 @@ class _FitWatch:
                 weights = [kept[f"weight {number}"] for number in range(count)]
                 self._best = _Best(int(kept["epoch"]), float(kept["value"]), weights)
 
-    def after_batch(self, logs: Any) -> None:
+    def after_batch(self, logs: Mapping[str, object] | None) -> None:
         """Looks at the loss, every now and then.
 
         Raises:
@@ -162,7 +164,7 @@ class _FitWatch:
         if self._ends_by_nan and self._due.is_due():
             progress.require_number(numbers_in(logs))
 
-    def after_epoch(self, model: Any, epoch: int, logs: dict[str, float]) -> None:
+    def after_epoch(self, model: keras.Model, epoch: int, logs: dict[str, float]) -> None:
         """Looks at the metrics.
 
         Raises:
@@ -184,7 +186,7 @@ class _FitWatch:
                 )  # fmt: skip
                 model.stop_training = True
 
-    def end(self, model: Any) -> None:
+    def end(self, model: keras.Model) -> None:
         """Gives the model its best weights."""
         if self._best.weights and self._best.epoch != self._epoch:
             model.set_weights(self._best.weights)
@@ -193,13 +195,13 @@ class _FitWatch:
                 self._goal, self._best.epoch + 1, self._best.value,
             )  # fmt: skip
 
-    def _note_best(self, model: Any, epoch: int, value: float) -> None:
+    def _note_best(self, model: keras.Model, epoch: int, value: float) -> None:
         assert self._goal is not None
         if not self._goal.is_better(value, self._best.value):
             return
         self._best = _Best(epoch, value, model.get_weights())
         if self._keeps and self._path and _has_folder(self._path):
-            weights = {f"weight {number}": weight for number, weight in enumerate(self._best.weights)}
+            weights: dict[str, Any] = {f"weight {number}": weight for number, weight in enumerate(self._best.weights)}
             part = f"{self._path}.part.npz"
             np.savez(part, epoch=epoch, value=value, **weights)
             os.replace(part, self._path)

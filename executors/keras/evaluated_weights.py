@@ -14,11 +14,19 @@ import dataclasses
 import json
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 from ..monitoring.metrics import Metrics
 from ..runtime.files import file_io
 from .weight_fingerprints import kind_of
+
+
+class Origin(TypedDict, total=False):
+    """Where metrics come from: `source` is "fit" or "evaluate"; only a fit has a number and an epoch."""
+
+    source: str
+    fit: int
+    epoch: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +41,7 @@ class Evaluated:
 
     weights: tuple[str, ...]
     metrics: Metrics
-    origin: dict[str, Any]
+    origin: Origin
 
     def to_line(self) -> str:
         """Returns it as a line of JSON."""

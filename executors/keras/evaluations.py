@@ -14,16 +14,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from absl import logging
 
 from ..monitoring.metrics import Metrics, finite, from_return_value, numbers_in
 from .batch_results import KerasBatches
-from .evaluated_weights import Evaluated, Kept
+from .evaluated_weights import Evaluated, Kept, Origin
 from .interception import KerasCall, KerasObserver, callback_class, may_use_keras, observed_by
 from .weight_fingerprints import of_weights
+
+if TYPE_CHECKING:
+    import keras
 
 _DATA = ("x", "y", "sample_weight", "batch_size", "steps")  # arguments of `evaluate` that say on what
 
@@ -56,11 +59,11 @@ class _Fit:
       ended: Epochs whose logs later callbacks may still add to: (weights, epoch, logs).
     """
 
-    model: Any
+    model: keras.Model
     number: int
-    validation: dict[str, Any] | None = None
+    validation: dict[str, object] | None = None
     weights: tuple[str, ...] = ()
-    ended: list[tuple[tuple[str, ...], int, Any]] = dataclasses.field(default_factory=list)
+    ended: list[tuple[tuple[str, ...], int, Mapping[str, object] | None]] = dataclasses.field(default_factory=list)
 
 
 class KerasEvaluations(KerasObserver):
@@ -108,7 +111,7 @@ class KerasEvaluations(KerasObserver):
         values = self._last.model.evaluate(**self._last.validation, verbose=0, return_dict=True)
         return finite(numbers_in(values))
 
-    def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+    def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
         """Takes note of what each epoch's weights were evaluated with."""
         if call.is_nested:
             return proceed()
@@ -121,7 +124,7 @@ class KerasEvaluations(KerasObserver):
             self._note_epochs(self._running)
             self._running = None
 
-    def evaluate(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+    def evaluate(self, call: KerasCall, proceed: Callable[[], object]) -> object:
         """Takes note of the results; of the evaluation of a fit, of its data."""
         given = call.arguments
         if call.has_callback_list:
@@ -138,7 +141,7 @@ class KerasEvaluations(KerasObserver):
     def _note_epochs(self, fit: _Fit) -> None:
         """Takes up the epochs whose logs are complete."""
         for weights, epoch, logs in fit.ended:
-            origin = {"source": "fit", "fit": fit.number, "epoch": epoch + 1}
+            origin: Origin = {"source": "fit", "fit": fit.number, "epoch": epoch + 1}
             self._add(Evaluated(weights, _metrics_of(logs), origin))
         fit.ended.clear()
 
@@ -146,21 +149,21 @@ class KerasEvaluations(KerasObserver):
         self.evaluated.append(one)
         self._kept.add(one)
 
-    def _callback(self, model: Any) -> Any:
+    def _callback(self, model: keras.Model) -> keras.callbacks.Callback:
         seen = self
 
         class Observing(callback_class(model)):  # type: ignore[misc]
             """Fingerprints the weights, before other callbacks change them."""
 
-            def on_test_end(self, logs: Any = None) -> None:
+            def on_test_end(self, logs: Mapping[str, object] | None = None) -> None:
                 if seen._running is not None:
                     seen._running.weights = of_weights(self.model.weights)
 
-            def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            def on_epoch_begin(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
                 if seen._running is not None:
                     seen._note_epochs(seen._running)
 
-            def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            def on_epoch_end(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
                 if (fit := seen._running) is not None:
                     fit.ended.append((fit.weights or of_weights(self.model.weights), epoch, logs))
                     fit.weights = ()
@@ -168,21 +171,21 @@ class KerasEvaluations(KerasObserver):
         return Observing()
 
 
-def _results_callback(model: Any, results: dict[str, float]) -> Any:
+def _results_callback(model: keras.Model, results: dict[str, float]) -> keras.callbacks.Callback:
     class Results(callback_class(model)):  # type: ignore[misc]
         """Takes the results of `evaluate` by name: it returns a list."""
 
-        def on_test_end(self, logs: Any = None) -> None:
+        def on_test_end(self, logs: Mapping[str, object] | None = None) -> None:
             results.update(finite(numbers_in(logs)))
 
     return Results()
 
 
-def _metrics_of(logs: Any) -> Metrics:
+def _metrics_of(logs: Mapping[str, object] | None) -> Metrics:
     return from_return_value(numbers_in(logs))
 
 
-def _validation(given: dict[str, Any]) -> dict[str, Any] | None:
+def _validation(given: Mapping[str, object]) -> dict[str, object] | None:
     """Returns a fit's `validation_data` as arguments of `evaluate`; it is replaced by those that `fit` itself uses."""
     data = given.get("validation_data")
     if data is None:

@@ -7,14 +7,19 @@ import hashlib
 import inspect
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import keras
 
 _DATA = ("x", "y", "sample_weight", "validation_data")
 _BUILT_BY = ("build_config", "build_input_shape", "batch_input_shape", "batch_shape")
 _NOT_TRAINING = ("self", "verbose", "callbacks", "max_queue_size", "workers", "use_multiprocessing")
 
 
-def described(bound: inspect.BoundArguments, model: Any, callbacks: Sequence[Any]) -> dict[str, Any]:
+def described(
+    bound: inspect.BoundArguments, model: keras.Model, callbacks: Sequence[keras.callbacks.Callback]
+) -> dict[str, object]:
     """Describes a call of `fit`: its arguments, the kind of its data, the model, the optimizer and the callbacks.
 
     Args:
@@ -32,11 +37,11 @@ def described(bound: inspect.BoundArguments, model: Any, callbacks: Sequence[Any
         "optimizer": _digest(model.optimizer),
         "callbacks": [type(one).__qualname__ for one in callbacks],
     }
-    plain: dict[str, Any] = json.loads(json.dumps(told, default=_type_name))
+    plain: dict[str, object] = json.loads(json.dumps(told, default=_type_name))
     return plain
 
 
-def differences(call: Mapping[str, Any], earlier: Mapping[str, Any]) -> list[str]:
+def differences(call: Mapping[str, object], earlier: Mapping[str, object]) -> list[str]:
     """Returns what differs from another call in words."""
     found = []
     for name in sorted({*call, *earlier}):
@@ -47,7 +52,7 @@ def differences(call: Mapping[str, Any], earlier: Mapping[str, Any]) -> list[str
     return found
 
 
-def _kind(data: Any) -> Any:
+def _kind(data: object) -> object:
     if hasattr(data, "element_spec"):
         return str(data.element_spec)
     if isinstance(data, Mapping):
@@ -59,7 +64,7 @@ def _kind(data: Any) -> Any:
     return _type_name(data)
 
 
-def _digest(configured: Any) -> str:
+def _digest(configured: keras.Model | keras.optimizers.Optimizer) -> str:
     """Returns digits over an object's Keras configuration, behind its class's name; that alone where it has none."""
     digest = ""
     with contextlib.suppress(Exception):  # a subclass's own, or one that Keras cannot make
@@ -68,12 +73,12 @@ def _digest(configured: Any) -> str:
     return f"{_type_name(configured)} {digest}"
 
 
-def _without_shapes(config: Any) -> Any:
+def _without_shapes(config: object) -> object:
     """Returns a configuration without the shapes that a model was built by: they hold a batch's size."""
     if isinstance(config, Mapping):
         return {name: _without_shapes(one) for name, one in config.items() if name not in _BUILT_BY}
     return [_without_shapes(one) for one in config] if isinstance(config, (list, tuple)) else config
 
 
-def _type_name(value: Any) -> str:
+def _type_name(value: object) -> str:
     return type(value).__qualname__

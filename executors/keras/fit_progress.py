@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..compat.keras import is_keras_2
 from ..compat.tensorflow import batch_size_of, inputs_of
@@ -17,6 +17,10 @@ from ..distributed.tf_config import task_from_environment
 from ..monitoring import progress
 from ..monitoring.metrics import numbers_in
 from .interception import KerasCall, KerasObserver, callback_class, may_use_keras, observed_by
+
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
 
 _ARRAYS = 32  # the size of a batch that Keras cuts out of arrays, where it is not told
 _LOOKED_AT = 100  # datasets that one is made of
@@ -40,7 +44,7 @@ def told_by_fits(files: Sequence[str]) -> Iterator[None]:
 
 
 class _Progress(KerasObserver):
-    def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+    def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
         given = call.arguments
         counted = any(getattr(one, "reports_progress", False) for one in call.callbacks)
         size = batch_size(given.get("x"), given.get("batch_size"))
@@ -48,7 +52,7 @@ class _Progress(KerasObserver):
         _one_line_an_epoch(given)
         return proceed()
 
-    def evaluate(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+    def evaluate(self, call: KerasCall, proceed: Callable[[], object]) -> object:
         _one_line_an_epoch(call.arguments)
         progress.report_details(doing="evaluating")
         try:
@@ -57,7 +61,7 @@ class _Progress(KerasObserver):
             progress.report_details(doing=None)
 
 
-def _one_line_an_epoch(given: dict[str, Any]) -> None:
+def _one_line_an_epoch(given: dict[str, object]) -> None:
     if given.get("verbose", "auto") in ("auto", 1):
         given["verbose"] = 2
 
@@ -76,7 +80,7 @@ class _Length:
     most: int | None = None
 
     @classmethod
-    def of(cls, model: Any, given: Mapping[str, Any]) -> _Length:
+    def of(cls, model: keras.Model, given: Mapping[str, Any]) -> _Length:
         """Returns what is known of the length of a fit's data.
 
         Args:
@@ -96,7 +100,7 @@ class _Length:
         return cls(batches >= steps * given.get("epochs", 1), batches if is_keras_2(model) else None)
 
 
-def batch_size(x: Any, size: int | None = None) -> float:
+def batch_size(x: object, size: int | None = None) -> float:
     """Returns how many of the examples of a batch this worker trains on, as far as that can be seen; else 0.
 
     Args:
@@ -108,7 +112,7 @@ def batch_size(x: Any, size: int | None = None) -> float:
     return found / task.num_workers if task is not None and "ps" not in task.jobs else found
 
 
-def _size_in(dataset: Any) -> int:
+def _size_in(dataset: tf.data.Dataset) -> int:
     datasets = [dataset]
     for one in datasets:
         if (size := batch_size_of(one)) is not None:
@@ -118,7 +122,7 @@ def _size_in(dataset: Any) -> int:
     return 0
 
 
-def _callback(model: Any, examples: float, counted: bool, length: _Length) -> Any:
+def _callback(model: keras.Model, examples: float, counted: bool, length: _Length) -> keras.callbacks.Callback:
     """Returns the callback that tells step, epoch, metrics and examples.
 
     Args:
@@ -133,17 +137,17 @@ def _callback(model: Any, examples: float, counted: bool, length: _Length) -> An
             super().__init__()
             self._before = self._steps = self._epoch_begin = 0
 
-        def on_train_begin(self, logs: Any = None) -> None:
+        def on_train_begin(self, logs: Mapping[str, object] | None = None) -> None:
             self._before = self._steps = self._epoch_begin = progress.reported_step()
             self._say_total(self.params.get("steps") if length.is_certain else None)
 
-        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        def on_epoch_begin(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
             self._epoch_begin = self._steps
             progress.report_details(epoch=epoch + 1, epochs=self.params.get("epochs"))
             if not counted:
                 progress.report_progress(self._steps)
 
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        def on_train_batch_end(self, batch: int, logs: Mapping[str, object] | None = None) -> None:
             done, self._steps = self._steps, self._epoch_begin + batch + 1
             if not counted:
                 progress.report_progress(self._steps, examples * max(0, self._steps - done))
@@ -152,7 +156,7 @@ def _callback(model: Any, examples: float, counted: bool, length: _Length) -> An
             if progress.is_due():
                 progress.report_details(metrics=numbers_in(logs))
 
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        def on_epoch_end(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
             self._say_total(self._steps - self._epoch_begin)
             progress.report_details(metrics=numbers_in(logs))
 

@@ -18,7 +18,7 @@ import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 import tensorflow as tf
@@ -31,12 +31,31 @@ from . import callback_state
 from .interception import keras_of
 from .model_state import shapes_of, state_of
 
+if TYPE_CHECKING:
+    import keras
+
 _FACTS, _ARRAYS, _WEIGHTS, _FILES = "fit.json", "callbacks.npz", "end", "files"
 _ROOM = 3  # the export, which follows, needs room as well
 
 
 class NotKeptError(Exception):
     """A fit's state is not kept; the message gives the reason."""
+
+
+class FitFacts(TypedDict):
+    """What `fit.json` holds: the call and what it ended with, beside the weights and arrays."""
+
+    steps: int
+    reported: int
+    call: dict[str, object]
+    history: dict[str, list[float]]
+    epochs: list[int]
+    params: dict[str, int | None]
+    weights: str
+    shapes: dict[str, list[int]]
+    stopped: bool
+    callbacks: list[dict[str, object]]
+    files: list[list[str]]
 
 
 class FitState:
@@ -49,23 +68,23 @@ class FitState:
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
-    def facts(self) -> dict[str, Any] | None:
+    def facts(self) -> FitFacts | None:
         """Returns what was noted beside the weights; None where no whole state is."""
         path = os.path.join(self.folder, _FACTS)
         with contextlib.suppress(ValueError):
-            facts: dict[str, Any] | None = json.loads(file_io.read_text(path)) if file_io.exists(path) else None
+            facts: FitFacts | None = json.loads(file_io.read_text(path)) if file_io.exists(path) else None
             return facts
         return None
 
     def save(
         self,
-        model: Any,
-        history: Any,
-        call: Mapping[str, Any],
-        callbacks: Sequence[Any],
-        before: Any,
+        model: keras.Model,
+        history: keras.callbacks.History,
+        call: Mapping[str, object],
+        callbacks: Sequence[keras.callbacks.Callback],
+        before: Sequence[Mapping[str, callback_state._Seen]],
         weights: str,
-        **facts: Any,
+        **facts: int,
     ) -> None:
         """Saves the state of a model whose fit has ended.
 
@@ -117,7 +136,7 @@ class FitState:
         }
         file_io.write_text(os.path.join(self.folder, _FACTS), json.dumps(noted, default=_number) + "\n")
 
-    def restore(self, model: Any, callbacks: Sequence[Any]) -> Any:
+    def restore(self, model: keras.Model, callbacks: Sequence[keras.callbacks.Callback]) -> keras.callbacks.History:
         """Restores a built model and its fit's callbacks; returns the fit's History.
 
         Raises:
@@ -131,7 +150,7 @@ class FitState:
             odd = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
             raise CheckpointError(f"{self.folder} holds other variables than the model has: {', '.join(odd[:3])}")
         checkpoint_restoring.restore(state, os.path.join(self.folder, facts["weights"])).expect_partial()
-        arrays: list[Any] = []
+        arrays: list[np.ndarray] = []
         path = os.path.join(self.folder, _ARRAYS)
         if file_io.exists(path):
             with np.load(io.BytesIO(file_io.read_bytes(path)), allow_pickle=False) as kept:
@@ -141,7 +160,7 @@ class FitState:
             self._put_files_back(number, callback, names)
         return self._history(model, facts)
 
-    def _history(self, model: Any, facts: Mapping[str, Any]) -> Any:
+    def _history(self, model: keras.Model, facts: FitFacts) -> keras.callbacks.History:
         history = keras_of(model).callbacks.History()
         history.set_model(model)
         history.set_params(dict(facts["params"]))
@@ -160,14 +179,14 @@ class FitState:
             except OSError:  # another file system, one without links, or none of the system's
                 _copy(path, target)
 
-    def _copied(self, number: int, callback: Any) -> list[str]:
+    def _copied(self, number: int, callback: keras.callbacks.Callback) -> list[str]:
         """Copies what a callback wrote: of a run that failed, its folders may be deleted."""
         paths = callback_state.files_of(callback)
         for path in paths:
             _copy(path, os.path.join(self.folder, _FILES, str(number), os.path.basename(path)))
         return [os.path.basename(path) for path in paths]
 
-    def _put_files_back(self, number: int, callback: Any, names: Sequence[str]) -> None:
+    def _put_files_back(self, number: int, callback: keras.callbacks.Callback, names: Sequence[str]) -> None:
         for name in names:
             target = os.path.join(os.path.dirname(os.fspath(callback.filepath)), name)
             if not file_io.exists(target):
@@ -188,7 +207,7 @@ def _copy(source: str, target: str) -> None:
         file_io.file_system(target).copy(source, target, overwrite=True)
 
 
-def _require_finite(model: Any) -> None:
+def _require_finite(model: keras.Model) -> None:
     for variable in model.weights:
         if not hasattr(variable, "dtype"):  # a lookup table of Keras 2
             continue
@@ -197,5 +216,5 @@ def _require_finite(model: Any) -> None:
             raise NotKeptError(f"the weights of {variable.name} are NaN or infinite")
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> object:
     return value.tolist() if hasattr(value, "tolist") else np.asarray(value).tolist()

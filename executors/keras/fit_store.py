@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -20,6 +20,8 @@ from .interception import KerasCall, KerasObserver
 from .replay import replay
 
 if TYPE_CHECKING:
+    import keras
+
     from ..fn_args import FnArgs
     from ..modules.training_code import TrainingCode
 
@@ -37,7 +39,7 @@ class FitKeeper(KerasObserver):
         self._fits = 0
         self._trains = False  # from the first fit on that no state was found for
 
-    def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+    def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
         """Restores the fit if it ended in an earlier try; else has it done, and keeps its end."""
         # Fits in other threads, or in another fit's callback, come in no order that could be relied on.
         in_order = threading.get_ident() == self._thread and not call.is_nested
@@ -45,7 +47,7 @@ class FitKeeper(KerasObserver):
             return proceed()
         return self._one(call, proceed)
 
-    def _one(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+    def _one(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
         self._fits += 1
         model, callbacks = call.model, call.callbacks
         state = FitState(os.path.join(self._folder, str(self._fits)))
@@ -62,7 +64,9 @@ class FitKeeper(KerasObserver):
         self._keep(state, model, history, facts, theirs, before, callbacks)
         return history
 
-    def _restored(self, call: KerasCall, state: FitState, described: dict[str, Any], theirs: list[Any]) -> Any:
+    def _restored(
+        self, call: KerasCall, state: FitState, described: Mapping[str, object], theirs: list[keras.callbacks.Callback]
+    ) -> Any:
         """Returns the History of a fit that ended in an earlier try, and restores all else of it; None without."""
         facts = state.facts()
         if facts is None:
@@ -93,7 +97,14 @@ class FitKeeper(KerasObserver):
         )  # fmt: skip
 
     def _keep(
-        self, state: FitState, model: Any, history: Any, call: Any, theirs: list[Any], before: Any, callbacks: list[Any]
+        self,
+        state: FitState,
+        model: keras.Model,
+        history: keras.callbacks.History,
+        call: Mapping[str, object],
+        theirs: list[keras.callbacks.Callback],
+        before: Sequence[Mapping[str, callback_state._Seen]],
+        callbacks: list[keras.callbacks.Callback],
     ) -> None:
         """Saves the state; that it cannot is no reason to end a run that has trained."""
         backups = [one for one in callbacks if hasattr(one, "passed_over")]
@@ -126,7 +137,7 @@ def _build(call: KerasCall) -> None:
         call.model(_features(call.arguments), training=False)
 
 
-def _features(arguments: Any) -> Any:
+def _features(arguments: Mapping[str, Any]) -> object:
     """Returns the features of the first batch of what fit was given."""
     x = arguments["x"]
     if hasattr(x, "__getitem__") and hasattr(x, "__len__") and not hasattr(x, "shape"):

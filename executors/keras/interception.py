@@ -4,7 +4,7 @@ A feature that watches or steers trainings is an observer. Its methods are calle
 middleware is: the observer that was entered first is the outermost.
 
     class Verbose(KerasObserver):
-        def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+        def fit(self, call: KerasCall, proceed: Callable[[], History]) -> History:
             call.arguments["verbose"] = 1
             return proceed()
 
@@ -24,12 +24,16 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from .. import run_context
 from ..modules.keras_version import KERAS_PACKAGES
+
+if TYPE_CHECKING:
+    import keras
 
 _SPLITS = {"train_on_batch": "train", "test_on_batch": "eval"}
 
@@ -44,13 +48,13 @@ class KerasCall:
       is_nested: Whether another `fit` of the run is in progress, such as one whose callback makes this call.
     """
 
-    def __init__(self, original: Callable[..., Any], bound: inspect.BoundArguments, is_nested: bool) -> None:
+    def __init__(self, original: Callable[..., object], bound: inspect.BoundArguments, is_nested: bool) -> None:
         self.original = original
         self.bound = bound
         self.arguments: dict[str, Any] = bound.arguments
-        self.model: Any = bound.args[0]
+        self.model: keras.Model = bound.args[0]
         self.is_nested = is_nested
-        self._added: list[Any] = []
+        self._added: list[keras.callbacks.Callback] = []
 
     @property
     def has_callback_list(self) -> bool:
@@ -58,7 +62,7 @@ class KerasCall:
         return isinstance(getattr(self.arguments.get("callbacks"), "callbacks", None), list)
 
     @property
-    def callbacks(self) -> list[Any]:
+    def callbacks(self) -> list[keras.callbacks.Callback]:
         """The callbacks as a list of its own."""
         given: Any = self.arguments.get("callbacks")
         if self.has_callback_list:
@@ -67,11 +71,11 @@ class KerasCall:
             return []
         return list(given) if isinstance(given, (list, tuple)) else [given]
 
-    def add_callback(self, callback: Any, first: bool = False) -> None:
+    def add_callback(self, callback: keras.callbacks.Callback, first: bool = False) -> None:
         """Adds a callback for this call, after the others or before them."""
         self._added.append(callback)
         if self.has_callback_list:
-            given: Any = self.arguments["callbacks"]
+            given: keras.callbacks.CallbackList = self.arguments["callbacks"]
             callback.set_model(self.model)
             callback.set_params(getattr(given, "params", None) or {})
             given.callbacks.insert(0 if first else len(given.callbacks), callback)
@@ -81,10 +85,10 @@ class KerasCall:
     def remove_callbacks(self) -> None:
         """Removes the added callbacks from a `CallbackList`, which the module may pass to its next `fit`."""
         if self.has_callback_list:
-            given: Any = self.arguments["callbacks"]
+            given: keras.callbacks.CallbackList = self.arguments["callbacks"]
             given.callbacks[:] = [one for one in given.callbacks if not any(one is added for added in self._added)]
 
-    def run(self) -> Any:
+    def run(self) -> object:
         """Calls Keras's method."""
         return self.original(*self.bound.args, **self.bound.kwargs)
 
@@ -92,7 +96,7 @@ class KerasCall:
 class KerasObserver:
     """The base class of observers; its methods change nothing."""
 
-    def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+    def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
         """Called around each `fit`.
 
         Args:
@@ -104,11 +108,11 @@ class KerasObserver:
         """
         return proceed()
 
-    def evaluate(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+    def evaluate(self, call: KerasCall, proceed: Callable[[], object]) -> object:
         """Called around each `evaluate`, including the validation within `fit`."""
         return proceed()
 
-    def note_batch(self, split: str, model: Any, returned: Any) -> None:
+    def note_batch(self, split: str, model: keras.Model, returned: object) -> None:
         """Called after each `train_on_batch` and `test_on_batch`: keep it cheap.
 
         Args:
@@ -136,13 +140,13 @@ def may_use_keras(files: Sequence[str]) -> bool:
     return is_imported or any(b"keras" in Path(file).read_bytes() for file in files)
 
 
-def keras_of(model: Any) -> Any:
+def keras_of(model: keras.Model) -> ModuleType:
     """Returns the Keras package that a model is of, which need not be the one that `tf.keras` is."""
     packages = (kind.__module__.partition(".")[0] for kind in type(model).__mro__)
     return importlib.import_module(next(package for package in packages if package in KERAS_PACKAGES))
 
 
-def callback_class(model: Any) -> Any:
+def callback_class(model: keras.Model) -> type[keras.callbacks.Callback]:
     """Returns the base class for the callbacks that observers add to the fits of a model.
 
     With several workers, each worker runs the callback at the same steps with the logs of all workers. A callback must
@@ -159,13 +163,13 @@ def callback_class(model: Any) -> Any:
 
 
 @contextlib.contextmanager
-def replaced(owner: Any, name: str, instead: Callable[..., Any]) -> Iterator[None]:
+def replaced(owner: object, name: str, instead: Callable[..., object]) -> Iterator[None]:
     """Puts a function in the place of another one, which it gets as its first argument, while a block runs."""
     original = getattr(owner, name)
     own = name in vars(owner)
 
     @functools.wraps(original)
-    def called(*args: Any, **options: Any) -> Any:
+    def called(*args: object, **options: object) -> object:
         return instead(original, *args, **options)
 
     setattr(owner, name, called)
@@ -183,7 +187,7 @@ class _Observers:
     """The observers of a run, the outermost first, and how many of its fits are going on."""
 
     observers: tuple[KerasObserver, ...] = ()
-    running: list[Any] = dataclasses.field(default_factory=list)
+    running: list[KerasCall] = dataclasses.field(default_factory=list)
 
 
 @contextlib.contextmanager
@@ -197,7 +201,7 @@ def _intercepted() -> Iterator[None]:
         yield
 
 
-def _model_classes() -> list[Any]:
+def _model_classes() -> list[type[keras.Model]]:
     import tensorflow as tf
 
     classes = [tf.keras.Model]
@@ -208,7 +212,7 @@ def _model_classes() -> list[Any]:
     return classes
 
 
-def _fit(original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def _fit(original: Callable[..., object], *args: object, **options: object) -> object:
     known = run_context.part(_Observers)
     call = _call(known, original, args, options)
     if known is None or call is None:
@@ -221,7 +225,7 @@ def _fit(original: Callable[..., Any], *args: Any, **options: Any) -> Any:
         call.remove_callbacks()
 
 
-def _evaluate(original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def _evaluate(original: Callable[..., object], *args: object, **options: object) -> object:
     known = run_context.part(_Observers)
     call = _call(known, original, args, options)
     if known is None or call is None:
@@ -229,7 +233,9 @@ def _evaluate(original: Callable[..., Any], *args: Any, **options: Any) -> Any:
     return _chained([observer.evaluate for observer in known.observers], call)
 
 
-def _call(known: _Observers | None, original: Callable[..., Any], args: Any, options: Any) -> KerasCall | None:
+def _call(
+    known: _Observers | None, original: Callable[..., object], args: tuple[object, ...], options: Mapping[str, object]
+) -> KerasCall | None:
     """Returns the call with its arguments bound; None without observers, and for arguments that Keras refuses."""
     if known is None:
         return None
@@ -240,7 +246,9 @@ def _call(known: _Observers | None, original: Callable[..., Any], args: Any, opt
     return KerasCall(original, bound, is_nested=bool(known.running))
 
 
-def _on_batch(split: str, original: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
+def _on_batch(
+    split: str, original: Callable[..., object], model: keras.Model, *args: object, **options: object
+) -> object:
     returned = original(model, *args, **options)
     known = run_context.part(_Observers)
     for observer in known.observers if known else ():
@@ -248,7 +256,7 @@ def _on_batch(split: str, original: Callable[..., Any], model: Any, *args: Any, 
     return returned
 
 
-def _chained(methods: Sequence[Callable[[KerasCall, Callable[[], Any]], Any]], call: KerasCall) -> Any:
+def _chained(methods: Sequence[Callable[[KerasCall, Callable[[], object]], object]], call: KerasCall) -> object:
     proceed = call.run
     for method in reversed(methods):
         proceed = functools.partial(method, call, proceed)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from ..checkpoints.restore import variables_of
 from ..compat.keras import is_built, tensor_variable
 
+if TYPE_CHECKING:
+    import keras
+
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
-def state_of(model: Any, **more: Any) -> tf.train.Checkpoint:
+def state_of(model: keras.Model, **more: object) -> tf.train.Checkpoint:
     """Returns a checkpoint of the model, its optimizer, and the variables that TensorFlow does not find in them.
 
     Args:
@@ -30,7 +33,7 @@ def state_of(model: Any, **more: Any) -> tf.train.Checkpoint:
     return state
 
 
-def shapes_of(state: tf.train.Checkpoint, model: Any) -> dict[str, list[int]]:
+def shapes_of(state: tf.train.Checkpoint, model: keras.Model) -> dict[str, list[int]]:
     """Returns the shape of every variable by its key in checkpoints; without the metrics', which each fit resets."""
     variables = [variable for metric in model.metrics for variable in metric.variables]
     left_out = {id(one) for variable in variables for one in (variable, tensor_variable(variable))}
@@ -38,14 +41,14 @@ def shapes_of(state: tf.train.Checkpoint, model: Any) -> dict[str, list[int]]:
     return {key: shape for key, (_, shape, owner) in found if id(owner) not in left_out and key != _GRAPH}
 
 
-def _build(optimizer: Any, model: Any) -> None:
-    build: Callable[[Any], None] | None = getattr(optimizer, "build", None)
+def _build(optimizer: keras.optimizers.Optimizer, model: keras.Model) -> None:
+    build: Callable[[Sequence[keras.Variable]], None] | None = getattr(optimizer, "build", None)
     if build is not None and not is_built(optimizer):
         with model.distribute_strategy.scope():
             build(model.trainable_variables)
 
 
-def _left_out(state: tf.train.Checkpoint, model: Any) -> list[Any]:
+def _left_out(state: tf.train.Checkpoint, model: keras.Model) -> list[tf.Variable]:
     """Returns the variables of a Keras 3 model that TensorFlow does not find in it: its random generators'."""
     known = tf.train.TrackableView(state).descendants()
     found = {id(one) for one in known} | {id(tensor_variable(one)) for one in known}

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from .interception import keras_of
+
+if TYPE_CHECKING:
+    import keras
 
 TAKES_REPLAY = "takes_replay"  # an attribute of callbacks of this package that read an epoch's logs alone
 
 
-def replay(model: Any, history: Any, callbacks: Sequence[Any], validation_freq: Any = 1) -> None:
+def replay(
+    model: keras.Model,
+    history: keras.callbacks.History,
+    callbacks: Sequence[keras.callbacks.Callback],
+    validation_freq: int | Collection[int] = 1,
+) -> None:
     """Calls TensorBoard and the callbacks that take replays as `fit` did at the ends of its epochs.
 
     So the event files of the run have the metrics, of which the failed run's may be gone. Histograms of weights are
@@ -41,13 +49,15 @@ def replay(model: Any, history: Any, callbacks: Sequence[Any], validation_freq: 
         board.histogram_freq = frequency
 
 
-def _epochs(history: Any, validation_freq: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _epochs(
+    history: keras.callbacks.History, validation_freq: int | Collection[int]
+) -> Iterator[tuple[int, Mapping[str, float]]]:
     """Yields each epoch with its logs; metrics that were computed now and then, with those of their epochs."""
     count = max((len(series) for series in history.history.values()), default=0)
     last = history.epoch[-1] if history.epoch else count - 1
     epochs = range(last - count + 1, last + 1)  # a fit that was resumed in the middle lists its later epochs alone
     validated = [epoch for epoch in epochs if _is_validated(epoch, validation_freq)]
-    logs: dict[int, dict[str, Any]] = {epoch: {} for epoch in epochs}
+    logs: dict[int, dict[str, float]] = {epoch: {} for epoch in epochs}
     for name, series in history.history.items():
         for places in (epochs, validated):
             if len(series) == len(places):
@@ -57,5 +67,5 @@ def _epochs(history: Any, validation_freq: Any) -> Iterator[tuple[int, Mapping[s
     yield from logs.items()
 
 
-def _is_validated(epoch: int, frequency: Any) -> bool:
+def _is_validated(epoch: int, frequency: int | Collection[int]) -> bool:
     return (epoch + 1) % frequency == 0 if isinstance(frequency, int) else epoch + 1 in frequency

@@ -8,11 +8,15 @@ Usage, in a callback's `on_train_begin`:
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from ..compat.keras import steps_per_execution
+
+if TYPE_CHECKING:
+    import keras
 
 
 class Dropping:
@@ -22,7 +26,7 @@ class Dropping:
       own: That function.
     """
 
-    def __init__(self, model: Any, ahead: int, batches: int, logs: dict[str, float], rest: int | None) -> None:
+    def __init__(self, model: keras.Model, ahead: int, batches: int, logs: dict[str, float], rest: int | None) -> None:
         """Takes its place.
 
         Args:
@@ -32,11 +36,11 @@ class Dropping:
           logs: Are returned for these.
           rest: How many batches the epoch has then, if it is not to be tried whether there is one more.
         """
-        self.own = model.train_function
+        self.own: Callable[[Iterator[object]], Mapping[str, object]] = model.train_function
         self._model = model
         self._ahead, self._left, self._logs, self._rest = ahead, batches, logs, rest
 
-    def __call__(self, iterator: Any) -> Any:
+    def __call__(self, iterator: Iterator[object]) -> Mapping[str, object]:
         """Drops a step's batches, or has the model trained.
 
         Raises:
@@ -60,12 +64,12 @@ class Dropping:
             self._rest -= _steps_per_execution(self._model)
         return self.own(iterator)
 
-    def _drop(self, iterator: Any, steps: int) -> None:
+    def _drop(self, iterator: Iterator[object], steps: int) -> None:
         for _ in range(steps):
             next(iterator)
         self._left -= steps
 
 
-def _steps_per_execution(model: Any) -> int:
+def _steps_per_execution(model: keras.Model) -> int:
     known: Any = getattr(model, "steps_per_execution", None) or steps_per_execution(model)
     return int(known.numpy()) if hasattr(known, "numpy") else int(known or 1)

@@ -12,12 +12,16 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..runtime.files import file_io
 
+if TYPE_CHECKING:
+    import keras
+    import numpy as np
 
-def of_weights(weights: Iterable[Any]) -> tuple[str, ...]:
+
+def of_weights(weights: Iterable[keras.Variable]) -> tuple[str, ...]:
     """Returns the fingerprints of a Keras model's weights, in their order; lookup tables of Keras 2 have none."""
     return tuple(fingerprint(_array(weight)) for weight in weights if hasattr(weight, "dtype"))
 
@@ -37,7 +41,7 @@ def of_checkpoint(path: str) -> frozenset[str]:
     return frozenset(fingerprint(reader.get_tensor(name)) for name in reader.get_variable_to_shape_map())
 
 
-def fingerprint(value: Any) -> str:
+def fingerprint(value: np.ndarray | bytes) -> str:
     """Returns the fingerprint of an array; of texts and other objects no more than type and shape."""
     import numpy as np  # commands that train nothing import this module, too
 
@@ -51,12 +55,15 @@ def kind_of(found: str) -> str:
     return found.partition(":")[0]
 
 
-def _array(weight: Any) -> Any:
+def _array(weight: keras.Variable) -> np.ndarray:
     import numpy as np
     import tensorflow as tf
 
-    return np.asarray(tf.convert_to_tensor(getattr(weight, "value", weight) if _is_of_keras_3(weight) else weight))
+    array: np.ndarray = np.asarray(
+        tf.convert_to_tensor(getattr(weight, "value", weight) if _is_of_keras_3(weight) else weight)
+    )
+    return array
 
 
-def _is_of_keras_3(weight: Any) -> bool:
+def _is_of_keras_3(weight: object) -> bool:
     return type(weight).__module__.startswith("keras.")

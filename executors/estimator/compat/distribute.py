@@ -11,19 +11,23 @@ coordinator is to run an Estimator, and run it. The coordinator is still in Tens
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from absl import logging
 from tensorflow.python.distribute import distribute_coordinator, distribute_coordinator_context, multi_worker_util
 from tensorflow.python.training import server_lib
+
+if TYPE_CHECKING:
+    import tensorflow.compat.v1 as tf
+    from tensorflow_estimator.python.estimator import training
 
 _STANDALONE_CLIENT = distribute_coordinator.CoordinatorMode.STANDALONE_CLIENT
 _INDEPENDENT_WORKER = distribute_coordinator.CoordinatorMode.INDEPENDENT_WORKER
 _CHIEF, _WORKER, _PS, _EVALUATOR = "chief", "worker", "ps", "evaluator"
 
 
-def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
+def init_run_config(config: tf.estimator.RunConfig, tf_config: Mapping[str, object]) -> None:
     """Sets what a RunConfig knows of strategies and cluster; called by RunConfig's constructor.
 
     Args:
@@ -59,7 +63,7 @@ def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
         config._maybe_overwrite_session_config_for_distributed_training()
 
 
-def should_run_distribute_coordinator(config: Any) -> bool:
+def should_run_distribute_coordinator(config: tf.estimator.RunConfig) -> bool:
     """Returns whether an Estimator with this RunConfig is run by the coordinator."""
     mode = getattr(config, "_distribute_coordinator_mode", None)
     if mode not in (_STANDALONE_CLIENT, _INDEPENDENT_WORKER):
@@ -70,7 +74,12 @@ def should_run_distribute_coordinator(config: Any) -> bool:
     return True
 
 
-def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor_cls: Any) -> None:
+def train_and_evaluate(
+    estimator: tf.estimator.Estimator,
+    train_spec: tf.estimator.TrainSpec,
+    eval_spec: tf.estimator.EvalSpec,
+    executor_cls: type[training._TrainingExecutor],
+) -> None:
     """Runs this task's part of `tf.estimator.train_and_evaluate`.
 
     Args:
@@ -87,14 +96,14 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor
     if not mode:
         raise ValueError("The RunConfig has no distribute coordinator's mode.")
 
-    def train(strategy: Any) -> None:
+    def train(strategy: tf.distribute.Strategy) -> None:
         local, context = _copy_for_task(estimator, "train", strategy)
         # As a client one process runs every worker: hooks belong to the chief's graph alone.
         hooks = train_spec.hooks if mode == _INDEPENDENT_WORKER or context.is_chief else ()
         local._config._distribute_coordinator_mode = None  # or train() would come back here
         local.train(input_fn=train_spec.input_fn, max_steps=train_spec.max_steps, hooks=list(hooks))
 
-    def evaluate(strategy: Any) -> None:
+    def evaluate(strategy: tf.distribute.Strategy) -> None:
         local, _ = _copy_for_task(estimator, "eval", strategy)
         local._config._distribute_coordinator_mode = None
         executor_cls(local, train_spec, eval_spec)._start_continuous_evaluation()
@@ -110,22 +119,37 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor
     )
 
 
-def estimator_train(estimator: Any, train_distributed_fn: Callable[..., None], hooks: Sequence[Any]) -> Any:
+def estimator_train(
+    estimator: tf.estimator.Estimator,
+    train_distributed_fn: Callable[..., None],
+    hooks: Sequence[tf.train.SessionRunHook],
+) -> tf.estimator.Estimator:
     """Runs `Estimator.train` on a remote cluster; returns the trained copy."""
 
-    def train(local: Any, strategy: Any, own_hooks: Sequence[Any]) -> Any:
+    def train(
+        local: tf.estimator.Estimator, strategy: tf.distribute.Strategy, own_hooks: Sequence[tf.train.SessionRunHook]
+    ) -> tf.estimator.Estimator:
         train_distributed_fn(local, strategy, own_hooks)
         return local
 
     return _as_client(estimator, "train", train, hooks)
 
 
-def estimator_evaluate(estimator: Any, evaluate_distributed_fn: Callable[..., Any], hooks: Sequence[Any]) -> Any:
+def estimator_evaluate(
+    estimator: tf.estimator.Estimator,
+    evaluate_distributed_fn: Callable[..., object],
+    hooks: Sequence[tf.train.SessionRunHook],
+) -> object:
     """Runs `Estimator.evaluate` on a remote cluster; returns the metrics."""
     return _as_client(estimator, "eval", evaluate_distributed_fn, hooks)
 
 
-def _as_client(estimator: Any, phase: str, function: Callable[..., Any], hooks: Sequence[Any]) -> Any:
+def _as_client(
+    estimator: tf.estimator.Estimator,
+    phase: str,
+    function: Callable[..., object],
+    hooks: Sequence[tf.train.SessionRunHook],
+) -> object:
     config = estimator._config
     method = {"train": "train", "eval": "evaluate"}[phase]
     strategy = getattr(config, f"_{phase}_distribute")
@@ -137,7 +161,7 @@ def _as_client(estimator: Any, phase: str, function: Callable[..., Any], hooks: 
     if strategy.extended.experimental_between_graph:
         raise ValueError(f"`Estimator.{method}` does not support {type(strategy).__name__} with `remote_cluster`.")
 
-    def work(worker_strategy: Any) -> Any:
+    def work(worker_strategy: tf.distribute.Strategy) -> object:
         local, context = _copy_for_task(estimator, phase, worker_strategy)
         return function(local, worker_strategy, hooks if context.is_chief else [])
 
@@ -150,7 +174,9 @@ def _as_client(estimator: Any, phase: str, function: Callable[..., Any], hooks: 
     )
 
 
-def _copy_for_task(estimator: Any, phase: str, strategy: Any) -> tuple[Any, Any]:
+def _copy_for_task(
+    estimator: tf.estimator.Estimator, phase: str, strategy: tf.distribute.Strategy
+) -> tuple[tf.estimator.Estimator, distribute_coordinator._WorkerContext]:
     """Returns a copy of the Estimator that knows the current task's place in the cluster, and that task's context."""
     context = distribute_coordinator_context.get_current_worker_context()
     local = copy.deepcopy(estimator)
@@ -160,7 +186,7 @@ def _copy_for_task(estimator: Any, phase: str, strategy: Any) -> tuple[Any, Any]
     return local, context
 
 
-def _place(config: Any, context: Any) -> None:
+def _place(config: tf.estimator.RunConfig, context: distribute_coordinator._WorkerContext) -> None:
     """Fills a RunConfig with a task's place in the cluster, as RunConfig's own reading of TF_CONFIG does."""
     config._service = None
     config._cluster_spec = context.cluster_spec
@@ -180,7 +206,7 @@ def _place(config: Any, context: Any) -> None:
         config._global_id_in_cluster = _global_id(jobs, context.task_type, context.task_id)
 
 
-def _global_id(jobs: dict[str, Any], task_type: str | None, task_id: int) -> int:
+def _global_id(jobs: Mapping[str, Sequence[str]], task_type: str | None, task_id: int) -> int:
     """Numbers the tasks of a cluster: chief, then the others by name, parameter servers last."""
     if not task_type:
         return 0

@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib
 import sys
 from types import ModuleType
-from typing import Any
 
 _MODULES = ("session_support", "tpu_embedding", "tpu_embedding_gradient")
 _PARAMETERS = ("AdagradParameters", "AdamParameters", "FtrlParameters", "StochasticGradientDescentParameters")
 
 
-def _refuse(*unused_args: Any, **unused_options: Any) -> None:
+def _refuse(*unused_args: object, **unused_options: object) -> None:
     raise NotImplementedError(
         "TPU Estimators are gone from TensorFlow since 2.16. Use TPUEstimator(use_tpu=False) for the CPU, or "
         "tf.distribute.TPUStrategy with a Keras model."
@@ -27,7 +26,7 @@ class _Gone:
 class _GoneModule(ModuleType):
     """A module of which every name is a `_Gone`."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
         return _Gone
