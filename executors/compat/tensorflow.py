@@ -260,7 +260,7 @@ def serialize_feature_column(column: FeatureColumn) -> object:
 def deserialize_feature_column(
     config: object,
     custom_objects: Mapping[str, object] | None,
-    columns_by_name: dict[str, FeatureColumn],
+    columns_by_name: dict[str, FeatureColumn] | None,
 ) -> FeatureColumn:
     """Returns the column of a configuration."""
     from tensorflow.python.feature_column import serialization

@@ -46,6 +46,7 @@ class Dialect:
       functions: All functions of the module that are called; `check` shows their signatures.
       converts_from: What `convert` makes a `run_fn` from, such as "trainer_fn"; "" if it does not convert this dialect.
       form: How such a function is written, such as "trainer_fn(fn_args, schema)"; "" if it is none.
+      reads_examples: Whether the dialect reads tf.Examples for the module, by the run's schema.
       no_scaffold: Why `init` writes no new module in this dialect; "" if it does.
     """
 
@@ -54,6 +55,7 @@ class Dialect:
     functions: ClassVar[tuple[str, ...]] = ()
     converts_from: ClassVar[str] = ""
     form: ClassVar[str] = ""
+    reads_examples: ClassVar[bool] = False
     no_scaffold: ClassVar[str] = "it has no template"
 
     def detect(self, path: str) -> Evidence | None:

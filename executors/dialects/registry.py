@@ -77,6 +77,11 @@ def installed() -> dict[str, Dialect]:
     return {entry.name: _load(entry) for entry in importlib.metadata.entry_points(group=GROUP)}
 
 
+def read_by_dialects() -> list[str]:
+    """Returns the functions by which one knows a module whose examples its dialect reads, by the run's schema."""
+    return [name for dialect in installed().values() if dialect.reads_examples for name in dialect.entry_points]
+
+
 @functools.cache  # a broken one is warned of once
 def _load(entry: importlib.metadata.EntryPoint) -> Dialect:
     try:

@@ -18,6 +18,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from ..dialects.loading import loaded
+from ..dialects.registry import read_by_dialects
 from ..errors import InputError
 from ..evaluation.labels import label_problem
 from ..evaluation.overrides import labels_in, overrides_of
@@ -43,7 +44,7 @@ from .watch import Watch
 
 _LABELS = ("LABEL_KEY", "_LABEL_KEY", "label_key", "LABEL", "_LABEL")
 # By which a module tells that it reads examples by the run's schema.
-_SCHEMA_WORDS = ("schema_path", "schema_file", "preprocessing_fn", "feature_spec", "model_fn")
+_SCHEMA_WORDS = ("schema_path", "schema_file", "preprocessing_fn", "feature_spec")
 _MADE_UP = 256  # examples
 _WAIT_SECONDS = 0.05
 
@@ -237,7 +238,7 @@ class _Examination:
             f"{'all ' if sample.whole else ''}{sample.count:,} of {split}" for split, sample in samples.items()
         )
         misnamed = next((sample.misnamed for sample in samples.values() if sample.misnamed), "")
-        problems = [_misnamed(misnamed)] if misnamed and self._mentions("data_accessor", "model_fn") else []
+        problems = [_misnamed(misnamed)] if misnamed and self._mentions("data_accessor", *read_by_dialects()) else []
         records = [record for sample in samples.values() for record in sample.records]
         kinds = {sample.kind for sample in samples.values()}
         if self._fn_args.examples_format.payload not in (TF_EXAMPLE,) or kinds != {TF_RECORD}:
@@ -255,7 +256,7 @@ class _Examination:
         wrong, odd = self._by_schema(facts)
         wrong += apart
         odd += strange
-        if not self._mentions(*_SCHEMA_WORDS):  # it reads by a schema of its own, and may go through
+        if not self._mentions(*_SCHEMA_WORDS, *read_by_dialects()):  # its own schema may do
             self._hints += wrong
             wrong, odd = [], [*wrong, *odd]
         kind = TRANSFORMED if self._reads_transformed() else RAW

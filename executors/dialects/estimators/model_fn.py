@@ -58,6 +58,7 @@ class ModelFnDialect(Dialect):
     functions = ("model_fn", "input_fn", "train_input_fn", "eval_input_fn", "serving_input_receiver_fn")
     converts_from = "model_fn"
     form = "model_fn(features, labels, mode, params)"
+    reads_examples = True
     no_scaffold = "it is an Estimator's function, and TensorFlow has no Estimators since 2.16"
 
     def detect(self, path: str) -> Evidence | None:
