@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
 import click
 
@@ -17,7 +16,7 @@ from ..executors.options import LOCAL, TrainingOptions
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.run import train as train_module
 from .gone_flags import gone_flags, without_gone
-from .summary import print_summary, told_of
+from .summary import Produced, print_summary, told_of
 from .terminal import keep_logs_in, live_display
 from .training_flags import (
     custom_config_flag,
@@ -65,7 +64,7 @@ _GONE = {
 @gone_flags(_GONE)
 @custom_config_flag
 @training_flags
-def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **flags: Any) -> dict[str, Any]:
+def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **flags: object) -> Produced:
     """Trains, evaluates and exports what a DLRover conf describes.
 
     Checkpoints and exports go to the conf's model_dir. A job that was interrupted is resumed from there, behind the

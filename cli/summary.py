@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
 from ..executors.monitoring import run_record
+from ..executors.monitoring.metrics import Metrics
 from ..executors.monitoring.metrics_origin import origin_line
 from ..executors.runtime.logs.sanitize import printable
 from ..executors.tuning.tuner_fn import KERAS_TUNERS_OWN
 from .tables import print_pairs
 
 _BAD_RECORDS = 3  # that are shown
+
+
+class Produced(TypedDict):
+    """What a command that trains returns: places, None for what is not there, and metrics."""
+
+    model: str | None
+    model_run: str | None
+    metrics: Metrics
 
 
 def told_of(record: Mapping[str, Any]) -> dict[str, str]:
@@ -78,7 +87,7 @@ def _speed(speed: Mapping[str, float]) -> str:
     return f"{speed['steps_per_second']:,.3g} steps/s"
 
 
-def hyperparameters_of(record: Mapping[str, Any]) -> dict[str, Any]:
+def hyperparameters_of(record: Mapping[str, Any]) -> dict[str, object]:
     """Returns the hyper-parameters that a run was given, by name; {} where there were none."""
     values = (record.get("arguments", {}).get("hyperparameters") or {}).get("values") or {}
     return {name: value for name, value in values.items() if not name.startswith(KERAS_TUNERS_OWN)}
@@ -87,7 +96,7 @@ def hyperparameters_of(record: Mapping[str, Any]) -> dict[str, Any]:
 def print_summary(
     places: Mapping[str, str | None],
     metrics: Mapping[str, Mapping[str, float]],
-    hyperparameters: Mapping[str, Any] | None = None,
+    hyperparameters: Mapping[str, object] | None = None,
 ) -> None:
     """Prints one line for each place, hyper-parameter and metric to standard output.
 
@@ -110,7 +119,7 @@ def print_summary(
     _print_values(values)
 
 
-def _print_values(values: Mapping[str, Any]) -> None:
+def _print_values(values: Mapping[str, object]) -> None:
     width = max(map(len, values))
     for name, value in values.items():
         shown = f"{value:.5g}" if isinstance(value, float) else value

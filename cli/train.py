@@ -21,7 +21,7 @@ from ..executors.saved_models.locations import base_model_path
 from ..executors.training.local_cluster import parse_counts, train_on_cluster
 from ..executors.training.run import train as train_module
 from ..executors.training.run_lock import alone_in
-from .summary import hyperparameters_of, print_summary, told_of
+from .summary import Produced, hyperparameters_of, print_summary, told_of
 from .terminal import keep_logs_in, live_display
 from .training_flags import (
     custom_config_flag,
@@ -48,7 +48,7 @@ from .training_flags import (
 @click.option("--function", help="The function to run, if it is not called run_fn.")
 @custom_config_flag
 @training_flags
-def train(module: str, output: str, function: str | None, custom_config: str | None, **flags: Any) -> dict[str, Any]:
+def train(module: str, output: str, function: str | None, custom_config: str | None, **flags: Any) -> Produced:
     """Trains MODULE and checks the model that it writes.
 
     MODULE is a file, package.module, package.module.function, or name@archive.zip.
