@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
 from ..executors.monitoring import run_record
-from ..executors.monitoring.metrics import Metrics
 from ..executors.monitoring.metrics_origin import origin_line
 from ..executors.runtime.logs.sanitize import printable
 from ..executors.tuning.tuner_fn import KERAS_TUNERS_OWN
 from .tables import print_pairs
+
+if TYPE_CHECKING:
+    from ..executors.monitoring.metrics import Metrics
 
 _BAD_RECORDS = 3  # that are shown
 

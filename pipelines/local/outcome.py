@@ -102,7 +102,7 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
     )
 
 
-def _reason(results: Evaluation, pushed: metadata_store_pb2.Artifact) -> str:
+def _reason(results: Evaluation, pushed: metadata_store_pb2.Artifact | None) -> str:
     verdict = results.verdict
     if verdict is None:
         return "; ".join(f"{metric} of {name}: {why}" for name, metric, why in results.failures)
