@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import click
 
@@ -35,7 +34,7 @@ from .pipeline_flags import pipeline_flags, pipeline_options
 @click.option("--retries", type=click.IntRange(0), default=0, help="How often a step that failed is tried again.")
 @click.option("--volume", "volumes", multiple=True, metavar="CLAIM:/FOLDER", help="kubeflow: a claim to mount.")
 @pipeline_flags
-def compile(output: str, resources: tuple[str, ...], volumes: tuple[str, ...], **flags: Any) -> None:
+def compile(output: str, resources: tuple[str, ...], volumes: tuple[str, ...], **flags: object) -> None:
     """Compiles the pipeline of `run` for Kubeflow Pipelines or Vertex AI.
 
     The data, the numbers of steps and custom_config become parameters of the pipeline. Each module is put, as an

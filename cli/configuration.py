@@ -24,8 +24,8 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import click
 import yaml
@@ -37,6 +37,8 @@ from ..executors.runtime.files.plain_yaml import PlainLoader
 from ..executors.runtime.logs.redaction import masked, masked_text
 from .command_names import COMMANDS
 from .places import Place
+
+Result = TypeVar("Result")
 
 CONFIG, PRINT = "config", "print_config"
 _COMPLETED = ("DIR", "FILE", "GLOB", "PLACE")
@@ -80,9 +82,9 @@ def with_config(command: click.Command) -> click.Command:
     return command
 
 
-def _printing(callback: Callable[..., Any]) -> Callable[..., Any]:
+def _printing(callback: Callable[..., Result]) -> Callable[..., Result | None]:
     @functools.wraps(callback)
-    def run(*arguments: Any, print_config: bool, **options: Any) -> Any:
+    def run(*arguments: object, print_config: bool, **options: object) -> Result | None:
         if print_config:
             click.echo(_effective(click.get_current_context()), nl=False)
             return None
@@ -98,7 +100,7 @@ def _use(context: click.Context, parameter: click.Parameter, path: str | None) -
         context.meta[CONFIG] = path
 
 
-def read_config(path: str, context: click.Context) -> dict[str, Any]:
+def read_config(path: str, context: click.Context) -> dict[str, str | list[str]]:
     """Reads a configuration for the command of a context.
 
     Returns:
@@ -120,9 +122,9 @@ class _Entry:
 
     path: str
     parameter: click.Parameter
-    key: Any
-    node: Any
-    loader: Any
+    key: yaml.ScalarNode
+    node: yaml.Node
+    loader: _Loader
 
     @property
     def name(self) -> str:
@@ -136,7 +138,7 @@ class _Entry:
     def where(self) -> str:
         return f"{self.path}, line {self.key.start_mark.line + 1}: {self.key.value}"
 
-    def value(self, context: click.Context) -> Any:
+    def value(self, context: click.Context) -> str | list[str]:
         """Returns the value, words as they would stand on the command line, which the command's parser accepts."""
         several = self.parameter.multiple or self.parameter.nargs != 1
         if isinstance(self.node, yaml.MappingNode):
@@ -152,7 +154,7 @@ class _Entry:
         if isinstance(self.node, yaml.SequenceNode) and not several:
             raise InputError(f"{self.where}: it takes one value, not a list.")
         words = [self._from_here(node.value) for node in nodes]
-        value = words if several else words[0]
+        value: str | list[str] = words if several else words[0]
         try:
             self.parameter.type_cast_value(context, value)
         except click.BadParameter as error:
@@ -219,7 +221,7 @@ def _entries(path: str, context: click.Context) -> Iterator[_Entry]:
             yield _Entry(path, parameter, key, value, loader)
 
 
-def _loader(path: str) -> Any:
+def _loader(path: str) -> _Loader:
     try:
         return _Loader(file_io.read_text(path), f"--config {path}")
     except StorageError as error:
@@ -230,7 +232,7 @@ def _loader(path: str) -> Any:
         raise InputError(f"--config {path}: this is not YAML: {error}") from error
 
 
-def _pairs(node: Any, path: str) -> Iterator[tuple[Any, Any]]:
+def _pairs(node: yaml.Node, path: str) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
     if not isinstance(node, yaml.MappingNode):
         line = node.start_mark.line + 1
         raise InputError(f"--config {path}, line {line}: it must be a mapping of options, as in `label: big_tip`.")
@@ -271,7 +273,7 @@ def _key(parameter: click.Parameter) -> str:
     return max(parameter.opts, key=len).lstrip("-")
 
 
-def _unknown(path: str, key: Any, command: click.Command) -> InputError:
+def _unknown(path: str, key: yaml.ScalarNode, command: click.Command) -> InputError:
     names = [_key(parameter) for parameter in _known(command).values()]
     nearest = did_you_mean(str(key.value).replace("_", "-"), names)
     return InputError(
@@ -304,7 +306,7 @@ def _effective(context: click.Context) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _shown(name: str, value: Any, metavar: str) -> Any:
+def _shown(name: str, value: object, metavar: str) -> object:
     if isinstance(value, (list, tuple)):
         return [_shown(name, one, metavar) for one in value]
     if metavar == "JSON|@FILE" and isinstance(value, str) and not value.startswith("@"):
@@ -312,9 +314,9 @@ def _shown(name: str, value: Any, metavar: str) -> Any:
     return masked(value, name)
 
 
-def _masked_json(text: str) -> Any:
+def _masked_json(text: str) -> object:
     try:
-        values: Mapping[str, Any] | Sequence[Any] = json.loads(text)
+        values: object = json.loads(text)
     except ValueError:
         return masked_text(text)
     return masked(values)

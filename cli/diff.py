@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
 from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.history.diff import MetricDifference, RunDifference, compare
 from ..pipelines.history.runs import Run, find_run
-from .history_flags import place_flags, where
+from .history_flags import PlaceFlags, place_flags, where
 from .tables import Column, moment, number, print_json, print_table
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -22,7 +26,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @place_flags
 @click.option("--source/--no-source", default=True, show_default=True, help="Show how the module's files differ.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON: the fields of run_diff.RunDifference.")
-def diff(first: str, second: str, source: bool, as_json: bool, **flags: Any) -> None:
+def diff(first: str, second: str, source: bool, as_json: bool, **flags: Unpack[PlaceFlags]) -> None:
     """Compares two runs, FIRST and SECOND: arguments, code, data, metrics, versions, times.
 
     Each is named as in `show`. A metric is called better or worse where its name says which way is up.
@@ -54,14 +58,14 @@ def _head(run: Run) -> str:
     return printable(f"{run.id[:8]}, {run.status}, {moment(run.started)} UTC, {run.module}{inside}")
 
 
-def _print_pairs(title: str, pairs: dict[str, Any]) -> None:
+def _print_pairs(title: str, pairs: Mapping[str, tuple[object, object]]) -> None:
     if pairs:
         rows = [[name, _shown(before), _shown(after)] for name, (before, after) in pairs.items()]
         click.echo()
         print_table([Column(title), Column("first"), Column("second")], rows)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if value is None:
         return "-"
     return value if isinstance(value, str) else json.dumps(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
 import click
 
@@ -66,7 +65,7 @@ _GONE = {
 @gone_flags(_GONE)
 @custom_config_flag
 @training_flags
-def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **flags: Any) -> None:
+def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **flags: object) -> None:
     """Trains, evaluates and exports what a DLRover conf describes.
 
     Checkpoints and exports go to the conf's model_dir. A job that was interrupted is resumed from there, behind the

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -43,7 +44,7 @@ elasticdl.add_command(prepare)
 @elasticdl.command()
 @elasticdl_flags("train")
 @training_flags
-def train(**flags: Any) -> None:
+def train(**flags: object) -> None:
     """Trains a model file, and writes a SavedModel that was checked to --output.
 
     \b
@@ -69,7 +70,7 @@ def train(**flags: Any) -> None:
 
 @elasticdl.command()
 @elasticdl_flags("evaluate")
-def evaluate(**flags: Any) -> None:
+def evaluate(**flags: object) -> None:
     """Evaluates a checkpoint, and prints its metrics.
 
     \b
@@ -83,7 +84,7 @@ def evaluate(**flags: Any) -> None:
 
 @elasticdl.command()
 @elasticdl_flags("predict")
-def predict(**flags: Any) -> None:
+def predict(**flags: object) -> None:
     """Predicts with a checkpoint; predictions go to the model file's processor and to --output.
 
     \b
@@ -96,14 +97,14 @@ def predict(**flags: Any) -> None:
     click.echo(f"{count:.0f} predictions: {os.path.join(given['output'], 'predictions.jsonl')}")
 
 
-def _ask(action: str, given: dict[str, Any]) -> dict[str, float]:
+def _ask(action: str, given: Mapping[str, Any]) -> dict[str, float]:
     module, model_name, fn_args = _job(given)
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         keep_logs(os.path.join(scratch, LOG_NAME))
         return worker.run(action, module, model_name, fn_args, scratch)
 
 
-def _job(given: dict[str, Any]) -> tuple[str, str, FnArgs]:
+def _job(given: Mapping[str, Any]) -> tuple[str, str, FnArgs]:
     """Returns the model file, the model's name in it, and the job's arguments."""
     path, model_name = model_file(given["model_zoo"], given["model_def"])
     output = given["output"]

@@ -19,7 +19,7 @@ from ..executors.modules.archive import archive_in
 from .gone_flags import gone_flags, without_gone
 from .vscode import vscode_flag
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 ALL = ("train", "evaluate", "predict")
 
 

@@ -13,11 +13,12 @@ Usage:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
+Value = TypeVar("Value")
 
 
 def gone_flags(gone: Mapping[str, str]) -> Callable[[Command], Command]:
@@ -35,7 +36,7 @@ def gone_flags(gone: Mapping[str, str]) -> Callable[[Command], Command]:
     return add
 
 
-def without_gone(flags: Mapping[str, Any], gone: Mapping[str, str]) -> dict[str, Any]:
+def without_gone(flags: Mapping[str, Value], gone: Mapping[str, str]) -> dict[str, Value]:
     """Returns a command's flags without those; says of each one that was given what takes its place."""
     for name in [name for name in flags if name in gone and flags[name] is not None]:
         click.echo(f"--{name} means nothing here: {gone[name]}.", err=True)

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypedDict, TypeVar
 from urllib.parse import urlsplit
 
 import click
 
 from ..executors.errors import InputError
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+class PlaceFlags(TypedDict, total=False):
+    """The values of `place_flags`; of `store_flags` too, where the places are arguments. `where` takes them out."""
+
+    places: tuple[str, ...]
+    pipeline_root: tuple[str, ...]
+    metadata: str
+
+
+class Places(TypedDict):
+    """Arguments of `find_runs` and `find_run`."""
+
+    places: tuple[str, ...]
+    metadata: str
 
 
 def _without_password(context: click.Context, parameter: click.Parameter, url: str) -> str:
@@ -51,7 +66,7 @@ def place_flags(command: Command) -> Command:
     )(store_flags(command))
 
 
-def where(flags: dict[str, Any]) -> dict[str, Any]:
+def where(flags: PlaceFlags) -> Places:
     """Takes the places out of a command's values, as arguments of `find_runs` and `find_run`."""
     places = (*flags.pop("places"), *flags.pop("pipeline_root"))
     return {"places": places, "metadata": flags.pop("metadata")}

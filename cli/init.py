@@ -18,6 +18,8 @@ from ..executors.runtime.logs.sanitize import printable
 from .vscode import LAUNCH_FILE, configuration, read_launch
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from ..pipelines.scaffold.labels import Label
     from ..pipelines.scaffold.planning import Plan
 
@@ -107,7 +109,7 @@ def _show(plan: Plan) -> None:
         click.echo(printable(label.warning))
 
 
-def _texts(*words: str) -> list[Any]:
+def _texts(*words: str) -> list[Text]:
     """Returns words as they are: neither do they steer the terminal, nor are they rich's markup."""
     from rich.text import Text
 

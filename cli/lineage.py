@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,8 +11,11 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.history.lineage import EXECUTION, Lineage, Node, lineage_of_run
 from ..pipelines.history.runs import Run, find_run, find_runs
-from .history_flags import place_flags, where
+from .history_flags import PlaceFlags, place_flags, where
 from .tables import moment, number, print_json, print_pairs
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 # What is said of an artifact behind its place, where it is known.
 _TOLD = ("span", "version", "input_fingerprint", "files", "bytes", "modified", "sample")
@@ -23,7 +26,7 @@ _TO_COMPARE = "baseline_model"
 @click.argument("model")
 @place_flags
 @click.option("--json", "as_json", is_flag=True, help="As JSON: the fields of lineage.Lineage, a graph.")
-def lineage(model: str, as_json: bool, **flags: Any) -> None:
+def lineage(model: str, as_json: bool, **flags: Unpack[PlaceFlags]) -> None:
     """Shows where a MODEL comes from, and what became of it.
 
     MODEL is a model's folder, pushed or not, or a run as in `show`. For models of pipelines ML Metadata tells it, for

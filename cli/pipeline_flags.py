@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
+from ..pipelines.definition.options import PipelineKeywords
 from .evaluation_flags import evaluation_flags
 from .input_flags import input_flags
 from .training_flags import (
@@ -18,7 +19,7 @@ from .training_flags import (
     training_flags,
 )
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 
 # Also of `check`.
 _MODULES = (
@@ -107,9 +108,9 @@ def module_flags(command: Command) -> Command:
     return command
 
 
-def pipeline_options(flags: dict[str, Any]) -> dict[str, Any]:
+def pipeline_options(flags: dict[str, Any]) -> PipelineKeywords:
     """Returns a command's keyword arguments as those of `PipelineOptions`; modules are found in this folder, too."""
     sys.path.insert(0, os.getcwd())
     training, custom_config = options_from(flags), parse_custom_config(flags.pop("custom_config"))
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in flags.items()}
-    return {**values, "custom_config": custom_config, "training": training}
+    return cast("PipelineKeywords", {**values, "custom_config": custom_config, "training": training})

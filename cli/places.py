@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ..executors.errors import InputError
 from ..executors.runtime.files import user_paths
+
+if TYPE_CHECKING:
+    import os
 
 _STDOUT = "-"
 _OUTPUTS = ("--output", "--pipeline-root", "--push-to")
@@ -25,7 +28,9 @@ class Place(click.Path):
         super().__init__(file_okay=kind != "DIR", dir_okay=True)
         self._kind, self._is_local = kind, is_local
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | os.PathLike[str]:
         """Returns the value.
 
         Raises:

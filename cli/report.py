@@ -6,7 +6,7 @@ import os
 import pathlib
 import webbrowser
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,7 +16,10 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.setup import keep_logs
 from ..pipelines.history.metric_comparison import is_higher_better
 from ..pipelines.history.runs import Run, find_run
-from .history_flags import place_flags, where
+from .history_flags import PlaceFlags, place_flags, where
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _COMPARISON = "comparison.html"
 
@@ -27,7 +30,7 @@ _COMPARISON = "comparison.html"
 @click.option("--output", metavar="FILE", help="Where to write it (default: report.html in the model run).")
 @click.option("--open", "opened", is_flag=True, help="Show it in the browser.")
 @place_flags
-def report(run: str, others: Sequence[str], output: str | None, opened: bool, **flags: Any) -> None:
+def report(run: str, others: Sequence[str], output: str | None, opened: bool, **flags: Unpack[PlaceFlags]) -> None:
     """Writes the report on one RUN, or on several side by side, and prints where it lies.
 
     RUN is `last`, a run's id or the beginning of one, the name of a pipeline's run, or a folder: an --output of train,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,7 +17,7 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.files.raw_data_files import raw_data_files
 from ..executors.runtime.logs.exceptions import add_note
 from ..executors.runtime.logs.sanitize import printable
-from ..pipelines.definition.options import tunes_with
+from ..pipelines.definition.options import PipelineKeywords, tunes_with
 from . import run_check
 from .history_flags import metadata_flag
 from .pipeline_flags import pipeline_flags, pipeline_options
@@ -40,7 +40,7 @@ _UNCHECKED = (
 @click.option(
     "--check/--no-check", default=True, show_default=True, help="Try module and data in seconds first, as `check` does."
 )
-def run(check: bool, **flags: Any) -> None:
+def run(check: bool, **flags: object) -> None:
     """Runs a pipeline: read, validate, transform, train, evaluate and push.
 
     \b
@@ -57,7 +57,7 @@ def run(check: bool, **flags: Any) -> None:
         raise NotPushedError(_not_pushed(outcome))
 
 
-def _outcome(options: dict[str, Any], check: bool) -> Outcome:
+def _outcome(options: PipelineKeywords, check: bool) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         modules = find_modules(options["module_file"], scratch, options["transform_module"], options["tuner_module"])
         # Transform loads its module in this process: tf.keras has to be that module's from the start.

@@ -12,7 +12,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import threading
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import click
 from absl import logging
@@ -29,13 +30,14 @@ from ..executors.preflight.request import CheckRequest
 from ..executors.preflight.verdicts import NOT_REACHED, PASSED, WARNING, Report, Verdict
 from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.exceptions import rebuild
+from ..pipelines.definition.options import PipelineKeywords
 from .verdict_lines import verdict_lines
 
 _WORKER = "generic_trainer.executors.preflight.check"
 _ERRORS = {1: TrainingProcessError, 2: InputError, 3: ModelCheckError}
 
 
-def begin(options: dict[str, Any], tunes: bool = False) -> BackgroundCheck:
+def begin(options: PipelineKeywords, tunes: bool = False) -> BackgroundCheck:
     """Begins to check what a pipeline's options (those of `PipelineOptions`) ask for.
 
     Args:
@@ -45,18 +47,19 @@ def begin(options: dict[str, Any], tunes: bool = False) -> BackgroundCheck:
     return BackgroundCheck(_request(options, tunes), os.path.abspath(options["pipeline_root"]))
 
 
-def noted(options: dict[str, Any], tunes: bool = False) -> dict[str, Any]:
+def noted(options: PipelineKeywords, tunes: bool = False) -> dict[str, object]:
     """Returns the findings of an earlier check of the same options in the same root, or {}; checks nothing."""
     digest = stamp.fingerprint(_request(options, tunes))
     return stamp.findings(os.path.abspath(options["pipeline_root"]), digest) or {}
 
 
-def with_findings(options: dict[str, Any], findings: dict[str, Any]) -> dict[str, Any]:
+def with_findings(options: PipelineKeywords, findings: Mapping[str, Any]) -> PipelineKeywords:
     """Returns a pipeline's options with what a check found; see `Report.findings`."""
     names = {option.name for option in declared_options()}
     training = {name: value for name, value in findings.items() if name in names}
     others = {name: value for name, value in findings.items() if name not in names}
-    return {**options, **others, "training": dataclasses.replace(options["training"], **training)}
+    found = {**options, **others, "training": dataclasses.replace(options["training"], **training)}
+    return cast("PipelineKeywords", found)
 
 
 class BackgroundCheck:
@@ -78,7 +81,7 @@ class BackgroundCheck:
         if not self.is_known:
             self._thread.start()
 
-    def require_passed(self) -> dict[str, Any]:
+    def require_passed(self) -> dict[str, object]:
         """Waits for the end, and logs what was found.
 
         Returns:
@@ -126,7 +129,7 @@ class BackgroundCheck:
             self._error = error
 
 
-def _request(options: dict[str, Any], tunes: bool) -> CheckRequest:
+def _request(options: PipelineKeywords, tunes: bool) -> CheckRequest:
     training = options["training"]
     fn_args = FnArgs(
         train_files=[],

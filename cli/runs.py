@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from ..pipelines.history.past_runs import STATUSES
 from ..pipelines.history.runs import Run, find_runs, metric_of
-from .history_flags import store_flags, where
+from .history_flags import PlaceFlags, store_flags, where
 from .tables import Column, duration, moment, number, print_json, print_table
 
 _USUAL = ("auc", "accuracy", "loss")
@@ -38,7 +38,9 @@ def runs(status: str | None, sort: str | None, limit: int, as_json: bool, **flag
     With --json a list, each with: id, status, started (UTC), seconds, module, fingerprint, dialect, metrics, model_run,
     model, pushed_model, blessed, evaluation, error, pipeline, pipeline_run, metadata, execution, model_artifact.
     """  # noqa: D301 (click's mark of lines to keep)
-    found = find_runs(**where(flags), **flags, status=status or "", sort=sort or "", limit=limit and limit + 1)
+    found = find_runs(
+        **where(cast("PlaceFlags", flags)), **flags, status=status or "", sort=sort or "", limit=limit and limit + 1
+    )
     shown = found[: limit or None]
     if as_json:
         print_json([run.to_json() for run in shown])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..executors.options import TrainingOptions
 from ..executors.reporting.writing import path_in
 from ..executors.runtime.logs.sanitize import printable
+from ..pipelines.history.past_runs import Record
 from ..pipelines.history.runs import Run, find_run
-from .history_flags import place_flags, where
+from .history_flags import PlaceFlags, place_flags, where
 from .summary import told_of
 from .tables import (
     Column,
@@ -24,12 +26,15 @@ from .tables import (
     print_table,
 )
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 @click.command()
 @click.argument("run")
 @place_flags
 @click.option("--json", "as_json", is_flag=True, help="As JSON: the fields of history.Run, and `record`, its run.json.")
-def show(run: str, as_json: bool, **flags: Any) -> None:
+def show(run: str, as_json: bool, **flags: Unpack[PlaceFlags]) -> None:
     """Shows one RUN: what ran on what, how long, and what came of it.
 
     RUN is `last`, a run's id or the beginning of one, the name of a pipeline's run, or a folder: an --output of train,
@@ -85,11 +90,11 @@ def _about(run: Run) -> dict[str, str | None]:
     }
 
 
-def _with_reason(chosen: dict[str, Any], key: str) -> str:
+def _with_reason(chosen: Mapping[str, str], key: str) -> str:
     return f"{chosen[key]} ({chosen.get('reason', '')})" if chosen.get(key) else ""
 
 
-def _arguments(arguments: dict[str, Any]) -> str:
+def _arguments(arguments: Mapping[str, Any]) -> str:
     """Returns what was asked for, one a line; options that are as they come are left out."""
     usual = json.loads(json.dumps(dataclasses.asdict(TrainingOptions())))
     options = arguments.get("options", {})
@@ -99,7 +104,7 @@ def _arguments(arguments: dict[str, Any]) -> str:
     return "\n".join(f"{name} = {value}" for name, value in asked.items() if value is not None)
 
 
-def _data(record: dict[str, Any]) -> str:
+def _data(record: Record) -> str:
     lines = []
     for name in ("train_files", "eval_files"):
         known = record.get("data", {}).get(name, {})

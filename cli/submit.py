@@ -19,9 +19,10 @@ from ..executors.training.local_cluster import parse_counts
 from ..pipelines.definition.code_archive import CodeArchive
 from ..pipelines.submit import kuberay, vertex
 from ..pipelines.submit.elastic_job import ElasticJob, read_elastic_job
+from ..pipelines.submit.kuberay import RayJob
 from ..pipelines.submit.secrets import require_no_secrets
 from ..pipelines.submit.submission import SubmittedJob, derived_name
-from ..pipelines.submit.vertex import Vertex
+from ..pipelines.submit.vertex import CustomJob, Vertex
 from .submit_request import KUBERAY, VERTEX, SubmitRequest
 from .submitted_command import CommandLine, read_command_line
 from .submitted_files import packed, require_reachable
@@ -175,7 +176,7 @@ def _subject(line: CommandLine) -> str:
 
 def _manifest(
     request: SubmitRequest, job: SubmittedJob, elastic: ElasticJob | None
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[RayJob | CustomJob, list[str]]:
     """Returns the manifest, and what whoever sends it should know."""
     if request.platform == VERTEX:
         output = request.staging_bucket or (job.output if job.output.startswith("gs://") else "")
@@ -188,7 +189,7 @@ def _manifest(
     return manifest, notes
 
 
-def _write(request: SubmitRequest, manifest: Mapping[str, Any], notes: list[str]) -> None:
+def _write(request: SubmitRequest, manifest: Mapping[str, object], notes: list[str]) -> None:
     for note in notes:
         click.echo(f"Note: {note}", err=True)
     text = json.dumps(manifest, indent=2, ensure_ascii=False, default=str) + "\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from ..executors.monitoring.metrics_origin import origin_line
 from ..executors.runtime.logs.sanitize import printable
 from ..executors.tuning.tuner_fn import KERAS_TUNERS_OWN
 from .tables import print_pairs
+
+if TYPE_CHECKING:
+    pass
 
 _BAD_RECORDS = 3  # that are shown
 
@@ -78,7 +81,7 @@ def _speed(speed: Mapping[str, float]) -> str:
     return f"{speed['steps_per_second']:,.3g} steps/s"
 
 
-def hyperparameters_of(record: Mapping[str, Any]) -> dict[str, Any]:
+def hyperparameters_of(record: Mapping[str, Any]) -> dict[str, object]:
     """Returns the hyper-parameters that a run was given, by name; {} where there were none."""
     values = (record.get("arguments", {}).get("hyperparameters") or {}).get("values") or {}
     return {name: value for name, value in values.items() if not name.startswith(KERAS_TUNERS_OWN)}
@@ -87,7 +90,7 @@ def hyperparameters_of(record: Mapping[str, Any]) -> dict[str, Any]:
 def print_summary(
     places: Mapping[str, str | None],
     metrics: Mapping[str, Mapping[str, float]],
-    hyperparameters: Mapping[str, Any] | None = None,
+    hyperparameters: Mapping[str, object] | None = None,
 ) -> None:
     """Prints one line for each place, hyper-parameter and metric to standard output.
 
@@ -110,7 +113,7 @@ def print_summary(
     _print_values(values)
 
 
-def _print_values(values: Mapping[str, Any]) -> None:
+def _print_values(values: Mapping[str, object]) -> None:
     width = max(map(len, values))
     for name, value in values.items():
         shown = f"{value:.5g}" if isinstance(value, float) else value

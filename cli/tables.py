@@ -11,7 +11,6 @@ import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import click
 
@@ -80,7 +79,7 @@ def print_pairs(pairs: Mapping[str, str | None]) -> None:
                 click.echo(f"{'':{_LABEL_WIDTH}}{printable(line)}")
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Prints a value as indented JSON; numbers that JSON does not have are null."""
     click.echo(json.dumps(_finite(value), indent=2, default=str))
 
@@ -109,7 +108,7 @@ def _is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return None
     if isinstance(value, dict):

@@ -12,7 +12,7 @@ from ..executors.options import Option, TrainingOptions, declared_options
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.json_text import parsed_json
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def training_flags(command: Command) -> Command:
@@ -48,7 +48,7 @@ custom_config_flag = click.option(
 )
 
 
-def parse_custom_config(value: str | None) -> dict[str, Any] | None:
+def parse_custom_config(value: str | None) -> dict[str, object] | None:
     """Reads the value of `--custom-config`.
 
     Raises:

@@ -12,18 +12,32 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypedDict, TypeVar
 
 import click
 
 from ..executors.errors import InputError
 from ..executors.runtime.files import file_io
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 LAUNCH_FILE = os.path.join(".vscode", "launch.json")
 _STRING = r'"(?:\\.|[^"\\])*"'
 _COMMENT = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _LAST_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])")
+
+
+class DebugConfiguration(TypedDict):
+    """An entry of VS Code's launch.json, for its Python debugger."""
+
+    name: str
+    type: str
+    request: str
+    module: str
+    args: list[str]
+    cwd: str
+    console: str
+    justMyCode: bool
+    subProcess: bool
 
 
 def vscode_flag(command: Command) -> Command:
@@ -34,7 +48,7 @@ def vscode_flag(command: Command) -> Command:
         help=f"Run nothing; write VS Code's debug configuration of this command to FILE (default: {LAUNCH_FILE}).",
     )  # fmt: skip
     @functools.wraps(command)
-    def run(*, vscode: str | None, **flags: Any) -> Any:
+    def run(*, vscode: str | None, **flags: object) -> object:
         if not vscode:
             return command(**flags)
         context = click.get_current_context()
@@ -46,7 +60,7 @@ def vscode_flag(command: Command) -> Command:
     return run  # type: ignore[return-value]
 
 
-def configuration(name: str, arguments: Sequence[str], launch_file: str) -> dict[str, Any]:
+def configuration(name: str, arguments: Sequence[str], launch_file: str) -> DebugConfiguration:
     """Returns the debug configuration of a command line of ours, to be run where it was typed."""
     here = os.getcwd()
     workspace = os.path.dirname(os.path.dirname(os.path.abspath(launch_file)))
@@ -75,7 +89,7 @@ def without_flag(arguments: Sequence[str], value: str) -> list[str]:
     return kept
 
 
-def add_configuration(path: str, entry: dict[str, Any]) -> None:
+def add_configuration(path: str, entry: DebugConfiguration) -> None:
     """Puts a configuration into a launch.json, in place of the one of the same name if there is one.
 
     Comments cannot be kept; a file that has any is copied to `launch.json.orig` first.
@@ -101,7 +115,7 @@ def add_configuration(path: str, entry: dict[str, Any]) -> None:
     file_io.write_text(path, json.dumps(launch, indent=4, ensure_ascii=False) + "\n")
 
 
-def read_launch(text: str, path: str) -> dict[str, Any]:
+def read_launch(text: str, path: str) -> dict[str, object]:
     """Reads VS Code's kind of JSON, which may have comments, and commas behind the last entry.
 
     Raises:

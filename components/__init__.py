@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .trainer import Trainer
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["Trainer"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "Trainer":
         from .trainer import Trainer
 

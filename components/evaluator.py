@@ -17,7 +17,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from absl import logging
 from tfx import types
@@ -42,6 +42,9 @@ from ..executors.runtime.logs.exceptions import gist_of, remembered
 from ..executors.saved_models.locations import base_model_path
 from ..executors.saved_models.prediction.predict import SignatureError
 
+if TYPE_CHECKING:
+    import tensorflow_model_analysis as tfma
+
 _EVAL = "eval"
 
 
@@ -62,11 +65,28 @@ class EvaluatorSpec(standard_component_specs.EvaluatorSpec):  # type: ignore[mis
     }
 
 
+class EvaluatorProperties(TypedDict, total=False):
+    """The execution properties of `EvaluatorSpec` that are read here, and what TFX adds."""
+
+    eval_config: str | None
+    example_splits: str | None
+    overrides: str | None
+    plan: str | None
+    slice_by: str | None
+    threshold_slack: float | None
+    current_component_id: str
+
+
 class EvaluatorExecutor(executor.Executor):
     """Evaluates by a plan, or by an `eval_config` as TFX does."""
 
     @remembered()
-    def Do(self, input_dict: Any, output_dict: Any, exec_properties: dict[str, Any]) -> None:
+    def Do(
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: EvaluatorProperties,
+    ) -> None:
         """Evaluates the model and blesses it or not.
 
         Args:
@@ -138,7 +158,7 @@ class Evaluator(component.Evaluator):
         slice_by: Sequence[str] = (),
         threshold_slack: float = 0.0,
         example_splits: Sequence[str] | None = None,
-        eval_config: Any = None,
+        eval_config: tfma.EvalConfig | None = None,
     ) -> None:
         """Constructs the component.
 
@@ -156,7 +176,7 @@ class Evaluator(component.Evaluator):
           example_splits: Splits to evaluate on (default: "eval").
           eval_config: A tfma.EvalConfig: TFX's own Evaluator then runs by it, without a plan.
         """
-        by_plan: dict[str, Any] = {}
+        by_plan: dict[str, object] = {}
         if eval_config is None:
             by_plan = {
                 "overrides": json.dumps(dataclasses.asdict(overrides or Overrides()), sort_keys=True),
@@ -183,7 +203,7 @@ class Evaluator(component.Evaluator):
 class _Inputs:
     """What the executor was given, as paths and values."""
 
-    def __init__(self, artifacts: Mapping[str, Any], properties: Mapping[str, Any]) -> None:
+    def __init__(self, artifacts: Mapping[str, list[types.Artifact]], properties: EvaluatorProperties) -> None:
         self._artifacts, self._properties = artifacts, properties
         self._model_uri = artifact_utils.get_single_uri(artifacts["model"])
         self.model = base_model_path(self._model_uri)
@@ -225,7 +245,7 @@ class _Inputs:
         folders = [uri for split in splits for uri in artifact_utils.get_split_uris(self._artifacts["examples"], split)]
         return [path for folder in folders for path in sorted(file_io.glob(os.path.join(folder, "*")))]
 
-    def _plan_for(self, model: str, record: Mapping[str, Any]) -> EvaluationPlan:
+    def _plan_for(self, model: str, record: Mapping[str, object]) -> EvaluationPlan:
         overrides = Overrides(**json.loads(self._properties.get("overrides") or "{}"))
         schema = self._uri("schema")
         schema_path = only_file_in(schema, "schema") if schema else None
@@ -272,7 +292,12 @@ def _show(verdict: Verdict) -> None:
         logging.info("Evaluated: %s", verdict.plan_line)
 
 
-def _bless(blessing: Any, verdict: Verdict, inputs: Mapping[str, Any], properties: Mapping[str, Any]) -> None:
+def _bless(
+    blessing: types.Artifact,
+    verdict: Verdict,
+    inputs: Mapping[str, list[types.Artifact]],
+    properties: EvaluatorProperties,
+) -> None:
     """Describes the verdict on the ModelBlessing artifact, as TFX's Evaluator does."""
     [model] = inputs["model"]
     blessing.set_string_custom_property(constants.ARTIFACT_PROPERTY_CURRENT_MODEL_URI_KEY, model.uri)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from typing import Any
 
 from absl import logging
 from tfx.dsl.components.base import base_component
@@ -25,7 +24,7 @@ class ModuleComponent(base_component.BaseComponent):
     In a notebook the module is edited in between: by its fingerprint TFX's cache notices.
     """
 
-    def __init__(self, spec: ComponentSpec, module_file: str | RuntimeParameter | None, **arguments: Any) -> None:
+    def __init__(self, spec: ComponentSpec, module_file: str | RuntimeParameter | None, **arguments: object) -> None:
         """Constructs the component; `module_file` is that of the spec."""
         super().__init__(spec=spec, **arguments)
         self._module_file = module_file
@@ -38,7 +37,7 @@ class ModuleComponent(base_component.BaseComponent):
             self.exec_properties[FINGERPRINT] = fingerprint(self._module_file)
 
 
-def serialized(custom_config: dict[str, Any] | RuntimeParameter | None) -> Any:
+def serialized(custom_config: dict[str, object] | RuntimeParameter | None) -> str | RuntimeParameter:
     """Returns custom_config as the JSON that TFX passes on; a warning tells what should not be in it.
 
     Raises:

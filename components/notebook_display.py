@@ -7,7 +7,7 @@ context.show(trainer.outputs["model"])        # the model: metrics, signatures, 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tfx.orchestration.experimental.interactive import visualizations
 from tfx.types import standard_artifacts
@@ -22,7 +22,7 @@ _OF_MODEL = ("dialect", "keras", "signatures", "checks", "answer", "size_bytes",
 class ModelRunVisualization(visualizations.ArtifactVisualization):  # type: ignore[misc]
     """Shows the record in a model run; nothing of one that another trainer wrote."""
 
-    ARTIFACT_TYPE: ClassVar[Any] = standard_artifacts.ModelRun
+    ARTIFACT_TYPE: ClassVar[type[Artifact]] = standard_artifacts.ModelRun
 
     def display(self, artifact: Artifact) -> None:
         """Displays the run's table in the notebook."""
@@ -33,7 +33,7 @@ class ModelRunVisualization(visualizations.ArtifactVisualization):  # type: igno
 class ModelVisualization(visualizations.ArtifactVisualization):  # type: ignore[misc]
     """Shows what the trainer put on a model's artifact."""
 
-    ARTIFACT_TYPE: ClassVar[Any] = standard_artifacts.Model
+    ARTIFACT_TYPE: ClassVar[type[Artifact]] = standard_artifacts.Model
 
     def display(self, artifact: Artifact) -> None:
         """Displays the model's table in the notebook."""

@@ -30,7 +30,7 @@ def takes_options(options: Sequence[Option]) -> Callable[[Constructor], Construc
         signature = _with_options(inspect.signature(constructor), options)
 
         @functools.wraps(constructor)
-        def construct(*arguments: Any, **keywords: Any) -> None:
+        def construct(*arguments: object, **keywords: object) -> None:
             for name in keywords:
                 if name not in signature.parameters:
                     raise TypeError(f"{constructor.__qualname__}() got an unexpected keyword argument {name!r}")
@@ -44,7 +44,7 @@ def takes_options(options: Sequence[Option]) -> Callable[[Constructor], Construc
     return decorate
 
 
-def options_from_keywords(keywords: Mapping[str, Any]) -> TrainingOptions:
+def options_from_keywords(keywords: Mapping[str, object]) -> TrainingOptions:
     """Returns the options of keywords; a list may stand for a tuple, and a number for a text, as in `workers=2`.
 
     Raises:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import logging
 from google.protobuf import json_format
@@ -24,6 +24,11 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.exceptions import remembered
 from ..executors.saved_models.pushed_models import already_pushed, push
 
+if TYPE_CHECKING:
+    from tfx import types
+    from tfx.orchestration import metadata
+    from tfx.orchestration.portable import data_types
+
 ALREADY_PUSHED = "already_pushed"  # property of the PushedModel, and what the driver adds to the cache's key
 
 
@@ -31,7 +36,12 @@ class PusherExecutor(executor.Executor):
     """Pushes a blessed model, unless the newest version in the folder is that model."""
 
     @remembered()
-    def Do(self, input_dict: Any, output_dict: Any, exec_properties: dict[str, Any]) -> None:
+    def Do(
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
         """Pushes the model and describes it on the PushedModel artifact, as TFX's executor does.
 
         Args:
@@ -56,11 +66,11 @@ class PusherExecutor(executor.Executor):
 class PusherDriver(base_driver.BaseDriver, portable_driver.BaseDriver):  # type: ignore[misc]
     """Makes the serving folder's state a part of the cache's key. Kubeflow Pipelines runs no drivers."""
 
-    def __init__(self, metadata_handle: Any) -> None:
+    def __init__(self, metadata_handle: metadata.Metadata) -> None:
         base_driver.BaseDriver.__init__(self, metadata_handle)
         portable_driver.BaseDriver.__init__(self, metadata_handle)
 
-    def run(self, execution_info: Any) -> driver_output_pb2.DriverOutput:
+    def run(self, execution_info: data_types.ExecutionInfo) -> driver_output_pb2.DriverOutput:
         """Adds to the cache key the version that already is the model, or else a random value."""
         model = PusherExecutor().GetModelPath(execution_info.input_dict)
         there = already_pushed(model, _folder_of(execution_info.exec_properties))
@@ -76,6 +86,6 @@ class Pusher(component.Pusher):
     DRIVER_CLASS = PusherDriver
 
 
-def _folder_of(exec_properties: Mapping[str, Any]) -> str:
+def _folder_of(exec_properties: Mapping[str, str]) -> str:
     destination = json_format.Parse(exec_properties["push_destination"], pusher_pb2.PushDestination())
     return str(destination.filesystem.base_directory)

@@ -46,7 +46,7 @@ notebook_display.register()
 class TrainerSpec(ComponentSpec):
     """TFX's TrainerSpec, key for key, and an execution parameter for each training option."""
 
-    PARAMETERS: ClassVar[dict[str, Any]] = {
+    PARAMETERS: ClassVar[dict[str, ExecutionParameter]] = {
         "train_args": ExecutionParameter(type=trainer_pb2.TrainArgs),
         "eval_args": ExecutionParameter(type=trainer_pb2.EvalArgs),
         "module_file": ExecutionParameter(type=str, optional=True),
@@ -58,7 +58,7 @@ class TrainerSpec(ComponentSpec):
         "module_fingerprint": ExecutionParameter(type=str, optional=True),
         **execution_parameters(_OPTIONS),
     }
-    INPUTS: ClassVar[dict[str, Any]] = {
+    INPUTS: ClassVar[dict[str, ChannelParameter]] = {
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph, optional=True),
         "schema": ChannelParameter(type=standard_artifacts.Schema, optional=True),
@@ -66,7 +66,7 @@ class TrainerSpec(ComponentSpec):
         "hyperparameters": ChannelParameter(type=standard_artifacts.HyperParameters, optional=True),
         "statistics": ChannelParameter(type=standard_artifacts.ExampleStatistics, optional=True),
     }
-    OUTPUTS: ClassVar[dict[str, Any]] = {
+    OUTPUTS: ClassVar[dict[str, ChannelParameter]] = {
         "model": ChannelParameter(type=standard_artifacts.Model),
         "model_run": ChannelParameter(type=standard_artifacts.ModelRun),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 from absl import logging
 from tfx.dsl.components.base import base_driver
@@ -14,16 +14,20 @@ from ..executors.compat.tfx import connection_config_of
 from ..executors.runtime.files import file_io
 from ..executors.training import metadata_pointer
 
+if TYPE_CHECKING:
+    from tfx.orchestration import metadata
+    from tfx.orchestration.portable import data_types
+
 
 class TrainerDriver(base_driver.BaseDriver, portable_driver.BaseDriver):  # type: ignore[misc]
     """Runs for cached steps and for those that fail, too. Kubeflow Pipelines runs no drivers."""
 
-    def __init__(self, metadata_handle: Any) -> None:
+    def __init__(self, metadata_handle: metadata.Metadata) -> None:
         base_driver.BaseDriver.__init__(self, metadata_handle)
         portable_driver.BaseDriver.__init__(self, metadata_handle)
         self._connection_config = connection_config_of(metadata_handle)
 
-    def run(self, execution_info: Any) -> driver_output_pb2.DriverOutput:
+    def run(self, execution_info: data_types.ExecutionInfo) -> driver_output_pb2.DriverOutput:
         """Leaves the execution as it is; an error while noting is a warning."""
         [model_run] = execution_info.output_dict["model_run"]
         root = file_io.parent(file_io.parent(file_io.parent(model_run.uri)))  # ROOT/Trainer/model_run/7

@@ -10,7 +10,7 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfx.components.transform import component, executor, executor_utils
 from tfx.dsl.components.base import executor_spec
@@ -20,12 +20,21 @@ from ..executors.errors import ModuleError
 from ..executors.modules.source import find_source
 from ..executors.runtime.logs.exceptions import remembered
 
+if TYPE_CHECKING:
+    import tensorflow_data_validation as tfdv
+    from tfx import types
+
 
 class TransformExecutor(executor.Executor):
     """TFX's executor, loading `preprocessing_fn` from a training module in any form that `Trainer` takes."""
 
     @remembered()
-    def Do(self, input_dict: Any, output_dict: Any, exec_properties: dict[str, Any]) -> None:
+    def Do(
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
         """Runs Transform with the module importable until the last worker is done."""
         with contextlib.ExitStack() as stack:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="generic-trainer-"))
@@ -35,15 +44,17 @@ class TransformExecutor(executor.Executor):
 
     _module: ModuleType | None = None
 
-    def _GetPreprocessingFn(self, inputs: Mapping[str, Any], unused_outputs: Mapping[str, Any]) -> Callable[..., Any]:
+    def _GetPreprocessingFn(
+        self, inputs: Mapping[str, object], unused_outputs: Mapping[str, object]
+    ) -> Callable[..., object]:
         del unused_outputs
         function = getattr(self._module, "preprocessing_fn", None)
         if function is None:
             raise ModuleError(f"{self._module} has no function preprocessing_fn(inputs), which Transform needs.")
-        bound: Callable[..., Any] = executor_utils.MaybeBindCustomConfig(inputs, function)
+        bound: Callable[..., object] = executor_utils.MaybeBindCustomConfig(inputs, function)
         return bound
 
-    def _GetStatsOptionsUpdaterFn(self, inputs: Mapping[str, Any]) -> Callable[..., Any] | None:
+    def _GetStatsOptionsUpdaterFn(self, inputs: Mapping[str, object]) -> Callable[..., tfdv.StatsOptions] | None:
         function = getattr(self._module, "stats_options_updater_fn", None)
         return executor_utils.MaybeBindCustomConfig(inputs, function) if function else None
 
@@ -53,7 +64,7 @@ class Transform(component.Transform):
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(TransformExecutor)
 
-    def __init__(self, module_file: str, **arguments: Any) -> None:
+    def __init__(self, module_file: str, **arguments: object) -> None:
         """Constructs the component.
 
         Args:

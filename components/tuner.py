@@ -48,7 +48,7 @@ class TunerExecutor(base_executor.BaseExecutor):
         self,
         input_dict: dict[str, list[types.Artifact]],
         output_dict: dict[str, list[types.Artifact]],
-        exec_properties: dict[str, Any],
+        exec_properties: dict[str, object],
     ) -> None:
         """Searches, as `executors.tuning.step.tune_from_artifacts` describes it."""
         self._log_startup(input_dict, output_dict, exec_properties)
@@ -58,7 +58,7 @@ class TunerExecutor(base_executor.BaseExecutor):
 class TunerSpec(ComponentSpec):
     """TFX's TunerSpec, key for key, and what `Trainer` has on top of TFX's that means something here."""
 
-    PARAMETERS: ClassVar[dict[str, Any]] = {
+    PARAMETERS: ClassVar[dict[str, ExecutionParameter]] = {
         "module_file": ExecutionParameter(type=str, optional=True),
         "tuner_fn": ExecutionParameter(type=str, optional=True),
         "train_args": ExecutionParameter(type=trainer_pb2.TrainArgs),
@@ -70,13 +70,13 @@ class TunerSpec(ComponentSpec):
         "module_fingerprint": ExecutionParameter(type=str, optional=True),
         **execution_parameters(_OPTIONS),
     }
-    INPUTS: ClassVar[dict[str, Any]] = {
+    INPUTS: ClassVar[dict[str, ChannelParameter]] = {
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "schema": ChannelParameter(type=standard_artifacts.Schema, optional=True),
         "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph, optional=True),
         "base_model": ChannelParameter(type=standard_artifacts.Model, optional=True),
     }
-    OUTPUTS: ClassVar[dict[str, Any]] = {
+    OUTPUTS: ClassVar[dict[str, ChannelParameter]] = {
         "best_hyperparameters": ChannelParameter(type=standard_artifacts.HyperParameters),
         "tuner_results": ChannelParameter(type=standard_artifacts.TunerResults),
     }

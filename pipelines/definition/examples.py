@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from tfx.components import CsvExampleGen, ImportExampleGen
 from tfx.dsl.components.base.base_node import BaseNode
@@ -54,6 +53,6 @@ def example_gen_for(data: str, data_format: str = AUTO) -> BaseNode:
     return ImportExampleGen(input_base=folder, input_config=_splits({"single_split": pattern}))
 
 
-def _splits(patterns: dict[str, str]) -> Any:
+def _splits(patterns: dict[str, str]) -> example_gen_pb2.Input:
     splits = [example_gen_pb2.Input.Split(name=name, pattern=pattern) for name, pattern in patterns.items()]
     return example_gen_pb2.Input(splits=splits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, TypedDict
 
 from ...executors.errors import InputError
 from ...executors.modules.pipeline_modules import PipelineModules, tuner_candidates
@@ -15,6 +15,40 @@ BASELINE = "baseline_model"  # the step that imports one
 HYPERPARAMETERS = "hyperparameters"  # the same
 TRAIN_EXAMPLES = ("auto", "raw", "transformed")
 SCHEMA_SHAPES = ("auto", "yes", "no")
+
+
+class PipelineKeywords(TypedDict):
+    """The keyword arguments of `PipelineOptions` that the commands which make pipelines give."""
+
+    data: str
+    module_file: str
+    pipeline_root: str
+    name: str
+    train_steps: int
+    eval_steps: int
+    label: str
+    task: str
+    scores: str
+    eval_signature: str
+    eval_output: str
+    slice_by: tuple[str, ...]
+    eval_config: str
+    schema: str
+    train_examples: str
+    schema_shapes: str
+    custom_config: dict[str, object] | None
+    push: bool
+    push_to: str
+    warm_start: bool
+    baseline_model: str
+    tune: bool | None
+    tune_steps: int
+    hyperparameters: str
+    cache: bool
+    beam_args: tuple[str, ...]
+    training: TrainingOptions
+    transform_module: str
+    tuner_module: str
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ import dataclasses
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from tfx.components import (
@@ -86,7 +87,7 @@ def steps_of(
         schema_gen,
         ExampleValidator(statistics=statistics, schema=schema),
     ]
-    trainer_inputs: dict[str, Any] = {"examples": examples, "schema": schema, "statistics": statistics}
+    trainer_inputs: dict[str, Channel] = {"examples": examples, "schema": schema, "statistics": statistics}
     if modules.transform is not None:
         transform = Transform(
             modules.transform.reference, examples=examples, schema=schema, custom_config=options.custom_config
@@ -164,7 +165,7 @@ def _hyperparameters(
     options: PipelineOptions,
     modules: PipelineModules,
     nodes: list[BaseNode],
-    inputs: dict[str, Any],
+    inputs: Mapping[str, Channel],
     reads_files: bool,
 ) -> Channel | None:
     """Adds the step that searches for the Trainer's hyper-parameters, or imports them; returns its output."""
@@ -193,14 +194,14 @@ def _hyperparameters(
 
 
 def _imported_hyperparameters(place: str, reads_files: bool) -> BaseNode:
-    told: dict[str, Any] = {}
+    told: dict[str, dict[str, str]] = {}
     if reads_files:  # by its content the cache notices an edit
         content = json.dumps(read_hyperparameters(place, "--hyperparameters"), sort_keys=True)
         told["custom_properties"] = {"fingerprint": hashlib.sha256(content.encode()).hexdigest()}
     return Importer(source_uri=place, artifact_type=HyperParameters, **told).with_id(HYPERPARAMETERS)
 
 
-def _schema_gen(options: PipelineOptions, statistics: Any, reads_files: bool) -> BaseNode:
+def _schema_gen(options: PipelineOptions, statistics: Channel, reads_files: bool) -> BaseNode:
     if not options.schema:
         return SchemaGen(statistics=statistics, infer_feature_shape=options.schema_shapes != "no")
     if reads_files:

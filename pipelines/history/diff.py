@@ -10,12 +10,11 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from ...executors.modules.snapshot import read_source
 from .lineage import ARTIFACT, lineage_of_run
 from .metric_comparison import is_higher_better
-from .past_runs import Run
+from .past_runs import Record, Run
 
 # Of fn_args: where each run writes to, and what follows from other things that are compared.
 _OF_ONE_RUN = (
@@ -61,16 +60,16 @@ class RunDifference:
     """
 
     runs: tuple[Run, Run]
-    arguments: dict[str, tuple[Any, Any]]
+    arguments: dict[str, tuple[object, object]]
     same_code: bool | None
     files: dict[str, str]
     source: str
-    data: dict[str, tuple[Any, Any]]
+    data: dict[str, tuple[object, object]]
     metrics: dict[str, MetricDifference]
-    versions: dict[str, tuple[Any, Any]]
+    versions: dict[str, tuple[object, object]]
     phases: dict[str, tuple[float | None, float | None]]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Returns the difference as JSON values, with the runs' ids for the runs."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         metrics = {name: dataclasses.asdict(metric) for name, metric in self.metrics.items()}
@@ -100,20 +99,20 @@ def compare(first: Run, second: Run) -> RunDifference:
     )
 
 
-def _differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _differing(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, tuple[object, object]]:
     """Returns what two mappings do not agree in; what is missing is None."""
     names = list(dict.fromkeys([*first, *second]))
     return {name: (first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)}
 
 
-def _arguments(run: Run) -> dict[str, Any]:
+def _arguments(run: Run) -> dict[str, object]:
     """Returns fn_args by name, with the values of custom_config and the like each under a name of its own."""
     left_out = (*_OF_ONE_RUN, *_DATA, *(_OF_STEPS if run.execution is not None else ()))
     arguments = run.record.get("arguments", {})
     return dict(_flat({name: value for name, value in arguments.items() if name not in left_out}))
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     for name, value in values.items():
         if isinstance(value, dict) and value:
             yield from _flat(value, f"{prefix}{name}.")
@@ -121,7 +120,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield f"{prefix}{name}", value or None if isinstance(value, (dict, list)) else value
 
 
-def _data(run: Run) -> dict[str, Any]:
+def _data(run: Run) -> dict[str, object]:
     """Returns what is known of a run's data: the files', or in a pipeline that of the Examples that it began with.
 
     Transform's have another folder in each run, and other bytes: they hold maps, whose order is nobody's.
@@ -130,7 +129,7 @@ def _data(run: Run) -> dict[str, Any]:
         arguments = run.record.get("arguments", {})
         return {name: arguments.get(name) for name in _DATA} | dict(_flat(run.record.get("data", {})))
     lineage = lineage_of_run(run)
-    known: dict[str, Any] = {}
+    known: dict[str, object] = {}
     for node in lineage.nodes:
         if node.kind == ARTIFACT and node.type == "Examples":
             role = next((role for role, _ in lineage.into(node.id)), "examples")
@@ -138,7 +137,7 @@ def _data(run: Run) -> dict[str, Any]:
     return known
 
 
-def _versions(record: Mapping[str, Any]) -> dict[str, Any]:
+def _versions(record: Record) -> dict[str, object]:
     dialect, keras = record.get("dialect", {}).get("name"), record.get("keras", {}).get("version")
     return {"dialect": dialect, "Keras mode": keras, **record.get("stack", {})}
 

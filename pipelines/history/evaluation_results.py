@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ...executors.evaluation.verdict import Verdict, read_verdict
 from ...executors.monitoring.metrics import Metrics
@@ -65,11 +64,11 @@ def read_evaluation(folder: str) -> Evaluation:
     return Evaluation(ordered, list(_failures(folder)), verdict)
 
 
-def _slice_name(key: Any) -> str:
+def _slice_name(key: Iterable[tuple[str, object]]) -> str:
     return ", ".join(f"{feature}={_text(value)}" for feature, value in key) or ALL
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
@@ -79,7 +78,7 @@ def _by_number(name: str) -> tuple[bool, str, float, str]:
     return name != ALL, feature, float(value) if value.isdecimal() else math.inf, value
 
 
-def _measure(value: Any) -> Measure | None:
+def _measure(value: object) -> Measure | None:
     """Returns a metric that is a number; None of plots, matrices and what could not be computed."""
     if not isinstance(value, dict):
         return None
@@ -91,7 +90,7 @@ def _measure(value: Any) -> Measure | None:
     return Measure(float(number)) if number is not None and _is_finite(number) else None
 
 
-def _is_finite(value: Any) -> bool:
+def _is_finite(value: object) -> bool:
     return isinstance(value, (int, float)) and math.isfinite(value)
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ml_metadata.proto import metadata_store_pb2
 
@@ -22,6 +22,9 @@ from ...executors.runtime.logs.redaction import masked
 from .metadata_runs import INPUTS, OUTPUTS, STATUS, iso, many, roles_of
 from .metadata_store import open_store, reading
 from .past_runs import RUNNING, Run
+
+if TYPE_CHECKING:
+    import ml_metadata as mlmd
 
 ARTIFACT, EXECUTION = "artifact", "execution"
 _Execution = metadata_store_pb2.Execution
@@ -57,7 +60,7 @@ class Node:
     uri: str = ""
     time: str = ""
     state: str = ""
-    properties: dict[str, Any] = dataclasses.field(default_factory=dict)
+    properties: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,12 +104,12 @@ class Lineage:
         """Returns what a node leads to, (role, node): an execution's outputs, or who read an artifact."""
         return [(edge.role, self.node(edge.target)) for edge in self.edges if edge.source == identifier]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Returns the graph as JSON values."""
         return dataclasses.asdict(self)
 
 
-def lineage_of(store: Any, artifact: int) -> Lineage:
+def lineage_of(store: mlmd.MetadataStore, artifact: int) -> Lineage:
     """Returns the graph around an artifact in ML Metadata.
 
     Upstream all that it was made of, where models end a path: what they were made of is theirs to tell. Downstream the
@@ -155,7 +158,7 @@ def _id(kind: str, number: int) -> str:
 class _Graph:
     """Gathers nodes and edges around an artifact; asks for a whole generation at once."""
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: mlmd.MetadataStore) -> None:
         self._store = store
         self._artifacts: set[int] = set()
         self._executions: set[int] = set()
@@ -223,7 +226,7 @@ class _Graph:
             self._add(event)
         return [one.id for one in many(self._store.get_artifacts_by_id, fresh) if one.type != "Model"]
 
-    def _written_by(self, executions: Iterable[int]) -> list[Any]:
+    def _written_by(self, executions: Iterable[int]) -> list[metadata_store_pb2.Artifact]:
         """Adds the outputs of executions, and what they compared with; returns the outputs that are new."""
         fresh = set(executions) - self._executions
         self._executions |= fresh
@@ -236,13 +239,13 @@ class _Graph:
                 self._add(event)
         return many(self._store.get_artifacts_by_id, outputs)
 
-    def _add(self, event: Any) -> None:
+    def _add(self, event: metadata_store_pb2.Event) -> None:
         artifact, execution = _id(ARTIFACT, event.artifact_id), _id(EXECUTION, event.execution_id)
         self._artifacts.add(event.artifact_id)
         source, target = (execution, artifact) if event.type in OUTPUTS else (artifact, execution)
         self._edges |= {Edge(source, target, role) for role in roles_of(event) or [""]}
 
-    def _execution(self, execution: Any) -> Node:
+    def _execution(self, execution: metadata_store_pb2.Execution) -> Node:
         contexts = {one.type: one.name for one in self._store.get_contexts_by_execution(execution.id)}
         pipeline, node = contexts.get("pipeline", ""), contexts.get("node", "")
         name = node.removeprefix(f"{pipeline}.") or str(execution.type).rpartition(".")[2]
@@ -253,24 +256,24 @@ class _Graph:
         )
 
 
-def _artifact(artifact: Any) -> Node:
+def _artifact(artifact: metadata_store_pb2.Artifact) -> Node:
     time = iso(artifact.create_time_since_epoch)
     return Node(_id(ARTIFACT, artifact.id), ARTIFACT, artifact.type, artifact.uri, time, "", _values(artifact))
 
 
-def _values(node: Any) -> dict[str, Any]:
+def _values(node: metadata_store_pb2.Artifact | metadata_store_pb2.Execution) -> dict[str, object]:
     """Returns the properties that have a plain value, with secrets masked, also in those that hold JSON."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for properties in (node.properties, node.custom_properties):
         for name, value in sorted(properties.items()):
             kind = value.WhichOneof("value")
             if kind in ("int_value", "double_value", "string_value", "bool_value"):
                 values[name] = _unpacked(getattr(value, kind))
-    plain: dict[str, Any] = masked(values)
+    plain: dict[str, object] = masked(values)
     return plain
 
 
-def _unpacked(value: Any) -> Any:
+def _unpacked(value: object) -> object:
     """Returns what a property holds that TFX has written as JSON, such as custom_config."""
     if isinstance(value, str) and value.startswith(("{", "[", "null")):
         with contextlib.suppress(ValueError):
@@ -302,10 +305,10 @@ def _of_record(run: Run, others: Sequence[Run]) -> Lineage:
     return Lineage(model.id, tuple(nodes), tuple(edges))
 
 
-def _inputs_of(run: Run) -> dict[str, tuple[str, str, dict[str, Any]]]:
+def _inputs_of(run: Run) -> dict[str, tuple[str, str, Mapping[str, object]]]:
     """Returns what a run read by its role: type, place, and what is known of it."""
     arguments, data = run.record.get("arguments", {}), run.record.get("data", {})
-    inputs = {}
+    inputs: dict[str, tuple[str, str, Mapping[str, object]]] = {}
     for role, kind, name in _INPUTS:
         if place := arguments.get(name):
             shown = ", ".join(place) if isinstance(place, list) else str(place)
@@ -313,11 +316,11 @@ def _inputs_of(run: Run) -> dict[str, tuple[str, str, dict[str, Any]]]:
     return inputs
 
 
-def _properties_of(run: Run) -> dict[str, Any]:
+def _properties_of(run: Run) -> dict[str, object]:
     return {"module": run.module, "module_fingerprint": run.fingerprint, "dialect": run.dialect}
 
 
-def _model_properties(run: Run) -> dict[str, Any]:
+def _model_properties(run: Run) -> dict[str, object]:
     """Returns what ML Metadata would know of a model, under the same names."""
     check = run.record.get("check", {})
     metrics = {f"{split}/{name}": value for split, values in run.metrics.items() for name, value in values.items()}

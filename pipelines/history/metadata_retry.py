@@ -16,7 +16,7 @@ import socket
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import ml_metadata as mlmd
@@ -58,13 +58,15 @@ def patient(url: str, patience: float = PATIENCE) -> Iterator[None]:
       InputError: When the store stays locked, away, or cannot be written.
     """
 
-    def connect(original: Callable[..., None], store: Any, *arguments: Any, **options: Any) -> None:
+    def connect(
+        original: Callable[..., None], store: mlmd.MetadataStore, *arguments: object, **options: object
+    ) -> None:
         if not file_io.is_remote(url):
             with remembered():  # Beam hands on no more than its text
                 await_unlocked(url, patience)
         _patiently(lambda: original(store, *arguments, **options), url, patience)
 
-    def call(original: Callable[..., None], store: Any, *arguments: Any) -> None:
+    def call(original: Callable[..., None], store: mlmd.MetadataStore, *arguments: object) -> None:
         is_first = True
 
         def ask() -> None:

@@ -10,7 +10,7 @@ import dataclasses
 import datetime
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from ml_metadata.proto import metadata_store_pb2
 
@@ -20,6 +20,9 @@ from ...executors.runtime.files import file_io
 from .metadata_store import open_store, reading
 from .past_runs import CACHED, FAILED, INTERRUPTED, RUNNING, SUCCEEDED, Run
 from .recorded_runs import is_abandoned
+
+if TYPE_CHECKING:
+    import ml_metadata as mlmd
 
 _State, _Event = metadata_store_pb2.Execution, metadata_store_pb2.Event
 STATUS = {
@@ -31,6 +34,8 @@ STATUS = {
 OUTPUTS = (_Event.OUTPUT, _Event.DECLARED_OUTPUT, _Event.PENDING_OUTPUT)
 INPUTS = (_Event.INPUT, _Event.DECLARED_INPUT)
 _AT_ONCE = 5000  # ids in one question
+
+Answer = TypeVar("Answer")
 
 
 def runs_in_store(
@@ -67,7 +72,7 @@ def runs_in_store(
         return [_with_names(store, run, roots) for run in runs]
 
 
-def _trainings(store: Any) -> Iterator[Any]:
+def _trainings(store: mlmd.MetadataStore) -> Iterator[metadata_store_pb2.Execution]:
     """Yields the executions of trainers, ours and TFX's own; a Tuner trains, too, but makes no model to push."""
     for kind in store.get_execution_types():
         name = kind.name.rpartition(".")[2]
@@ -75,13 +80,13 @@ def _trainings(store: Any) -> Iterator[Any]:
             yield from store.get_executions_by_type(kind.name)
 
 
-def _of_pipeline(store: Any, pipeline: str) -> Iterator[Any]:
+def _of_pipeline(store: mlmd.MetadataStore, pipeline: str) -> Iterator[metadata_store_pb2.Execution]:
     context = store.get_context_by_type_and_name("pipeline", pipeline)
     its_own = {one.id for one in store.get_executions_by_context(context.id)} if context is not None else set()
     return (one for one in _trainings(store) if one.id in its_own)
 
 
-def _basic(store: Any, url: str, execution: Any, roots: Sequence[str]) -> Run:
+def _basic(store: mlmd.MetadataStore, url: str, execution: metadata_store_pb2.Execution, roots: Sequence[str]) -> Run:
     begin, end = execution.create_time_since_epoch, execution.last_update_time_since_epoch
     status = STATUS.get(execution.last_known_state, RUNNING)
     module = next((text for name in ("module_path", "module_file", "run_fn") if (text := text_of(execution, name))), "")
@@ -98,11 +103,11 @@ def _basic(store: Any, url: str, execution: Any, roots: Sequence[str]) -> Run:
     return _as_on_disk(store, run, _contexts_of(store, execution.id), roots) if status == RUNNING else run
 
 
-def _contexts_of(store: Any, execution: int) -> dict[str, str]:
+def _contexts_of(store: mlmd.MetadataStore, execution: int) -> dict[str, str]:
     return {context.type: context.name for context in store.get_contexts_by_execution(execution)}
 
 
-def _as_on_disk(store: Any, run: Run, contexts: Mapping[str, str], roots: Sequence[str]) -> Run:
+def _as_on_disk(store: mlmd.MetadataStore, run: Run, contexts: Mapping[str, str], roots: Sequence[str]) -> Run:
     """Adds what a run's own record tells where ML Metadata has no outputs: it is on, was killed, or has failed."""
     node = contexts.get("node", "").removeprefix(f"{contexts.get('pipeline', '')}.")
     below = [node, "model_run", *([FAILED_FOLDER] if run.status == FAILED else []), str(run.execution)]
@@ -121,7 +126,7 @@ def _as_on_disk(store: Any, run: Run, contexts: Mapping[str, str], roots: Sequen
     )
 
 
-def _roots(store: Any, run: Run, known: Sequence[str]) -> Iterator[str]:
+def _roots(store: mlmd.MetadataStore, run: Run, known: Sequence[str]) -> Iterator[str]:
     """Yields where the pipeline's root may be: known ones, where its store is, and where what the run was given is.
 
     ML Metadata does not know it, but TFX writes artifacts to ROOT/STEP/OUTPUT/EXECUTION.
@@ -135,7 +140,7 @@ def _roots(store: Any, run: Run, known: Sequence[str]) -> Iterator[str]:
     yield from (root for root in roots if not file_io.is_remote(root))  # which would take TensorFlow, and seconds
 
 
-def _with_results(store: Any, runs: Sequence[Run]) -> list[Run]:
+def _with_results(store: mlmd.MetadataStore, runs: Sequence[Run]) -> list[Run]:
     """Adds to runs what they made, and what became of their models."""
     made = _outputs_of(store, [run.execution for run in runs if run.execution is not None])
     uses = _uses_of(store, {outputs["Model"].id for outputs in made.values() if "Model" in outputs})
@@ -143,18 +148,20 @@ def _with_results(store: Any, runs: Sequence[Run]) -> list[Run]:
     return [_with_result(run, made.get(run.execution or 0, {}), uses, afterwards) for run in runs]
 
 
-def _outputs_of(store: Any, executions: Iterable[int]) -> dict[int, dict[str, Any]]:
+def _outputs_of(
+    store: mlmd.MetadataStore, executions: Iterable[int]
+) -> dict[int, dict[str, metadata_store_pb2.Artifact]]:
     """Returns what executions wrote, by the artifacts' type."""
     events = [event for event in many(store.get_events_by_execution_ids, executions) if event.type in OUTPUTS]
     artifacts = {one.id: one for one in many(store.get_artifacts_by_id, {event.artifact_id for event in events})}
-    found: dict[int, dict[str, Any]] = {}
+    found: dict[int, dict[str, metadata_store_pb2.Artifact]] = {}
     for event in events:
         artifact = artifacts[event.artifact_id]
         found.setdefault(event.execution_id, {})[artifact.type] = artifact
     return found
 
 
-def _uses_of(store: Any, models: Iterable[int]) -> dict[int, list[tuple[int, int]]]:
+def _uses_of(store: mlmd.MetadataStore, models: Iterable[int]) -> dict[int, list[tuple[int, int]]]:
     """Returns for each model the executions (maker, user) that took it as their `model`, not as one to compare with.
 
     Its makers are the execution that trained it, and each that took it from the cache: who used it after one of them,
@@ -172,7 +179,7 @@ def _uses_of(store: Any, models: Iterable[int]) -> dict[int, list[tuple[int, int
     }
 
 
-def _with_names(store: Any, run: Run, roots: Sequence[str]) -> Run:
+def _with_names(store: mlmd.MetadataStore, run: Run, roots: Sequence[str]) -> Run:
     """Adds the names of pipeline and run, for which ML Metadata has to be asked one by one."""
     contexts = _contexts_of(store, run.execution or 0)
     run = dataclasses.replace(run, pipeline=contexts.get("pipeline", ""), pipeline_run=contexts.get("pipeline_run", ""))
@@ -181,9 +188,9 @@ def _with_names(store: Any, run: Run, roots: Sequence[str]) -> Run:
 
 def _with_result(
     run: Run,
-    outputs: dict[str, Any],
+    outputs: dict[str, metadata_store_pb2.Artifact],
     uses: dict[int, list[tuple[int, int]]],
-    afterwards: dict[int, dict[str, Any]],
+    afterwards: dict[int, dict[str, metadata_store_pb2.Artifact]],
 ) -> Run:
     model, model_run = outputs.get("Model"), outputs.get("ModelRun")
     if model_run is not None:
@@ -206,18 +213,18 @@ def _with_result(
     )
 
 
-def many(ask: Callable[[Sequence[int]], Iterable[Any]], ids: Iterable[int]) -> list[Any]:
+def many(ask: Callable[[Sequence[int]], Iterable[Answer]], ids: Iterable[int]) -> list[Answer]:
     """Asks ML Metadata for many ids, as many at once as a statement of SQL may hold."""
     wanted = sorted(set(ids))
     return [answer for start in range(0, len(wanted), _AT_ONCE) for answer in ask(wanted[start : start + _AT_ONCE])]
 
 
-def roles_of(event: Any) -> list[str]:
+def roles_of(event: metadata_store_pb2.Event) -> list[str]:
     """Returns the keys under which an execution read or wrote an artifact; one may be a model and its own baseline."""
     return [step.key for step in event.path.steps if step.HasField("key")]
 
 
-def text_of(node: Any, name: str) -> str:
+def text_of(node: metadata_store_pb2.Artifact | metadata_store_pb2.Execution, name: str) -> str:
     """Returns a property of an artifact or execution as text; "" when it has none."""
     for properties in (node.properties, node.custom_properties):
         if name in properties:
@@ -232,7 +239,7 @@ def iso(milliseconds: int) -> str:
     )
 
 
-def metrics_of(model: Any) -> dict[str, dict[str, float]]:
+def metrics_of(model: metadata_store_pb2.Artifact) -> dict[str, dict[str, float]]:
     """Returns the metrics that the trainer put on a model's artifact: {"train": {...}, "eval": {...}}."""
     metrics: dict[str, dict[str, float]] = {}
     for key, value in sorted(model.custom_properties.items()):
@@ -242,13 +249,13 @@ def metrics_of(model: Any) -> dict[str, dict[str, float]]:
     return metrics
 
 
-def pushed_to(pushed: Any) -> str | None:
+def pushed_to(pushed: metadata_store_pb2.Artifact) -> str | None:
     """Returns where a PushedModel lies; a model that was refused leaves an artifact that says so."""
     if not pushed.custom_properties["pushed"].int_value:
         return None
     return str(pushed.custom_properties["pushed_destination"].string_value) or str(pushed.uri)
 
 
-def is_blessed(blessing: Any) -> bool:
+def is_blessed(blessing: metadata_store_pb2.Artifact) -> bool:
     """Returns the Evaluator's verdict."""
     return bool(blessing.custom_properties["blessed"].int_value)

@@ -6,7 +6,6 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 import ml_metadata as mlmd
@@ -64,7 +63,7 @@ def _password() -> str:
         raise InputError(f"{PASSWORD}_FILE={file}: {error.strerror or 'it is not there'}.") from error
 
 
-def open_store(url: str) -> Any:
+def open_store(url: str) -> mlmd.MetadataStore:
     """Opens an `ml_metadata.MetadataStore` to read from.
 
     Args:

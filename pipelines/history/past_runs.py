@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from ...executors.monitoring import run_record
 from ...executors.monitoring.notebook_html import small_table
@@ -13,6 +13,40 @@ from .metadata_store import shown
 RUNNING, SUCCEEDED, FAILED = run_record.RUNNING, run_record.SUCCEEDED, run_record.FAILED
 INTERRUPTED, CACHED = run_record.INTERRUPTED, "cached"
 STATUSES = (SUCCEEDED, FAILED, RUNNING, INTERRUPTED, CACHED)
+
+
+class CheckRecord(TypedDict, total=False):
+    """What is read of `check` in a `run.json`."""
+
+    checks: dict[str, str]
+    signatures: dict[str, object]
+    size_bytes: int
+
+
+class DataRecord(TypedDict, total=False):
+    """What is read of an entry of `data` in a `run.json`; further facts are compared, and shown."""
+
+    files: int
+    bytes: int
+
+
+class Record(TypedDict, total=False):
+    """What is read of a `run.json`; an older one has fewer keys."""
+
+    id: str
+    status: str
+    started: str
+    arguments: dict[str, Any]
+    code: dict[str, str]
+    data: dict[str, DataRecord]
+    stack: dict[str, str]
+    dialect: dict[str, str]
+    keras: dict[str, str]
+    phases: dict[str, float]
+    check: CheckRecord
+    rejected: str
+    error: dict[str, str] | None
+    traceback: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,9 +97,9 @@ class Run:
     model_artifact: int | None = None
 
     @functools.cached_property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Record:
         """The content of `run.json`; {} when there is none."""
-        return run_record.read(self.model_run) if self.model_run else {}
+        return cast("Record", run_record.read(self.model_run)) if self.model_run else {}
 
     def _repr_html_(self) -> str:
         rows = {
@@ -78,6 +112,6 @@ class Run:
         }
         return small_table(f"Run {self.id[:8]}", rows, self.metrics)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Returns the fields as JSON values, without the database's password."""
         return {**dataclasses.asdict(self), "metadata": shown(self.metadata)}

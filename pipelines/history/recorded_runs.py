@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
@@ -121,17 +122,17 @@ def seconds_of(phases: dict[str, float]) -> float:
     return round(sum(took for name, took in phases.items() if "/" not in name), 3)
 
 
-def _object(record: dict[str, Any], name: str) -> dict[str, Any]:
+def _object(record: Mapping[str, object], name: str) -> dict[str, Any]:
     value = record.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def _status(record: dict[str, Any]) -> str:
+def _status(record: Mapping[str, object]) -> str:
     status = str(record["status"])
     return INTERRUPTED if status == RUNNING and is_abandoned(record) else status
 
 
-def is_abandoned(record: dict[str, Any]) -> bool:
+def is_abandoned(record: Mapping[str, Any]) -> bool:
     """Returns whether the process that a record is of has gone; False where it ran on another machine."""
     try:
         return ProcessIdentity(**record["process"]).is_gone()
@@ -139,7 +140,7 @@ def is_abandoned(record: dict[str, Any]) -> bool:
         return False
 
 
-def _model_of(model_run: str, record: dict[str, Any]) -> str | None:
+def _model_of(model_run: str, record: Mapping[str, object]) -> str | None:
     """Returns where a run's model lies; that of a run that `train` has moved aside was replaced by a later one's."""
     name = os.path.basename(model_run)
     beside = os.path.join(file_io.parent(model_run), MODEL)

@@ -14,8 +14,8 @@ import fnmatch
 import functools
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypedDict
 
 from absl import logging
 
@@ -30,10 +30,20 @@ from .metric_comparison import is_higher_better
 from .past_runs import CACHED, Run
 from .recorded_runs import MODEL_RUN, Found, look_into, run_in
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 __all__ = ["Run", "find_run", "find_runs", "metric_of", "sorted_by"]
 
 LAST = "last"
 _SHOWN = 5  # of those that a name might mean
+
+
+class _Selection(TypedDict, total=False):
+    """Arguments of `runs_in_store`."""
+
+    order: Callable[[list[Run]], list[Run]] | None
+    limit: int
 
 
 def find_runs(
@@ -223,7 +233,7 @@ def _in_root(folder: str) -> list[Run]:
     return _newest(run for store in metadata_pointer.noted(folder) for run in _in_noted(store))
 
 
-def _in_noted(store: Noted, *arguments: Any, **options: Any) -> list[Run]:
+def _in_noted(store: Noted, *arguments: Callable[[Run], bool], **options: Unpack[_Selection]) -> list[Run]:
     """Returns a pipeline's runs in the store that its root names; a store that cannot be read is a warning."""
     try:
         return runs_in_store(store.metadata, *arguments, pipeline=store.pipeline, roots=[store.root], **options)

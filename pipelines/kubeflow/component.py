@@ -89,7 +89,7 @@ def trainer_component(image: str = DEFAULT_IMAGE) -> Any:
       image: A container image with `generic-trainer` of this release.
     """
 
-    def trainer(*placeholders: Any) -> Any:
+    def trainer(*placeholders: object) -> dsl.ContainerSpec:
         del placeholders  # the step reads them all from ExecutorInput
         arguments = ["--executor_input", dsl.PIPELINE_TASK_EXECUTOR_INPUT_PLACEHOLDER]
         return dsl.ContainerSpec(image=image, command=step_command("kubeflow_component_step"), args=arguments)

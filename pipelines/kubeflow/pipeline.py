@@ -129,8 +129,8 @@ class CompiledPipeline:
       notes: What whoever runs it should know.
     """
 
-    spec: dict[str, Any]
-    platform_spec: dict[str, Any]
+    spec: dict[str, object]
+    platform_spec: dict[str, object]
     archives: tuple[CodeArchive, ...]
     code_root: str
     notes: tuple[str, ...]
@@ -291,7 +291,7 @@ def _parametrized(
         RuntimeParameter("custom_config", str, json.dumps(options.custom_config)),
     ]
     given = {"custom_config": custom_config}
-    changes: dict[type[BaseNode], dict[str, Any]] = {
+    changes: dict[type[BaseNode], dict[str, RuntimeParameter | int]] = {
         Transform: given,
         Tuner: {**given, "train_steps": options.tune_steps or train_steps, "eval_steps": eval_steps},
         Trainer: {**given, "train_steps": train_steps, "eval_steps": eval_steps},
@@ -305,7 +305,7 @@ def _parametrized(
     return parameters
 
 
-def _placed(spec: dict[str, Any], options: KubeflowPipeline) -> dict[str, Any]:
+def _placed(spec: dict[str, Any], options: KubeflowPipeline) -> dict[str, object]:
     """Gives the steps' containers what was asked for; returns what Kubernetes alone is told."""
     executors = spec["deploymentSpec"]["executors"]
     containers = {task: executors[_executor(spec, task)] for task in spec["root"]["dag"]["tasks"]}
@@ -314,13 +314,13 @@ def _placed(spec: dict[str, Any], options: KubeflowPipeline) -> dict[str, Any]:
         if step not in containers:
             known = ", ".join(containers)
             raise InputError(f"--resources {step}: the steps are {known}.{did_you_mean(step, containers)}")
-    platform: dict[str, Any] = {}
+    platform: dict[str, dict[str, object]] = {}
     for task, container in containers.items():
         wanted = options.resources.get(task, StepResources())
         resources = _resources(wanted, options.platform)
         if resources:
             container["resources"] = resources
-        told: dict[str, Any] = {}
+        told: dict[str, object] = {}
         if options.volumes:
             told["pvcMount"] = [{"constant": one.claim, "mountPath": one.path} for one in options.volumes]
         if wanted.accelerator and options.platform == KUBEFLOW:
@@ -337,9 +337,9 @@ def _executor(spec: Mapping[str, Any], task: str) -> str:
     return label
 
 
-def _resources(wanted: StepResources, platform: str) -> dict[str, Any]:
+def _resources(wanted: StepResources, platform: str) -> dict[str, object]:
     """Returns a container's resources, in the fields of today and in those that older servers read."""
-    resources: dict[str, Any] = {}
+    resources: dict[str, object] = {}
     for name, number, text in (
         ("cpu", wanted.cpus, f"{wanted.cpus:g}"),
         ("memory", wanted.memory_gb, f"{wanted.memory_gb * 1000:.0f}M"),

@@ -8,7 +8,7 @@ outcome = run_pipeline(LocalPipeline(data="taxi/", module_file="taxi_keras.py", 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .outcome import Outcome
@@ -24,7 +24,7 @@ _HOMES = {
 __all__ = ["LocalPipeline", "Outcome", "create_pipeline", "run_pipeline"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f".{_HOMES[name]}", __package__), name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import ml_metadata as mlmd
 from ml_metadata.proto import metadata_store_pb2
@@ -103,7 +102,7 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
     )
 
 
-def _reason(results: Evaluation, pushed: Any) -> str:
+def _reason(results: Evaluation, pushed: metadata_store_pb2.Artifact | None) -> str:
     verdict = results.verdict
     if verdict is None:
         return "; ".join(f"{metric} of {name}: {why}" for name, metric, why in results.failures)
@@ -113,34 +112,36 @@ def _reason(results: Evaluation, pushed: Any) -> str:
     return verdict.reason
 
 
-def _outputs(store: Any, executions: Sequence[Any]) -> dict[str, Any]:
+def _outputs(
+    store: mlmd.MetadataStore, executions: Sequence[metadata_store_pb2.Execution]
+) -> dict[str, metadata_store_pb2.Artifact]:
     """Returns the newest output artifact of each type."""
     identifiers = {
         event.artifact_id
         for event in store.get_events_by_execution_ids([execution.id for execution in executions])
         if event.type in (metadata_store_pb2.Event.OUTPUT, metadata_store_pb2.Event.DECLARED_OUTPUT)
     }
-    found: dict[str, Any] = {}
+    found: dict[str, metadata_store_pb2.Artifact] = {}
     for artifact in sorted(store.get_artifacts_by_id(list(identifiers)), key=lambda artifact: artifact.id):
         found[artifact.type] = artifact
     return found
 
 
-def _node(store: Any, execution: Any) -> str:
+def _node(store: mlmd.MetadataStore, execution: metadata_store_pb2.Execution) -> str:
     for context in store.get_contexts_by_execution(execution.id):
         if context.type == "node":
             return str(context.name.rpartition(".")[2])
     return str(execution.type)
 
 
-def _destination(pushed: Any) -> str | None:
+def _destination(pushed: metadata_store_pb2.Artifact) -> str | None:
     """Returns the pushed model's folder; a model that was refused leaves an artifact that says so."""
     if not pushed.custom_properties["pushed"].int_value:
         return None
     return str(pushed.custom_properties["pushed_destination"].string_value) or str(pushed.uri)
 
 
-def _logged(model: Any) -> dict[str, dict[str, float]]:
+def _logged(model: metadata_store_pb2.Artifact) -> dict[str, dict[str, float]]:
     """Returns the metrics that the trainer put on the model's artifact."""
     metrics: dict[str, dict[str, float]] = {}
     for key, value in model.custom_properties.items():

@@ -7,7 +7,6 @@ write_report(run.model_run, pipeline=parts_of(run))
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from absl import logging
 
@@ -86,7 +85,7 @@ def _artifacts_of(run: Run) -> dict[str, list[str]]:
 
     outputs = (metadata_store_pb2.Event.OUTPUT, metadata_store_pb2.Event.DECLARED_OUTPUT)
     with reading(run.metadata):
-        store: Any = open_store(run.metadata)
+        store = open_store(run.metadata)
         context = store.get_context_by_type_and_name("pipeline_run", run.pipeline_run)
         executions = store.get_executions_by_context(context.id) if context is not None else []
         events = store.get_events_by_execution_ids([one.id for one in executions]) if executions else []

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
@@ -74,7 +73,7 @@ def _anomalies(folder: str) -> Iterator[Block]:
         yield Note(f"No anomalies in {' and '.join(splits)}: the data are as the schema says.")
 
 
-def _read_statistics(folder: str) -> dict[str, Any]:
+def _read_statistics(folder: str) -> dict[str, statistics_pb2.DatasetFeatureStatistics]:
     """Returns {split: statistics of all of its examples}."""
     found = {}
     for split, path in _files(folder, _STATISTICS_FILE):
@@ -84,7 +83,7 @@ def _read_statistics(folder: str) -> dict[str, Any]:
     return found
 
 
-def _features(splits: Mapping[str, Any]) -> Iterator[Block]:
+def _features(splits: Mapping[str, statistics_pb2.DatasetFeatureStatistics]) -> Iterator[Block]:
     by_name = {
         split: {_name(feature): feature for feature in statistics.features} for split, statistics in splits.items()
     }
@@ -109,16 +108,16 @@ def _features(splits: Mapping[str, Any]) -> Iterator[Block]:
         yield Note("Apart: about the share of values that would have to be others for both splits to look the same.")
 
 
-def _name(feature: Any) -> str:
+def _name(feature: statistics_pb2.FeatureNameStatistics) -> str:
     return ".".join(feature.path.step) if feature.HasField("path") else str(feature.name)
 
 
-def _common(feature: Any) -> Any:
+def _common(feature: statistics_pb2.FeatureNameStatistics) -> statistics_pb2.CommonStatistics:
     kind = feature.WhichOneof("stats")
     return getattr(feature, kind).common_stats
 
 
-def _missing(feature: Any, examples: int) -> Cell:
+def _missing(feature: statistics_pb2.FeatureNameStatistics | None, examples: int) -> Cell:
     """Returns the share of examples without a value; an empty list of values is none, either."""
     if feature is None:
         return share(1.0)
@@ -130,7 +129,9 @@ def _missing(feature: Any, examples: int) -> Cell:
     return Cell(f"{100 * absent:.1f} %", is_number=True, tone=BAD if absent == 1 else WARN if absent else "")
 
 
-def _numbers(found: Mapping[str, Any], kind: str, missing: Sequence[Cell]) -> tuple[Value, ...]:
+def _numbers(
+    found: Mapping[str, statistics_pb2.FeatureNameStatistics], kind: str, missing: Sequence[Cell]
+) -> tuple[Value, ...]:
     splits = {split: feature.num_stats for split, feature in found.items()}
     first, *others = splits.values()
     drawn = drawn_of(splits)
@@ -140,7 +141,9 @@ def _numbers(found: Mapping[str, Any], kind: str, missing: Sequence[Cell]) -> tu
     return Histogram(drawn.shares, shown), apart, kind, *missing, *values
 
 
-def _texts(found: Mapping[str, Any], kind: str, missing: Sequence[Cell]) -> tuple[Value, ...]:
+def _texts(
+    found: Mapping[str, statistics_pb2.FeatureNameStatistics], kind: str, missing: Sequence[Cell]
+) -> tuple[Value, ...]:
     first = next(iter(found.values()))
     if first.WhichOneof("stats") != "string_stats":
         return None, None, kind, *missing, None, None
@@ -159,7 +162,7 @@ def _texts(found: Mapping[str, Any], kind: str, missing: Sequence[Cell]) -> tupl
     return Histogram(shares, shown), apart, kind, *missing, int(first.string_stats.unique), often
 
 
-def _top(feature: Any) -> list[Any]:
+def _top(feature: statistics_pb2.FeatureNameStatistics) -> list[statistics_pb2.StringStatistics.FreqAndValue]:
     return list(feature.string_stats.top_values)
 
 

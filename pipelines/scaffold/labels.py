@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from ...executors.errors import InputError, did_you_mean
 from ...executors.inputs.example_files import CSV
@@ -36,7 +35,7 @@ class Label:
     column: Column
     task: str
     why: str
-    classes: tuple[Any, ...] = ()
+    classes: tuple[str | float, ...] = ()
     warning: str = ""
 
     @property
@@ -128,7 +127,7 @@ def _task_of(column: Column) -> str:
     return REGRESSION
 
 
-def _classes(column: Column, task: str) -> tuple[Any, ...]:
+def _classes(column: Column, task: str) -> tuple[str | float, ...]:
     if column.distinct > _MOST_CLASSES:
         raise InputError(
             f"The label {column.name!r} has {column.distinct:,} different values, such as {column.values[0]!r}: too "

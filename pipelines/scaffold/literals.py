@@ -8,7 +8,7 @@ from typing import Any
 LINE_LENGTH = 120
 
 
-def literal(value: Any) -> str:
+def literal(value: object) -> str:
     """Returns a string, a number, or a tuple or dict of them as source text in one line."""
     if isinstance(value, str):
         return _string(value)

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,9 @@ import pyarrow.compute as pc
 
 from ...executors.compat.tfdv import import_tfdv, statistics_of
 from .reading import RawData
+
+if TYPE_CHECKING:
+    from tensorflow_metadata.proto.v0 import statistics_pb2
 
 INT, FLOAT, TEXT, NOTHING, SEVERAL = "whole numbers", "numbers", "text", "no values", "several values each"
 _FREQUENT = 1000  # values
@@ -68,7 +71,7 @@ def look_at(raw: RawData) -> list[Column]:
     return [_column(name, array, statistics.get(name), raw.size) for name, array in raw.columns.items()]
 
 
-def _statistics(raw: RawData) -> dict[str, Any]:
+def _statistics(raw: RawData) -> dict[str, statistics_pb2.FeatureNameStatistics]:
     with _quiet():
         import_tfdv()
     batch = pa.RecordBatch.from_arrays(list(raw.columns.values()), names=list(raw.columns))
@@ -89,7 +92,7 @@ def _quiet() -> Iterator[None]:
         os.close(shown)
 
 
-def _column(name: str, array: Any, statistics: Any, rows: int) -> Column:
+def _column(name: str, array: pa.ListArray, statistics: statistics_pb2.FeatureNameStatistics, rows: int) -> Column:
     if pa.types.is_null(array.type) or array.null_count == rows:
         return Column(name, NOTHING, rows, rows)
     lengths = pc.fill_null(pc.list_value_length(array), 0)
@@ -116,7 +119,7 @@ def _column(name: str, array: Any, statistics: Any, rows: int) -> Column:
     )
 
 
-def _is_missing(array: Any, lengths: Any) -> Any:
+def _is_missing(array: pa.ListArray, lengths: pa.Array) -> pa.Array:
     """Returns where a column of at most one value each has none, or one that is not a number."""
     is_missing = np.array(pc.equal(lengths, 0))
     if pa.types.is_floating(array.type.value_type):
@@ -124,7 +127,7 @@ def _is_missing(array: Any, lengths: Any) -> Any:
     return pa.array(is_missing)
 
 
-def _numbers(statistics: Any) -> Numbers:
+def _numbers(statistics: statistics_pb2.NumericStatistics) -> Numbers:
     return Numbers(statistics.mean, statistics.std_dev, statistics.min, statistics.max, statistics.median)
 
 
@@ -133,5 +136,5 @@ def _words(frequent: tuple[tuple[str, int], ...]) -> float:
     return words / sum(count for _, count in frequent)
 
 
-def _readable(value: Any) -> Any:
+def _readable(value: bytes | float) -> Any:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -10,7 +10,6 @@ import random
 import re
 import sys
 import tempfile
-from typing import Any
 
 from ...executors.inputs.example_files import CSV, batches
 from ...executors.runtime.files import file_io
@@ -38,7 +37,7 @@ class Project:
     sample: str
     sample_rows: int
 
-    def names(self) -> dict[str, Any]:
+    def names(self) -> dict[str, str | int]:
         """Returns what the templates call these."""
         return dataclasses.asdict(self)
 

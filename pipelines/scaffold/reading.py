@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import os
 import re
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +49,7 @@ class RawData:
     path: str
     kind: str
     files: list[ExampleFile]
-    columns: dict[str, Any]
+    columns: dict[str, pa.Array]
     size: int
     is_whole: bool
 
@@ -124,7 +123,7 @@ def _require_readable(file: ExampleFile) -> None:
         raise InputError(f"--data {file.path}: {what}.")
 
 
-def _csv_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, Any], int, bool]:
+def _csv_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, pa.Array], int, bool]:
     read, is_whole = _first_rows(files, rows)
     names = list(read[0].columns) if read else []
     if names and all(_is_number(name) for name in names):
@@ -140,14 +139,14 @@ def _csv_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, Any], int,
     return columns, sum(batch.size for batch in read), is_whole
 
 
-def _record_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, Any], int, bool]:
+def _record_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, pa.Array], int, bool]:
     read, is_whole = _first_rows(files, rows)
     size = sum(batch.size for batch in read)
     decoded = [from_tf_examples(batch) for batch in read]
-    kinds: dict[str, Any] = {}
+    kinds: dict[str, pa.DataType] = {}
     for columns in decoded:
         kinds.update({name: column.type for name, column in columns.items() if not pa.types.is_null(column.type)})
-    merged: dict[str, Any] = {}
+    merged: dict[str, pa.Array] = {}
     for name in sorted({name for columns in decoded for name in columns}):
         parts = [
             columns[name] if name in columns else pa.nulls(batch.size)
@@ -221,7 +220,7 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def _column(values: list[str | None]) -> Any:
+def _column(values: list[str | None]) -> pa.Array:
     """Returns cells as an Arrow array of lists of the type that ExampleGen gives the column."""
     kind, read = _read({value for value in values if value is not None})
     if kind is None:
@@ -232,7 +231,7 @@ def _column(values: list[str | None]) -> Any:
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32(), mask=np.append(~is_there, False)), flat)
 
 
-def _read(values: set[str]) -> tuple[Any, dict[str, Any]]:
+def _read(values: set[str]) -> tuple[pa.DataType | None, dict[str, bytes | float]]:
     """Returns the type that ExampleGen gives a column, None without values; and {text: value}."""
     if not values:
         return None, {}
@@ -261,7 +260,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _joined(parts: list[Any], kind: Any, path: str, name: str) -> Any:
+def _joined(parts: list[pa.Array], kind: pa.DataType, path: str, name: str) -> pa.Array:
     try:
         return pa.concat_arrays([part.cast(kind) for part in parts])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

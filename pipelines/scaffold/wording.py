@@ -6,7 +6,6 @@ import json
 import os
 import re
 import textwrap
-from typing import Any
 
 from ...executors.inputs.example_files import CSV, TF_RECORD
 from .labels import BINARY, MULTICLASS, REGRESSION
@@ -40,7 +39,7 @@ _LABELS = {
 }
 
 
-def words_of(plan: Plan) -> dict[str, Any]:
+def words_of(plan: Plan) -> dict[str, object]:
     """Returns what the templates take besides `Plan.constants`."""
     constants = plan.constants()
     lists = {

@@ -60,10 +60,10 @@ class ElasticJob:
 
     name: str
     namespace: str
-    metadata: dict[str, Any]
+    metadata: dict[str, object]
     image: str
     command: tuple[str, ...]
-    pod_template: dict[str, Any]
+    pod_template: dict[str, object]
     folder: str
     folders: tuple[str, ...]
     suspend: bool
@@ -90,7 +90,7 @@ def read_elastic_job(path: str) -> ElasticJob:
 class _Translation:
     """One ElasticJob on its way; whatever is not taken is left in the fields, and noted at the end."""
 
-    def __init__(self, path: str, document: dict[str, Any], notes: list[str]) -> None:
+    def __init__(self, path: str, document: Mapping[str, object], notes: list[str]) -> None:
         self._path = path
         self._notes = notes
         self._metadata = self._mapping(document, "metadata")
@@ -142,18 +142,18 @@ class _Translation:
             tuple(dict.fromkeys(self._notes)),
         )
 
-    def _note(self, where: str, value: Any, key: str, why: str = "") -> None:
+    def _note(self, where: str, value: object, key: str, why: str = "") -> None:
         reason = why or _WHY.get(key, "it has no counterpart")
         shown = value if isinstance(value, str) else json.dumps(value, default=str)
         self._notes.append(f"{where}: {shown[:200]} was left out: {reason}.")
 
-    def _mapping(self, parent: Mapping[str, Any], key: str) -> dict[str, Any]:
+    def _mapping(self, parent: Mapping[str, object], key: str) -> dict[str, Any]:
         value = parent.get(key) or {}
         if not isinstance(value, dict):
             raise InputError(f"{self._path}: {key} must be a mapping, not {value!r}.")
         return value
 
-    def _count(self, role: str, spec: dict[str, Any]) -> int:
+    def _count(self, role: str, spec: dict[str, object]) -> int:
         if "replicas" not in spec:
             self._notes.append(f"{role}: no replicas are given; 1 is taken.")
         count = spec.pop("replicas", 1)
@@ -179,7 +179,7 @@ class _Translation:
             raise InputError(f"{where}: its command has no --conf.")
         return call
 
-    def _resource_flags(self, templates: Mapping[str, dict[str, Any]], lead: str) -> list[str]:
+    def _resource_flags(self, templates: Mapping[str, Mapping[str, object]], lead: str) -> list[str]:
         """Returns what each worker gets: on Ray parameter servers get the same, so it is the most of both."""
         wanted = {role: self._resources(role, template) for role, template in templates.items() if template}
         most = {name: max(asked.get(name, 0.0) for asked in wanted.values()) for name in ("cpu", "memory")}
@@ -191,7 +191,7 @@ class _Translation:
         flags = {"cpus-per-worker": most["cpu"], "gpus-per-worker": gpus, "memory-gb-per-worker": most["memory"]}
         return [f"--{name}={amount:.10g}" for name, amount in flags.items() if amount]
 
-    def _resources(self, role: str, template: dict[str, Any]) -> dict[str, float]:
+    def _resources(self, role: str, template: Mapping[str, object]) -> dict[str, float]:
         resources = _container(template).pop("resources", None) or {}
         requested, limits = resources.pop("requests", None) or {}, resources.pop("limits", None) or {}
         found: dict[str, float] = {}
@@ -220,7 +220,9 @@ class _Translation:
         if lead in counts:
             yield counts[lead]
 
-    def _compare(self, lead: str, templates: Mapping[str, dict[str, Any]], calls: Mapping[str, TrainerCall]) -> None:
+    def _compare(
+        self, lead: str, templates: Mapping[str, Mapping[str, object]], calls: Mapping[str, TrainerCall]
+    ) -> None:
         """Notes what the templates of the other roles say differently: on Ray there is one for all."""
         mine = _said(templates[lead], calls[lead])
         for role, template in templates.items():
@@ -240,12 +242,12 @@ class _Translation:
         for name, value in call.flags.items():
             self._note(f"{lead}: --{name}", value or "(no value)", name)
 
-    def _variables(self) -> list[dict[str, Any]]:
+    def _variables(self) -> list[dict[str, object]]:
         variables = self._mapping(self._spec, "envs")
         self._spec.pop("envs", None)
         return [{"name": name, **(value or {})} for name, value in variables.items()]
 
-    def _rest(self, counts: Mapping[str, int], specs: Mapping[str, dict[str, Any]]) -> None:
+    def _rest(self, counts: Mapping[str, int], specs: Mapping[str, Mapping[str, object]]) -> None:
         for role in [role for role in self._replicas if role not in _ROLES]:
             self._note(f"replicaSpecs.{role}", self._replicas[role], role)
         if counts.get("evaluator"):
@@ -261,7 +263,7 @@ class _Translation:
             self._note(f"metadata.{key}", value, key)
 
 
-def _only_job(path: str) -> tuple[dict[str, Any], list[str]]:
+def _only_job(path: str) -> tuple[dict[str, object], list[str]]:
     """Returns the file's one ElasticJob, and notes of what else is in the file."""
     if not file_io.exists(path) or file_io.isdir(path):
         raise InputError(f"--from {path}: there is no such file.")
@@ -289,7 +291,7 @@ def _container(template: Mapping[str, Any]) -> dict[str, Any]:
     return container
 
 
-def _said(template: Mapping[str, Any], call: TrainerCall) -> dict[str, Any]:
+def _said(template: Mapping[str, Any], call: TrainerCall) -> dict[str, object]:
     """Returns all that a template says, by names to show."""
     pod = {key: value for key, value in template["spec"].items() if key != "containers"}
     container = {key: value for key, value in _container(template).items() if key != "name"}
@@ -299,7 +301,7 @@ def _said(template: Mapping[str, Any], call: TrainerCall) -> dict[str, Any]:
     return {**{f"template.{key}": value for key, value in {**pod, **container, **more}.items()}, **line, **flags}
 
 
-def _without_empty(template: dict[str, Any]) -> dict[str, Any]:
+def _without_empty(template: dict[str, object]) -> dict[str, object]:
     container = _container(template)
     if not container.get("env"):
         container.pop("env", None)

@@ -18,11 +18,15 @@ import posixpath
 import re
 import shlex
 from collections.abc import Mapping
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ...executors.errors import InputError
 from ...executors.options import RAY
 from .submission import PROGRAM, SubmittedJob, require_name
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient, ApiException
 
 GROUP, VERSION, PLURAL = "ray.io", "v1", "rayjobs"
 LONGEST_NAME = 47  # KubeRay's MaxRayJobNameLength: it makes the names of clusters and services from it
@@ -89,13 +93,22 @@ class KubeRay:
     head_cpus: float = 2.0
     head_memory_gb: float = 8.0
     ray_version: str = ""
-    metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    metadata: Mapping[str, object] = dataclasses.field(default_factory=dict)
     pod_template: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     folder: str = ""
     suspend: bool = False
 
 
-def ray_job(job: SubmittedJob, place: KubeRay) -> dict[str, Any]:
+class RayJob(TypedDict):
+    """KubeRay's RayJob."""
+
+    apiVersion: str
+    kind: str
+    metadata: dict[str, object]
+    spec: dict[str, object]
+
+
+def ray_job(job: SubmittedJob, place: KubeRay) -> RayJob:
     """Returns the RayJob for a command line, as plain values.
 
     Raises:
@@ -163,7 +176,7 @@ def remarks(job: SubmittedJob) -> list[str]:
     return found
 
 
-def send(manifest: Mapping[str, Any], client: Any = None) -> str:
+def send(manifest: Mapping[str, Any], client: ApiClient | None = None) -> str:
     """Creates the RayJob on the cluster that kubectl uses, or around this pod; returns where it is.
 
     Args:
@@ -221,7 +234,7 @@ def _installed_ray() -> str:
         return LOCKED_RAY
 
 
-def _head(job: SubmittedJob, place: KubeRay) -> dict[str, Any]:
+def _head(job: SubmittedJob, place: KubeRay) -> dict[str, object]:
     resources = {"cpu": f"{place.head_cpus:g}", "memory": _memory(place.head_memory_gb)}
     template = _pod(job, place, "ray-head", resources)
     ports = [{"name": name, "containerPort": port} for name, port in _PORTS.items()]
@@ -229,7 +242,7 @@ def _head(job: SubmittedJob, place: KubeRay) -> dict[str, Any]:
     return template
 
 
-def _worker(job: SubmittedJob, place: KubeRay) -> dict[str, Any]:
+def _worker(job: SubmittedJob, place: KubeRay) -> dict[str, object]:
     options = job.options
     resources = {"cpu": f"{options.cpus_per_worker:g}"}
     if options.memory_gb_per_worker is not None:
@@ -265,7 +278,7 @@ def _pod(job: SubmittedJob, place: KubeRay, name: str, resources: dict[str, str]
     return template
 
 
-def _set(target: dict[str, Any], **fields: Any) -> None:
+def _set(target: dict[str, object], **fields: object) -> None:
     target.update({name: value for name, value in fields.items() if value})
 
 
@@ -274,7 +287,7 @@ def _memory(gigabytes: float) -> str:
     return f"{math.ceil(gigabytes * 1000)}M"
 
 
-def _client(kubernetes: Any) -> Any:
+def _client(kubernetes: ModuleType) -> ApiClient:
     try:
         kubernetes.config.load_incluster_config()
     except kubernetes.config.ConfigException:
@@ -282,7 +295,7 @@ def _client(kubernetes: Any) -> Any:
     return kubernetes.client.ApiClient()
 
 
-def _current_namespace(kubernetes: Any) -> str:
+def _current_namespace(kubernetes: ModuleType) -> str:
     try:
         _, active = kubernetes.config.list_kube_config_contexts()
         return str(active["context"].get("namespace") or "default")
@@ -290,7 +303,7 @@ def _current_namespace(kubernetes: Any) -> str:
         return "default"
 
 
-def _refusal(error: Any, name: str, namespace: str) -> str:
+def _refusal(error: ApiException, name: str, namespace: str) -> str:
     if error.status == 409:
         return f"--send: there is a RayJob {name} in the namespace {namespace} already. Give another --name."
     if error.status == 404:

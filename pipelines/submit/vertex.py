@@ -13,10 +13,13 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from ...executors.errors import InputError, did_you_mean
 from .submission import PROGRAM, SubmittedJob
+
+if TYPE_CHECKING:
+    from google.cloud import aiplatform_v1
 
 BUCKETS = "/gcs"  # Vertex AI mounts every bucket there, in each replica
 LONGEST_NAME = 128
@@ -36,6 +39,46 @@ ACCELERATORS = (
 )
 
 
+class ContainerSpec(TypedDict):
+    """Vertex AI's ContainerSpec."""
+
+    imageUri: str
+    command: list[str]
+    args: list[str]
+
+
+class WorkerPool(TypedDict, total=False):
+    """Vertex AI's WorkerPoolSpec; {} for a pool without replicas."""
+
+    machineSpec: dict[str, str | int]
+    replicaCount: int
+    containerSpec: ContainerSpec
+
+
+class Scheduling(TypedDict, total=False):
+    """Vertex AI's Scheduling."""
+
+    restartJobOnWorkerRestart: bool
+    disableRetries: bool
+    timeout: str
+
+
+class JobSpec(TypedDict, total=False):
+    """Vertex AI's CustomJobSpec."""
+
+    workerPoolSpecs: list[WorkerPool]
+    scheduling: Scheduling
+    serviceAccount: str
+    baseOutputDirectory: dict[str, str]
+
+
+class CustomJob(TypedDict):
+    """Vertex AI's CustomJob, as the REST API takes it."""
+
+    displayName: str
+    jobSpec: JobSpec
+
+
 @dataclasses.dataclass(frozen=True)
 class Vertex:
     """What only Vertex AI wants to know.
@@ -51,7 +94,7 @@ class Vertex:
     output: str = ""
 
 
-def custom_job(job: SubmittedJob, place: Vertex) -> dict[str, Any]:
+def custom_job(job: SubmittedJob, place: Vertex) -> CustomJob:
     """Returns the CustomJob for a command line, as the REST API takes it.
 
     Raises:
@@ -63,12 +106,12 @@ def custom_job(job: SubmittedJob, place: Vertex) -> dict[str, Any]:
     if not place.machine_type:
         raise InputError("--to vertex: say which machine each replica gets by --machine-type, as in n1-standard-8.")
     trains = _machine(job, place)
-    serves = {"machineType": place.ps_machine_type} if place.ps_machine_type else trains
+    serves: dict[str, str | int] = {"machineType": place.ps_machine_type} if place.ps_machine_type else trains
     counts = [(1, trains), (workers - 1, trains), (ps, serves), (job.evaluators, trains)]
-    pools = [_pool(job, count, machine) if count else {} for count, machine in counts]
+    pools: list[WorkerPool] = [_pool(job, count, machine) if count else {} for count, machine in counts]
     while not pools[-1]:
         pools.pop()
-    spec: dict[str, Any] = {"workerPoolSpecs": pools, "scheduling": _scheduling(job, sum(map(bool, pools)) > 1)}
+    spec: JobSpec = {"workerPoolSpecs": pools, "scheduling": _scheduling(job, sum(map(bool, pools)) > 1)}
     if job.service_account:
         spec["serviceAccount"] = job.service_account
     if place.output:
@@ -89,7 +132,9 @@ def remarks(job: SubmittedJob) -> list[str]:
     return found
 
 
-def send(manifest: Mapping[str, Any], project: str, region: str, client: Any = None) -> str:
+def send(
+    manifest: Mapping[str, object], project: str, region: str, client: aiplatform_v1.JobServiceClient | None = None
+) -> str:
     """Creates the job; returns its resource name.
 
     Args:
@@ -123,7 +168,7 @@ def send(manifest: Mapping[str, Any], project: str, region: str, client: Any = N
     return str(made.name)
 
 
-def _pool(job: SubmittedJob, count: int, machine: dict[str, Any]) -> dict[str, Any]:
+def _pool(job: SubmittedJob, count: int, machine: dict[str, str | int]) -> WorkerPool:
     return {
         "machineSpec": dict(machine),
         "replicaCount": count,
@@ -131,10 +176,10 @@ def _pool(job: SubmittedJob, count: int, machine: dict[str, Any]) -> dict[str, A
     }
 
 
-def _scheduling(job: SubmittedJob, several: bool) -> dict[str, Any]:
+def _scheduling(job: SubmittedJob, several: bool) -> Scheduling:
     """Returns when the job is ended, and whether it is begun again from its checkpoint when a replica was."""
     again = job.options.max_failures != 0
-    scheduling: dict[str, Any] = {"restartJobOnWorkerRestart": again and several}
+    scheduling: Scheduling = {"restartJobOnWorkerRestart": again and several}
     if not again:
         scheduling["disableRetries"] = True
     if job.deadline_seconds:
@@ -142,7 +187,7 @@ def _scheduling(job: SubmittedJob, several: bool) -> dict[str, Any]:
     return scheduling
 
 
-def _machine(job: SubmittedJob, place: Vertex) -> dict[str, Any]:
+def _machine(job: SubmittedJob, place: Vertex) -> dict[str, str | int]:
     """Returns the machineSpec of those that train."""
     options = job.options
     if options.gpus_per_worker % 1:
