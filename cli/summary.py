@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,9 +12,6 @@ from ..executors.monitoring.metrics_origin import origin_line
 from ..executors.runtime.logs.sanitize import printable
 from ..executors.tuning.tuner_fn import KERAS_TUNERS_OWN
 from .tables import print_pairs
-
-if TYPE_CHECKING:
-    pass
 
 _BAD_RECORDS = 3  # that are shown
 
