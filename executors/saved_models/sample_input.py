@@ -18,9 +18,11 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypedDict, cast
+from typing import TypeAlias, TypedDict, cast
 
 from .. import run_context
+
+Value: TypeAlias = "bytes | str | int | float"
 
 
 class SampleInput(TypedDict, total=False):
@@ -32,7 +34,7 @@ class SampleInput(TypedDict, total=False):
     """
 
     source: str
-    features: dict[str, list[object]]
+    features: dict[str, list[Value | dict[str, str]]]
 
 
 class _Sample(dict[str, object]):
@@ -47,7 +49,7 @@ def example_wanted() -> Iterator[SampleInput]:
         yield cast("SampleInput", sample)
 
 
-def offer_example(source: str, features: Mapping[str, Sequence[object]]) -> None:
+def offer_example(source: str, features: Mapping[str, Sequence[Value]]) -> None:
     """Offers an example; outside of `example_wanted` nobody takes it, and of several the last one counts.
 
     Args:
@@ -60,14 +62,14 @@ def offer_example(source: str, features: Mapping[str, Sequence[object]]) -> None
         sample.update(source=source, features=packed)
 
 
-def features_of(offered: SampleInput) -> dict[str, list[object]]:
+def features_of(offered: SampleInput) -> dict[str, list[Value]]:
     """Returns the features that were offered."""
     return {name: [_unpacked(value) for value in values] for name, values in offered["features"].items()}
 
 
-def _packed(value: object) -> object:
+def _packed(value: Value) -> Value | dict[str, str]:
     return {"b64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
 
 
-def _unpacked(value: object) -> object:
+def _unpacked(value: Value | dict[str, str]) -> Value:
     return base64.b64decode(value["b64"]) if isinstance(value, dict) else value
