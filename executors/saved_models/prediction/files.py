@@ -137,7 +137,8 @@ def _values(name: str, array: np.ndarray) -> np.ndarray:
     if array.dtype == object:
         values: np.ndarray = np.empty(array.size, dtype=object)
         values[:] = [_text(value) for value in array.ravel()]
-        return values.reshape(array.shape)
+        shaped: np.ndarray = values.reshape(array.shape)
+        return shaped
     if array.dtype.kind in "biu" or array.dtype == np.float64:
         return array
     if array.dtype == np.float32:
