@@ -13,7 +13,7 @@ import dataclasses
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from absl import logging
 
@@ -82,7 +82,7 @@ def train_on_cluster(
     jobs = _addresses(counts)
     tasks = [ClusterTask(role, index, jobs) for role in jobs for index in range(counts[role])]
     logging.info("Starting %s.", ", ".join(map(str, tasks)))
-    request = {
+    request: TaskRequest = {
         "module": module,
         "fn_args": fn_args.to_json(),
         "options": (options or TrainingOptions()).to_exec_properties(),
@@ -93,7 +93,12 @@ def train_on_cluster(
     def run(task: ClusterTask) -> dict[str, object]:
         environment = {VARIABLE: task.to_tf_config()}
         return child_process.run(
-            __name__, request, environment=environment, prefix=f"[{task}] ", until=stop.is_set, what=str(task)
+            __name__,
+            cast("dict[str, object]", request),
+            environment=environment,
+            prefix=f"[{task}] ",
+            until=stop.is_set,
+            what=str(task),
         )
 
     with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool, _set_at_exit(stop):
