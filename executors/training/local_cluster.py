@@ -30,7 +30,7 @@ class TaskRequest(TypedDict):
 
     module: str
     fn_args: dict[str, object]
-    options: dict[str, object]
+    options: Mapping[str, object]
     function: str | None
 
 
