@@ -49,7 +49,7 @@ def example_wanted() -> Iterator[SampleInput]:
         yield cast("SampleInput", sample)
 
 
-def offer_example(source: str, features: Mapping[str, Sequence[Value]]) -> None:
+def offer_example(source: str, features: Mapping[str, Sequence[object]]) -> None:
     """Offers an example; outside of `example_wanted` nobody takes it, and of several the last one counts.
 
     Args:
@@ -67,7 +67,7 @@ def features_of(offered: SampleInput) -> dict[str, list[Value]]:
     return {name: [_unpacked(value) for value in values] for name, values in offered["features"].items()}
 
 
-def _packed(value: Value) -> Value | dict[str, str]:
+def _packed(value: object) -> object:
     return {"b64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
 
 

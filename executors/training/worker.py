@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from absl import logging
 
@@ -68,7 +68,7 @@ class TrainingResult(TypedDict, total=False):
     evaluation_evidence: dict[str, object]
     op_packages: Sequence[str]
     example: SampleInput | None
-    profile: dict[str, object]
+    profile: Any
     phases: dict[str, float]
 
 
