@@ -18,6 +18,7 @@ import tensorflow_model_analysis as tfma
 from absl import logging
 from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.utils.shared import Shared
+from tensorflow_model_analysis.proto import config_pb2
 
 from ..errors import InputError
 from ..inputs.example_files import TF_RECORD, ExampleFile, batches
@@ -79,7 +80,7 @@ class Analyzed:
     """
 
     plan: EvaluationPlan
-    config: tfma.EvalConfig
+    config: config_pb2.EvalConfig
     notes: tuple[str, ...] = ()
 
 

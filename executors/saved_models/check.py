@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from absl import logging
 
@@ -110,9 +110,9 @@ def check_saved_model(
     required_signatures: Sequence[str] = (),
     skip: Sequence[str] = (),
     op_packages: Sequence[str] = (),
-    example: SampleInput | None = None,
+    example: Mapping[str, Any] | None = None,
     probe: str = PROBE,
-    probe_arguments: Mapping[str, object] | None = None,
+    probe_arguments: Mapping[str, Any] | None = None,
     shown_as: str = "",
     environment: Mapping[str, str] | None = None,
     timeout: float | None = None,

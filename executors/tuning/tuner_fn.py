@@ -8,10 +8,7 @@ def tuner_fn(fn_args):
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    import keras_tuner
+from typing import Any, NamedTuple
 
 KERAS_TUNERS_OWN = "tuner/"  # what it keeps among the module's hyper-parameters, as Hyperband its epochs, begins so
 
@@ -24,5 +21,5 @@ class TunerFnResult(NamedTuple):
       fit_kwargs: What `tuner.search` is called with.
     """
 
-    tuner: keras_tuner.Tuner
-    fit_kwargs: dict[str, object]
+    tuner: Any
+    fit_kwargs: dict[str, Any]
