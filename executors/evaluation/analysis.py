@@ -18,6 +18,7 @@ import tensorflow_model_analysis as tfma
 from absl import logging
 from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.utils.shared import Shared
+from tensorflow_model_analysis.proto import config_pb2
 
 from ..errors import InputError
 from ..inputs.example_files import TF_RECORD, ExampleFile, batches
@@ -79,7 +80,7 @@ class Analyzed:
     """
 
     plan: EvaluationPlan
-    config: Any
+    config: config_pb2.EvalConfig
     notes: tuple[str, ...] = ()
 
 
@@ -187,7 +188,7 @@ class _Loaded:
             raise self.why_left_out
         raise InputError("the eval split has no examples.")
 
-    def evaluated(self, records: Sequence[bytes]) -> list[dict[str, Any]]:
+    def evaluated(self, records: Sequence[bytes]) -> list[tfma.Extracts]:
         """Returns TFMA's extracts of the examples that have a label and an answer of each model."""
         return self._by_halves(records, self.extracts)
 
@@ -213,14 +214,14 @@ class _Loaded:
         require_all_comparable(labels_of(features, plan.outputs), scores, plan)
         return list(features.records)
 
-    def extracts(self, features: Features) -> list[dict[str, Any]]:
+    def extracts(self, features: Features) -> list[tfma.Extracts]:
         """Returns TFMA's extracts of a batch, one for each example.
 
         Raises:
           InputError: When an example has no label, or the model has no answer to it.
           ScoresError: When the answers are not what the plan takes them for.
         """
-        extracts: list[dict[str, Any]] = []
+        extracts: list[tfma.Extracts] = []
         plan = self.candidate.plan
         scores = self.candidate.scores(features, self.reader)
         labels = labels_of(features, plan.outputs)
@@ -246,7 +247,7 @@ class _Loaded:
             )
         return extracts
 
-    def baseline_scores(self, features: Features) -> list[Any]:
+    def baseline_scores(self, features: Features) -> list[np.ndarray]:
         """Returns the baseline's scores for a batch, one array for each output."""
         assert self.baseline is not None
         found = self.baseline.scores(features, self.reader)
@@ -280,12 +281,12 @@ class _Inference(beam.DoFn):  # type: ignore[misc]
             yield from extracts
 
 
-def _by_output(outputs: Sequence[str], values: Sequence[Any]) -> Any:
+def _by_output(outputs: Sequence[str], values: Sequence[np.ndarray]) -> np.ndarray | dict[str, np.ndarray]:
     """Returns what TFMA takes: a dict by output, or the only output's value."""
     return dict(zip(outputs, values, strict=True)) if len(outputs) > 1 else values[0]
 
 
-def _rows(features: Features, name: str) -> list[Any]:
+def _rows(features: Features, name: str) -> list[np.ndarray]:
     """Returns the values of a feature in each example, as arrays; empty ones where it has none."""
     column = features.column(name, is_transformed=name not in features.raw and name in features.transformed)
     if pa.types.is_null(column.type):

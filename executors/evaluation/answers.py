@@ -9,7 +9,7 @@ Metrics want probabilities, class indexes and 0 or 1; models answer with logits,
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class ScoresError(TrainerError):
     """An output's numbers are not what the plan takes them for, so that no example can be judged by them."""
 
 
-def scores_in(values: Any, plan: OutputPlan) -> Any:
+def scores_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:
     """Returns a batch's answers as probabilities, or as they are for tasks that classify nothing.
 
     Args:
@@ -52,7 +52,7 @@ def scores_in(values: Any, plan: OutputPlan) -> Any:
     """
     if values.dtype.kind not in "fiub":
         raise ScoresError(f"output {plan.output} holds {values.dtype}, not numbers. --eval-output names another one.")
-    scores = np.asarray(values, np.float64).reshape(len(values), -1)
+    scores: np.ndarray = np.asarray(values, np.float64).reshape(len(values), -1)
     if plan.task not in _CLASSIFIES:
         return scores
     if plan.scores in (LOGITS, MARGINS):
@@ -66,12 +66,12 @@ def scores_in(values: Any, plan: OutputPlan) -> Any:
     return scores[:, 1:] if plan.task == BINARY and scores.shape[1] == 2 else scores
 
 
-def are_probabilities(values: Any) -> bool:
+def are_probabilities(values: np.ndarray) -> bool:
     """Whether all numbers lie between 0 and 1; NaN is let through, as metrics will show it."""
     return not bool(((values < -_TOLERANCE) | (values > 1.0 + _TOLERANCE)).any())
 
 
-def labels_in(values: Any, plan: OutputPlan) -> Any:
+def labels_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:
     """Returns a batch's labels: a class index for MULTICLASS, 0 or 1 for BINARY and MULTILABEL, else values.
 
     Args:
@@ -86,7 +86,7 @@ def labels_in(values: Any, plan: OutputPlan) -> Any:
             f"label {plan.label} holds {'strings' if values.dtype.kind in 'OSU' else values.dtype}, which cannot be "
             "compared with numbers. Give --label the feature that Transform makes of it."
         )
-    labels = np.asarray(values, np.float64).reshape(len(values), -1)
+    labels: np.ndarray = np.asarray(values, np.float64).reshape(len(values), -1)
     if plan.task == MULTICLASS or (plan.task == BINARY and labels.shape[1] == 2):
         is_index = labels.shape[1] == 1
         labels = labels if is_index else labels.argmax(axis=1, keepdims=True).astype(np.float64)
@@ -95,7 +95,7 @@ def labels_in(values: Any, plan: OutputPlan) -> Any:
     return labels
 
 
-def require_comparable(labels: Any, scores: Any, plan: OutputPlan) -> None:
+def require_comparable(labels: np.ndarray, scores: np.ndarray, plan: OutputPlan) -> None:
     """Compares the shapes of labels and scores, as `labels_in` and `scores_in` return them.
 
     Raises:
@@ -117,7 +117,7 @@ def require_comparable(labels: Any, scores: Any, plan: OutputPlan) -> None:
         )
 
 
-def checked_by_values(plan: EvaluationPlan, answers: dict[str, Any]) -> EvaluationPlan:
+def checked_by_values(plan: EvaluationPlan, answers: Mapping[str, np.ndarray]) -> EvaluationPlan:
     """Returns the plan with LOGITS where it has PROBABILITIES for an output whose numbers are none.
 
     What the user asked for is not changed.
@@ -138,15 +138,17 @@ def checked_by_values(plan: EvaluationPlan, answers: dict[str, Any]) -> Evaluati
     return dataclasses.replace(plan, outputs=tuple(outputs), reasons=reasons)
 
 
-def _is_distribution(scores: Any, plan: OutputPlan) -> bool:
+def _is_distribution(scores: np.ndarray, plan: OutputPlan) -> bool:
     return plan.task == MULTICLASS or (plan.task == BINARY and scores.shape[1] == 2)
 
 
-def _softmax(values: Any) -> Any:
+def _softmax(values: np.ndarray) -> np.ndarray:
     powers = np.exp(values - values.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    shares: np.ndarray = powers / powers.sum(axis=1, keepdims=True)
+    return shares
 
 
-def _sigmoid(values: Any) -> Any:
+def _sigmoid(values: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
-        return 1.0 / (1.0 + np.exp(-values))
+        probabilities: np.ndarray = 1.0 / (1.0 + np.exp(-values))
+    return probabilities

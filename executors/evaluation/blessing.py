@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tensorflow_model_analysis.proto.validation_result_pb2 import ValidationFailure
 
 
 def missed_thresholds(folder: str) -> list[str]:
@@ -21,7 +24,7 @@ def missed_thresholds(folder: str) -> list[str]:
     return [text for failure in failures for text in _texts(failure)] or ["TFMA's validation did not pass"]
 
 
-def _texts(failure: Any) -> Iterator[str]:
+def _texts(failure: ValidationFailure) -> Iterator[str]:
     name = "/".join(filter(None, (failure.metric_key.output_name, failure.metric_key.name)))
     value = failure.metric_value.double_value.value
     if failure.metric_key.is_diff:
@@ -37,7 +40,7 @@ def _texts(failure: Any) -> Iterator[str]:
         yield f"{name} is {value:.4g}: {failure.message.strip()}"
 
 
-def _bound_of_change(failure: Any) -> str:
+def _bound_of_change(failure: ValidationFailure) -> str:
     change = failure.metric_threshold.change_threshold
     if not change.HasField("absolute"):
         return ""

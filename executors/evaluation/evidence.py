@@ -12,13 +12,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
 from ..keras.interception import KerasCall, KerasObserver, may_use_keras, observed_by
-from .label_values import by_key, label_values
+from .label_values import LabelFacts, by_key, label_values
 from .losses import from_logits_of, name_of
+
+if TYPE_CHECKING:
+    import keras
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +84,7 @@ class TrainingEvidence:
     inputs: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Returns it as JSON values, for `from_json`."""
         return dataclasses.asdict(self)
 
@@ -102,7 +105,7 @@ class Observer(KerasObserver):
         """Returns what the last fit showed; None without one."""
         return self._last
 
-    def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+    def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
         """Looks at the fit's loss and data once it has ended."""
         if call.is_nested:
             return proceed()
@@ -136,7 +139,7 @@ def observed(files: Sequence[str], label_batches: int = 0) -> Iterator[Observer]
         yield seen
 
 
-def _evidence(model: Any, given: Mapping[str, Any], label_batches: int) -> TrainingEvidence:
+def _evidence(model: keras.Model, given: Mapping[str, Any], label_batches: int) -> TrainingEvidence:
     data = given.get("x")
     spec = getattr(data, "element_spec", None)
     if spec is not None:
@@ -168,7 +171,7 @@ def _evidence(model: Any, given: Mapping[str, Any], label_batches: int) -> Train
     return TrainingEvidence(tuple(outputs), inputs)
 
 
-def _losses(loss: Any, names: Sequence[str], labels: int) -> list[Any]:
+def _losses(loss: object, names: Sequence[str], labels: int) -> list[object]:
     if isinstance(loss, Mapping):
         return [loss.get(name) for name in names] if set(names) >= set(loss) else list(loss.values())
     if isinstance(loss, (list, tuple)):
@@ -176,7 +179,7 @@ def _losses(loss: Any, names: Sequence[str], labels: int) -> list[Any]:
     return [loss] * max(labels, 1) if loss else []
 
 
-def _label(spec: Any, values: Mapping[str, Any] | None) -> LabelEvidence:
+def _label(spec: object, values: LabelFacts | None) -> LabelEvidence:
     dtype = getattr(spec, "dtype", None)
     shape = getattr(spec, "shape", None)
     sizes: tuple[int | None, ...] | None = None

@@ -5,11 +5,32 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from tensorflow_metadata.proto.v0 import schema_pb2
 
 _DTYPES = {"INT": "int64", "FLOAT": "float32", "BYTES": "string"}
 TRANSFORMED_SCHEMA = os.path.join("transformed_metadata", "schema.pbtxt")
 TRANSFORM_FN = "transform_fn"
+
+
+class FeatureSummary(TypedDict):
+    """What some examples hold of a feature, as JSON values.
+
+    Attributes:
+      kind: "BYTES", "FLOAT" or "INT", as in a schema; "mixed" when examples differ.
+      least, most: How many values they have of it.
+      lowest, highest: Of numbers, the bounds of those that are finite; None for words.
+      values: The distinct integers if there are few, else [].
+    """
+
+    kind: str
+    least: int
+    most: int
+    lowest: float | None
+    highest: float | None
+    values: list[int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +80,9 @@ class ExampleFeatures:
     origins: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
 
 
-def features_of_schema(schema: Any, sample: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Feature]:
+def features_of_schema(
+    schema: schema_pb2.Schema | None, sample: Mapping[str, FeatureSummary] | None = None
+) -> dict[str, Feature]:
     """Returns the features of a Schema.
 
     Args:
@@ -83,13 +106,13 @@ def features_of_schema(schema: Any, sample: Mapping[str, Mapping[str, Any]] | No
     return found
 
 
-def _domain(feature: Any) -> tuple[float | None, float | None]:
+def _domain(feature: schema_pb2.Feature) -> tuple[float | None, float | None]:
     if feature.HasField("int_domain") and feature.int_domain.HasField("max"):
         return float(feature.int_domain.min), float(feature.int_domain.max)
     return None, None
 
 
-def _with_sample(feature: Feature, facts: Mapping[str, Any] | None) -> Feature:
+def _with_sample(feature: Feature, facts: FeatureSummary | None) -> Feature:
     if not facts:
         return feature
     shape = feature.shape

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,10 +39,10 @@ class Features:
     """
 
     records: Sequence[bytes]
-    raw: Mapping[str, Any]
-    transformed: Mapping[str, Any]
+    raw: Mapping[str, pa.ListArray]
+    transformed: Mapping[str, pa.ListArray]
 
-    def column(self, name: str, is_transformed: bool) -> Any:
+    def column(self, name: str, is_transformed: bool) -> pa.ListArray:
         """Returns a feature's Arrow array.
 
         Raises:
@@ -100,7 +99,7 @@ class PlannedModel:
         self.plan = plan
         self._signature = load_signature(model, plan.signature or None)
 
-    def answers(self, features: Features, reader: ExampleReader) -> dict[str, Any]:
+    def answers(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:
         """Returns {output: array} for a batch.
 
         Raises:
@@ -116,7 +115,7 @@ class PlannedModel:
                 raise InputError(f"signature {self._signature.name!r} has no output {one.output!r}; it has {known}.")
         return found
 
-    def unchecked_scores(self, features: Features, reader: ExampleReader) -> dict[str, Any]:
+    def unchecked_scores(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:
         """Returns the answers in the shape of `scores`, whatever their numbers are; `answers` has the errors."""
         found = self.answers(features, reader)
         plain = [dataclasses.replace(one, scores=VALUES) for one in self.plan.outputs]
@@ -126,13 +125,13 @@ class PlannedModel:
         """Corrects the plan by the answers to some examples."""
         self.plan = checked_by_values(self.plan, self.answers(features, reader))
 
-    def scores(self, features: Features, reader: ExampleReader) -> dict[str, Any]:
+    def scores(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:
         """Returns {output: array [examples, numbers]} for a batch; see `scores_in`."""
         found = self.answers(features, reader)
         return {one.output: scores_in(found[one.output], one) for one in self.plan.outputs}
 
 
-def labels_of(features: Features, outputs: Sequence[OutputPlan]) -> dict[str, Any]:
+def labels_of(features: Features, outputs: Sequence[OutputPlan]) -> dict[str, np.ndarray]:
     """Returns {output: array [examples, numbers]} of the outputs' labels; see `labels_in`.
 
     Raises:
@@ -145,7 +144,9 @@ def labels_of(features: Features, outputs: Sequence[OutputPlan]) -> dict[str, An
     }
 
 
-def require_all_comparable(labels: Mapping[str, Any], scores: Mapping[str, Any], plan: EvaluationPlan) -> None:
+def require_all_comparable(
+    labels: Mapping[str, np.ndarray], scores: Mapping[str, np.ndarray], plan: EvaluationPlan
+) -> None:
     """Checks the shapes of all outputs that have a label.
 
     Raises:
@@ -156,7 +157,7 @@ def require_all_comparable(labels: Mapping[str, Any], scores: Mapping[str, Any],
             require_comparable(labels[one.output], scores[one.output], one)
 
 
-def _matrix(column: Any, name: str) -> Any:
+def _matrix(column: pa.ListArray, name: str) -> np.ndarray:
     """Returns a column of lists as an array [examples, numbers].
 
     Raises:
@@ -171,4 +172,5 @@ def _matrix(column: Any, name: str) -> Any:
             f"label {name} has {lengths[0]} values in one example and {lengths[odd]} in another; it must have one in "
             "each, or a vector of one length."
         )
-    return column.flatten().to_numpy(zero_copy_only=False).reshape(len(lengths), -1)
+    matrix: np.ndarray = column.flatten().to_numpy(zero_copy_only=False).reshape(len(lengths), -1)
+    return matrix

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    import numpy as np
+    import tensorflow as tf
 
 _DISTINCT = 50  # values; more are a quantity rather than classes
 _ROWS = 4096
 
 
-def label_values(data: Any, y: Any, validation: Any, batches: int) -> dict[str, dict[str, Any]]:
+class LabelFacts(TypedDict, total=False):
+    """What some labels are: fields of `LabelEvidence`; empty where they are not numbers."""
+
+    lowest: float
+    highest: float
+    values: tuple[float, ...]
+    is_one_hot: bool
+    is_binary: bool
+
+
+def label_values(
+    data: tf.data.Dataset | np.ndarray, y: object, validation: tf.data.Dataset, batches: int
+) -> dict[str, LabelFacts]:
     """Returns {label's key or position: fields of `LabelEvidence`}; {} where no labels can be read again.
 
     Args:
@@ -21,14 +37,16 @@ def label_values(data: Any, y: Any, validation: Any, batches: int) -> dict[str, 
     """
     import numpy as np
 
-    found: dict[str, list[Any]] = {}
+    found: dict[str, list[np.ndarray]] = {}
     for one in itertools.islice(_label_batches(data, y, validation), batches):
         for key, values in one.items():
             found.setdefault(key, []).append(np.asarray(values)[:_ROWS])
     return {key: _facts(np.concatenate(arrays)) for key, arrays in found.items()}
 
 
-def _label_batches(data: Any, y: Any, validation: Any) -> Iterator[Mapping[str, Any]]:
+def _label_batches(
+    data: tf.data.Dataset | np.ndarray, y: object, validation: tf.data.Dataset
+) -> Iterator[Mapping[str, object]]:
     source = validation if hasattr(validation, "element_spec") else data
     if not hasattr(source, "element_spec"):
         if hasattr(y, "shape") or isinstance(y, (Mapping, list, tuple)):
@@ -40,7 +58,7 @@ def _label_batches(data: Any, y: Any, validation: Any) -> Iterator[Mapping[str, 
         yield {key: _array(one) for key, one in by_key(batch[1]).items()}
 
 
-def by_key(y: Any) -> dict[str, Any]:
+def by_key(y: object) -> dict[str, object]:
     """Returns the labels of a fit by their keys, or by their positions."""
     if isinstance(y, Mapping):
         return {str(key): one for key, one in y.items()}
@@ -49,7 +67,7 @@ def by_key(y: Any) -> dict[str, Any]:
     return {"0": y}
 
 
-def _array(value: Any) -> Any:
+def _array(value: object) -> object:
     import tensorflow as tf
 
     if isinstance(value, tf.SparseTensor):
@@ -59,7 +77,7 @@ def _array(value: Any) -> Any:
     return value.numpy() if hasattr(value, "numpy") else value
 
 
-def _facts(array: Any) -> dict[str, Any]:
+def _facts(array: np.ndarray) -> LabelFacts:
     import numpy as np
 
     if array.dtype.kind not in "biuf" or not array.size:

@@ -6,7 +6,6 @@ import functools
 import inspect
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from .plan import BINARY, MULTICLASS, RANKING, REGRESSION
 
@@ -54,7 +53,7 @@ HINGES = ("hinge", "squared_hinge", "categorical_hinge")
 _RANKING = "tensorflow_ranking"
 
 
-def name_of(loss: Any) -> str:
+def name_of(loss: object) -> str:
     """Returns the canonical name of a loss; "" for a function or class of the module's own.
 
     Args:
@@ -72,7 +71,7 @@ def name_of(loss: Any) -> str:
     return next((name for name in names if name in TASK_OF_LOSS), "")
 
 
-def from_logits_of(loss: Any) -> bool | None:
+def from_logits_of(loss: object) -> bool | None:
     """Returns whether a loss takes logits; None where it doesn't say."""
     if isinstance(loss, functools.partial):
         given = loss.keywords.get("from_logits")
@@ -91,12 +90,12 @@ def _canonical(name: str) -> str:
     return _ALIASES.get(snake, snake)
 
 
-def _function_of(loss: Any) -> Any:
+def _function_of(loss: object) -> object:
     """Returns the function that Keras's own wrapper of one holds."""
     return getattr(loss, "fn", loss) if type(loss).__name__ == "LossFunctionWrapper" else loss
 
 
-def _configured(loss: Any) -> Any:
+def _configured(loss: object) -> object:
     if isinstance(loss, str) or inspect.isclass(loss) or not hasattr(loss, "get_config"):
         return None
     try:

@@ -6,12 +6,24 @@ EvaluationPlan.from_json(report.evaluation_plan)
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .planning import Known
 
 PROBE = f"{__package__}.probe"  # imports TensorFlow
 
 
-def planning_arguments(**known: Any) -> dict[str, Any]:
+class PlanningArguments(TypedDict):
+    """Arguments of `check_saved_model`."""
+
+    probe: str
+    probe_arguments: dict[str, Known]
+
+
+def planning_arguments(**known: Unpack[Known]) -> PlanningArguments:
     """Returns the arguments of `check_saved_model` that add the evaluation plan to its report.
 
     Args:

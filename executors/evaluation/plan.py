@@ -79,12 +79,12 @@ class EvaluationPlan:
         """Whether an output is compared with a label by metrics of quality."""
         return not self.problem and any(one.label and one.task != UNKNOWN for one in self.outputs)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Returns the plan as JSON values, for `from_json`."""
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, state: dict[str, Any]) -> EvaluationPlan:
+    def from_json(cls, state: Mapping[str, Any]) -> EvaluationPlan:
         """Rebuilds what `to_json` returned."""
         return cls(**{**state, "outputs": tuple(OutputPlan(**one) for one in state["outputs"])})
 

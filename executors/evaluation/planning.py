@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from ..runtime.files import file_io
 from ..runtime.files.schema import read_schema
@@ -24,7 +24,24 @@ from .features import (
 from .plan import EvaluationPlan, Overrides
 from .transform_graph import origins_of
 
-Sample = Mapping[str, Mapping[str, Mapping[str, Any]]]
+if TYPE_CHECKING:
+    from .features import FeatureSummary
+
+Sample: TypeAlias = "Mapping[str, Mapping[str, FeatureSummary]]"
+
+
+class Known(TypedDict, total=False):
+    """What is known of a training, as JSON values; each may be missing.
+
+    Attributes:
+      evidence: A `TrainingEvidence`; {} where no fit was seen.
+      overrides: The fields of `Overrides`.
+      features: The sample for `plan_of`.
+    """
+
+    evidence: Mapping[str, object]
+    overrides: Mapping[str, Any]
+    features: Sample
 
 
 def plan_of(
@@ -54,9 +71,7 @@ def plan_of(
         return EvaluationPlan(problem=f"the model cannot be evaluated: {type(error).__name__}: {error}")
 
 
-def plan_from(
-    model: str, schema_path: str | None, transform_graph_path: str | None, known: Mapping[str, Any]
-) -> EvaluationPlan:
+def plan_from(model: str, schema_path: str | None, transform_graph_path: str | None, known: Known) -> EvaluationPlan:
     """Returns how a model is evaluated, from what a process passed on as JSON values.
 
     Args:

@@ -5,13 +5,22 @@ check_saved_model(folder, …, **planning_arguments(evidence=result["evaluation_
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..saved_models import probe
 from .planning import plan_from
 
+if TYPE_CHECKING:
+    from ..saved_models.check import ProbeReport, ProbeRequest
+    from .planning import Known
 
-def execute(request: dict[str, Any]) -> dict[str, Any]:
+    class PlanningRequest(ProbeRequest):
+        """A check of a model with a plan of its evaluation; see `model_check.planning_arguments`."""
+
+        evaluation: Known
+
+
+def execute(request: PlanningRequest) -> ProbeReport:
     """Checks the model and plans its evaluation; returns the fields of the check's report."""
     report = probe.execute(request)
     plan = plan_from(request["model"], request["schema_path"], request["transform_graph_path"], request["evaluation"])

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..compat.tensorflow import decode_structure
 from ..saved_models.graph import Graph
 from ..saved_models.signatures import meta_graph_of
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+    from tensorflow.core.protobuf import meta_graph_pb2
 
 _V1_SIGNATURE = "transform_signature"
 _V2_SIGNATURE = "serving_default"
@@ -46,7 +50,7 @@ def origins_of(transform_fn: str) -> dict[str, frozenset[str]]:
     }
 
 
-def _tensors(info: Any) -> Iterator[str]:
+def _tensors(info: meta_graph_pb2.TensorInfo) -> Iterator[str]:
     if info.name:
         yield info.name
     elif info.coo_sparse.values_tensor_name:
@@ -55,7 +59,9 @@ def _tensors(info: Any) -> Iterator[str]:
         yield info.coo_sparse.dense_shape_tensor_name
 
 
-def _features_by_input(meta_graph: Any, inputs: Mapping[str, Any]) -> Mapping[str, str]:
+def _features_by_input(
+    meta_graph: meta_graph_pb2.MetaGraphDef, inputs: Mapping[str, meta_graph_pb2.TensorInfo]
+) -> Mapping[str, str]:
     """Returns {the signature's input: feature}; {} where that cannot be found out.
 
     TFT on TensorFlow 2 traces a function of one dict, whose tensors become arguments called `inputs`, `inputs_1`, … The
@@ -77,7 +83,7 @@ def _features_by_input(meta_graph: Any, inputs: Mapping[str, Any]) -> Mapping[st
     return {name: name for name in inputs} if is_v1 else {}
 
 
-def _components(spec: Any) -> list[int]:
+def _components(spec: tf.TypeSpec) -> list[int]:
     """Returns the types of the tensors that a feature consists of: one, or those of a sparse or ragged tensor."""
     import tensorflow as tf
 

@@ -8,7 +8,6 @@ graph.encoded(columns)  # serialized tf.Examples, for signatures that take trans
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import tensorflow as tf
@@ -34,7 +33,7 @@ class TransformGraph:
             input_signature=[tf.TensorSpec([None], tf.string)],
         )
 
-    def columns(self, records: Sequence[bytes]) -> dict[str, Any]:
+    def columns(self, records: Sequence[bytes]) -> dict[str, pa.Array]:
         """Returns the transformed features of raw examples as Arrow arrays of lists.
 
         Raises:
@@ -46,7 +45,7 @@ class TransformGraph:
             raise InputError(f"the Transform graph fails on an example: {gist_of(error)}") from error
         return dict(zip(batch.schema.names, batch.columns, strict=True))
 
-    def encoded(self, columns: Mapping[str, Any]) -> list[bytes]:
+    def encoded(self, columns: Mapping[str, pa.Array]) -> list[bytes]:
         """Returns what `columns` returned as serialized tf.Examples."""
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         serialized: list[bytes] = self._encoder.encode(batch)

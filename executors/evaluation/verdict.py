@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from typing import Any
 
 from ..runtime.files import file_io
 from ..runtime.files.json_text import parsed_json
@@ -28,7 +27,7 @@ class Verdict:
     """
 
     blessed: bool
-    plan: dict[str, Any] = dataclasses.field(default_factory=dict)
+    plan: dict[str, object] = dataclasses.field(default_factory=dict)
     reason: str = ""
     has_threshold: bool = True
     failed: bool = False

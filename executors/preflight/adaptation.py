@@ -11,10 +11,13 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..inputs.shown import few
 from .verdicts import WARNING, Verdict
+
+if TYPE_CHECKING:
+    from .input_watch import Reads
 
 AUTO = "auto"
 RAW, TRANSFORMED = "raw", "transformed"
@@ -65,7 +68,7 @@ class Outcome:
     """
 
     failure: Verdict | None
-    reads: Mapping[str, Any]
+    reads: Reads
     features: Mapping[str, Mapping[str, str]]
     keras: str = ""
 

@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from ..engines import child_process
 from ..engines.forwarding import LastText
@@ -22,7 +22,41 @@ from .raw_process import RawData
 from .request import CheckRequest
 from .verdicts import FAILED, WARNING, Report, Verdict
 
+if TYPE_CHECKING:
+    from .raw_data import Prepared
+    from .worker import Found
+
 _WORKER = f"{__name__.rpartition('.')[0]}.worker"
+
+
+class ExaminationRequest(TypedDict):
+    """What a module's process is asked to check, as JSON values.
+
+    Attributes:
+      check: A `CheckRequest`.
+      source: The module's `ModuleSource`; None when the module cannot be run.
+      tuner: That of the module with `tuner_fn`; None without a pipeline.
+      serves: Names of the functions that the pipeline calls in the module.
+      hints: What may be behind a failure.
+      keras: The module's `KerasChoice`; None without `source`.
+      folder: For all that is written.
+      events: The file for verdicts.
+      raw: The file that tells when the raw data are prepared; "" without raw data.
+      failed: The items that have failed before.
+      can_try: Whether nothing has.
+    """
+
+    check: dict[str, object]
+    source: dict[str, object] | None
+    tuner: Any
+    serves: list[str]
+    hints: list[str]
+    keras: Any
+    folder: str
+    events: str
+    raw: str
+    failed: list[str]
+    can_try: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +72,7 @@ class Trial:
     """
 
     outcome: Outcome
-    found: dict[str, Any]
+    found: Found
     request: CheckRequest
     folder: str
     environment: dict[str, str]
@@ -87,7 +121,7 @@ class Attempt:
     ) -> Trial:
         """Makes the attempt; the verdicts are added as they come."""
         failed = [verdict.item for verdict in self._report.failures]
-        state: dict[str, Any] = {
+        state: ExaminationRequest = {
             "check": self._request.to_json(),
             "source": dataclasses.asdict(source) if source else None,
             "tuner": dataclasses.asdict(modules.tuner) if modules and modules.tuner else None,
@@ -102,15 +136,16 @@ class Attempt:
         }
         events = EventReader(state["events"], raw.events if raw else "", self._add, self._request.limit)
         try:
-            found = child_process.run(
+            returned = child_process.run(
                 _WORKER,
-                state,
+                cast("dict[str, object]", state),
                 environment=environment,
                 until=events.is_over,
                 what="checking",
                 forked=True,
                 output=self._output,
             )
+            found = cast("Found", returned)
         except Exception as error:  # of the process itself: what the module raises comes as a verdict
             found = {}
             events.read()
@@ -120,7 +155,7 @@ class Attempt:
             verdict = self._over_limit(events)
             if self._report.get(verdict.item) is None:
                 self._add(verdict)
-        prepared = raw.prepared() if raw else {}
+        prepared: Prepared = raw.prepared() if raw else {}
         version = keras.version if keras else ""
         outcome = Outcome(self._report.first_failure, events.reads, prepared.get("kinds", {}), version)
         return Trial(outcome, found, self._request, self._folder, environment)

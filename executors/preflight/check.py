@@ -13,8 +13,8 @@ import dataclasses
 import os
 import tempfile
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ..dialects.loading import choose_keras_for
 from ..distributed.tf_config import VARIABLE
@@ -50,6 +50,10 @@ from .verdicts import (
     Verdict,
 )
 
+if TYPE_CHECKING:
+    from .raw_data import RawDataRequest
+    from .verdicts import ReportState
+
 CHECKING = "GENERIC_TRAINER_CHECK"  # by which a module can tell that nothing is to be kept
 Show = Callable[[Verdict], None]
 
@@ -82,7 +86,7 @@ def check(request: CheckRequest, show: Show = lambda verdict: None) -> Report:
     return report
 
 
-def execute(state: dict[str, Any]) -> dict[str, Any]:
+def execute(state: Mapping[str, object]) -> ReportState:
     """Makes a check in a process of its own, for who does something else meanwhile; see `engines`."""
     return check(CheckRequest.from_json(state)).to_json()
 
@@ -196,7 +200,7 @@ class _Check:
         if self._modules and source:
             keras = choose_keras_for(self._modules, source, self._request.options.keras)
             environment = environment | keras.environment()
-        request = {
+        request: RawDataRequest = {
             "check": dataclasses.replace(self._request, schema_shapes=shapes).to_json(),
             "source": dataclasses.asdict(source) if source else None,
             "serves": self._modules.functions_called(source) if self._modules and source else [],
@@ -262,6 +266,6 @@ def _without(text: str, *folders: str) -> str:
     return text
 
 
-def _short(values: Any) -> str:
+def _short(values: Sequence[object]) -> str:
     text = str([float(f"{one:.4g}") if isinstance(one, float) else one for one in values])
     return text if len(text) < 120 else f"{text[:120]}…"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
 
 from .verdicts import PASSED, SKIPPED, Verdict
 from .watch import Watch
@@ -50,7 +49,7 @@ def verdict(
     if "gpu_memory" in peaks:
         memory += f", {peaks['gpu_memory'] / 1e9:.2g} GB of the GPU's"
     steady, steps = watch.steady_seconds(), _steps(watch, asked, is_shortened, records)
-    details: dict[str, Any] = {**peaks, "seconds_per_step": steady, "steps": steps}
+    details: dict[str, object] = {**peaks, "seconds_per_step": steady, "steps": steps}
     if steady is None:
         return Verdict("estimate", SKIPPED, f"{memory}; too few steps were seen to tell a step's time", details=details)
     measured = f"measured over {len(watch.step_seconds)} steps on this machine"

@@ -5,13 +5,18 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from ..compat import tensorflow_estimator as compat
 from ..keras.interception import replaced
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from .watch import Watch
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @contextlib.contextmanager
@@ -36,7 +41,7 @@ class _Seen:
         self._watch = watch
         self._is_planned = False  # by the specs of train_and_evaluate
 
-    def plan(self, original: Callable[..., Any], executor: Any, *args: Any, **options: Any) -> None:
+    def plan(self, original: Callable[..., None], executor: object, *args: object, **options: object) -> None:
         """Is called when `train_and_evaluate` takes its specs."""
         from .watch import STEPS
 
@@ -48,7 +53,9 @@ class _Seen:
         given["eval_spec"] = given["eval_spec"]._replace(steps=1)
         original(*bound.args, **bound.kwargs)
 
-    def train(self, original: Callable[..., Any], estimator: Any, *args: Any, **options: Any) -> Any:
+    def train(
+        self, original: Callable[..., R], estimator: tf.estimator.Estimator, *args: object, **options: object
+    ) -> R:
         """Is called in place of `Estimator.train`."""
         from .watch import STEPS
 
@@ -64,7 +71,9 @@ class _Seen:
         self._watch.enter("training")
         return result
 
-    def evaluate(self, original: Callable[..., Any], estimator: Any, *args: Any, **options: Any) -> Any:
+    def evaluate(
+        self, original: Callable[..., R], estimator: tf.estimator.Estimator, *args: object, **options: object
+    ) -> R:
         """Is called in place of `Estimator.evaluate`: one batch."""
         bound = inspect.signature(original).bind(estimator, *args, **options)
         bound.arguments["steps"] = 1
@@ -75,7 +84,13 @@ class _Seen:
             self._watch.enter("training")
         return values
 
-    def call_model_fn(self, original: Callable[..., Any], estimator: Any, *args: Any, **options: Any) -> Any:
+    def call_model_fn(
+        self,
+        original: Callable[Concatenate[tf.estimator.Estimator, P], R],
+        estimator: tf.estimator.Estimator,
+        *args: P.args,
+        **options: P.kwargs,
+    ) -> R:
         """Is called in place of what calls the model function, with a graph open."""
         import tensorflow as tf
 
@@ -86,8 +101,13 @@ class _Seen:
         return spec
 
     def export_all_saved_models(
-        self, original: Callable[..., Any], estimator: Any, folder: Any, *args: Any, **options: Any
-    ) -> Any:
+        self,
+        original: Callable[Concatenate[tf.estimator.Estimator, str, P], R],
+        estimator: tf.estimator.Estimator,
+        folder: str,
+        *args: P.args,
+        **options: P.kwargs,
+    ) -> R:
         """Is called in place of what exports."""
         in_loop, self._watch.in_loop = self._watch.in_loop, False
         try:
@@ -97,7 +117,7 @@ class _Seen:
             self._watch.in_loop = in_loop
 
 
-def _step_hook(watch: Watch) -> Any:
+def _step_hook(watch: Watch) -> tf.compat.v1.train.SessionRunHook:
     import tensorflow as tf
 
     v1 = tf.compat.v1
@@ -109,20 +129,24 @@ def _step_hook(watch: Watch) -> Any:
             losses = v1.get_collection(v1.GraphKeys.LOSSES)
             self._loss = losses[-1] if losses else None
 
-        def after_create_session(self, session: Any, coord: Any) -> None:
+        def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
             del session, coord
             self._stack = contextlib.ExitStack()
             self._stack.enter_context(watch.loop())
 
-        def before_run(self, run_context: Any) -> Any:
+        def before_run(
+            self, run_context: tf.compat.v1.train.SessionRunContext
+        ) -> tf.compat.v1.train.SessionRunArgs | None:
             del run_context
             return None if self._loss is None else v1.train.SessionRunArgs(self._loss)
 
-        def after_run(self, run_context: Any, run_values: Any) -> None:
+        def after_run(
+            self, run_context: tf.compat.v1.train.SessionRunContext, run_values: tf.compat.v1.train.SessionRunValues
+        ) -> None:
             del run_context
             watch.step(float(run_values.results) if self._loss is not None else None)
 
-        def end(self, session: Any) -> None:
+        def end(self, session: tf.compat.v1.Session) -> None:
             del session
             self._stack.close()
 

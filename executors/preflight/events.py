@@ -6,15 +6,28 @@ import contextlib
 import json
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import IO, TYPE_CHECKING, TypedDict
 
 from .verdicts import FAILED, Verdict
+
+if TYPE_CHECKING:
+    from .input_watch import Reads
+    from .watch import Seen
+
+
+class Event(TypedDict, total=False):
+    """A line of the file: one of these, as JSON values; see `EventWriter`."""
+
+    verdict: dict[str, object]
+    stage: str
+    seen: Seen
+    reads: Reads
 
 
 class EventWriter:
     """Writes what is found for who waits outside."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: IO[str]) -> None:
         self._file = file
         self.has_failed = False
 
@@ -27,15 +40,15 @@ class EventWriter:
         """Tells what is being done now."""
         self._write({"stage": item})
 
-    def seen(self, seen: dict[str, Any]) -> None:
+    def seen(self, seen: Seen) -> None:
         """Tells how far the training is."""
         self._write({"seen": seen})
 
-    def reads(self, reads: dict[str, Any]) -> None:
+    def reads(self, reads: Reads) -> None:
         """Tells how the module's input pipeline reads its examples; see `input_watch`."""
         self._write({"reads": reads})
 
-    def _write(self, event: dict[str, Any]) -> None:
+    def _write(self, event: Event) -> None:
         self._file.write(json.dumps(event, default=str) + "\n")
         self._file.flush()
 
@@ -52,8 +65,8 @@ class EventReader:
 
     def __init__(self, path: str, raw: str, add: Callable[[Verdict], None], limit: float) -> None:
         self.stage = "load"
-        self.seen: dict[str, Any] = {}
-        self.reads: dict[str, Any] = {}
+        self.seen: Seen = {}
+        self.reads: Reads = {}
         self.is_over_limit = False
         self._main = path
         self._read = {name: 0 for name in (raw, path) if name}
@@ -78,7 +91,7 @@ class EventReader:
                 for line in whole.splitlines():
                     self._take(json.loads(line), path == self._main)
 
-    def _take(self, event: dict[str, Any], is_main: bool) -> None:
+    def _take(self, event: Event, is_main: bool) -> None:
         if "verdict" in event:
             self._add(Verdict.from_json(event["verdict"]))
         elif is_main and "stage" in event:

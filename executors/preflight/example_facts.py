@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import did_you_mean
 from ..inputs.shown import cut, shown
+
+if TYPE_CHECKING:
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+    from ..evaluation.features import FeatureSummary
+    from ..saved_models.sample_input import Value
 
 _KINDS = {"bytes_list": "BYTES", "float_list": "FLOAT", "int64_list": "INT"}
 _TYPES = {str: "BYTES", bytes: "BYTES", float: "FLOAT", int: "INT", bool: "INT"}  # of Parquet
@@ -55,11 +61,11 @@ class FeatureFacts:
         elif len(self.values) < MOST_VALUES:
             self.values.update(values)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> FeatureSummary:
         """Returns the facts as JSON values, for `evaluation.features`; of words and of many numbers no values."""
         values = sorted(self.values) if self.kind == "INT" and len(self.values) <= _FEW_VALUES else []
         names = ("kind", "least", "most", "lowest", "highest")
-        return {**{name: getattr(self, name) for name in names}, "values": values}
+        return cast("FeatureSummary", {**{name: getattr(self, name) for name in names}, "values": values})
 
 
 def facts_of(records: Iterable[bytes]) -> dict[str, FeatureFacts]:
@@ -80,7 +86,7 @@ def facts_of(records: Iterable[bytes]) -> dict[str, FeatureFacts]:
     return facts
 
 
-def facts_of_rows(rows: Iterable[dict[str, Any]]) -> dict[str, FeatureFacts]:
+def facts_of_rows(rows: Iterable[Mapping[str, object]]) -> dict[str, FeatureFacts]:
     """Looks through rows of Parquet; columns of other types than a tf.Example's are left out."""
     facts: dict[str, FeatureFacts] = {}
     for row in rows:
@@ -144,13 +150,13 @@ def first_of(problems: list[str]) -> list[str]:
     return problems if more <= 0 else [*problems[:_LISTED], f"and {more:,} more like these"]
 
 
-def _strange(train: FeatureFacts, evaluation: FeatureFacts) -> list[Any]:
+def _strange(train: FeatureFacts, evaluation: FeatureFacts) -> list[Value]:
     """Returns words and numbers of eval that train does not have, where a feature has a few that come many times."""
     is_vocabulary = 0 < _OFTEN * len(train.values) <= train.examples and len(evaluation.values) < MOST_VALUES
     return sorted(evaluation.values - train.values, key=_in_order) if is_vocabulary else []
 
 
-def _in_order(value: Any) -> tuple[bool, Any]:
+def _in_order(value: Value) -> tuple[bool, Any]:
     return isinstance(value, bytes), value  # a feature may have both, words and numbers
 
 
@@ -162,7 +168,7 @@ def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def contradictions(facts: dict[str, FeatureFacts], schema: Any) -> tuple[list[str], list[str]]:
+def contradictions(facts: dict[str, FeatureFacts], schema: schema_pb2.Schema) -> tuple[list[str], list[str]]:
     """Compares examples with a schema.
 
     Returns:
@@ -214,7 +220,9 @@ def _values_of(fact: FeatureFacts) -> str:
     return f"{len(fact.values)} values" if fact.lowest is None else f"{fact.lowest:.4g} to {fact.highest:.4g}"
 
 
-def _out_of_domain(feature: Any, fact: FeatureFacts, domains: dict[str, Any]) -> list[str]:
+def _out_of_domain(
+    feature: schema_pb2.Feature, fact: FeatureFacts, domains: dict[str, schema_pb2.StringDomain]
+) -> list[str]:
     number = feature.int_domain if feature.HasField("int_domain") else feature.float_domain
     has_max = number.HasField("max") and fact.highest is not None and fact.highest > number.max
     has_min = number.HasField("min") and fact.lowest is not None and fact.lowest < number.min

@@ -11,17 +11,31 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Concatenate, ParamSpec, TypedDict, TypeVar
 
 from ..compat.tensorflow import feature_spec_reader, pipeline_builders
 from ..compat.tensorflow_transform import graph_appliers
 from ..keras.interception import replaced
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _KINDS = {"string": "BYTES", "int64": "INT", "float32": "FLOAT"}
 
 
+class Reads(TypedDict, total=False):
+    """How an input pipeline reads its examples, as JSON values; empty while nothing is known.
+
+    Attributes:
+      parsed: The features that it parses, with their types: "BYTES", "FLOAT" or "INT"; "" for any other.
+      transforms: Whether it applies the Transform graph.
+    """
+
+    parsed: dict[str, str]
+    transforms: bool
+
+
 @contextlib.contextmanager
-def watching(tell: Callable[[dict[str, Any]], None]) -> Iterator[None]:
+def watching(tell: Callable[[Reads], None]) -> Iterator[None]:
     """Watches the input pipelines that are built in the block.
 
     Args:
@@ -38,13 +52,13 @@ def watching(tell: Callable[[dict[str, Any]], None]) -> Iterator[None]:
 
 
 class _Seen:
-    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, tell: Callable[[Reads], None]) -> None:
         self._tell = tell
         self._depth = 0  # of pipelines that are being built
         self._parsed: dict[str, str] = {}
         self._transforms = False
 
-    def build(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    def build(self, original: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
         """Is called in place of what builds a part of a `tf.data` pipeline."""
         self._depth += 1
         try:
@@ -52,14 +66,16 @@ class _Seen:
         finally:
             self._depth -= 1
 
-    def parse(self, original: Callable[..., Any], features: Any, *args: Any, **options: Any) -> Any:
+    def parse(
+        self, original: Callable[Concatenate[object, P], R], features: object, *args: P.args, **options: P.kwargs
+    ) -> R:
         """Is called in place of what reads a feature spec."""
         if self._depth and isinstance(features, Mapping):
             self._parsed.update(kind for name, feature in features.items() for kind in _keys(name, feature))
             self._say()
         return original(features, *args, **options)
 
-    def transform(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    def transform(self, original: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
         """Is called in place of what applies the Transform graph."""
         if self._depth and not self._transforms:
             self._transforms = True
@@ -70,7 +86,7 @@ class _Seen:
         self._tell({"parsed": self._parsed, "transforms": self._transforms})
 
 
-def _keys(name: str, feature: Any) -> Iterator[tuple[str, str]]:
+def _keys(name: str, feature: object) -> Iterator[tuple[str, str]]:
     """Yields the features that an entry of a feature spec reads, with their types."""
     kind = _KINDS.get(getattr(getattr(feature, "dtype", None), "name", ""), "")
     if indices := getattr(feature, "index_key", None):

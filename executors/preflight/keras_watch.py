@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from ..keras.interception import KerasCall, KerasObserver, callback_class
 
 if TYPE_CHECKING:
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
     from .watch import Watch
 
 
@@ -20,7 +24,7 @@ class KerasWatch(KerasObserver):
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
 
-    def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+    def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
         """Limits the fit to one epoch and one validation batch."""
         if self._watch.in_loop:
             return proceed()
@@ -28,7 +32,7 @@ class KerasWatch(KerasObserver):
         begin = given.get("initial_epoch", 0)
         self._plan(given.get("epochs", 1) - begin, given.get("steps_per_epoch"))
         given["epochs"] = begin + 1
-        validation: Any = given.get("validation_data")
+        validation: object = given.get("validation_data")
         if hasattr(validation, "cardinality"):
             self._watch.evaluates_forever = (
                 not given.get("validation_steps") and int(validation.cardinality()) == _INFINITE
@@ -43,7 +47,7 @@ class KerasWatch(KerasObserver):
             self._watch.batch_size = _batch_size(given.get("x"), given.get("batch_size"))
         return history
 
-    def evaluate(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+    def evaluate(self, call: KerasCall, proceed: Callable[[], object]) -> object:
         """Limits the evaluation to one batch."""
         if hasattr(call.arguments.get("x"), "cardinality"):
             call.arguments["steps"] = 1
@@ -62,32 +66,32 @@ class KerasWatch(KerasObserver):
             self._watch.epochs = (self._watch.epochs or 0) + epochs
 
 
-def _step_callback(model: Any, watch: Watch) -> Any:
+def _step_callback(model: keras.Model, watch: Watch) -> keras.callbacks.Callback:
     class Steps(callback_class(model)):  # type: ignore[misc]
         """Reports each step, and ends the epoch."""
 
         _done = 0  # in this epoch; with steps_per_execution there are several to a call
 
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
             loss = (logs or {}).get("loss")
             steps, self._done = max(1, batch + 1 - self._done), batch + 1
             watch.step(float(loss) if loss is not None else None, steps)
             if watch.has_enough():
                 self.model.stop_training = True
 
-        def on_test_begin(self, logs: Any = None) -> None:
+        def on_test_begin(self, logs: Mapping[str, float] | None = None) -> None:
             watch.enter("evaluation")
 
-        def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        def on_test_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
             watch.evaluations += 1
 
-        def on_test_end(self, logs: Any = None) -> None:
+        def on_test_end(self, logs: Mapping[str, float] | None = None) -> None:
             watch.enter("training")
 
     return Steps()
 
 
-def _described(model: Any) -> str:
+def _described(model: keras.Model) -> str:
     """Returns a model in words: "model 'taxi', 1,234 weights"."""
     inner = getattr(model, "inner", model)  # of an ElasticDL job
     try:
@@ -97,7 +101,7 @@ def _described(model: Any) -> str:
     return f"model {inner.name!r}{weights}"
 
 
-def _batch_size(x: Any, asked: int | None) -> int | None:
+def _batch_size(x: tf.data.Dataset | np.ndarray, asked: int | None) -> int | None:
     """Returns how many examples there are in a batch of what was given to `fit`."""
     if not hasattr(x, "cardinality"):
         return asked

@@ -6,16 +6,22 @@ records = made_up(read_schema("schema.pbtxt"), count=64)
 from __future__ import annotations
 
 import random
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from tensorflow_metadata.proto.v0 import schema_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import tensorflow as tf
 
 _WORDS = ("a", "b", "c")
 _MOST_VALUES = 3  # of a feature whose number of values is open
 _SEED = 1
 
 
-def made_up(schema: Any, count: int) -> list[bytes]:
+def made_up(schema: schema_pb2.Schema, count: int) -> list[bytes]:
     """Returns serialized tf.Examples.
 
     Numbers lie in their domain: integers without one are 0 or 1, as any table of ids has rows for these; floats
@@ -38,7 +44,7 @@ def made_up(schema: Any, count: int) -> list[bytes]:
     return records
 
 
-def _size(feature: Any, chance: random.Random) -> int:
+def _size(feature: schema_pb2.Feature, chance: random.Random) -> int:
     if feature.HasField("shape"):
         size = 1
         for dimension in feature.shape.dim:
@@ -48,10 +54,13 @@ def _size(feature: Any, chance: random.Random) -> int:
     return chance.randint(least, max(least, min(feature.value_count.max or 1, least + _MOST_VALUES)))
 
 
-def _value(feature: Any, domains: dict[str, Any], chance: random.Random) -> Any:
+def _value(
+    feature: schema_pb2.Feature, domains: dict[str, schema_pb2.StringDomain], chance: random.Random
+) -> bytes | float:
     if feature.type == schema_pb2.BYTES:
         domain = domains.get(feature.domain) or feature.string_domain
-        return chance.choice(list(domain.value) or _WORDS).encode()
+        word: str = chance.choice(list(domain.value) or _WORDS)
+        return word.encode()
     if feature.type == schema_pb2.FLOAT:
         low = feature.float_domain.min
         return chance.uniform(low, feature.float_domain.max if feature.float_domain.HasField("max") else low + 1)
@@ -59,7 +68,7 @@ def _value(feature: Any, domains: dict[str, Any], chance: random.Random) -> Any:
     return chance.randint(low, feature.int_domain.max if feature.int_domain.HasField("max") else low + 1)
 
 
-def _feature(tf: Any, kind: int, values: list[Any]) -> Any:
+def _feature(tf: ModuleType, kind: int, values: Sequence[bytes | float]) -> tf.train.Feature:
     if kind == schema_pb2.BYTES:
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
     if kind == schema_pb2.FLOAT:

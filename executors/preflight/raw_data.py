@@ -11,7 +11,7 @@ import itertools
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ..compat.tfdv import import_tfdv, statistics_of
 from ..dialects.loading import loaded
@@ -30,19 +30,50 @@ from .raw_csv import csv_examples
 from .request import CheckRequest
 from .verdicts import FAILED, PASSED, Verdict
 
+if TYPE_CHECKING:
+    from ..evaluation.features import FeatureSummary
+
 _EVERY = 3  # of the rows one is for evaluation, as ExampleGen has it
 _PLACES = {RAW: sample.RAW_EXAMPLES, TRANSFORMED: "Transform/transformed_examples/4"}  # as in TFX
 _FILLED = 8192  # examples; batches of more are rare
 
 
-def execute(state: dict[str, Any]) -> dict[str, Any]:
-    """Prepares a sample of the raw data of a request.
+class RawDataRequest(TypedDict):
+    """What the process is asked to prepare, as JSON values.
 
-    Returns:
-      `fn_args`, what of them is to be set; `examples`, {"raw" and, with a Transform, "transformed": {"train_files": …,
-      "eval_files": …}}; `kinds`, {the same keys: {feature: "BYTES", "FLOAT" or "INT"}}; and `features`, what raw and
-      transformed examples hold. {} when a verdict says what is wrong.
+    Attributes:
+      check: A `CheckRequest`.
+      source: The Transform module's `ModuleSource`; None without one.
+      serves: Names of the functions that the pipeline calls in it.
+      folder: For all that is written.
+      events: The file for verdicts.
     """
+
+    check: dict[str, Any]
+    source: dict[str, object] | None
+    serves: list[str]
+    folder: str
+    events: str
+
+
+class Prepared(TypedDict, total=False):
+    """A sample of raw data, as JSON values; empty when a verdict says what is wrong.
+
+    Attributes:
+      fn_args: What of them is to be set.
+      examples: {"raw" and, with a Transform, "transformed": {"train_files": …, "eval_files": …}}.
+      kinds: {the same keys: {feature: "BYTES", "FLOAT" or "INT"}}.
+      features: What raw and transformed examples hold.
+    """
+
+    fn_args: dict[str, object]
+    examples: dict[str, dict[str, list[str]]]
+    kinds: dict[str, dict[str, str]]
+    features: dict[str, dict[str, FeatureSummary]]
+
+
+def execute(state: RawDataRequest) -> Prepared:
+    """Prepares a sample of the raw data of a request."""
     request = CheckRequest.from_json(state["check"])
     source = ModuleSource.of(state["source"]) if state["source"] else None
     with open(state["events"], "a", encoding="utf-8") as events:
@@ -59,7 +90,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
             facts = facts_of(itertools.chain(*splits.values()))
             counts = " and ".join(f"{len(records):,} of {split}" for split, records in splits.items())
             say(Verdict("data", PASSED, f"{counts}, {len(facts)} features: {', '.join(sorted(facts)[:12])}"))
-            prepared: dict[str, Any] = {"schema_path": schema_path, "transform_graph_path": None}
+            prepared: dict[str, object] = {"schema_path": schema_path, "transform_graph_path": None}
             seen = {RAW: {name: fact.summary() for name, fact in facts.items()}}
             examples = {RAW: splits}
             kinds = {RAW: _kinds(facts, schema_path)}

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from ..engines import child_process
 from ..engines.forwarding import LastText
@@ -14,40 +14,44 @@ from ..errors import ProcessDiedError, TrainingProcessError
 from ..runtime.logs.exceptions import describe
 from .verdicts import FAILED, WARNING, Verdict
 
+if TYPE_CHECKING:
+    from .raw_data import Prepared, RawDataRequest
+
 _WORKER = f"{__name__.rpartition('.')[0]}.raw_data"
 
 
 class RawData:
     """A process that prepares raw data, and a thread that waits for it and says when they are there."""
 
-    def __init__(self, request: dict[str, Any], environment: dict[str, str], done: str, output: LastText) -> None:
+    def __init__(self, request: RawDataRequest, environment: dict[str, str], done: str, output: LastText) -> None:
         self.done = done
         self.events: str = request["events"]
         self._arguments = (request, environment, output)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
-    def prepared(self) -> dict[str, Any]:
+    def prepared(self) -> Prepared:
         """Returns what the process has returned; {} when it has not, or its data cannot be used."""
         with contextlib.suppress(FileNotFoundError), open(self.done, encoding="utf-8") as file:
-            prepared: dict[str, Any] = json.load(file)
+            prepared: Prepared = json.load(file)
             return prepared
         return {}
 
     def _run(self) -> None:
         request, environment, output = self._arguments
-        prepared: dict[str, Any] = {}
+        prepared: Prepared = {}
         verdict: Verdict | None
         try:
-            prepared = child_process.run(
+            found = child_process.run(
                 _WORKER,
-                request,
+                cast("dict[str, object]", request),
                 environment=environment,
                 timeout=request["check"]["limit"],
                 what="raw data",
                 forked=True,
                 output=output,
             )
+            prepared = cast("Prepared", found)
         except ProcessDiedError as error:
             verdict = Verdict("data", FAILED, str(error), exit_code=1)
         except TrainingProcessError:

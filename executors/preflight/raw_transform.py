@@ -8,9 +8,9 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import apache_beam as beam
 import tensorflow as tf
@@ -24,6 +24,7 @@ from ..fn_args import FnArgs
 from ..runtime.beam_runner import IN_PROCESS
 from ..runtime.files.schema import read_schema
 
+R = TypeVar("R")
 _BEAM_ARGS = (IN_PROCESS, "--direct_running_mode=in_memory", "--direct_num_workers=1")
 
 
@@ -85,7 +86,7 @@ def _read(path: str) -> list[bytes]:
     return [bytes(record) for record in tf.compat.v1.io.tf_record_iterator(path)]
 
 
-def _bound(function: Any, custom_config: dict[str, Any] | None) -> Any:
+def _bound(function: Callable[..., R], custom_config: Mapping[str, object] | None) -> Callable[..., R]:
     """Returns the function with custom_config, if it takes that, as TFX's executor does."""
     if "custom_config" in inspect.signature(function).parameters:
         return functools.partial(function, custom_config=custom_config)

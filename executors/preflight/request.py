@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from ..fn_args import FnArgs
@@ -59,7 +60,7 @@ class CheckRequest:
         return {**plain, "fn_args": self.fn_args.to_json(), "options": dataclasses.asdict(self.options)}
 
     @classmethod
-    def from_json(cls, state: dict[str, Any]) -> CheckRequest:
+    def from_json(cls, state: Mapping[str, Any]) -> CheckRequest:
         """Rebuilds the request."""
         fn_args, options = FnArgs.from_json(state["fn_args"]), TrainingOptions(**with_tuples(state["options"]))
         return cls(**{**state, "fn_args": fn_args, "options": options})

@@ -104,7 +104,7 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
 @dataclasses.dataclass(frozen=True)
 class _Taken:
     count: int
-    first: list[Any] = dataclasses.field(default_factory=list)
+    first: list[bytes] | list[dict[str, object]] = dataclasses.field(default_factory=list)
 
 
 def _files(pattern: str) -> list[str]:

@@ -12,6 +12,7 @@ import importlib.metadata
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import TrainerError
@@ -54,7 +55,7 @@ def findings(root: str, digest: str) -> dict[str, Any] | None:
     return None
 
 
-def note(root: str, digest: str, found: dict[str, Any]) -> None:
+def note(root: str, digest: str, found: Mapping[str, object]) -> None:
     """Notes that the check with this digest passed, and its findings. Creates the folder if needed.
 
     Args:

@@ -13,7 +13,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..dialects import Dialect
 from ..dialects.loading import uses_estimators
@@ -30,6 +30,9 @@ from .remedies import shortened as shorten_message
 from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
 from .watch import EVALUATION, EXPORT, MODEL, PHASES, STEPS, TRAINING, Watch
 
+if TYPE_CHECKING:
+    from .watch import Seen
+
 _HAND_STEPS = 10  # for a loop that only fn_args can shorten
 _HAND_EVAL_STEPS = 2
 _NAN = "Look for a logarithm or a division of zero in loss and model, for NaN in the data, or lower the learning rate."
@@ -40,7 +43,7 @@ def try_training(
     source: ModuleSource,
     fn_args: FnArgs,
     records: int,
-    tell: Callable[[dict[str, Any]], None],
+    tell: Callable[[Seen], None],
 ) -> tuple[list[Verdict], Watch]:
     """Runs a module with its training cut short.
 

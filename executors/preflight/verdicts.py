@@ -8,7 +8,8 @@ report.first_failure, report.exit_code
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypedDict
 
 PASSED, WARNING, FAILED, NOT_REACHED, SKIPPED = "passed", "warning", "failed", "not reached", "skipped"
 
@@ -77,17 +78,28 @@ class Verdict:
     exit_code: int = 0
     traceback: str = ""
     error: dict[str, Any] | None = None
-    details: dict[str, Any] = dataclasses.field(default_factory=dict)
+    details: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Returns it as JSON values; what is empty is left out."""
         return {name: value for name, value in dataclasses.asdict(self).items() if value not in (None, "", {}, 0)}
 
     @classmethod
-    def from_json(cls, state: dict[str, Any]) -> Verdict:
+    def from_json(cls, state: Mapping[str, Any]) -> Verdict:
         """Rebuilds what `to_json` returned."""
         place = state.get("place")
         return cls(**{**state, "place": Place(**place) if place else None})
+
+
+class ReportState(TypedDict):
+    """A report as JSON values: its verdicts, and what follows from them."""
+
+    module: str
+    passed: bool
+    exit_code: int
+    seconds: float
+    findings: dict[str, Any]
+    verdicts: list[dict[str, object]]
 
 
 @dataclasses.dataclass
@@ -132,7 +144,7 @@ class Report:
         """0, or that of the first failure: 1 the module failed, 2 wrong usage or input, 3 the model is not one."""
         return self.failures[0].exit_code if self.failures else 0
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ReportState:
         """Returns the report as JSON values."""
         return {
             "module": self.module,
@@ -144,7 +156,7 @@ class Report:
         }
 
     @classmethod
-    def from_json(cls, state: dict[str, Any]) -> Report:
+    def from_json(cls, state: Mapping[str, Any]) -> Report:
         """Rebuilds what `to_json` returned."""
         verdicts = [Verdict.from_json(one) for one in state["verdicts"]]
         return cls(state["module"], verdicts, state["seconds"], state["findings"])

@@ -18,7 +18,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypedDict, TypeVar
 
 from ..compat.tensorflow import saved_model_writer
 from ..evaluation import evidence
@@ -27,11 +27,35 @@ from ..keras.interception import observed_by, replaced
 from .places import calling_place
 from .verdicts import Place
 
+if TYPE_CHECKING:
+    import os
+
+    import tensorflow as tf
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
 MODEL, TRAINING, EVALUATION, EXPORT = PHASES = ("model", "training", "evaluation", "export")
 STEPS = 8  # the first is traced, the second may be; the others tell how long one takes
 _ENOUGH_SECONDS = 5.0  # after which two steps do
 _TELL_SECONDS = 0.5
 _LABEL_BATCHES = 4  # that are read for the labels' values
+
+
+class Seen(TypedDict, total=False):
+    """The state of a training in a few words, as JSON values; empty while nothing was seen.
+
+    Attributes:
+      phase: One of PHASES.
+      steps: Training steps done.
+      losses: The last one; [] when none was seen.
+      model: What was built, in words.
+    """
+
+    phase: str
+    steps: int
+    losses: list[float]
+    model: str
 
 
 class Watch:
@@ -55,7 +79,7 @@ class Watch:
       fits: What Keras's fits show of the task; None before `watching`.
     """
 
-    def __init__(self, files: Sequence[str], tell: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, files: Sequence[str], tell: Callable[[Seen], None]) -> None:
         self.phase = MODEL
         self.model = self.logged_error = ""
         self.evaluates_forever = False
@@ -73,7 +97,7 @@ class Watch:
         self._tell = tell
         self._told = 0.0
         self._last: float | None = None
-        self._calling: list[Any] = []
+        self._calling: list[tf.types.experimental.GenericFunction] = []
         self._trainers: set[int] = set()
         self._tape_began: float | None = None
 
@@ -136,7 +160,7 @@ class Watch:
         # The mean, since several steps may run in one call, whose time is that of the first of them.
         return max(statistics.fmean(later), 0.0) if later else None
 
-    def seen(self) -> dict[str, Any]:
+    def seen(self) -> Seen:
         """Returns the state in a few words, for who watches from outside."""
         return {"phase": self.phase, "steps": self.steps, "losses": self.losses[-1:], "model": self.model}
 
@@ -154,7 +178,13 @@ class Watch:
             self._told = time.monotonic()
             self._tell(self.seen())
 
-    def _called(self, original: Callable[..., Any], function: Any, *args: Any, **options: Any) -> Any:
+    def _called(
+        self,
+        original: Callable[Concatenate[tf.types.experimental.GenericFunction, P], R],
+        function: tf.types.experimental.GenericFunction,
+        *args: P.args,
+        **options: P.kwargs,
+    ) -> R:
         """Is called in place of a tf.function."""
         begin = time.perf_counter()
         self._calling.append(function)
@@ -168,7 +198,7 @@ class Watch:
             self.step(_scalar(result))
         return result
 
-    def _taped(self, original: Callable[..., Any], tape: Any) -> Any:
+    def _taped(self, original: Callable[[tf.GradientTape], R], tape: tf.GradientTape) -> R:
         """Is called when a GradientTape is opened."""
         if self.in_loop:
             return original(tape)
@@ -182,7 +212,14 @@ class Watch:
             self._tape_began = now
         return original(tape)
 
-    def _saved(self, original: Callable[..., Any], obj: Any, export_dir: Any, *args: Any, **options: Any) -> Any:
+    def _saved(
+        self,
+        original: Callable[Concatenate[object, str | os.PathLike[str], P], R],
+        obj: object,
+        export_dir: str | os.PathLike[str],
+        *args: P.args,
+        **options: P.kwargs,
+    ) -> R:
         """Is called in place of what writes a SavedModel."""
         if self._tape_began is not None:
             self._count(time.perf_counter() - self._tape_began, time.perf_counter())
@@ -197,7 +234,7 @@ class Watch:
             self.enter(EXPORT)
 
 
-def _scalar(result: Any) -> float | None:
+def _scalar(result: object) -> float | None:
     """Returns what a step gives if it is one number, as a loss is."""
     shape, dtype = getattr(result, "shape", None), getattr(result, "dtype", None)
     if shape is None or tuple(shape) != () or not getattr(dtype, "is_floating", False) or not hasattr(result, "numpy"):

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from google.protobuf.message import DecodeError
 
@@ -42,6 +42,17 @@ from .sample import RAW_EXAMPLES, Sample, take
 from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
 from .watch import Watch
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..evaluation.features import FeatureSummary
+    from ..evaluation.planning import Known
+    from ..saved_models.sample_input import SampleInput
+    from .attempt import ExaminationRequest
+    from .example_facts import FeatureFacts
+
+R = TypeVar("R")
+
 _LABELS = ("LABEL_KEY", "_LABEL_KEY", "label_key", "LABEL", "_LABEL")
 # By which a module tells that it reads examples by the run's schema.
 _SCHEMA_WORDS = ("schema_path", "schema_file", "preprocessing_fn", "feature_spec")
@@ -49,14 +60,34 @@ _MADE_UP = 256  # examples
 _WAIT_SECONDS = 0.05
 
 
-def execute(state: dict[str, Any]) -> dict[str, Any]:
-    """Makes the checks of a request; returns what the model's check has to know.
+class Found(TypedDict, total=False):
+    """What the model's check has to know, as JSON values; empty when no training was tried.
 
-    Args:
-      state: `check` (a CheckRequest), `source` and `keras` (None when the module cannot be run), `folder` for all
-        that is written, `events` (the file), `raw` (the file that tells when the raw data are prepared, or ""), and
-        `can_try`, whether nothing has failed before.
+    Attributes:
+      estimate: The `Verdict` on it; None when the trial failed.
+      op_packages: Packages to import before the model is loaded.
+      example: An example for the model's check.
+      eval_files: Patterns of the evaluation examples.
+      raw_eval_files: Those of the raw ones, where `eval_files` are transformed.
+      schema_path: Their schema, or None.
+      transform_graph_path: The Transform graph, or None.
+      saved_at: The `Place` where the model was saved, or None.
+      evaluation: What the plan of the model's evaluation is made from.
     """
+
+    estimate: Any
+    op_packages: list[str]
+    example: SampleInput
+    eval_files: Sequence[str] | None
+    raw_eval_files: list[str]
+    schema_path: str | None
+    transform_graph_path: str | None
+    saved_at: dict[str, Any] | None
+    evaluation: Known
+
+
+def execute(state: ExaminationRequest) -> Found:
+    """Makes the checks of a request."""
     request = CheckRequest.from_json(state["check"])
     source = ModuleSource.of(state["source"]) if state["source"] else None
     with open(state["events"], "a", encoding="utf-8") as events:
@@ -66,7 +97,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
 
 class _Examination:
     def __init__(
-        self, request: CheckRequest, source: ModuleSource | None, state: dict[str, Any], say: EventWriter
+        self, request: CheckRequest, source: ModuleSource | None, state: ExaminationRequest, say: EventWriter
     ) -> None:
         self._request = request
         self._source = source
@@ -74,12 +105,12 @@ class _Examination:
         self._say = say
         self._fn_args = request.fn_args
         self._hints: list[str] = list(state["hints"])
-        self._features: dict[str, Any] = {}  # what raw and transformed examples hold
+        self._features: dict[str, dict[str, FeatureSummary]] = {}  # what raw and transformed examples hold
         self._records = 0
         self._raw_eval_files: list[str] = []
         self._module: ModuleType | None = None
 
-    def make(self) -> dict[str, Any]:
+    def make(self) -> Found:
         """Makes all checks that can be made here."""
         with contextlib.ExitStack() as stack:
             found = self._load(stack) if self._source else None
@@ -111,7 +142,7 @@ class _Examination:
             "evaluation": self._facts_for_evaluation(watch),
         }
 
-    def _facts_for_evaluation(self, watch: Watch) -> dict[str, Any]:
+    def _facts_for_evaluation(self, watch: Watch) -> Known:
         """Returns what the plan of the model's evaluation is made from."""
         evidence = watch.fits.evidence() if watch.fits else None
         asked = overrides_of({"label": self._request.label, **self._request.evaluation})
@@ -163,7 +194,7 @@ class _Examination:
             found = self._fn_args.hyperparameters = defaults_of_search(module, None, fn_args)
         self._say.verdict(Verdict("hyperparameters", PASSED, f"defaults of the search: {shown(found['values'])}"))
 
-    def _attempt(self, item: str, look: Callable[[], Any]) -> Any:
+    def _attempt(self, item: str, look: Callable[[], R]) -> R | None:
         self._say.stage(item)
         try:
             return look()
@@ -273,7 +304,9 @@ class _Examination:
         text = shown if self._state["raw"] else f"{counts}: {shown}"
         return self._examples_verdict([*problems, *wrong], odd, text, facts)
 
-    def _of_splits(self, samples: dict[str, Sample], facts_of: Callable[[Any], Any]) -> tuple[list[str], list[str]]:
+    def _of_splits(
+        self, samples: dict[str, Sample], facts_of: Callable[[list[Any]], dict[str, FeatureFacts]]
+    ) -> tuple[list[str], list[str]]:
         """Returns in what train and eval differ so that one way of reading cannot serve both, and what is odd."""
         facts = {split: facts_of(sample.records) for split, sample in samples.items()}
         odd = [
@@ -288,7 +321,9 @@ class _Examination:
         self._hints += different
         return wrong, [*different, *odd]
 
-    def _examples_verdict(self, wrong: Sequence[str], odd: Sequence[str], text: str, facts: Any) -> Verdict:
+    def _examples_verdict(
+        self, wrong: Sequence[str], odd: Sequence[str], text: str, facts: Mapping[str, FeatureFacts] | None
+    ) -> Verdict:
         details = {"features": {name: fact.kind for name, fact in facts.items()}} if facts else {}
         if wrong:
             return Verdict("examples", FAILED, "; ".join(wrong), exit_code=2, details=details)
@@ -296,7 +331,7 @@ class _Examination:
             return Verdict("examples", WARNING, f"{text}. {'; '.join(odd)}", details=details)
         return Verdict("examples", PASSED, text, details=details)
 
-    def _by_schema(self, facts: Any) -> tuple[list[str], list[str]]:
+    def _by_schema(self, facts: dict[str, FeatureFacts]) -> tuple[list[str], list[str]]:
         path = self._schema_of_examples()
         if not path or not os.path.exists(path) or "schema" in self._state["failed"]:
             return [], []
@@ -311,7 +346,7 @@ class _Examination:
     def _reads_transformed(self) -> bool:
         return bool(self._fn_args.transform_graph_path) and self._request.train_examples != RAW
 
-    def _label(self, facts: Any) -> tuple[str, Place | None]:
+    def _label(self, facts: Mapping[str, FeatureFacts]) -> tuple[str, Place | None]:
         """Returns the label that was named, or the one that the module names, with its line."""
         if self._request.label:
             return self._request.label, None

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from absl import logging
 
@@ -26,8 +26,49 @@ from ..options import CHECKS
 from ..runtime.files import file_io
 from .locations import find_saved_model, timestamped_models
 
+if TYPE_CHECKING:
+    from typing_extensions import NotRequired
+
+    from .sample_input import SampleInput
+
 PROBE = f"{__package__}.probe"
 _TARGET = "fn_args.serving_model_dir"
+
+
+class SignatureTensors(TypedDict):
+    """The tensors of a signature by name, as "float32 (?, 4)"."""
+
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+
+
+class ProbeRequest(TypedDict):
+    """What the fresh process is asked, as JSON values; see `check_saved_model`."""
+
+    model: str
+    shown_as: str
+    eval_files: list[str]
+    raw_eval_files: list[str]
+    examples_format: dict[str, str]
+    schema_path: str | None
+    transform_graph_path: str | None
+    required_signatures: list[str]
+    skip: list[str]
+    op_packages: list[str]
+    example: SampleInput
+
+
+class ProbeReport(TypedDict):
+    """The answer of the fresh process, as JSON values: the fields of `CheckReport` but for the size."""
+
+    checks: dict[str, str]
+    signatures: dict[str, SignatureTensors]
+    example: str
+    answer: dict[str, list[str | float]]
+    asked: NotRequired[str]
+    inputs: NotRequired[dict[str, list[str | float]]]
+    latency: NotRequired[dict[str, float]]
+    evaluation_plan: NotRequired[dict[str, object]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,14 +89,14 @@ class CheckReport:
     """
 
     checks: dict[str, str]
-    signatures: dict[str, Any]
+    signatures: dict[str, SignatureTensors]
     size_bytes: int
     example: str
-    answer: dict[str, Any]
+    answer: dict[str, list[str | float]]
     asked: str = ""
-    inputs: dict[str, Any] = dataclasses.field(default_factory=dict)
+    inputs: dict[str, list[str | float]] = dataclasses.field(default_factory=dict)
     latency: dict[str, float] = dataclasses.field(default_factory=dict)
-    evaluation_plan: dict[str, Any] = dataclasses.field(default_factory=dict)
+    evaluation_plan: dict[str, object] = dataclasses.field(default_factory=dict)
 
 
 def check_saved_model(
@@ -140,10 +181,11 @@ def check_saved_model(
     }
     variables = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})}
 
-    def asked() -> dict[str, Any]:
-        return child_process.run(
+    def asked() -> ProbeReport:
+        report = child_process.run(
             probe, request, environment=variables, timeout=timeout, quiet=True, forked=True, what="model's check"
         )
+        return cast("ProbeReport", report)
 
     try:
         found = asked()

@@ -16,7 +16,7 @@ import random
 import time
 import uuid
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -25,6 +25,9 @@ from absl import logging
 from ..compat.keras import layer_seeds, restore_layer_seeds, seed_generators
 from ..compat.tensorflow import seed_generator
 from ..runtime.logs.exceptions import add_note, gist_of
+
+if TYPE_CHECKING:
+    import keras
 
 # Of files that training may still write, of memory and of the disk: no reason to refuse a training that may succeed.
 _UNDECIDED = (
@@ -42,7 +45,7 @@ _NOTE = (
 
 
 @contextlib.contextmanager
-def rehearsal(model: Any = None) -> Iterator[str]:
+def rehearsal(model: keras.Model | None = None) -> Iterator[str]:
     """Gives a folder in memory to export to; an error that leaves the block gets a note that says when it was raised.
 
     An error about files or memory is logged only: it need not come again after training.
@@ -72,7 +75,7 @@ def _remove(folder: str) -> None:
 
 
 @contextlib.contextmanager
-def _random_state_kept(model: Any) -> Iterator[None]:
+def _random_state_kept(model: keras.Model | None) -> Iterator[None]:
     """Puts the generators that tracing a model may draw from back to where they were before the block."""
     found: list[Any] = [random, seed_generator(), *seed_generators()]
     generators = [generator for generator in found if generator is not None]

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tensorflow.core.framework import function_pb2, graph_pb2, node_def_pb2, tensor_pb2
 
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 # Ops that keep or rearrange their first input's values.
@@ -34,8 +37,8 @@ class Scope:
       children: Scopes of calls in this one, by the calling node's name.
     """
 
-    nodes: Mapping[str, Any]
-    function: Any = None
+    nodes: Mapping[str, node_def_pb2.NodeDef]
+    function: function_pb2.FunctionDef | None = None
     parent: Scope | None = None
     arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
     children: dict[str, Scope] = dataclasses.field(default_factory=dict)
@@ -46,7 +49,7 @@ class Node:
     """A node, in the scope in which its inputs are named, and which of its outputs is meant."""
 
     scope: Scope
-    definition: Any
+    definition: node_def_pb2.NodeDef
     output: int
 
     @property
@@ -67,7 +70,7 @@ class Graph:
       graph_def: The graph with its function library.
     """
 
-    def __init__(self, graph_def: Any) -> None:
+    def __init__(self, graph_def: graph_pb2.GraphDef) -> None:
         self._library = {function.signature.name: function for function in graph_def.library.function}
         self.top = Scope({node.name: node for node in graph_def.node})
 
@@ -127,14 +130,14 @@ class Graph:
                 waiting += [(one, node.scope) for one in passed]
         return found
 
-    def constant(self, tensor: str, scope: Scope) -> Any:
+    def constant(self, tensor: str, scope: Scope) -> tensor_pb2.TensorProto | None:
         """Returns the TensorProto of a constant, or None for what is computed."""
         node = self.node(tensor, scope)
         while node is not None and node.op == "Identity":
             node = self.node(node.inputs[0], node.scope)
         return node.definition.attr["value"].tensor if node is not None and node.op == "Const" else None
 
-    def bodies_called_by(self, node: Node) -> Iterator[Any]:
+    def bodies_called_by(self, node: Node) -> Iterator[node_def_pb2.NodeDef]:
         """Yields the nodes of the functions that a node calls in another way, such as the branches of an If."""
         waiting, seen = [node.definition], set()
         while waiting:
@@ -157,12 +160,12 @@ class Graph:
             return inputs[1:2] if node.op == "Split" else inputs[:1]
         return None
 
-    def _called(self, definition: Any) -> Any:
+    def _called(self, definition: node_def_pb2.NodeDef) -> function_pb2.FunctionDef | None:
         if definition.op in _CALLS:
             return self._library.get(definition.attr["f"].func.name)
         return self._library.get(definition.op)
 
-    def _child(self, scope: Scope, definition: Any, function: Any) -> Scope:
+    def _child(self, scope: Scope, definition: node_def_pb2.NodeDef, function: function_pb2.FunctionDef) -> Scope:
         if definition.name not in scope.children:
             nodes = {node.name: node for node in function.node_def}
             names = [one.name for one in function.signature.input_arg]

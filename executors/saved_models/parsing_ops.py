@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tensorflow.core.framework import node_def_pb2, tensor_pb2
 
 PARSERS = ("ParseExampleV2", "ParseExample", "ParseSingleExample")
 # They take serialized records as well, of other kinds or with keys that are not constants here.
@@ -28,7 +31,9 @@ class ParsedFeature:
     required: bool = True
 
 
-def parsed_by(node: Any, constant: Callable[[str], Any]) -> Iterator[ParsedFeature]:
+def parsed_by(
+    node: node_def_pb2.NodeDef, constant: Callable[[str], tensor_pb2.TensorProto | None]
+) -> Iterator[ParsedFeature]:
     """Yields the features of a parsing op.
 
     Args:

@@ -8,14 +8,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..runtime.files import file_io
+
+if TYPE_CHECKING:
+    from tensorflow.core.protobuf import meta_graph_pb2
 
 _SHARD = re.compile(r"variables\.data-\d{5}-of-(\d{5})$")
 
 
-def missing_parts(model: str, meta_graph: Any) -> list[str]:
+def missing_parts(model: str, meta_graph: meta_graph_pb2.MetaGraphDef) -> list[str]:
     """Returns what a SavedModel lacks, as "variables/variables.index is missing".
 
     Args:
@@ -25,7 +28,7 @@ def missing_parts(model: str, meta_graph: Any) -> list[str]:
     return [*_missing_variables(model, meta_graph), *_missing_assets(model, meta_graph)]
 
 
-def _missing_variables(model: str, meta_graph: Any) -> Iterator[str]:
+def _missing_variables(model: str, meta_graph: meta_graph_pb2.MetaGraphDef) -> Iterator[str]:
     folder = os.path.join(model, "variables")
     names = file_io.listdir(folder) if file_io.isdir(folder) else []
     nodes = meta_graph.object_graph_def.nodes
@@ -42,7 +45,7 @@ def _missing_variables(model: str, meta_graph: Any) -> Iterator[str]:
             yield f"variables/{name} is empty (0 bytes)"
 
 
-def _missing_assets(model: str, meta_graph: Any) -> Iterator[str]:
+def _missing_assets(model: str, meta_graph: meta_graph_pb2.MetaGraphDef) -> Iterator[str]:
     for asset in meta_graph.asset_file_def:
         if not file_io.exists(os.path.join(model, "assets", asset.filename)):
             yield f"assets/{asset.filename} is missing"

@@ -9,7 +9,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -30,6 +30,15 @@ from .probe_examples import Example
 from .sample_input import features_of
 from .signatures import signatures_of
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensorflow.core.protobuf import meta_graph_pb2
+
+    from .check import ProbeReport, ProbeRequest, SignatureTensors
+    from .sample_input import Value
+    from .signatures import LoadedModel
+
 _INTERNAL_SIGNATURES = ("__saved_model_init_op", "__saved_model_train_op")
 _NO_MEMORY = (MemoryError, tf.errors.ResourceExhaustedError)  # for which the model cannot be blamed
 _UNREGISTERED = "not registered"  # an op, in TensorFlow's words
@@ -40,7 +49,7 @@ _VALUES_SHOWN, _CHARACTERS_SHOWN = 10, 200
 _TIMED_SECONDS, _TIMED_CALLS = 0.25, 200  # whichever is reached first ends the timing
 
 
-def execute(request: dict[str, Any]) -> dict[str, Any]:
+def execute(request: ProbeRequest) -> ProbeReport:
     """Makes the checks that `check.check_saved_model` asks for; returns its report's fields."""
     shown, skip = request["shown_as"], request["skip"]
     checks = {name: "skipped" if name in skip else "passed" for name in CHECKS}
@@ -50,7 +59,7 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
     signatures = _signatures(meta_graph)
     if "signatures" not in skip:
         _require_signatures(signatures, request["required_signatures"], shown)
-    report: dict[str, Any] = {"checks": checks, "signatures": signatures, "example": "not asked", "answer": {}}
+    report: ProbeReport = {"checks": checks, "signatures": signatures, "example": "not asked", "answer": {}}
     if "loads" in skip:
         checks["answers"] = checks["finite"] = "skipped"
         return report
@@ -99,7 +108,7 @@ def _import_op_packages(packages: list[str]) -> str:
     return "; ".join(problems)
 
 
-def _parse(model: str, shown: str) -> Any:
+def _parse(model: str, shown: str) -> meta_graph_pb2.MetaGraphDef:
     """Returns the meta graph that is for serving."""
     saved_model = saved_model_pb2.SavedModel()
     path = os.path.join(model, "saved_model.pb")
@@ -122,8 +131,8 @@ def _parse(model: str, shown: str) -> Any:
     raise _failed("parses", shown, f"none of its graphs has the tag 'serve'; their tags are {tags}")
 
 
-def _signatures(meta_graph: Any) -> dict[str, Any]:
-    def described(tensors: Mapping[str, Any]) -> dict[str, str]:
+def _signatures(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, SignatureTensors]:
+    def described(tensors: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, str]:
         return {name: _describe(info) for name, info in sorted(tensors.items())}
 
     return {
@@ -133,13 +142,13 @@ def _signatures(meta_graph: Any) -> dict[str, Any]:
     }
 
 
-def _describe(info: Any) -> str:
+def _describe(info: meta_graph_pb2.TensorInfo) -> str:
     sizes = "?" if info.tensor_shape.unknown_rank else [d.size if d.size >= 0 else "?" for d in info.tensor_shape.dim]
     shape = sizes if sizes == "?" else f"({', '.join(map(str, sizes))})"
     return f"{tf.dtypes.as_dtype(info.dtype).name} {shape}"
 
 
-def _require_signatures(signatures: Mapping[str, Any], required: list[str], shown: str) -> None:
+def _require_signatures(signatures: Mapping[str, object], required: list[str], shown: str) -> None:
     if not signatures:
         raise _failed("signatures", shown, "it has no signatures. Pass signatures={...} when you save it")
     missing = [name for name in required if name not in signatures]
@@ -147,9 +156,10 @@ def _require_signatures(signatures: Mapping[str, Any], required: list[str], show
         raise _failed("signatures", shown, f"it lacks {', '.join(missing)}; it has {', '.join(signatures)}")
 
 
-def _load(model: str, meta_graph: Any, shown: str) -> Any:
+def _load(model: str, meta_graph: meta_graph_pb2.MetaGraphDef, shown: str) -> LoadedModel:
     try:
-        return tf.saved_model.load(model, tags=list(meta_graph.meta_info_def.tags))
+        loaded: LoadedModel = tf.saved_model.load(model, tags=list(meta_graph.meta_info_def.tags))
+        return loaded
     except _NO_MEMORY:
         raise
     except Exception as error:  # TensorFlow raises whatever the broken part of it raises
@@ -159,14 +169,14 @@ def _load(model: str, meta_graph: Any, shown: str) -> Any:
         raise _failed("loads", shown, f"a fresh process cannot load it: {said}") from error
 
 
-def _require_finite_variables(model: Any, shown: str) -> None:
+def _require_finite_variables(model: LoadedModel, shown: str) -> None:
     used = {id(variable): variable for signature in model.signatures.values() for variable in signature.variables}
     for variable in used.values():
         if variable.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(variable))):
             raise _failed("finite", shown, f"its variable {variable.name} {variable.shape} holds NaN or infinity")
 
 
-def _signature_to_ask(signatures: Mapping[str, Any], required: list[str]) -> str | None:
+def _signature_to_ask(signatures: Mapping[str, object], required: list[str]) -> str | None:
     wanted = ("serving_default", *required, "predict", *sorted(signatures))
     return next((name for name in wanted if name in signatures), None)
 
@@ -176,12 +186,12 @@ class _Reply:
     """What came of asking: the example, the answer or why no fair question could be put, and what asks it again."""
 
     example: Example
-    answer: dict[str, Any] = dataclasses.field(default_factory=dict)
+    answer: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     problem: str = ""
     ask_again: Callable[[], object] = dict
 
 
-def _ask(function: Any, name: str, request: dict[str, Any]) -> _Reply:
+def _ask(function: tf.types.experimental.ConcreteFunction, name: str, request: ProbeRequest) -> _Reply:
     """Puts an example to a signature.
 
     Raises:
@@ -207,7 +217,7 @@ def _ask(function: Any, name: str, request: dict[str, Any]) -> _Reply:
     return _Reply(example, problem=problem)
 
 
-def _answer(function: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _answer(function: tf.types.experimental.ConcreteFunction, inputs: Mapping[str, tf.Tensor]) -> dict[str, np.ndarray]:
     return {key: value.numpy() for key, value in function(**inputs).items()}
 
 
@@ -226,7 +236,7 @@ def _latency(call: Callable[[], object]) -> dict[str, float]:
     return {"median": round(statistics.median(took), 7), "p90": round(p90, 7), "calls": len(took)}
 
 
-def _examples(request: dict[str, Any], signature: str) -> Iterator[Example]:
+def _examples(request: ProbeRequest, signature: str) -> Iterator[Example]:
     """Yields examples to try: a real one first, then made-up ones that prove less."""
     transformed = request["transform_graph_path"]
     payload = request["examples_format"]["payload"]
@@ -257,7 +267,7 @@ def _parsed(model: str, signature: str) -> list[tuple[str, bool]]:
     return [(feature.name, feature.required) for feature in asked.parsed or ()]
 
 
-def _inputs(specs: Mapping[str, Any], example: Example) -> dict[str, Any] | str:
+def _inputs(specs: Mapping[str, tf.TensorSpec], example: Example) -> dict[str, tf.Tensor] | str:
     """Returns the tensors for a signature, or why the example does not provide them."""
     [first, *others] = specs.values() if specs else [None]
     if first is not None and not others and first.dtype == tf.string and (first.shape.rank or 0) <= 1:
@@ -279,7 +289,7 @@ def _inputs(specs: Mapping[str, Any], example: Example) -> dict[str, Any] | str:
     return inputs
 
 
-def _fitted(values: list[Any], spec: Any) -> Any:
+def _fitted(values: Sequence[Value], spec: tf.TensorSpec) -> tf.Tensor:
     """Returns values as a tensor of the spec's shape, with 1 for sizes that it leaves open."""
     if spec.shape.rank is None:
         shape = [1, len(values)]
@@ -291,7 +301,7 @@ def _fitted(values: list[Any], spec: Any) -> Any:
     return tf.constant(np.resize(flat, shape), dtype=spec.dtype)
 
 
-def _not_finite(answer: Mapping[str, Any]) -> str:
+def _not_finite(answer: Mapping[str, np.ndarray]) -> str:
     """Returns "output=value" of the first output with NaN or infinity in it, or ""."""
     for name, value in answer.items():
         if np.issubdtype(value.dtype, np.floating) and not np.all(np.isfinite(value)):
@@ -299,7 +309,7 @@ def _not_finite(answer: Mapping[str, Any]) -> str:
     return ""
 
 
-def _shortened(value: Any) -> Any:
+def _shortened(value: np.ndarray | Sequence[Value]) -> list[str | float]:
     flat = np.ravel(value)[:_VALUES_SHOWN].tolist()
     return [_text(item) if isinstance(item, (bytes, str)) else item for item in flat]
 

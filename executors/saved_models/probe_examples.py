@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -13,6 +13,9 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from ..inputs.data_accessor import PARQUET, TF_EXAMPLE
 from ..inputs.parquet.arrow_file import ArrowFile
 from ..runtime.files.schema import read_schema
+
+if TYPE_CHECKING:
+    from .sample_input import Value
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -30,7 +33,7 @@ class Example:
 
     source: str
     serialized: bytes
-    features: dict[str, list[Any]]
+    features: dict[str, list[Value]]
     is_certain: bool = True
 
 
@@ -101,7 +104,7 @@ def _first_record(path: str) -> bytes | None:
     return None
 
 
-def _first_parquet_row(path: str) -> Any:
+def _first_parquet_row(path: str) -> tf.train.Example | None:
     from ..inputs.parquet.files import opened_parquet
 
     with ArrowFile(path, "rb") as file:
@@ -115,7 +118,7 @@ def _first_parquet_row(path: str) -> Any:
     return tf.train.Example(features=tf.train.Features(feature=features))
 
 
-def _made_up(feature: Any, domains: dict[str, Any]) -> Any:
+def _made_up(feature: schema_pb2.Feature, domains: dict[str, schema_pb2.StringDomain]) -> tf.train.Feature:
     count = 1
     for dimension in feature.shape.dim:
         count *= dimension.size
@@ -127,7 +130,7 @@ def _made_up(feature: Any, domains: dict[str, Any]) -> Any:
     return _feature([int(feature.int_domain.min or 1)] * count)
 
 
-def _feature(values: list[Any]) -> Any:
+def _feature(values: Sequence[Value]) -> tf.train.Feature:
     if values and isinstance(values[0], (str, bytes)):
         encoded = [value.encode() if isinstance(value, str) else value for value in values]
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=encoded))
@@ -136,7 +139,7 @@ def _feature(values: list[Any]) -> Any:
     return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(value) for value in values]))
 
 
-def _features(example: Any) -> dict[str, list[Any]]:
+def _features(example: tf.train.Example) -> dict[str, list[Value]]:
     return {
         name: list(getattr(feature, feature.WhichOneof("kind")).value)
         for name, feature in example.features.feature.items()

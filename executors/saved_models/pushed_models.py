@@ -8,7 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import time
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import IO
 
 from ..runtime.files import file_io
 from .staging import staging_directory
@@ -90,5 +91,6 @@ def _contents_agree(first: str, second: str) -> bool:
                 return True
 
 
-def _opened(path: str) -> Any:
-    return file_io.file_system(path).open(path, mode="rb")
+def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
+    file: AbstractContextManager[IO[bytes]] = file_io.file_system(path).open(path, mode="rb")
+    return file

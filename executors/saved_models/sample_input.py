@@ -18,24 +18,38 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TypeAlias, TypedDict, cast
 
 from .. import run_context
 
+Value: TypeAlias = "bytes | str | int | float"
 
-class _Sample(dict[str, Any]):
-    """The example that is offered, as JSON values."""
+
+class SampleInput(TypedDict, total=False):
+    """An offered example as JSON values; empty when none was offered.
+
+    Attributes:
+      source: Where it comes from, for people.
+      features: {name of a model's input: its values, in one list; bytes as {"b64": …}}.
+    """
+
+    source: str
+    features: dict[str, list[Value | dict[str, str]]]
+
+
+class _Sample(dict[str, object]):
+    """The `SampleInput` that is offered."""
 
 
 @contextlib.contextmanager
-def example_wanted() -> Iterator[dict[str, Any]]:
+def example_wanted() -> Iterator[SampleInput]:
     """Gives a mapping of JSON values, in which the example is that is offered during a block; empty when none is."""
     sample = _Sample()
     with run_context.extended(sample):
-        yield sample
+        yield cast("SampleInput", sample)
 
 
-def offer_example(source: str, features: Mapping[str, Sequence[Any]]) -> None:
+def offer_example(source: str, features: Mapping[str, Sequence[object]]) -> None:
     """Offers an example; outside of `example_wanted` nobody takes it, and of several the last one counts.
 
     Args:
@@ -48,14 +62,14 @@ def offer_example(source: str, features: Mapping[str, Sequence[Any]]) -> None:
         sample.update(source=source, features=packed)
 
 
-def features_of(offered: Mapping[str, Any]) -> dict[str, list[Any]]:
+def features_of(offered: SampleInput) -> dict[str, list[Value]]:
     """Returns the features that were offered."""
     return {name: [_unpacked(value) for value in values] for name, values in offered["features"].items()}
 
 
-def _packed(value: Any) -> Any:
+def _packed(value: object) -> object:
     return {"b64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
 
 
-def _unpacked(value: Any) -> Any:
+def _unpacked(value: Value | dict[str, str]) -> Value:
     return base64.b64decode(value["b64"]) if isinstance(value, dict) else value

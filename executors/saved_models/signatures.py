@@ -9,16 +9,29 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 from ..compat.tensorflow import parse_saved_model
 from .graph import Graph, Node
 from .parsing_ops import OTHER_PARSERS, PARSERS, ParsedFeature, parsed_by
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import tensorflow as tf
+    from tensorflow.core.framework import graph_pb2, node_def_pb2
+    from tensorflow.core.protobuf import meta_graph_pb2
+
 _CLASS_OPS = ("ArgMax", "ArgMin", "TopKV2", "LookupTableFindV2", "AsString", "Greater", "GreaterEqual", "Less", "Round")
 _TRIVIAL = ("Const", "Identity", "NoOp", "Placeholder", "PartitionedCall", "StatefulPartitionedCall")
 _COMMON = 0.8  # of a function's ops that must be Transform's
 Shape = tuple["int | None", ...]
+
+
+class LoadedModel(Protocol):
+    """What `tf.saved_model.load` returns."""
+
+    signatures: Mapping[str, tf.types.experimental.ConcreteFunction]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +99,7 @@ class ServedSignature:
         return self.inputs[0].dtype == "string" and self.inputs[0].shape in ((), None)
 
 
-def meta_graph_of(model: str) -> Any:
+def meta_graph_of(model: str) -> meta_graph_pb2.MetaGraphDef:
     """Returns the MetaGraphDef for serving of a SavedModel.
 
     Raises:
@@ -119,7 +132,9 @@ def signatures_of(model: str, transform_fn: str | None = None) -> tuple[ServedSi
     )
 
 
-def _signature(graph: Graph, name: str, definition: Any, transform: set[tuple[str, str]] | None) -> ServedSignature:
+def _signature(
+    graph: Graph, name: str, definition: meta_graph_pb2.SignatureDef, transform: set[tuple[str, str]] | None
+) -> ServedSignature:
     outputs, tensors = [], []
     for key, info in sorted(definition.outputs.items()):
         tensor = info.name or info.coo_sparse.values_tensor_name
@@ -135,7 +150,7 @@ def _signature(graph: Graph, name: str, definition: Any, transform: set[tuple[st
     return ServedSignature(name, tuple(inputs), tuple(outputs), _parsed(graph, nodes), transforms)
 
 
-def _described(info: Any) -> tuple[str, Shape | None]:
+def _described(info: meta_graph_pb2.TensorInfo) -> tuple[str, Shape | None]:
     import tensorflow as tf
 
     dtype = tf.dtypes.as_dtype(info.dtype).name if info.dtype else "variant"
@@ -167,12 +182,12 @@ def _contains(nodes: Iterable[Node], transform: set[tuple[str, str]]) -> bool:
     return any(len(own & transform) >= max(1, _COMMON * len(own)) for own in by_scope.values())
 
 
-def _ops_of(graph_def: Any) -> set[tuple[str, str]]:
+def _ops_of(graph_def: graph_pb2.GraphDef) -> set[tuple[str, str]]:
     """Returns names and ops of all nodes that compute something."""
     return {(node.name, node.op) for node in _all_nodes(graph_def) if node.op not in _TRIVIAL}
 
 
-def _all_nodes(graph_def: Any) -> Iterator[Any]:
+def _all_nodes(graph_def: graph_pb2.GraphDef) -> Iterator[node_def_pb2.NodeDef]:
     yield from graph_def.node
     for function in graph_def.library.function:
         yield from function.node_def

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from absl import logging
 from google.protobuf import json_format
+from google.protobuf.message import Message
 from tfx.proto import trainer_pb2
 
 from ..errors import InputError, did_you_mean
@@ -55,9 +56,10 @@ class Artifact(Protocol):
 
 
 Artifacts = Mapping[str, Sequence[Artifact]]
+_Args = TypeVar("_Args", bound=Message)
 
 
-def fn_args_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapping[str, Any]) -> FnArgs:
+def fn_args_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapping[str, object]) -> FnArgs:
     """Returns what TFX's trainer would hand to `run_fn` for the same artifacts.
 
     Args:
@@ -81,7 +83,7 @@ def fn_args_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Ma
     return fn_args
 
 
-def common_fn_args(inputs: Artifacts, properties: Mapping[str, Any]) -> FnArgs:
+def common_fn_args(inputs: Artifacts, properties: Mapping[str, object]) -> FnArgs:
     """Returns what TFX's trainer and its Tuner both hand to a module: the inputs, and no place for outputs.
 
     Args:
@@ -109,7 +111,7 @@ def common_fn_args(inputs: Artifacts, properties: Mapping[str, Any]) -> FnArgs:
     )
 
 
-def parse_custom_config(value: Any) -> dict[str, Any] | None:
+def parse_custom_config(value: Any) -> dict[str, object] | None:
     """Reads the execution property `custom_config`, which TFX passes as JSON ("null" for none).
 
     Raises:
@@ -139,7 +141,7 @@ def parse_custom_config(value: Any) -> dict[str, Any] | None:
     return config
 
 
-def _steps_and_splits(properties: Mapping[str, Any], key: str, message: Any) -> Any:
+def _steps_and_splits(properties: Mapping[str, Any], key: str, message: _Args) -> _Args:
     value = properties.get(key)
     try:
         return json_format.Parse(value, message) if value else message
@@ -250,7 +252,7 @@ def _only_file(artifacts: Artifacts, key: str) -> str | None:
     return only_file_in(_only(artifacts, key).uri, key)
 
 
-def _hyperparameters(inputs: Artifacts) -> dict[str, Any] | None:
+def _hyperparameters(inputs: Artifacts) -> dict[str, object] | None:
     """Reads a Tuner's artifact, which is a folder with one file; one that was imported may be the file itself."""
     if not inputs.get("hyperparameters"):
         return None

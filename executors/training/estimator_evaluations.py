@@ -15,7 +15,7 @@ import dataclasses
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from absl import logging
 
@@ -24,6 +24,12 @@ from ..dialects.loading import uses_estimators
 from ..keras.interception import replaced
 from ..keras.weight_fingerprints import of_checkpoint, of_saved_model
 from ..monitoring.metrics import Metrics, finite, numbers_in
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _STEP = "global_step"
 
@@ -43,9 +49,9 @@ def observed(files: Sequence[str]) -> Iterator[EstimatorEvaluations]:
 class _Evaluation:
     step: int
     metrics: dict[str, float]
-    estimator: Any
+    estimator: tf.estimator.Estimator
     checkpoint: str | None
-    arguments: dict[str, Any]  # of `Estimator.evaluate`
+    arguments: dict[str, object]  # of `Estimator.evaluate`
 
 
 class EstimatorEvaluations:
@@ -56,7 +62,7 @@ class EstimatorEvaluations:
         self._loss: float | None = None  # of the last training's last step
 
     @contextlib.contextmanager
-    def observing(self, estimator_class: Any) -> Iterator[None]:
+    def observing(self, estimator_class: type[tf.estimator.Estimator]) -> Iterator[None]:
         """Observes the Estimators of a block."""
         with (
             replaced(estimator_class, "evaluate", self._evaluate),
@@ -64,7 +70,7 @@ class EstimatorEvaluations:
         ):
             yield
 
-    def metrics_of(self, export: str | None, may_evaluate: bool) -> tuple[Metrics, dict[str, Any]]:
+    def metrics_of(self, export: str | None, may_evaluate: bool) -> tuple[Metrics, dict[str, object]]:
         """Returns the metrics of an exported model, and where those of the evaluation come from.
 
         Args:
@@ -76,7 +82,7 @@ class EstimatorEvaluations:
             return metrics, {}
         step = _step_of(export) if export else None
         last = self._evaluations[-1]
-        origin: dict[str, Any] = {"source": "evaluate"}
+        origin: dict[str, object] = {"source": "evaluate"}
         if step is not None:
             found = _of(export, [one for one in self._evaluations if one.step == step])
             if found is None and may_evaluate:
@@ -86,17 +92,23 @@ class EstimatorEvaluations:
             last, origin = found, {**origin, "step": step}
         return metrics | {"eval": last.metrics}, origin
 
-    def _evaluate(self, original: Callable[..., Any], estimator: Any, *args: Any, **options: Any) -> Any:
+    def _evaluate(
+        self,
+        original: Callable[Concatenate[tf.estimator.Estimator, P], R],
+        estimator: tf.estimator.Estimator,
+        *args: P.args,
+        **options: P.kwargs,
+    ) -> R:
         """Is called in place of `Estimator.evaluate`, also by `train_and_evaluate`."""
         given = dict(inspect.signature(original).bind(estimator, *args, **options).arguments)
         checkpoint = given.get("checkpoint_path") or estimator.latest_checkpoint()
         results = original(estimator, *args, **options)
         if isinstance(results, Mapping) and _STEP in results:
-            kept: dict[str, Any] = {name: given[name] for name in ("input_fn", "steps") if name in given}
+            kept: dict[str, object] = {name: given[name] for name in ("input_fn", "steps") if name in given}
             self._evaluations.append(_Evaluation(int(results[_STEP]), _numbers(results), estimator, checkpoint, kept))
         return results
 
-    def _train(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    def _train(self, original: Callable[P, float], *args: P.args, **options: P.kwargs) -> float:
         """Is called in place of what trains and returns the loss of the last step."""
         loss = original(*args, **options)
         with contextlib.suppress(TypeError, ValueError):
@@ -139,5 +151,5 @@ def _step_of(export: str) -> int | None:
         return None
 
 
-def _numbers(results: Mapping[str, Any]) -> dict[str, float]:
+def _numbers(results: Mapping[str, object]) -> dict[str, float]:
     return finite(numbers_in({name: value for name, value in results.items() if name != _STEP}))

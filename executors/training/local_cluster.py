@@ -13,7 +13,7 @@ import dataclasses
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from absl import logging
 
@@ -23,6 +23,15 @@ from ..errors import InputError, did_you_mean
 from ..fn_args import FnArgs
 from ..options import TrainingOptions
 from .run import train
+
+
+class TaskRequest(TypedDict):
+    """What one task's process is asked to train, as JSON values: the arguments of `train`."""
+
+    module: str
+    fn_args: dict[str, object]
+    options: Mapping[str, object]
+    function: str | None
 
 
 def parse_counts(text: str) -> dict[str, int]:
@@ -73,7 +82,7 @@ def train_on_cluster(
     jobs = _addresses(counts)
     tasks = [ClusterTask(role, index, jobs) for role in jobs for index in range(counts[role])]
     logging.info("Starting %s.", ", ".join(map(str, tasks)))
-    request = {
+    request: TaskRequest = {
         "module": module,
         "fn_args": fn_args.to_json(),
         "options": (options or TrainingOptions()).to_exec_properties(),
@@ -81,10 +90,15 @@ def train_on_cluster(
     }
     stop = threading.Event()
 
-    def run(task: ClusterTask) -> dict[str, Any]:
+    def run(task: ClusterTask) -> dict[str, object]:
         environment = {VARIABLE: task.to_tf_config()}
         return child_process.run(
-            __name__, request, environment=environment, prefix=f"[{task}] ", until=stop.is_set, what=str(task)
+            __name__,
+            cast("dict[str, object]", request),
+            environment=environment,
+            prefix=f"[{task}] ",
+            until=stop.is_set,
+            what=str(task),
         )
 
     with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool, _set_at_exit(stop):
@@ -95,7 +109,7 @@ def train_on_cluster(
         return record
 
 
-def execute(request: dict[str, Any]) -> dict[str, Any]:
+def execute(request: TaskRequest) -> dict[str, object]:
     """Does one task's part, in its own process; returns its record."""
     options = TrainingOptions.from_exec_properties(request["options"])
     fn_args = FnArgs.from_json(request["fn_args"])

@@ -12,10 +12,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ..runtime.files import file_io
+
+if TYPE_CHECKING:
+    from ml_metadata.proto import metadata_store_pb2
 
 FILE_NAME = ".generic_trainer_metadata.json"
 
@@ -35,7 +38,7 @@ class Noted:
     root: str
 
 
-def url_of(config: Any) -> str:
+def url_of(config: metadata_store_pb2.ConnectionConfig) -> str:
     """Returns a connection's SQLite file or `mysql://user@host:port/database`; "" for any other.
 
     Args:

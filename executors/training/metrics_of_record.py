@@ -21,7 +21,6 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from absl import logging
 
@@ -44,8 +43,8 @@ from ..saved_models.locations import find_saved_model
 from . import estimator_evaluations
 from .estimator_evaluations import EstimatorEvaluations
 
-Origins = dict[str, dict[str, Any]]  # by split, as in `RunRecord.metrics_from`
-_UNKNOWN = {"source": "unknown"}
+Origins = dict[str, dict[str, object]]  # by split, as in `RunRecord.metrics_from`
+_UNKNOWN: dict[str, object] = {"source": "unknown"}
 
 
 @contextlib.contextmanager
@@ -80,9 +79,9 @@ class Observations:
     fn_args: FnArgs
     keras: KerasEvaluations
     estimators: EstimatorEvaluations
-    reported: Mapping[str, Any]
+    reported: Mapping[str, object]
 
-    def metrics(self, returned: Any, event_files: Metrics) -> tuple[Metrics, Origins]:
+    def metrics(self, returned: object, event_files: Metrics) -> tuple[Metrics, Origins]:
         """Returns the metrics of record and, by split, where they come from.
 
         Args:
@@ -111,7 +110,7 @@ class Observations:
             logging.warning("What train_on_batch returned could not be recorded: %r", error)
             return {}
 
-    def _is_last_epoch(self, origin: Mapping[str, Any]) -> bool:
+    def _is_last_epoch(self, origin: Mapping[str, object]) -> bool:
         return any(origin.items() >= one.origin.items() for one in self.keras.last_epoch)
 
     def _of_published_weights(self, is_evaluated: bool) -> tuple[Metrics, Origins]:
@@ -139,7 +138,7 @@ class Observations:
     def _of_estimators(self, export: str | None, is_evaluated: bool) -> tuple[Metrics, Origins]:
         may_evaluate = self.fn_args.num_workers == 1 and not is_evaluated
         found, origin = self.estimators.metrics_of(export, may_evaluate)
-        origins = {"train": {"source": "logged"}} if "train" in found else {}
+        origins: Origins = {"train": {"source": "logged"}} if "train" in found else {}
         return found, origins | ({"eval": origin} if origin else {})
 
     def _of_keras(self, export: str | None, is_evaluated: bool) -> tuple[Metrics, Origins]:

@@ -20,7 +20,7 @@ import os
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from absl import logging
 
@@ -67,9 +67,12 @@ from . import module_logs
 from .preconditions import require_inputs, require_outputs
 from .run_lock import alone_in
 
+if TYPE_CHECKING:
+    from .worker import TrainingResult
+
 _WORKER = f"{__package__}.worker"
 # Of a module that raised.
-_NO_RESULT: Mapping[str, Any] = {"op_packages": (), "example": None, "evaluation_evidence": {}}
+_NO_RESULT: TrainingResult = {"op_packages": (), "example": None, "evaluation_evidence": {}}
 
 
 def train(
@@ -243,7 +246,7 @@ class _Run:
         """Keeps logs that are written beside the model."""
         return module_logs.kept_in_model_run(staging, theirs.model_run_dir)
 
-    def _take_checked(self, staging: Staging, fn_args: FnArgs, result: Mapping[str, Any]) -> tuple[str, list[str]]:
+    def _take_checked(self, staging: Staging, fn_args: FnArgs, result: TrainingResult) -> tuple[str, list[str]]:
         """Takes the outputs and checks the model; returns their folder and the names of what the module wrote in it."""
         with self.record.phase("check"):
             replace_links(staging.written)
@@ -300,7 +303,7 @@ class _Run:
     def _is_estimator(self) -> bool:
         return uses_estimators(self.source.files)
 
-    def run_module(self, theirs: FnArgs, over: Callable[[], bool] | None = None) -> dict[str, Any]:
+    def run_module(self, theirs: FnArgs, over: Callable[[], bool] | None = None) -> TrainingResult:
         keras = self.keras
         logging.info("Keras %s: %s.", keras.version, keras.reason)
         request = TrainingRequest(self.source, self.function, theirs, self.options, keras).to_json()
@@ -310,7 +313,8 @@ class _Run:
             self._listing_bad_records(theirs.model_run_dir),
             self._metrics_kept(theirs.model_run_dir, watching.get(progress.VARIABLE)),
         ):
-            return self._taken_note_of(self._executed(request, theirs, environment | watching, over))
+            result = self._executed(request, theirs, environment | watching, over)
+            return self._taken_note_of(cast("TrainingResult", result))
 
     @contextlib.contextmanager
     def _metrics_kept(self, model_run_dir: str, reports: str | None) -> Iterator[None]:
@@ -364,8 +368,8 @@ class _Run:
             os.environ.pop(progress.VARIABLE, None)  # of a training in this process
 
     def _executed(
-        self, request: dict[str, Any], theirs: FnArgs, environment: dict[str, str], over: Callable[[], bool] | None
-    ) -> dict[str, Any]:
+        self, request: dict[str, object], theirs: FnArgs, environment: dict[str, str], over: Callable[[], bool] | None
+    ) -> Mapping[str, object]:
         if self.options.engine == RAY and not self.task:
             result = ray.run(
                 _WORKER,
@@ -406,7 +410,7 @@ class _Run:
         finally:
             self.record.resources = usage.to_json()
 
-    def _taken_note_of(self, result: dict[str, Any]) -> dict[str, Any]:
+    def _taken_note_of(self, result: TrainingResult) -> TrainingResult:
         if result:
             self.record.dialect = {"name": result["dialect"], "reason": result["evidence"]}
             self.record.metrics, self.record.metrics_from = result["metrics"], result["metrics_from"]
@@ -415,7 +419,7 @@ class _Run:
             self.record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
         return result
 
-    def _check(self, theirs: FnArgs, final: str, result: Mapping[str, Any]) -> None:
+    def _check(self, theirs: FnArgs, final: str, result: TrainingResult) -> None:
         report = check_saved_model(
             theirs.serving_model_dir,
             theirs.eval_files or (),

@@ -23,7 +23,7 @@ from .run import train
 _MODULES = ("module_path", "module_file", "run_fn")  # properties, by TFX's precedence
 
 
-def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapping[str, Any]) -> None:
+def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapping[str, object]) -> None:
     """Trains the module that the properties name, and describes the model on its artifact.
 
     Args:
@@ -53,7 +53,7 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
 
 
 @contextlib.contextmanager
-def _recorded_when_refused(folder: str, properties: Mapping[str, Any]) -> Iterator[None]:
+def _recorded_when_refused(folder: str, properties: Mapping[str, object]) -> Iterator[None]:
     """Writes the record and the report of a run that fails before `train` has begun its own."""
     try:
         yield

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from absl import logging
 
@@ -36,17 +36,45 @@ from ..saved_models.sample_input import example_wanted
 from . import metrics_of_record
 from .module_logs import metrics_beside
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..monitoring.metrics import Metrics
+    from ..saved_models.sample_input import SampleInput
+    from .metrics_of_record import Origins
+
 _SHOWN = 1000  # characters of an error that quotes data
 
 
-@noted_uses()
-def execute(state: dict[str, Any]) -> dict[str, Any]:
-    """Carries out a `TrainingRequest`.
+class TrainingResult(TypedDict, total=False):
+    """The result of a training as JSON values; empty for a task that was ended because the run was over.
 
-    Returns:
-      `dialect`, `evidence`, `metrics` and `metrics_from` (see `metrics_of_record.py`), `evaluation_evidence` (see
-      `evaluation/evidence.py`), `op_packages`, `example` (see `sample_input.py`), `profile` and `phases`
-      (seconds by name).
+    Attributes:
+      dialect: The dialect's name.
+      evidence: Why it was chosen.
+      metrics: See `metrics_of_record.py`.
+      metrics_from: See `metrics_of_record.py`.
+      evaluation_evidence: A `TrainingEvidence`; empty where no fit was seen.
+      op_packages: Packages to import before the model is loaded.
+      example: An example for the model's check.
+      profile: As in `RunRecord`.
+      phases: Seconds by name.
+    """
+
+    dialect: str
+    evidence: str
+    metrics: Metrics
+    metrics_from: Origins
+    evaluation_evidence: dict[str, object]
+    op_packages: Sequence[str]
+    example: SampleInput | None
+    profile: Any
+    phases: dict[str, float]
+
+
+@noted_uses()
+def execute(state: dict[str, object]) -> TrainingResult:
+    """Carries out a `TrainingRequest`.
 
     Raises:
       ModuleError: When the module speaks no known dialect.

@@ -12,7 +12,7 @@ import contextlib
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from absl import logging
 
@@ -32,20 +32,51 @@ from ..runtime.files import file_io
 from ..training.worker import explain
 from .tuner_fn import KERAS_TUNERS_OWN
 
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import keras
+    import keras_tuner
+    from keras_tuner.engine.trial import Trial
+
+R = TypeVar("R")
+
 TUNER_FN = "tuner_fn"
 _COMPLETED = "COMPLETED"  # keras_tuner.engine.trial.TrialStatus
 
 
+class Space(TypedDict):
+    """KerasTuner's configuration of hyper-parameters, as JSON values."""
+
+    space: list[dict[str, object]]
+    values: dict[str, object]
+
+
+class _Found(TypedDict):
+    best: Space
+    trials: list[dict[str, str | float]]
+    objective: str
+
+
+class Searched(_Found):
+    """The result of a search, as JSON values.
+
+    Attributes:
+      best: KerasTuner's configuration of the best hyper-parameters.
+      trials: [{"trial_id": …, "score": …, and the values}], the best first.
+      objective: The score's name.
+      bad_records: As in `RunRecord`.
+    """
+
+    bad_records: dict[str, Any]
+
+
 @noted_uses()
-def execute(state: dict[str, Any]) -> dict[str, Any]:
+def execute(state: dict[str, object]) -> Searched:
     """Carries out a search.
 
     Args:
       state: A `TrainingRequest`; its fn_args have a `working_dir`, in which an earlier try may have left its trials.
-
-    Returns:
-      `best`: KerasTuner's configuration of the best hyper-parameters; `trials`: [{"trial_id": …, "score": …, and the
-      values}], the best first; `objective`: the score's name; `bad_records`: as in `RunRecord`.
 
     Raises:
       ModuleError: When there is no `tuner_fn`, or it returns something else than a tuner.
@@ -64,7 +95,7 @@ def execute(state: dict[str, Any]) -> dict[str, Any]:
         raise
 
 
-def defaults_of_search(module: Any, name: str | None, fn_args: FnArgs) -> dict[str, Any]:
+def defaults_of_search(module: ModuleType, name: str | None, fn_args: FnArgs) -> dict[str, Any]:
     """Returns KerasTuner's configuration of the search that a module's `tuner_fn` would make, with default values.
 
     Raises:
@@ -76,7 +107,7 @@ def defaults_of_search(module: Any, name: str | None, fn_args: FnArgs) -> dict[s
     return config
 
 
-def _searched(module: Any, request: TrainingRequest) -> dict[str, Any]:
+def _searched(module: ModuleType, request: TrainingRequest) -> Searched:
     fn_args, options = request.fn_args, request.options
     if options.input_cache is not None:
         cache = CacheOptions(options.input_cache, options.input_cache_gb)
@@ -91,10 +122,12 @@ def _searched(module: Any, request: TrainingRequest) -> dict[str, Any]:
         tuner, fit_kwargs = _result_of(module, request.function, fn_args)
         _tell_trials(tuner, fn_args.seed)
         tuner.search(**fit_kwargs)
-    return _found(tuner) | {"bad_records": bad.to_json() if bad else {}}
+    return {**_found(tuner), "bad_records": bad.to_json() if bad else {}}
 
 
-def _result_of(module: Any, function: str | None, fn_args: FnArgs) -> tuple[Any, Mapping[str, Any]]:
+def _result_of(
+    module: ModuleType, function: str | None, fn_args: FnArgs
+) -> tuple[keras_tuner.Tuner, Mapping[str, object]]:
     name = function or TUNER_FN
     tuner_fn = getattr(module, name, None)
     if not callable(tuner_fn):
@@ -112,7 +145,7 @@ def _result_of(module: Any, function: str | None, fn_args: FnArgs) -> tuple[Any,
     return tuner, result.fit_kwargs or {}
 
 
-def _found(tuner: Any) -> dict[str, Any]:
+def _found(tuner: keras_tuner.Tuner) -> _Found:
     oracle = tuner.oracle
     completed = [one for one in oracle.get_best_trials(len(oracle.trials) or 1) if one.status == _COMPLETED]
     if not completed:
@@ -131,23 +164,23 @@ def _first_of(messages: list[str]) -> str:
     return f" The first one failed with:\n{messages[0].strip()}" if messages else ""
 
 
-def _tell_trials(tuner: Any, seed: int | None) -> None:
+def _tell_trials(tuner: keras_tuner.Tuner, seed: int | None) -> None:
     """Has a tuner say a line when a trial ends, and nothing else; has each trial begin with the seed.
 
     So the trials differ by their hyper-parameters alone, and those after a break are as they would have been.
     """
 
-    def on_search_begin(original: Callable[..., Any]) -> Any:
+    def on_search_begin(original: Callable[[], R]) -> R:
         tuner.oracle.verbose = 0  # here, since `search` takes it from what `fit` is given
         return original()
 
-    def on_trial_begin(original: Callable[..., Any], trial: Any) -> Any:
+    def on_trial_begin(original: Callable[[Trial], R], trial: Trial) -> R:
         if seed is not None:
             seed_all(seed)
         progress.report_details(doing=_number(tuner.oracle, trial).lower())
         return original(trial)
 
-    def on_trial_end(original: Callable[..., Any], trial: Any) -> Any:
+    def on_trial_end(original: Callable[[Trial], R], trial: Trial) -> R:
         try:
             return original(trial)
         finally:
@@ -159,11 +192,11 @@ def _tell_trials(tuner: Any, seed: int | None) -> None:
             setattr(tuner, hook.__name__, _bound(hook, original))
 
 
-def _bound(hook: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+def _bound(hook: Callable[..., R], original: Callable[..., R]) -> Callable[..., R]:
     return lambda *arguments: hook(original, *arguments)
 
 
-def _tell(oracle: Any, trial: Any) -> None:
+def _tell(oracle: keras_tuner.Oracle, trial: Trial) -> None:
     known = oracle.get_trial(trial.trial_id)
     which = f"{_number(oracle, trial)} ({shown(known.hyperparameters.values)})"
     if known.status != _COMPLETED or known.score is None:
@@ -174,20 +207,20 @@ def _tell(oracle: Any, trial: Any) -> None:
     logging.info("%s: %s %.5g, best so far %.5g", which, _objective(oracle), known.score, best)
 
 
-def shown(values: Mapping[str, Any]) -> str:
+def shown(values: Mapping[str, object]) -> str:
     """Returns hyper-parameters in a line: "learning_rate=0.01, units=32"."""
     own = {name: value for name, value in values.items() if not name.startswith(KERAS_TUNERS_OWN)}
     texts = (f"{name}={f'{value:.5g}' if isinstance(value, float) else value}" for name, value in own.items())
     return ", ".join(texts) or "defaults"
 
 
-def _number(oracle: Any, trial: Any) -> str:
+def _number(oracle: keras_tuner.Oracle, trial: Trial) -> str:
     number = list(oracle.trials).index(trial.trial_id) + 1
     total = oracle.max_trials
     return f"Trial {number} of {total}" if total and math.isfinite(total) else f"Trial {number}"
 
 
-def _objective(oracle: Any) -> str:
+def _objective(oracle: keras_tuner.Oracle) -> str:
     name = getattr(oracle.objective, "name", "score")
     return "score" if name in ("default_objective", "multi_objective") else str(name)
 
@@ -195,7 +228,7 @@ def _objective(oracle: Any) -> str:
 class _QuietTrials(KerasObserver):
     """Silences the fits of trials unless the module sets `verbose`."""
 
-    def fit(self, call: KerasCall, proceed: Callable[[], Any]) -> Any:
+    def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
         call.arguments.setdefault("verbose", 0)
         return proceed()
 

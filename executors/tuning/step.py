@@ -12,7 +12,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from absl import logging
 
@@ -30,12 +30,15 @@ from ..runtime.logs.setup import shown_in_notebook
 from ..training.artifacts import Artifacts, common_fn_args
 from .search import TUNER_FN, shown
 
+if TYPE_CHECKING:
+    from .search import Searched
+
 BEST, RESULTS = "best_hyperparameters.txt", "tuner_results.json"  # as in tfx.components.tuner.executor
 _WORKER = f"{__package__}.search"
 _SEARCH = "search"  # the working folder
 
 
-def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapping[str, Any]) -> None:
+def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapping[str, object]) -> None:
     """Searches with the `tuner_fn` of the module that the properties name.
 
     Args:
@@ -82,16 +85,17 @@ def _module_of(properties: Mapping[str, Any]) -> tuple[str, str | None]:
     return (str(module), tuner_fn) if module else (str(tuner_fn), None)
 
 
-def _searched(request: TrainingRequest) -> dict[str, Any]:
+def _searched(request: TrainingRequest) -> Searched:
     keras, options = request.keras, request.options
     logging.info("Keras %s: %s.", keras.version, keras.reason)
     with _watched() as watching:
         environment = keras.environment() | watching
         if not options.isolate:
-            return in_process.run(_WORKER, request.to_json(), environment=environment)
-        return child_process.run(
+            return cast("Searched", in_process.run(_WORKER, request.to_json(), environment=environment))
+        found = child_process.run(
             _WORKER, request.to_json(), environment=environment, timeout=options.timeout, what="tuner", forked=True
         )
+        return cast("Searched", found)
 
 
 @contextlib.contextmanager

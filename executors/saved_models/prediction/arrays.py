@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ class UnfitRowError(ValueError):
         self.row = row
 
 
-def arrow_type(dtype: Any) -> Any:
+def arrow_type(dtype: tf.dtypes.DType) -> pa.DataType:
     """Returns the type of a column that text or JSON is read into for an input of a TensorFlow type."""
     if dtype == tf.string:
         return BYTES
@@ -30,7 +29,7 @@ def arrow_type(dtype: Any) -> Any:
     return FLOAT if dtype.is_floating else INT
 
 
-def input_array(column: Any, spec: Any) -> Any:
+def input_array(column: pa.ListArray, spec: tf.TensorSpec) -> np.ndarray:
     """Returns the column's rows, the first dimension, each in the shape that the spec gives after that.
 
     Args:
@@ -56,7 +55,7 @@ def input_array(column: Any, spec: Any) -> Any:
     return _cast(values, spec.dtype, lengths).reshape([len(lengths), *_closed(sizes, lengths)])
 
 
-def _require_lengths(lengths: Any, sizes: list[int]) -> None:
+def _require_lengths(lengths: np.ndarray, sizes: list[int]) -> None:
     known = math.prod(size for size in sizes if size != -1)
     if -1 not in sizes:
         odd, wanted = lengths != known, f"{known}"
@@ -69,25 +68,25 @@ def _require_lengths(lengths: Any, sizes: list[int]) -> None:
         raise UnfitRowError(row, f"has {_values(lengths[row])}, not {wanted}")
 
 
-def _values(count: int) -> str:
+def _values(count: object) -> str:
     return f"{count} value" if count == 1 else f"{count} values"
 
 
-def _closed(sizes: list[int], lengths: Any) -> list[int]:
+def _closed(sizes: list[int], lengths: np.ndarray) -> list[int]:
     known = math.prod(size for size in sizes if size != -1)
     return [int(lengths[0]) // max(known, 1) if size == -1 else size for size in sizes]
 
 
-def _cast(values: Any, dtype: Any, lengths: Any) -> Any:
+def _cast(values: pa.Array, dtype: tf.dtypes.DType, lengths: np.ndarray) -> np.ndarray:
     """Returns the values as the TensorFlow type; integers may become floats, and floats that are whole, integers."""
     is_text = pa.types.is_large_binary(values.type) or pa.types.is_binary(values.type)
     if is_text != (dtype == tf.string):
         raise UnfitRowError(0, "holds strings" if is_text else "holds numbers")
-    array = values.to_numpy(zero_copy_only=False)
+    array: np.ndarray = values.to_numpy(zero_copy_only=False)
     if is_text:
         return array.astype(object)
     with np.errstate(invalid="ignore"):
-        cast = array.astype(dtype.as_numpy_dtype)
+        cast: np.ndarray = array.astype(dtype.as_numpy_dtype)
     if not dtype.is_floating and (odd := cast != array).any():
         value = int(np.argmax(odd))
         row = int(np.searchsorted(np.cumsum(lengths), value, side="right"))

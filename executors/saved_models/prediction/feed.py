@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -22,9 +22,12 @@ from ..input_names import feature_for
 from .arrays import UnfitRowError, arrow_type, input_array
 from .signature import ServingSignature
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _FIRST_ROWS = 100
 
-Feed = Callable[[Batch], dict[str, Any]]
+Feed = Callable[[Batch], dict[str, np.ndarray]]
 
 
 def feed_for(signature: ServingSignature, files: Sequence[ExampleFile]) -> Feed:
@@ -58,7 +61,7 @@ def record_feed(signature: ServingSignature) -> Feed:
     return lambda batch: {name: np.array(batch.records, dtype=object)}
 
 
-def _serialized(batch: Batch, types: Mapping[str, Any]) -> list[bytes]:
+def _serialized(batch: Batch, types: Mapping[str, pa.DataType]) -> list[bytes]:
     return batch.records or to_tf_examples(typed_columns(batch, types), batch.size)
 
 
@@ -72,7 +75,7 @@ def _has_feature(files: Sequence[ExampleFile], name: str) -> bool:
         return False
 
 
-def _named(signature: ServingSignature, batch: Batch) -> dict[str, Any]:
+def _named(signature: ServingSignature, batch: Batch) -> dict[str, np.ndarray]:
     if batch.file.kind == TF_RECORD:
         columns = from_tf_examples(batch)
         there = list(columns)
@@ -94,7 +97,7 @@ def _named(signature: ServingSignature, batch: Batch) -> dict[str, Any]:
     }
 
 
-def _array(batch: Batch, name: str, column: Any, spec: Any) -> Any:
+def _array(batch: Batch, name: str, column: pa.ListArray, spec: tf.TensorSpec) -> np.ndarray:
     try:
         return input_array(column, spec)
     except UnfitRowError as error:

@@ -18,7 +18,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import IO, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ from .request import STDOUT
 class Predictions(Protocol):
     """What predictions are written to."""
 
-    def write(self, outputs: Mapping[str, Any]) -> None:
+    def write(self, outputs: Mapping[str, np.ndarray]) -> None:
         """Writes {output: array}; the arrays' first dimension counts the examples."""
 
 
@@ -59,10 +59,10 @@ def opened(path: str) -> Iterator[Predictions]:
 class JsonLines:
     """One object a line, {output: value or list of values}."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         self._file = file
 
-    def write(self, outputs: Mapping[str, Any]) -> None:
+    def write(self, outputs: Mapping[str, np.ndarray]) -> None:
         """See `Predictions`."""
         columns = [_json_values(name, array) for name, array in outputs.items()]
         rows = (dict(zip(outputs, row, strict=True)) for row in zip(*columns, strict=True))
@@ -73,12 +73,12 @@ class JsonLines:
 class Csv:
     """One column for each output, or for each value of it: `scores_0`, `scores_1`; `scores_0_1` for a matrix."""
 
-    def __init__(self, file: Any, path: str) -> None:
+    def __init__(self, file: IO[bytes], path: str) -> None:
         self._file = file
         self._path = path
         self._header: list[str] = []
 
-    def write(self, outputs: Mapping[str, Any]) -> None:
+    def write(self, outputs: Mapping[str, np.ndarray]) -> None:
         """See `Predictions`."""
         header = [column for name, array in outputs.items() for column in _column_names(name, array.shape[1:])]
         text = io.StringIO()
@@ -99,10 +99,10 @@ class Csv:
 class TFRecords:
     """One tf.Example for each prediction: integers and booleans as int64, floats as float32, strings as bytes."""
 
-    def __init__(self, writer: Any) -> None:
+    def __init__(self, writer: tf.io.TFRecordWriter) -> None:
         self._writer = writer
 
-    def write(self, outputs: Mapping[str, Any]) -> None:
+    def write(self, outputs: Mapping[str, np.ndarray]) -> None:
         """See `Predictions`."""
         size = len(next(iter(outputs.values()), ()))
         for example in to_tf_examples({name: _lists(name, array) for name, array in outputs.items()}, size):
@@ -115,28 +115,30 @@ def _column_names(name: str, shape: tuple[int, ...]) -> list[str]:
     return ["_".join(map(str, (name, *index))) for index in np.ndindex(*shape)]
 
 
-def _json_values(name: str, array: Any) -> Any:
+def _json_values(name: str, array: np.ndarray) -> list[object]:
     values = _values(name, array)
     if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
         words = np.where(np.isnan(values), "NaN", np.where(values > 0, "Infinity", "-Infinity"))
         values = np.where(finite, values.astype(object), words.astype(object))
-    return values.tolist()
+    rows: list[object] = values.tolist()
+    return rows
 
 
-def _csv_values(name: str, array: Any) -> Any:
-    values = _values(name, array).astype(object)
+def _csv_values(name: str, array: np.ndarray) -> np.ndarray:
+    values: np.ndarray = _values(name, array).astype(object)
     for index in np.ndindex(*values.shape) if array.dtype == object else ():
         if isinstance(values[index], dict):
             values[index] = json.dumps(values[index])
     return values
 
 
-def _values(name: str, array: Any) -> Any:
+def _values(name: str, array: np.ndarray) -> np.ndarray:
     """Returns the array with elements that JSON and CSV can hold."""
     if array.dtype == object:
-        values = np.empty(array.size, dtype=object)
+        values: np.ndarray = np.empty(array.size, dtype=object)
         values[:] = [_text(value) for value in array.ravel()]
-        return values.reshape(array.shape)
+        shaped: np.ndarray = values.reshape(array.shape)
+        return shaped
     if array.dtype.kind in "biu" or array.dtype == np.float64:
         return array
     if array.dtype == np.float32:
@@ -146,20 +148,21 @@ def _values(name: str, array: Any) -> Any:
     raise _unwritable(name, array)
 
 
-def _shortest(array: Any) -> Any:
+def _shortest(array: np.ndarray) -> np.ndarray:
     """Returns the float64s with the fewest digits that are these float32s."""
     words = pc.cast(pa.array(array.ravel()), pa.string())
-    return np.asarray(pc.cast(words, pa.float64())).reshape(array.shape)
+    shortest: np.ndarray = np.asarray(pc.cast(words, pa.float64())).reshape(array.shape)
+    return shortest
 
 
-def _text(value: bytes) -> Any:
+def _text(value: bytes) -> str | dict[str, str]:
     try:
         return value.decode()
     except UnicodeDecodeError:
         return {"b64": base64.b64encode(value).decode()}
 
 
-def _lists(name: str, array: Any) -> Any:
+def _lists(name: str, array: np.ndarray) -> pa.ListArray:
     kinds = {"O": BYTES, "b": INT, "i": INT, "u": INT}
     kind = kinds.get(array.dtype.kind, FLOAT)
     if kind == FLOAT and not np.can_cast(array.dtype, np.float64):
@@ -169,5 +172,5 @@ def _lists(name: str, array: Any) -> Any:
     return pa.ListArray.from_arrays(pa.array(np.arange(len(array) + 1) * width, pa.int32()), pa.array(flat, kind))
 
 
-def _unwritable(name: str, array: Any) -> InputError:
+def _unwritable(name: str, array: np.ndarray) -> InputError:
     return InputError(f"The model's output {name!r} is of type {array.dtype}, which predictions cannot be written in.")

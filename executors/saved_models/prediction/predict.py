@@ -15,7 +15,6 @@ import contextlib
 import csv
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -67,7 +66,7 @@ def predict(request: PredictionRequest) -> PredictionSummary:
     return PredictionSummary(count, signature.name)
 
 
-def answers_of(signature: ServingSignature, batch: Batch, *, takes_tensors: bool) -> dict[str, Any]:
+def answers_of(signature: ServingSignature, batch: Batch, *, takes_tensors: bool) -> dict[str, np.ndarray]:
     """Returns {output: array} of a signature for a batch of serialized tf.Examples of any size.
 
     Args:
@@ -104,7 +103,7 @@ def _batches(request: PredictionRequest, size: int) -> Iterator[Batch]:
         yield from batches(file, size)
 
 
-def _answers(signature: ServingSignature, feed: Feed, batch: Batch) -> dict[str, Any]:
+def _answers(signature: ServingSignature, feed: Feed, batch: Batch) -> dict[str, np.ndarray]:
     inputs = _filled_up(feed(batch), signature.batch_size or batch.size)
     try:
         outputs = signature(inputs)
@@ -120,7 +119,7 @@ def _answers(signature: ServingSignature, feed: Feed, batch: Batch) -> dict[str,
     return {name: value[: batch.size] for name, value in sorted(outputs.items())}
 
 
-def _filled_up(inputs: Mapping[str, Any], size: int) -> dict[str, Any]:
+def _filled_up(inputs: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
     """Returns inputs of `size` examples: the last one again and again, where a file ends before a batch is full."""
     return {name: value[np.minimum(np.arange(size), len(value) - 1)] for name, value in inputs.items()}
 
@@ -138,7 +137,9 @@ def _missing(signature: ServingSignature, batch: Batch) -> list[str]:
     return sorted(signature.required - known)
 
 
-def _failed(signature: ServingSignature, inputs: Mapping[str, Any], batch: Batch, error: Exception) -> InputError:
+def _failed(
+    signature: ServingSignature, inputs: Mapping[str, np.ndarray], batch: Batch, error: Exception
+) -> InputError:
     """Returns the error with the row that caused it, if it is a single one."""
     if missing := _missing(signature, batch):
         return InputError(

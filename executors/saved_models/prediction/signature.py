@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -25,6 +25,13 @@ from ...errors import InputError, did_you_mean
 from ...inputs.csv.columns import BYTES, FLOAT, INT
 from ..custom_ops import import_packages_for
 from ..parsing_ops import OTHER_PARSERS, PARSERS, ParsedFeature, parsed_by
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from tensorflow.core.framework import graph_pb2, node_def_pb2
+    from tensorflow.core.protobuf import meta_graph_pb2
+
+    from ..signatures import LoadedModel
 
 _DEFAULTS = ("serving_default", "predict")
 # What stands before the same signature over tf.Examples, where it takes each column of a DLRover conf as a vector. That
@@ -48,10 +55,10 @@ class ServingSignature:
     """
 
     name: str
-    inputs: Mapping[str, Any]
-    parsed: Mapping[str, Any] | None
-    function: Any
-    model: Any
+    inputs: Mapping[str, tf.TensorSpec]
+    parsed: Mapping[str, pa.DataType] | None
+    function: tf.types.experimental.ConcreteFunction
+    model: LoadedModel
     required: frozenset[str] = frozenset()
 
     @property
@@ -70,7 +77,7 @@ class ServingSignature:
         fixed = sorted(size for size in sizes if size is not None)
         return fixed[0] if fixed else None
 
-    def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def __call__(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Asks it.
 
         Args:
@@ -115,7 +122,7 @@ def load_signature(model: str, name: str | None, op_packages: Sequence[str] = ()
     return ServingSignature(chosen, inputs, parsed, function, loaded, required)
 
 
-def _serving_graph(model: str) -> Any:
+def _serving_graph(model: str) -> meta_graph_pb2.MetaGraphDef:
     try:
         graphs = parse_saved_model(model).meta_graphs
     except (OSError, ValueError) as error:
@@ -142,7 +149,7 @@ def _choose(there: list[str], name: str | None, model: str) -> str:
     return there[0]
 
 
-def _parsed_features(graph: Any) -> list[ParsedFeature] | None:
+def _parsed_features(graph: graph_pb2.GraphDef) -> list[ParsedFeature] | None:
     """Returns the features that the parsing ops of a graph look for; None when there is no such op."""
     found: list[ParsedFeature] = []
     parses = False
@@ -155,7 +162,7 @@ def _parsed_features(graph: Any) -> list[ParsedFeature] | None:
     return found if parses else None
 
 
-def _bodies(graph: Any) -> Iterator[Any]:
+def _bodies(graph: graph_pb2.GraphDef) -> Iterator[Sequence[node_def_pb2.NodeDef]]:
     """Yields the nodes of a graph and of every function that is called in it, directly or not."""
     library = {function.signature.name: function.node_def for function in graph.library.function}
     waiting, seen = [graph.node], set()
