@@ -116,7 +116,7 @@ class FnArgs:
         value = getattr(self, name, None)
         return default if value is None else value
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         """Returns the arguments as JSON values, for another process to rebuild with `from_json`."""
         state = {name: value for name, value in self.__dict__.items() if name != "_data_accessor"}
         state["examples_format"] = dataclasses.asdict(self.examples_format)

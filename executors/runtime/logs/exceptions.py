@@ -149,7 +149,7 @@ def _rebuilt(description: Described) -> Exception | None:
         known = (module, name) == (own_module, own_name)
         for body in (None if known else named, {**named, "__str__": lambda _: message}):
             with contextlib.suppress(Exception):  # classes may refuse anything
-                own = type(own_name.rpartition(".")[2], (base,), dict(body)) if body else base
+                own = cast("type[Exception]", type(own_name.rpartition(".")[2], (base,), dict(body))) if body else base
                 error: Exception = own.__new__(own, *description["arguments"])
                 vars(error).update(description["attributes"])
                 if str(error) == message:
