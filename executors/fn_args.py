@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from .inputs.data_accessor import DataAccessor, ExamplesFormat
@@ -104,13 +105,13 @@ class FnArgs:
         except AttributeError as error:
             raise KeyError(name) from error
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, name: str, value: object) -> None:
         setattr(self, name, value)
 
     def __contains__(self, name: str) -> bool:
         return hasattr(self, name)
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         """Returns the attribute, or the default where it is missing or None."""
         value = getattr(self, name, None)
         return default if value is None else value
@@ -123,7 +124,7 @@ class FnArgs:
         return state
 
     @classmethod
-    def from_json(cls, state: dict[str, Any]) -> FnArgs:
+    def from_json(cls, state: Mapping[str, Any]) -> FnArgs:
         """Rebuilds the arguments from what `to_json` returned."""
         fn_args = cls()
         fn_args.__dict__.update(state)
@@ -135,7 +136,7 @@ class FnArgs:
 _TFX_JSON = "__tfx_json__"
 
 
-def _config_to_json(config: dict[str, Any] | None) -> dict[str, Any] | None:
+def _config_to_json(config: dict[str, object] | None) -> dict[str, object] | None:
     """TFX lets a custom_config hold protos and objects of its own, in a JSON of its own."""
     try:
         json.dumps(config)
@@ -146,10 +147,10 @@ def _config_to_json(config: dict[str, Any] | None) -> dict[str, Any] | None:
     return config
 
 
-def _config_from_json(config: dict[str, Any] | None) -> dict[str, Any] | None:
+def _config_from_json(config: dict[str, object] | None) -> dict[str, object] | None:
     if config is None or _TFX_JSON not in config:
         return config
     from tfx.utils import json_utils
 
-    decoded: dict[str, Any] = json_utils.loads(config[_TFX_JSON])
+    decoded: dict[str, object] = json_utils.loads(config[_TFX_JSON])
     return decoded

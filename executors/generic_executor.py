@@ -8,8 +8,6 @@ one: LocalDagRunner, BeamDagRunner, and the container command that TFX compiles 
 
 from __future__ import annotations
 
-from typing import Any
-
 from tfx import types
 from tfx.dsl.components.base import base_executor
 
@@ -25,7 +23,7 @@ class GenericExecutor(base_executor.BaseExecutor):
         self,
         input_dict: dict[str, list[types.Artifact]],
         output_dict: dict[str, list[types.Artifact]],
-        exec_properties: dict[str, Any],
+        exec_properties: dict[str, object],
     ) -> None:
         """Runs the training module.
 

@@ -25,7 +25,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from .errors import InputError, did_you_mean
 from .goals import Goal
@@ -44,6 +44,9 @@ MODULE, CLUSTER, PROCESS, MODEL, TRAINING, DATA = GROUPS = (
     "The training",
     "The data",
 )
+
+T = TypeVar("T")
+OptionValue: TypeAlias = "bool | int | float | str | tuple[str, ...] | None"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +96,7 @@ class Option:
         """Returns a value as an execution property: a tuple as a JSON list, a boolean as 0 or 1."""
         return json.dumps(value) if isinstance(value, tuple) else self.stored_type(value)
 
-    def parse(self, value: Any) -> Any:
+    def parse(self, value: object) -> OptionValue:
         """Reads an execution property or a keyword.
 
         Raises:
@@ -122,7 +125,7 @@ class Option:
 
 
 def _option(
-    default: Any,
+    default: T,
     help_text: str,
     choices: Sequence[str] = (),
     *,
@@ -134,7 +137,7 @@ def _option(
     tuner: bool = False,
     kubeflow: bool = True,
     changes_result: bool = False,
-) -> Any:
+) -> T:
     """Declares an option; `Option` describes the arguments."""
     metadata = {
         "help": help_text,
@@ -325,7 +328,7 @@ class TrainingOptions:
         return {option.name: option.stored(value) for option, value in values if value != option.default}
 
     @classmethod
-    def from_exec_properties(cls, properties: Mapping[str, Any]) -> TrainingOptions:
+    def from_exec_properties(cls, properties: Mapping[str, object]) -> TrainingOptions:
         """Reads the options back; absent, None and empty values mean the default.
 
         Args:
@@ -335,7 +338,7 @@ class TrainingOptions:
         Raises:
           InputError: When a value does not parse; it names the property.
         """
-        values = {}
+        values: dict[str, Any] = {}
         for option in declared_options(cls):
             value = properties.get(option.name)
             if value is None or value == "":
@@ -347,7 +350,7 @@ class TrainingOptions:
         return cls(**values)
 
 
-def _parse_flag(value: Any) -> bool:
+def _parse_flag(value: object) -> bool:
     text = str(value).strip().lower()
     if text in ("1", "1.0", "true", "yes"):
         return True
@@ -356,7 +359,7 @@ def _parse_flag(value: Any) -> bool:
     raise ValueError("expected true or false")
 
 
-def _parse_integer(value: Any) -> int:
+def _parse_integer(value: str | float) -> int:
     try:
         return int(str(value))
     except ValueError:  # "7.0", as Kubeflow writes numbers
@@ -366,14 +369,14 @@ def _parse_integer(value: Any) -> int:
     return int(number)
 
 
-def _parse_names(value: Any) -> tuple[str, ...]:
+def _parse_names(value: object) -> tuple[str, ...]:
     names = json.loads(value) if isinstance(value, str) else value
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
         raise ValueError('expected a JSON list of names such as ["serving_default"]')
     return tuple(names)
 
 
-_PARSERS: dict[type, Callable[[Any], Any]] = {
+_PARSERS: dict[type, Callable[..., OptionValue]] = {
     bool: _parse_flag,
     int: _parse_integer,
     float: float,

@@ -21,7 +21,6 @@ import json
 import os
 import socket
 from collections.abc import Mapping
-from typing import Any
 
 from ..errors import InputError
 
@@ -149,7 +148,7 @@ def parse(text: str) -> ClusterTask | None:
     return ClusterTask(kind, index, jobs)
 
 
-def _addresses(text: str, job: str, addresses: Any) -> tuple[str, ...]:
+def _addresses(text: str, job: str, addresses: object) -> tuple[str, ...]:
     if job not in ROLES:
         raise _malformed(text, f"has the unknown role {job!r}; the roles are {', '.join(ROLES)}")
     if isinstance(addresses, dict):  # TensorFlow takes {"0": "host:port"} too
@@ -162,7 +161,7 @@ def _addresses(text: str, job: str, addresses: Any) -> tuple[str, ...]:
     return tuple(addresses)
 
 
-def _index(text: str, value: Any) -> int:
+def _index(text: str, value: str | int) -> int:
     if not str(value).isdigit():  # some platforms write it as a string
         raise _malformed(text, f"has the task index {value!r}, which is no number")
     return int(value)

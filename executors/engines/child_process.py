@@ -49,7 +49,7 @@ _HINTS: dict[int, str] = {
 
 def run(
     worker: str,
-    request: dict[str, Any],
+    request: Mapping[str, object],
     *,
     environment: Mapping[str, str] | None = None,
     timeout: float | None = None,
@@ -121,7 +121,7 @@ def run(
         logging.warning("The %s process finished, then ended with status %s.", name, status)
     if "error" in answer:
         raise rebuild(answer["error"])
-    result: dict[str, Any] = answer["result"]
+    result: dict[str, object] = answer["result"]
     return result
 
 

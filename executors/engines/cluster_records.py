@@ -14,15 +14,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, cast
 
 from absl import logging
 
 from ..distributed.tf_config import EVALUATOR, PS, WORKER, ClusterTask
 from ..errors import TrainingProcessError
 from ..monitoring import run_record
+from ..monitoring.metrics import Metrics
 from ..runtime.files import file_io
+
+if TYPE_CHECKING:
+    from ..monitoring.run_json import RunJson
 
 _ENDED = (run_record.SUCCEEDED, *run_record.UNSUCCESSFUL)
 _LOOK_SECONDS = 1.0
@@ -89,13 +93,13 @@ def require_success(model_run_dir: str) -> None:
         raise _ended_by("chief", record)
 
 
-def _ended_by(task: str, record: dict[str, Any]) -> TrainingProcessError:
-    error = record.get("error") or {}
+def _ended_by(task: str, record: Mapping[str, object]) -> TrainingProcessError:
+    error = cast("RunJson", record).get("error") or {}
     what = "was interrupted" if record["status"] == run_record.INTERRUPTED else "failed"
     return TrainingProcessError(f"The {task} {what}: {error.get('type')}: {error.get('message')}")
 
 
-def await_evaluator(model_run_dir: str) -> dict[str, Any]:
+def await_evaluator(model_run_dir: str) -> Metrics:
     """Waits until the evaluator has finished, and returns its metrics.
 
     Raises:
@@ -123,7 +127,7 @@ def _task_record(kind: str, index: int) -> str:
     return os.path.join(run_record.TASKS_DIR, f"{kind}-{index}.json")
 
 
-def _finished(model_run_dir: str) -> dict[str, Any]:
+def _finished(model_run_dir: str) -> Mapping[str, object]:
     """Returns the chief's record if its run has ended, {} otherwise."""
     record = run_record.read(model_run_dir)
     return record if record.get("status") in _ENDED else {}

@@ -22,7 +22,6 @@ import importlib.machinery
 import sys
 import types
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from ..compat.keras import DEFERRABLE
 
@@ -44,12 +43,12 @@ NAMES = (
 class _StandIn(types.ModuleType):
     """A module that is imported when it is first asked for something."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if "__ready__" not in vars(self):  # the import system looks for __path__ and others, which it then sets
             raise AttributeError(name)
         return getattr(_real(self), name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name.startswith("__"):  # the import system's own
             super().__setattr__(name, value)
         else:

@@ -22,7 +22,7 @@ import socket
 import struct
 import sys
 import time
-from typing import Any
+from typing import TypedDict
 
 from ..runtime.logs.setup import LOG_FILE, keep_logs_as_parent_does, show_logs_as_parent_does
 from ..runtime.process import process_tree
@@ -36,6 +36,22 @@ _SENDER = struct.Struct("iII")  # process, user, group: <linux/socket.h>, struct
 # Who ends all processes of a job at once, such as systemd or Slurm, must not take the server from under a worker that
 # saves: it ends with the process that it works for.
 _UNHEEDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+class Order(TypedDict):
+    """What a worker is asked to do, as `fork_server.start` sends it.
+
+    Attributes:
+      worker: Dotted name of the module with `execute`.
+      files: Arguments of `child_main.work`: the request to read and the result to write.
+      environment: All variables.
+      umask: The caller's.
+    """
+
+    worker: str
+    files: list[str]
+    environment: dict[str, str]
+    umask: int
 
 
 def main(control: socket.socket) -> int:
@@ -88,7 +104,7 @@ class _Server:
         self._wake_end = wake_end
         signal.set_wakeup_fd(wake_end.fileno())
 
-    def serve(self) -> dict[str, Any] | None:
+    def serve(self) -> Order | None:
         """Returns in a worker, with its order; and in the server with None, when it is no longer wanted."""
         wanted = True
         last = time.monotonic()
@@ -114,10 +130,10 @@ class _Server:
                     return order
         return None
 
-    def _fork(self, files: list[int]) -> dict[str, Any] | None:
+    def _fork(self, files: list[int]) -> Order | None:
         line = socket.socket(fileno=files[0])
         with line.makefile("rb") as stream:
-            order: dict[str, Any] = json.loads(stream.readline())
+            order: Order = json.loads(stream.readline())
         server = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -187,7 +203,7 @@ def _say(line: socket.socket, what: dict[str, int]) -> bool:
     return True
 
 
-def _become(order: dict[str, Any], server: int, set_by_imports: dict[str, str]) -> None:
+def _become(order: Order, server: int, set_by_imports: dict[str, str]) -> None:
     """Sets what the caller may have changed since the server started, and seeds random numbers anew."""
     die_with_parent(server)
     os.umask(order["umask"])

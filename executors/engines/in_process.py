@@ -17,7 +17,7 @@ from absl import logging
 _one_at_a_time = threading.RLock()  # a module may train another one; threads share sys.path, os.environ and Keras
 
 
-def run(worker: str, request: dict[str, Any], *, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+def run(worker: str, request: Mapping[str, object], *, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Calls `execute(request)` of the module named `worker`; waits while another thread's worker runs.
 
     Args:
@@ -33,7 +33,7 @@ def run(worker: str, request: dict[str, Any], *, environment: Mapping[str, str] 
         _one_at_a_time.acquire()
     try:
         os.environ.update(environment or {})
-        result: dict[str, Any] = importlib.import_module(worker).execute(request)
+        result: dict[str, object] = importlib.import_module(worker).execute(request)
         return result
     finally:
         _one_at_a_time.release()

@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import urlsplit
 
 from absl import logging
@@ -35,6 +35,12 @@ from ..runtime.process.preemption import Preempted, asked, heeded
 from . import child_process
 from .ray_losses import Loss, losses, lost_nodes
 from .ray_session import session_folder
+
+if TYPE_CHECKING:
+    from ray.actor import ActorHandle
+
+    from .ray_worker import Summary
+    from .training_request import RequestJson
 
 LOCAL_CLUSTER = "local"
 _RUN = "ray"  # what Ray Train calls the run, and its folder
@@ -64,9 +70,29 @@ _LOSS_SECONDS = 40.0  # for Ray to declare a node dead
 _ROOM_SECONDS = 300.0  # for a cluster to have enough nodes, as one that scales by itself needs a while
 
 
+class Order(TypedDict):
+    """What the process that drives a run is asked to do.
+
+    Attributes:
+      worker: See `child_process.run`.
+      request: What each worker is handed.
+      options: `TrainingOptions` as execution properties.
+      environment: Variables to add to each worker's.
+      storage: See `run`.
+      session: The folder of Ray's session.
+    """
+
+    worker: str
+    request: RequestJson
+    options: dict[str, str | int | float]
+    environment: dict[str, str]
+    storage: str
+    session: str
+
+
 def run(
     worker: str,
-    request: dict[str, Any],
+    request: Mapping[str, Any],
     options: TrainingOptions,
     *,
     environment: Mapping[str, str],
@@ -134,7 +160,7 @@ def run(
     return {**result, "raised": raised}
 
 
-def execute(order: dict[str, Any]) -> dict[str, Any]:
+def execute(order: Order) -> dict[str, object]:
     """Drives a run on a cluster, in a process of its own; see `run`."""
     start = time.monotonic()
     options = TrainingOptions.from_exec_properties(order["options"])
@@ -199,7 +225,7 @@ def execute(order: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _lines_shown(board: Any) -> Iterator[None]:
+def _lines_shown(board: ActorHandle) -> Iterator[None]:
     """Prints what the workers print, as it comes, and now and then a line on all of them; hands SIGTERM on to them.
 
     Raises:
@@ -255,7 +281,7 @@ def _lines_shown(board: Any) -> Iterator[None]:
         ) from lost[0]
 
 
-def _outcome(summary: dict[str, Any], failed: Exception | None) -> dict[str, Any]:
+def _outcome(summary: Summary, failed: Exception | None) -> dict[str, object]:
     """Returns the chief's result and what became of the cluster; where the run failed, what ended it, described."""
     tries, failures = summary["tries"], summary["failures"]
     last_ones = [failure for failure in failures if failure["attempt"] == len(tries)]
@@ -293,12 +319,12 @@ def _lost(given_up: str, lost: Sequence[Loss]) -> ProcessDiedError:
     )
 
 
-def _with_whole_paths(fn_args: dict[str, Any]) -> dict[str, Any]:
+def _with_whole_paths(fn_args: dict[str, object]) -> dict[str, object]:
     """Returns the arguments with paths that mean the same in any working folder."""
     return fn_args | {name: _whole(fn_args[name]) for name in _PATHS}
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: object) -> object:
     if isinstance(value, list):
         return [_whole(one) for one in value]
     return file_io.whole(value) if isinstance(value, str) and value else value

@@ -12,7 +12,10 @@ import dataclasses
 import re
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ray.actor import ActorHandle
 
 _LOOK_SECONDS = 1.0
 _ANSWER_SECONDS = 5.0  # for an actor whose node does not answer
@@ -36,7 +39,7 @@ class Member:
     task: str
     node: str
     address: str
-    actor: Any = dataclasses.field(repr=False)
+    actor: ActorHandle = dataclasses.field(repr=False)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,8 @@ import dataclasses
 import io
 import os
 import tempfile
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from ..distributed.tf_config import ClusterTask, task_from_environment
 from ..errors import ProcessDiedError, TrainingProcessError
@@ -22,10 +23,73 @@ from ..runtime.process.preemption import Preempted
 from . import child_process
 from .ray_losses import Member
 
+if TYPE_CHECKING:
+    from ray.actor import ActorHandle
+
+    from ..modules.bundle import Parcel
+    from ..monitoring.throughput import Account, Whole
+    from ..runtime.logs.exceptions import Described
+    from .training_request import RequestJson
+
 _MODEL_FOLDERS = ("serving_model_dir", "eval_model_dir")
 # Of TensorFlow, when another worker has died or cannot be reached.
 _TRANSIENT = ("UnavailableError", "AbortedError", "CancelledError", "DeadlineExceededError", "InternalError")
 _LASTING = (FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError, IsADirectoryError)
+
+
+class WorkOrder(TypedDict):
+    """What each worker is asked to do; see `work`."""
+
+    worker: str
+    request: RequestJson
+    parcel: Parcel
+    environment: dict[str, str]
+    board: ActorHandle
+
+
+class Place(TypedDict):
+    """Where a worker runs, by the attributes of `Member`."""
+
+    task: str
+    node: str
+    address: str
+    actor: ActorHandle
+
+
+class Failure(TypedDict):
+    """What became of a worker that failed.
+
+    Attributes:
+      task: Its task in the cluster.
+      error: What it raised, as `exceptions.describe` has it.
+      attempt: The number of the try, from 1.
+      alone: Whether it failed because it did not reach the others.
+    """
+
+    task: str
+    error: Described
+    attempt: int
+    alone: bool
+
+
+class Summary(TypedDict):
+    """What the board has to tell at the end.
+
+    Attributes:
+      pace: Of the whole run.
+      result: The chief's; {} without one.
+      verdict: The error that ends the run for good, described; None without one.
+      tries: How many workers trained in each.
+      failures: In their order.
+      unheard: The workers that have reported neither a result nor an error.
+    """
+
+    pace: Account
+    result: dict[str, object]
+    verdict: Described | None
+    tries: list[int]
+    failures: list[Failure]
+    unheard: list[Member]
 
 
 class Board:
@@ -40,16 +104,16 @@ class Board:
         self._name = ""  # of the try
         self._tries: list[int] = []  # how many trained in each
         self._finished: dict[int, str] = {}
-        self._result: dict[str, Any] = {}
-        self._failures: list[dict[str, Any]] = []
+        self._result: dict[str, object] = {}
+        self._failures: list[Failure] = []
         self._members: list[Member] = []
         self._heard_of: set[tuple[int, str]] = set()  # (try, task) with a result or an error
-        self._verdict: dict[str, Any] | None = None
+        self._verdict: Described | None = None
         self._is_stopped = False
         self._said: list[str] = []
         self._pace = Pace(parameter_servers)
 
-    def begin(self, name: str, size: int, place: dict[str, Any] | None = None) -> bool:
+    def begin(self, name: str, size: int, place: Place | None = None) -> bool:
         """Notes that a worker begins; returns whether there is anything left to do.
 
         Args:
@@ -67,7 +131,7 @@ class Board:
             self._members.append(Member(attempt=len(self._tries), **place))
         return True
 
-    def finish(self, rank: int, what: str, result: dict[str, Any] | None) -> None:
+    def finish(self, rank: int, what: str, result: dict[str, object] | None) -> None:
         """Notes that a worker has done its part; the chief with a result."""
         self._finished[rank] = what
         self._heard_of.add((len(self._tries), what))
@@ -75,7 +139,7 @@ class Board:
         if result:
             self._result = result
 
-    def fail(self, what: str, error: dict[str, Any], final: bool, alone: bool = False) -> None:
+    def fail(self, what: str, error: Described, final: bool, alone: bool = False) -> None:
         """Notes that a worker has failed.
 
         Args:
@@ -92,7 +156,7 @@ class Board:
                 f"{what} was waiting for {', '.join(done)}, who had ended. All workers have to do the same number of "
                 "steps: share one dataset among them (tf.distribute does that), or give each as many batches."
             )
-            error, final = describe(uneven), True
+            error, final = cast("Described", describe(uneven)), True
         if final and self._verdict is None:
             self._verdict = error
 
@@ -113,7 +177,7 @@ class Board:
         """Takes what a task prints, whole lines."""
         self._said.append(text)
 
-    def advance(self, name: str, rank: int, what: str, reported: dict[str, Any]) -> None:
+    def advance(self, name: str, rank: int, what: str, reported: Mapping[str, Any]) -> None:
         """Takes how far a worker of a try is: a `Progress`, by its attributes."""
         self._pace.note(name, rank, what, progress.Progress(**reported))
 
@@ -122,7 +186,7 @@ class Board:
         said, self._said = self._said, []
         return "".join(said) + self._pace.lines(last, with_progress)
 
-    def whole(self) -> dict[str, Any]:
+    def whole(self) -> Whole:
         """Returns how far all workers are together; see `Pace.whole`."""
         return self._pace.whole()
 
@@ -130,7 +194,7 @@ class Board:
         """Returns the workers of all tries so far."""
         return self._members
 
-    def summary(self, seconds: float | None = None) -> dict[str, Any]:
+    def summary(self, seconds: float | None = None) -> Summary:
         """Returns what there is to tell at the end.
 
         Args:
@@ -149,7 +213,7 @@ class Board:
 class _ToBoard(io.TextIOBase):
     """A file whose lines go to the board."""
 
-    def __init__(self, board: Any) -> None:
+    def __init__(self, board: ActorHandle) -> None:
         self._board = board
 
     def write(self, text: str) -> int:
@@ -161,7 +225,7 @@ class WorkerError(RuntimeError):
     """One worker has failed; what it raised is on the board."""
 
 
-def work(order: dict[str, Any]) -> None:
+def work(order: WorkOrder) -> None:
     """Does the part of one worker in one try: called by Ray Train in each of them.
 
     Args:
@@ -209,17 +273,21 @@ def work(order: dict[str, Any]) -> None:
     ray.get(board.finish.remote(rank, str(task), result if task.is_chief else None))
 
 
-def _place_of(task: ClusterTask) -> dict[str, Any]:
+def _place_of(task: ClusterTask) -> Place:
     """Returns where this worker runs, for `Board.begin`."""
     import ray
     import ray.util
 
     context = ray.get_runtime_context()
-    place = {"node": context.get_node_id(), "address": ray.util.get_node_ip_address()}
-    return {"task": str(task), **place, "actor": context.current_actor}
+    return {
+        "task": str(task),
+        "node": context.get_node_id(),
+        "address": ray.util.get_node_ip_address(),
+        "actor": context.current_actor,
+    }
 
 
-def request_for(task: ClusterTask, request: dict[str, Any], parcel: dict[str, Any], scratch: str) -> dict[str, Any]:
+def request_for(task: ClusterTask, request: RequestJson, parcel: Parcel, scratch: str) -> dict[str, object]:
     """Returns what one task is asked to do: with its place in the cluster, and where it may write.
 
     A task that is not the chief gets model folders in its own scratch folder: whatever it saves is not published.

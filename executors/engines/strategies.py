@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from ..fn_args import FnArgs
 
 
-def strategy(fn_args: FnArgs, variable_partitioner: Any = None) -> Any:
+def strategy(
+    fn_args: FnArgs, variable_partitioner: tf.distribute.experimental.partitioners.Partitioner | None = None
+) -> tf.distribute.Strategy:
     """Returns the `tf.distribute.Strategy` for this process's place in the cluster; see the table above.
 
     TensorFlow wants it to be made before anything else is done with TensorFlow: call it first in `run_fn`. With several

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypedDict
 
 from ..fn_args import FnArgs
 from ..modules.keras_version import KerasChoice
 from ..modules.source import ModuleSource, with_tuples
 from ..options import TrainingOptions
 from ..runtime.logs.redaction import remember
+
+
+class RequestJson(TypedDict):
+    """A `TrainingRequest` as JSON values."""
+
+    source: dict[str, object]
+    function: str | None
+    fn_args: dict[str, Any]
+    options: dict[str, object]
+    keras: dict[str, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +41,7 @@ class TrainingRequest:
     options: TrainingOptions
     keras: KerasChoice
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Returns the request as JSON values, for `from_json`."""
         return {
             "source": dataclasses.asdict(self.source),
@@ -41,7 +52,7 @@ class TrainingRequest:
         }
 
     @classmethod
-    def from_json(cls, state: dict[str, Any]) -> TrainingRequest:
+    def from_json(cls, state: Mapping[str, Any]) -> TrainingRequest:
         """Rebuilds the request; what is secret in its configuration is masked in this process from now on."""
         remember([state["fn_args"].get(name) for name in ("custom_config", "hyperparameters")])
         return cls(

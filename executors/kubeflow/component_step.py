@@ -15,7 +15,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from absl import logging
 
@@ -49,6 +49,10 @@ from .storage import (
     writable_place,
 )
 
+if TYPE_CHECKING:
+    from ..monitoring.run_json import ErrorJson, RunJson
+    from .executor_json import ExecutorInput
+
 MODEL, METRICS, REPORT, TENSORBOARD = "model", "metrics", "report", "tensorboard"
 OUTPUTS = (MODEL, METRICS, REPORT, TENSORBOARD)
 _OF_EVERY_RUN = (REPORT, TENSORBOARD)
@@ -57,7 +61,7 @@ _MODULE_FILE = "module_text.py"
 _TELL_SECONDS = 30.0
 
 
-def run(invocation: Mapping[str, Any]) -> None:
+def run(invocation: ExecutorInput) -> None:
     """Trains as Kubeflow's ExecutorInput says, and writes the outputs, and ExecutorOutput to its file.
 
     Args:
@@ -158,11 +162,11 @@ def _describe(
 @contextlib.contextmanager
 def _page_written(places: Mapping[str, str]) -> Iterator[None]:
     """Writes the page about the run when the block ends, however that is; of a cluster, the chief does."""
-    said: dict[str, Any] = {}
+    said: RunJson = {}
     try:
         yield
     except BaseException as error:
-        what = {"type": type(error).__qualname__, "message": masked_text(message_of(error))}
+        what: ErrorJson = {"type": type(error).__qualname__, "message": masked_text(message_of(error))}
         said = {"status": run_record.status_after(error), "error": what}
         raise
     finally:
@@ -208,4 +212,4 @@ def main(line: Sequence[str]) -> int:
     )
     parser.add_argument("--executor_input", required=True, metavar="JSON", help="Kubeflow's ExecutorInput")
     text = parser.parse_args(line).executor_input
-    return exit_code_of(lambda: run(parsed(text, "executor_input")))
+    return exit_code_of(lambda: run(cast("ExecutorInput", parsed(text, "executor_input"))))

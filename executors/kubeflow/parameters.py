@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import InputError, did_you_mean
 from ..inputs.data_accessor import PAYLOAD_FORMATS
 from ..options import TrainingOptions, declared_options, kinds_of
 
 NOT_OFFERED = tuple(option.name for option in declared_options() if not option.kubeflow)
+T = TypeVar("T")
 MISSING = (None, "")
 _JSON_KINDS: dict[type, type] = {tuple: list, Mapping: dict}
 
 
-def _parameter(default: Any, help_text: str) -> Any:
+def _parameter(default: T, help_text: str) -> T:
     return dataclasses.field(default=default, metadata={"help": help_text})
 
 
@@ -50,7 +51,7 @@ class StepParameters:
     eval_splits: tuple[str, ...] = _parameter(("eval",), "Splits of 'examples' to evaluate on; [] for none.")
     train_steps: int | None = _parameter(None, "fn_args.train_steps (default: the module decides).")
     eval_steps: int | None = _parameter(None, "fn_args.eval_steps (default: the module decides).")
-    custom_config: Mapping[str, Any] | None = _parameter(
+    custom_config: Mapping[str, object] | None = _parameter(
         None, "fn_args.custom_config. Whole numbers arrive as int: a pipeline's JSON does not tell 1.0 from 1."
     )
     payload_format: str | None = _parameter(
@@ -94,7 +95,7 @@ def json_kinds(fields: type[StepParameters] | type[TrainingOptions]) -> dict[str
     return {name: _JSON_KINDS.get(kind, kind) for name, kind in kinds_of(fields).items()}
 
 
-def read_parameters(values: Mapping[str, Any]) -> tuple[StepParameters, TrainingOptions]:
+def read_parameters(values: Mapping[str, object]) -> tuple[StepParameters, TrainingOptions]:
     """Reads a step's parameters; absent, null and empty ones mean the default.
 
     Args:
@@ -117,7 +118,7 @@ def read_parameters(values: Mapping[str, Any]) -> tuple[StepParameters, Training
     return parameters, TrainingOptions.from_exec_properties({name: given[name] for name in given if name in options})
 
 
-def _checked(name: str, value: Any, kind: type) -> Any:
+def _checked(name: str, value: object, kind: type) -> Any:
     if kind is int and isinstance(value, (int, float)) and not isinstance(value, bool) and float(value).is_integer():
         return int(value)
     if kind is list and isinstance(value, list) and all(isinstance(one, str) for one in value):
@@ -130,7 +131,7 @@ def _checked(name: str, value: Any, kind: type) -> Any:
     raise InputError(f"{name}={value!r}: give {wanted}, not {type(value).__name__}.")
 
 
-def _with_whole_numbers(value: Any) -> Any:
+def _with_whole_numbers(value: object) -> object:
     """Returns JSON values with 3.0 as 3; protobuf's Struct has floating-point numbers alone."""
     if isinstance(value, dict):
         return {key: _with_whole_numbers(one) for key, one in value.items()}

@@ -21,7 +21,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from absl import logging
 from tfx.version import __version__ as tfx_version
@@ -35,6 +35,9 @@ from ..runtime.logs.exceptions import RemoteTraceback, message_of, traceback_of
 from ..runtime.logs.redaction import masked_text
 from ..runtime.logs.setup import show_logs
 from ..training.step import train_from_artifacts
+
+if TYPE_CHECKING:
+    from .executor_json import ArtifactJson, ExecutorInput, InputsSpec, Part
 
 EXECUTOR = f"{__package__.rpartition('.')[0]}.generic_executor.GenericExecutor"
 _TFX_COMMAND = "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"
@@ -51,12 +54,13 @@ class StepArtifact:
       metadata: Properties and custom properties, by name.
     """
 
-    def __init__(self, description: Mapping[str, Any]) -> None:
-        self.description = dict(description)
+    def __init__(self, description: ArtifactJson) -> None:
+        self.description: ArtifactJson = {**description}
         self.uri: str = description.get("uri") or ""
         self.metadata: dict[str, Any] = {}
-        for group in ("properties", "customProperties"):  # as in pipelines of schema 2.0
-            for name, value in description.get(group, {}).items():
+        # As in pipelines of schema 2.0.
+        for group in (description.get("properties", {}), description.get("customProperties", {})):
+            for name, value in group.items():
                 self.metadata[name] = _plain(value)
         self.metadata.update(description.get("metadata") or {})
 
@@ -91,16 +95,16 @@ class StepArtifact:
         """Sets it to a number."""
         self.metadata[key] = float(value)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ArtifactJson:
         """Returns what Kubeflow Pipelines wants to know of an output."""
-        named = {"name": self.description["name"]} if "name" in self.description else {}
+        named: ArtifactJson = {"name": self.description["name"]} if "name" in self.description else {}
         return {**named, "uri": self.uri, "metadata": self.metadata}
 
-    def _get(self, key: str) -> Any:
+    def _get(self, key: str) -> object:
         return self.metadata.get(_CUSTOM_PREFIX + key, self.metadata.get(key))
 
 
-def run(invocation: Mapping[str, Any], inputs_spec: Mapping[str, Any]) -> None:
+def run(invocation: ExecutorInput, inputs_spec: InputsSpec) -> None:
     """Trains as the invocation says, and writes the executor's output file.
 
     Args:
@@ -127,7 +131,7 @@ def run(invocation: Mapping[str, Any], inputs_spec: Mapping[str, Any]) -> None:
     write_output(output_file, outputs)
 
 
-def output_file_of(invocation: Mapping[str, Any]) -> str:
+def output_file_of(invocation: ExecutorInput) -> str:
     """Returns where the executor's output goes.
 
     Raises:
@@ -139,14 +143,14 @@ def output_file_of(invocation: Mapping[str, Any]) -> str:
     return output_file
 
 
-def artifacts_in(part: Mapping[str, Any]) -> dict[str, list[StepArtifact]]:
+def artifacts_in(part: Part) -> dict[str, list[StepArtifact]]:
     """Returns the artifacts in ExecutorInput's inputs or outputs; of optional inputs those that are there."""
     found = part.get("artifacts", {})
     return {key: [StepArtifact(one) for one in value.get("artifacts", ())] for key, value in found.items()}
 
 
 def write_output(
-    output_file: str, outputs: Mapping[str, Sequence[StepArtifact]], others: Mapping[str, Any] | None = None
+    output_file: str, outputs: Mapping[str, Sequence[StepArtifact]], others: Mapping[str, object] | None = None
 ) -> None:
     """Writes Kubeflow's ExecutorOutput; of a cluster, where all tasks have the same file, the chief does.
 
@@ -164,7 +168,7 @@ def write_output(
 
 @contextlib.contextmanager
 def failure_reported(
-    output_file: str, outputs: Mapping[str, Sequence[StepArtifact]], others: Mapping[str, Any] | None = None
+    output_file: str, outputs: Mapping[str, Sequence[StepArtifact]], others: Mapping[str, object] | None = None
 ) -> Iterator[None]:
     """Describes an error that leaves the block in the executor's output, on the artifacts that a failed run has.
 
@@ -188,7 +192,7 @@ def failure_reported(
         raise
 
 
-def _driver_said(output_file: str) -> dict[str, Any]:
+def _driver_said(output_file: str) -> dict[str, dict[str, object]]:
     """Returns what a driver has put into the output file before the step began: parameters."""
     if not file_io.exists(output_file):
         return {}
@@ -196,13 +200,13 @@ def _driver_said(output_file: str) -> dict[str, Any]:
     return {name: said[name] for name in ("parameters", "parameterValues") if name in said}
 
 
-def _typed(value: Any, name: str, inputs_spec: Mapping[str, Any]) -> Any:
+def _typed(value: object, name: str, inputs_spec: InputsSpec) -> object:
     kind = inputs_spec.get("parameters", {}).get(name, {}).get("parameterType")
     plain = _plain(value)
     return int(plain) if kind == "NUMBER_INTEGER" and isinstance(plain, (int, float)) else plain
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Returns the value in {"stringValue": "…"}, as pipelines of schema 2.0 write them; others are plain already."""
     if isinstance(value, dict) and len(value) == 1:
         [(kind, inner)] = value.items()
@@ -222,7 +226,7 @@ def _arguments(line: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def parsed(text: str | None, flag: str) -> dict[str, Any]:
+def parsed(text: str | None, flag: str) -> dict[str, object]:
     """Returns the JSON object that a flag holds; {} when it is not given.
 
     Raises:
@@ -287,7 +291,7 @@ def main(line: Sequence[str]) -> int:
         return 0
     return exit_code_of(
         lambda: run(
-            parsed(options.json_serialized_invocation_args, "json_serialized_invocation_args"),
-            parsed(options.json_serialized_inputs_spec_args, "json_serialized_inputs_spec_args"),
+            cast("ExecutorInput", parsed(options.json_serialized_invocation_args, "json_serialized_invocation_args")),
+            cast("InputsSpec", parsed(options.json_serialized_inputs_spec_args, "json_serialized_inputs_spec_args")),
         )
     )

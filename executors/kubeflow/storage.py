@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from ..checkpoints.directory import ROOT, root_beside
 from ..errors import InputError
@@ -24,7 +23,7 @@ _KUBEFLOWS = ("minio://", "oci://")  # schemes of its own
 _LOCAL_RUN = re.compile(r".+-\d{4}(-\d\d){5}-\d{6}")  # as kfp.local names the folder of a run
 
 
-def local_path(uri: str, metadata: Mapping[str, Any] | None = None) -> str | None:
+def local_path(uri: str, metadata: Mapping[str, object] | None = None) -> str | None:
     """Returns where Kubeflow puts what lies at a URI, or None where it leaves it alone.
 
     Args:
@@ -45,7 +44,7 @@ def local_path(uri: str, metadata: Mapping[str, Any] | None = None) -> str | Non
     return path
 
 
-def readable_place(uri: str, what: str, metadata: Mapping[str, Any] | None = None) -> str:
+def readable_place(uri: str, what: str, metadata: Mapping[str, object] | None = None) -> str:
     """Returns the path, or else the URI, that an input is read at.
 
     Args:

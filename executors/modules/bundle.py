@@ -11,14 +11,26 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from typing import Any
+from typing import TypedDict
 
 from ..errors import InputError
 from .archive import MAX_ARCHIVE_BYTES
 from .source import ModuleSource
 
 
-def pack(source: ModuleSource) -> dict[str, Any]:
+class Parcel(TypedDict):
+    """A module as plain values.
+
+    Attributes:
+      source: The fields of its `ModuleSource`.
+      contents: Its files' contents by path.
+    """
+
+    source: dict[str, object]
+    contents: dict[str, bytes]
+
+
+def pack(source: ModuleSource) -> Parcel:
     """Returns the module as plain values: its source's fields, and its files' contents by path.
 
     Raises:
@@ -34,7 +46,7 @@ def pack(source: ModuleSource) -> dict[str, Any]:
     return {"source": dataclasses.asdict(source), "contents": contents}
 
 
-def unpack(parcel: dict[str, Any], folder: str) -> ModuleSource:
+def unpack(parcel: Parcel, folder: str) -> ModuleSource:
     """Writes the files below a folder, each as deep below its root as it was; returns the module found there."""
     source = ModuleSource.of(parcel["source"])
     if all(_lies_here(path, content) for path, content in parcel["contents"].items()):

@@ -18,7 +18,6 @@ import sys
 from collections.abc import Collection
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
 
 from .source import parsed
 
@@ -57,7 +56,7 @@ def _is_there(package: str) -> bool:
     return spec is not None and spec.origin is not None
 
 
-def _public(module: ModuleType) -> dict[str, Any]:
+def _public(module: ModuleType) -> dict[str, object]:
     """Returns what a module holds for others; by __all__ where it makes some of that only when it is asked for."""
     names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
     return {name: getattr(module, name) for name in names}

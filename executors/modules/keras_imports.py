@@ -20,7 +20,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import Any
 
 from ..compat.keras import IMPLEMENTATION
 from .source import parsed
@@ -141,7 +140,7 @@ class _OldPath(ModuleType):
         import tensorflow as tf
 
         super().__init__(name)
-        namespaces: list[Any] = [tf.keras]
+        namespaces: list[object] = [tf.keras]
         for part in name.split(".")[1:]:
             if not hasattr(namespaces[-1], part):
                 break
@@ -149,7 +148,7 @@ class _OldPath(ModuleType):
         # `keras.engine` had what lies in several public namespaces today.
         self._namespaces = [*reversed(namespaces), tf.keras.layers]
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if not name.startswith("__"):
             for namespace in self._namespaces:
                 if hasattr(namespace, name):

@@ -24,7 +24,7 @@ import os
 import posixpath
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError, ModuleError, did_you_mean
@@ -63,12 +63,12 @@ class ModuleSource:
     fingerprint: str
 
     @classmethod
-    def of(cls, fields: dict[str, Any]) -> ModuleSource:
+    def of(cls, fields: Mapping[str, object]) -> ModuleSource:
         """Rebuilds what `dataclasses.asdict` made of one, also from JSON."""
         return cls(**with_tuples(fields))
 
 
-def with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
+def with_tuples(fields: Mapping[str, object]) -> dict[str, Any]:
     """Returns a dataclass's fields that were JSON in between, which has lists for tuples."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 

@@ -18,7 +18,6 @@ import importlib.util
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
 
 # Keras 2 and 3 ask for it by this name.
 _NOTEBOOK = "IPython.core.magics.namespace"
@@ -32,7 +31,7 @@ class _StandIn(types.ModuleType):
     Attributes such as `__file__` do not count: `inspect` reads them of every module.
     """
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
         if sys.modules.get(self.__name__) is self:
@@ -78,8 +77,8 @@ def _submodules_on_use(package: types.ModuleType) -> Iterator[None]:
         content.pop("__getattr__", None)
 
 
-def _importer(package: str) -> Callable[[str], Any]:
-    def submodule(name: str) -> Any:
+def _importer(package: str) -> Callable[[str], types.ModuleType]:
+    def submodule(name: str) -> types.ModuleType:
         if not name.startswith("_") and importlib.util.find_spec(f"{package}.{name}") is not None:
             return importlib.import_module(f"{package}.{name}")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")

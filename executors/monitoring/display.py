@@ -180,7 +180,7 @@ def line(told: Progress, recent: Recent) -> str:
 def parts(told: Progress, recent: Recent) -> list[str]:
     """Returns the parts of `line`; those that are not known are left out."""
     details = told.details
-    total, epoch, epochs = (details.get(name) for name in ("total", "epoch", "epochs"))
+    total, epoch, epochs = details.get("total"), details.get("epoch"), details.get("epochs")
     workers, restarts = details.get("workers"), details.get("restarts")
     found = [f"Step {told.step:,.0f}{f' of {total:,}' if total else ''}"] if told.seconds >= 0 else []
     found += [f"epoch {epoch} of {epochs}"] if epoch and epochs and epochs > 1 else []

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
 from ..runtime.files import file_io
+
+if TYPE_CHECKING:
+    from tensorboard.compat.proto import event_pb2, tensor_pb2
 
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM_BYTES = 4
@@ -48,7 +51,7 @@ def scalars(path: str, start: int = 0) -> Iterator[tuple[float, int, str, float]
                     yield event.wall_time, event.step, value.tag, number
 
 
-def _events(path: str, start: int) -> Iterator[Any]:
+def _events(path: str, start: int) -> Iterator[event_pb2.Event]:
     from tensorboard.compat.proto import event_pb2
 
     size = file_io.size_of(path)
@@ -67,7 +70,7 @@ def _events(path: str, start: int) -> Iterator[Any]:
                 return
 
 
-def _number(tensor: Any) -> float | None:
+def _number(tensor: tensor_pb2.TensorProto) -> float | None:
     """Returns a tensor's one number; None if it is none, or of a type that no scalar has."""
     field, form = _SCALARS.get(tensor.dtype, ("", ""))
     if any(dimension.size != 1 for dimension in tensor.tensor_shape.dim) or not form:

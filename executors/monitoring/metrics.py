@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..runtime.files import file_io
 from ..runtime.files.artifact_layout import REJECTED_DIR
 from .event_files import scalars
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
 
 SPLITS = ("train", "eval")
 _EVAL_FOLDERS = ("eval", "validation", "val", "test")
@@ -73,7 +76,7 @@ def split_of(folder: str) -> str:
     return "eval" if any(part.startswith(_EVAL_FOLDERS) for part in folder.split(os.sep)) else "train"
 
 
-def from_return_value(returned: Any) -> Metrics:
+def from_return_value(returned: object) -> Metrics:
     """Reads metrics off what `run_fn` returned: a dict of numbers, or a Keras `History`.
 
     Names that begin with `val_` are eval metrics, as in Keras; of a list the last value counts. Anything
@@ -82,26 +85,26 @@ def from_return_value(returned: Any) -> Metrics:
     return _by_split({name: value[-1] if _is_list(value) else value for name, value in _named(returned).items()})
 
 
-def numbers_returned(returned: Any) -> Metrics:
+def numbers_returned(returned: object) -> Metrics:
     """Returns the single numbers among what `run_fn` returned, which it gives as the outcome."""
     return _by_split({name: value for name, value in _named(returned).items() if not _is_list(value)})
 
 
-def lists_returned(returned: Any) -> Metrics:
+def lists_returned(returned: object) -> Metrics:
     """Returns the last values of the lists among what `run_fn` returned, as of a `History`: a value for each epoch."""
     return _by_split({name: value[-1] for name, value in _named(returned).items() if _is_list(value)})
 
 
-def _named(returned: Any) -> Mapping[Any, Any]:
+def _named(returned: object) -> Mapping[object, object]:
     history = getattr(returned, "history", returned)
     return history if isinstance(history, Mapping) else {}
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, (list, tuple)) and bool(value)
 
 
-def _by_split(values: Mapping[Any, Any]) -> Metrics:
+def _by_split(values: Mapping[object, Any]) -> Metrics:
     metrics: Metrics = {}
     for name, value in values.items():
         try:
@@ -115,7 +118,7 @@ def _by_split(values: Mapping[Any, Any]) -> Metrics:
     return metrics
 
 
-def numbers_in(logs: Any) -> dict[str, float]:
+def numbers_in(logs: object) -> dict[str, float]:
     """Returns the numbers among a batch's or an epoch's logs; none of those that a coordinator still waits for."""
     if not isinstance(logs, Mapping):
         return {}

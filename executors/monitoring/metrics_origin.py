@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from .run_json import Origin, RunJson
 
 
-def origin_of(record: Mapping[str, Any]) -> Mapping[str, Any]:
+def origin_of(record: RunJson) -> Origin:
     """Returns the origin of a run's metrics that readers look at: those of the evaluation, else of the training.
 
     Args:
@@ -16,7 +19,7 @@ def origin_of(record: Mapping[str, Any]) -> Mapping[str, Any]:
     return origins.get("eval") or origins.get("train") or {}
 
 
-def origin_line(record: Mapping[str, Any]) -> str:
+def origin_line(record: Mapping[str, object]) -> str:
     """Returns in words which weights the metrics are of; "" where nothing is known of that.
 
     epoch 3 of 10, whose weights were published
@@ -24,7 +27,7 @@ def origin_line(record: Mapping[str, Any]) -> str:
     Args:
       record: The content of run.json.
     """
-    origin = origin_of(record)
+    origin = origin_of(cast("RunJson", record))
     if "epoch" in origin:
         fit = f" of fit {origin['fit']} of {origin['fits']}" if origin.get("fits", 1) > 1 else ""
         return f"epoch {origin['epoch']} of {origin['epochs']}{fit}, whose weights were published"
@@ -37,7 +40,7 @@ def origin_line(record: Mapping[str, Any]) -> str:
     }.get(origin.get("source", ""), "")
 
 
-def mark_of(record: Mapping[str, Any], axis: str) -> int | None:
+def mark_of(record: RunJson, axis: str) -> int | None:
     """Returns where on a curve's axis the published weights are, as TensorBoard counts; None where not known.
 
     Args:

@@ -22,9 +22,12 @@ import dataclasses
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from ..runtime.files import file_io
+
+if TYPE_CHECKING:
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 PAUSE, WRITE = "checkpoint", "checkpoint/write"  # what `checkpoint_writer` calls its part in a profile
 CHECKPOINT, DEVICE, INPUT, HOST, IDLE = "checkpoint", "device", "input", "host", "idle"
@@ -45,6 +48,24 @@ _NO_COMPUTATION = re.compile(
 Span = tuple[float, float]
 
 
+class ProfileJson(TypedDict, total=False):
+    """A profile in the run's record; {} where none was taken.
+
+    Attributes:
+      seconds: How long it took.
+      steps: Batches in that time.
+      shares: Of 1, by what they went to.
+      step_ms: Milliseconds of a step, likewise; only where there are steps.
+      folder: Where the profile lies.
+    """
+
+    seconds: float
+    steps: int
+    shares: dict[str, float]
+    step_ms: dict[str, float]
+    folder: str
+
+
 @dataclasses.dataclass(frozen=True)
 class Shares:
     """Where time went.
@@ -59,9 +80,9 @@ class Shares:
     seconds: dict[str, float]
     steps: int
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ProfileJson:
         """Returns shares of 1, and milliseconds of a step where there are steps, for the run's record."""
-        record: dict[str, Any] = {
+        record: ProfileJson = {
             "seconds": round(self.wall, 3),
             "steps": self.steps,
             "shares": {name: round(self.seconds[name] / self.wall, 4) for name in SHOWN},
@@ -109,7 +130,7 @@ class Event:
     on_device: bool = False
 
 
-def _events(space: Any) -> Iterator[Event]:
+def _events(space: xplane_pb2.XSpace) -> Iterator[Event]:
     for plane in space.planes:
         on_device = bool(_DEVICE_PLANE.match(plane.name))
         if not on_device and plane.name != _CPU_PLANE:

@@ -18,12 +18,15 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from absl import logging
 
 from ..runtime.files import file_io
 from .profile_summary import Shares, read_shares
+
+if TYPE_CHECKING:
+    from .profile_summary import ProfileJson
 
 _FOLDER = "plugins/profile"  # TensorBoard's
 _WARM_UP = 1.0  # seconds before the first look
@@ -59,7 +62,7 @@ class Profile:
     """
 
     def __init__(self, folder: str) -> None:
-        self.record: dict[str, Any] = {}
+        self.record: ProfileJson = {}
         self._folder = folder
         self._training = threading.get_ident()
         self._over = threading.Event()

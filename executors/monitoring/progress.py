@@ -31,7 +31,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import SupportsFloat, TypedDict
 
 from .. import run_context
 
@@ -43,12 +43,26 @@ _LOOK_SECONDS = 1.0  # between two looks of `Due`
 _TELL_SECONDS = 0.4  # between two reports in words
 
 
-class _LastMetrics(dict[str, Any]):
+class _LastMetrics(dict[str, SupportsFloat]):
     """The last value of each metric that was reported."""
 
 
 class _EndsByNaN:
     """Is in the context of a run that a loss of NaN ends."""
+
+
+class Details(TypedDict, total=False):
+    """What a worker says besides numbers of steps; see `Progress.details`."""
+
+    total: int
+    epoch: int
+    epochs: int
+    metrics: dict[str, float]
+    doing: str
+    saved: int
+    saved_at: float
+    workers: int
+    restarts: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +87,7 @@ class Progress:
     examples: float
     seconds: float
     age: float
-    details: dict[str, Any] = dataclasses.field(default_factory=dict)
+    details: Details = dataclasses.field(default_factory=Details)
 
 
 def report_progress(
@@ -82,7 +96,7 @@ def report_progress(
     steps: int | None = None,
     *,
     total: int | None = None,
-    metrics: Mapping[str, Any] | None = None,
+    metrics: Mapping[str, SupportsFloat] | None = None,
 ) -> None:
     """Tells how far this worker's training is: where its loop begins, and after each step.
 
@@ -128,7 +142,7 @@ def reported_examples() -> float:
     return teller.examples if teller is not None else 0.0
 
 
-def report_details(**details: Any) -> None:
+def report_details(**details: object) -> None:
     """Tells what a worker does, by the names of `Progress.details`; None takes one back."""
     teller = _teller(os.environ.get(VARIABLE))
     if teller is not None:
@@ -141,7 +155,7 @@ def report_checkpoint(step: int) -> None:
 
 
 @contextlib.contextmanager
-def metrics_kept() -> Iterator[Mapping[str, Any]]:
+def metrics_kept() -> Iterator[Mapping[str, SupportsFloat]]:
     """Keeps the last value of each metric given to `report_progress` in a block, whether or not anybody watches."""
     kept = _LastMetrics()
     with run_context.extended(kept):
@@ -215,13 +229,13 @@ def read(path: str) -> Progress | None:
     return Progress(first, step, steps, examples, last - began, max(0.0, time.monotonic() - last), details)
 
 
-def _words(content: bytes) -> dict[str, Any]:
+def _words(content: bytes) -> Details:
     number, length = _WORDS.unpack_from(content, _FORM.size)
     start = _FORM.size + _WORDS.size
     if not number or number % 2:
         return {}
     try:
-        details: dict[str, Any] = json.loads(content[start : start + length])
+        details: Details = json.loads(content[start : start + length])
     except ValueError:  # it was just being written
         return {}
     return details
@@ -238,7 +252,7 @@ class _Teller:
             self._memory = mmap.mmap(file.fileno(), _SIZE)
         self._first: float | None = None
         self.step = self._steps = self.examples = self._began = self._said = 0.0
-        self._details: dict[str, Any] = {}
+        self._details: dict[str, object] = {}
         self._number = 0
         self._lock = threading.Lock()  # checkpoints are written by a thread
 
@@ -255,7 +269,7 @@ class _Teller:
     def is_due(self) -> bool:
         return time.monotonic() - self._said >= _TELL_SECONDS
 
-    def say(self, **details: Any) -> None:
+    def say(self, **details: object) -> None:
         with self._lock:
             known = {**self._details, **details}
             known = {name: value for name, value in known.items() if value is not None}

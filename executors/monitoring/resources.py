@@ -21,7 +21,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TypedDict, cast
 
 import psutil
 
@@ -32,6 +32,24 @@ _CHILDREN_EVERY = 5  # samples: to find a process's children all of the machine'
 _GPU_TIMEOUT_SECONDS = 5.0
 _GPU_QUERY = ("--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits")
 _MIB = 1 << 20
+
+
+class Machine(TypedDict, total=False):
+    """The size of a machine."""
+
+    cpus: int | None
+    memory_bytes: int
+
+
+class UsageJson(TypedDict, total=False):
+    """What a training took, in the run's record: the columns of `Usage`, and the machine; {} without samples."""
+
+    seconds: list[float]
+    cpu: list[float]
+    memory_bytes: list[float]
+    gpu_percent: list[float]
+    gpu_memory_bytes: list[float]
+    machine: Machine
 
 
 class Usage:
@@ -66,12 +84,12 @@ class Usage:
             for thread in threads:
                 thread.join(_GPU_TIMEOUT_SECONDS)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> UsageJson:
         """Returns the columns and the machine's size, for the run's record; {} when nothing was sampled."""
         if not self.columns.get("seconds"):
             return {}
         machine = {"cpus": os.cpu_count(), "memory_bytes": psutil.virtual_memory().total}
-        return {**self.columns, "machine": machine}
+        return cast("UsageJson", {**self.columns, "machine": machine})
 
     def _sample(self, pid: int, ended: threading.Event) -> None:
         family, begin, wait = _Family(pid), time.monotonic(), 0.0

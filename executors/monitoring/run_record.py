@@ -16,7 +16,7 @@ import platform
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from absl import logging
@@ -85,24 +85,24 @@ class RunRecord:
     id: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
     status: str = RUNNING
     started: str = ""
-    arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
-    process: dict[str, Any] = dataclasses.field(default_factory=dict)
+    arguments: dict[str, object] = dataclasses.field(default_factory=dict)
+    process: dict[str, object] = dataclasses.field(default_factory=dict)
     code: dict[str, Any] = dataclasses.field(default_factory=dict)
-    data: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
-    bad_records: dict[str, Any] = dataclasses.field(default_factory=dict)
+    data: Mapping[str, Mapping[str, object]] = dataclasses.field(default_factory=dict)
+    bad_records: Mapping[str, object] = dataclasses.field(default_factory=dict)
     stack: dict[str, str] = dataclasses.field(default_factory=dict)
     dialect: dict[str, str] = dataclasses.field(default_factory=dict)
     keras: dict[str, str] = dataclasses.field(default_factory=dict)
     phases: dict[str, float] = dataclasses.field(default_factory=dict)
     profile: dict[str, Any] = dataclasses.field(default_factory=dict)
     metrics: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
-    metrics_from: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
-    evaluation_evidence: dict[str, Any] = dataclasses.field(default_factory=dict)
-    evaluation_plan: dict[str, Any] = dataclasses.field(default_factory=dict)
-    cluster: dict[str, Any] = dataclasses.field(default_factory=dict)
+    metrics_from: Mapping[str, Mapping[str, object]] = dataclasses.field(default_factory=dict)
+    evaluation_evidence: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    evaluation_plan: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    cluster: Mapping[str, object] = dataclasses.field(default_factory=dict)
     check: dict[str, Any] = dataclasses.field(default_factory=dict)
     rejected: str = ""
-    resources: dict[str, Any] = dataclasses.field(default_factory=dict)
+    resources: Mapping[str, object] = dataclasses.field(default_factory=dict)
     error: dict[str, str] | None = None
     traceback: str = ""
     path: str = dataclasses.field(default="", repr=False, compare=False)
@@ -192,7 +192,7 @@ class RunRecord:
                 "own; if they are the tasks of one cluster, each needs its TF_CONFIG."
             )
 
-    def _other_run(self) -> dict[str, Any]:
+    def _other_run(self) -> Mapping[str, object]:
         """Returns the record of a run that has taken the folder over; {} when it is still this one's."""
         there = read(*os.path.split(self.path))
         return there if there.get("id", self.id) != self.id else {}

@@ -17,14 +17,49 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from .progress import Progress
+
+if TYPE_CHECKING:
+    from typing_extensions import NotRequired
+
+    from .progress import Details
 
 _LINE_SECONDS = 10.0  # between two lines
 _WINDOW_SECONDS = 30.0  # over which workers are compared
 _SLOW = 0.5  # of the others' speed
 _KEPT = 1000  # moments of a try
+
+
+class Whole(TypedDict, total=False):
+    """How far all workers are; see `Pace.whole`."""
+
+    step: float
+    examples: float
+    details: Details
+
+
+class TryAccount(TypedDict):
+    """The account of one start of all workers; see `Pace.summary`."""
+
+    workers: int
+    began: float
+    first_step: NotRequired[int]
+    last_step: NotRequired[int]
+    lost_steps: NotRequired[int]
+    seconds: NotRequired[float]
+
+
+class Account(TypedDict, total=False):
+    """The account of a run; see `Pace.summary`."""
+
+    tries: list[TryAccount]
+    restarts: int
+    redone_steps: int
+    goodput: float | None
+    speeds: dict[str, dict[str, float]]
+    stragglers: dict[str, str]
 
 
 @dataclasses.dataclass
@@ -120,12 +155,12 @@ class Pace:
         number, one = len(self._tries) - 1, list(self._tries.values())[-1]
         return self._warning(one) + (self._progress_line(one, number, last) if with_progress else "")
 
-    def whole(self) -> dict[str, Any]:
+    def whole(self) -> Whole:
         """Returns how far all are: `step`, `examples` of this try, and `details` as the chief tells them; {} before."""
         one = list(self._tries.values())[-1] if self._tries else None
         if one is None or not one.moments:
             return {}
-        details = dict(one.reported[0][1].details) if 0 in one.reported else {}
+        details: Details = {**one.reported[0][1].details} if 0 in one.reported else {}
         examples = sum(progress.examples for _, progress in one.reported.values())
         details |= {"workers": one.workers, "restarts": len(self._tries) - 1}
         return {"step": one.last, "examples": examples, "details": details}
@@ -183,7 +218,7 @@ class Pace:
                 )
         return found
 
-    def summary(self, seconds: float | None = None) -> dict[str, Any]:
+    def summary(self, seconds: float | None = None) -> Account:
         """Returns the account, for the run's record.
 
         Args:
@@ -206,11 +241,11 @@ class Pace:
           * stragglers: By worker that was one, why; only with parameter servers, where each goes at its own pace.
         """
         now, useful, redone = self._clock(), 0.0, 0.0
-        tries: list[dict[str, Any]] = []
+        tries: list[TryAccount] = []
         whole = seconds if seconds is not None else now - self._begun
         kept = math.inf  # the earliest step where a later try went on
         for one in reversed(self._tries.values()):
-            told: dict[str, Any] = {"workers": one.workers, "began": round(one.began - now + whole, 1)}
+            told: TryAccount = {"workers": one.workers, "began": round(one.began - now + whole, 1)}
             if one.moments:
                 counted = max(one.first, min(one.last, kept))
                 kept = min(kept, one.first)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..monitoring.metrics import Metrics
 from . import model_sections, outcome_sections, training_sections
@@ -12,6 +12,9 @@ from .document import Report, Section, Value
 from .quantities import seconds
 from .series import read_metrics
 from .values import module_name
+
+if TYPE_CHECKING:
+    from ..monitoring.run_json import RunJson
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +36,7 @@ class PipelineParts:
     lineage: Sequence[Section] = ()
 
 
-def report_of(folder: str, record: Mapping[str, Any], pipeline: PipelineParts | None = None) -> Report:
+def report_of(folder: str, record: RunJson, pipeline: PipelineParts | None = None) -> Report:
     """Returns a run's report.
 
     Args:
@@ -62,12 +65,12 @@ def report_of(folder: str, record: Mapping[str, Any], pipeline: PipelineParts | 
     return Report(title, str(record.get("status", "")), _facts(record), [section for section in sections if section])
 
 
-def _facts(record: Mapping[str, Any]) -> list[tuple[str, Value]]:
+def _facts(record: RunJson) -> list[tuple[str, Value]]:
     started = str(record.get("started") or "")
     facts: list[tuple[str, Value]] = [("Started", f"{started[:19].replace('T', ' ')} UTC")] if started else []
     if took := sum(value for name, value in (record.get("phases") or {}).items() if "/" not in name):
         facts.append(("Took", seconds(took)))
-    dialect, keras = (record.get(name) or {} for name in ("dialect", "keras"))
+    dialect, keras = record.get("dialect") or {}, record.get("keras") or {}
     facts += [(label, one) for label, one in (("Dialect", dialect.get("name")), ("Keras", keras.get("version"))) if one]
     versions = record.get("stack") or {}
     return [*facts, *((name, versions[name]) for name in ("tensorflow", "generic-trainer") if name in versions)]

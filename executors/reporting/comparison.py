@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from .document import (
     BAD,
@@ -24,14 +24,19 @@ from .quantities import difference, seconds, size
 from .series import Curve, Metric, read_metrics
 from .source import sources_of
 from .training_sections import in_order, phase_title
-from .values import Record, code, flat, module_name
+from .values import code, flat, module_name
+
+if TYPE_CHECKING:
+    from ..monitoring.run_json import RunJson
 
 _SPLITS = {"eval": "Evaluation", "train": "Training"}
 Direction: TypeAlias = "Callable[[str], bool | None]"
 
 
 def comparison(
-    runs: Sequence[tuple[str, Record]], names: Sequence[str] = (), higher_is_better: Direction = lambda metric: None
+    runs: Sequence[tuple[str, Mapping[str, object]]],
+    names: Sequence[str] = (),
+    higher_is_better: Direction = lambda metric: None,
 ) -> Report:
     """Returns the report on several runs; the others are held against the first.
 
@@ -41,24 +46,25 @@ def comparison(
       higher_is_better: Says of a metric whether it gets better by rising; None where nobody knows.
     """
     names = names or [chr(ord("A") + number) for number in range(len(runs))]
-    records = [record for _, record in runs]
+    compared = cast("Sequence[tuple[str, RunJson]]", runs)
+    records = [record for _, record in compared]
     versions = [record.get("stack") or {} for record in records]
     sections = (
-        Section("outcome", "Runs", (_runs(names, runs),)),
+        Section("outcome", "Runs", (_runs(names, compared),)),
         Section("metrics", "Metrics", [_metrics(names, records, split, higher_is_better) for split in _SPLITS]),
         Section("curves", "Curves", list(_curves(names, [read_metrics(folder) for folder, _ in runs]))),
         Section("time", "Time and size", (_costs(names, records),)),
         Section(
             "arguments", "Arguments", (_differing("Arguments", names, [_arguments(record) for record in records]),)
         ),
-        Section("code", "Code and versions", (*_code(names, runs), _differing("Versions", names, versions))),
+        Section("code", "Code and versions", (*_code(names, compared), _differing("Versions", names, versions))),
     )
     modules = list(dict.fromkeys(module_name(record) for record in records))
     title = f"{len(runs)} runs of {', '.join(modules)}"
     return Report(title, "", (), [section for section in sections if section])
 
 
-def _runs(names: Sequence[str], runs: Sequence[tuple[str, Record]]) -> Table:
+def _runs(names: Sequence[str], runs: Sequence[tuple[str, RunJson]]) -> Table:
     rows: list[Sequence[Value]] = [
         ("Status", *(_status(record) for _, record in runs)),
         ("Started", *(str(record.get("started") or "")[:19].replace("T", " ") for _, record in runs)),
@@ -70,12 +76,12 @@ def _runs(names: Sequence[str], runs: Sequence[tuple[str, Record]]) -> Table:
     return Table("What is compared", ("", *names), [row for row in rows if any(row[1:])])
 
 
-def _status(record: Record) -> Cell:
+def _status(record: RunJson) -> Cell:
     status = str(record.get("status", "unknown"))
     return Cell(status, tone={"succeeded": GOOD, "failed": BAD, "interrupted": WARN}.get(status, ""))
 
 
-def _metrics(names: Sequence[str], records: Sequence[Record], split: str, direction: Direction) -> Table:
+def _metrics(names: Sequence[str], records: Sequence[RunJson], split: str, direction: Direction) -> Table:
     first, *others = [(record.get("metrics") or {}).get(split) or {} for record in records]
     found = dict.fromkeys(name for values in (first, *others) for name in values)
     rows: list[Sequence[Value]] = []
@@ -120,7 +126,7 @@ def _overlaid(name: str, axis: str, lines: Mapping[str, tuple[int, Curve]]) -> C
     )
 
 
-def _costs(names: Sequence[str], records: Sequence[Record]) -> Table:
+def _costs(names: Sequence[str], records: Sequence[RunJson]) -> Table:
     phases = [record.get("phases") or {} for record in records]
     checks = [record.get("check") or {} for record in records]
     peaks = [max((record.get("resources") or {}).get("memory_bytes") or [0]) for record in records]
@@ -136,11 +142,11 @@ def _costs(names: Sequence[str], records: Sequence[Record]) -> Table:
     return Table("What they cost", ("", *names), [row for row in rows if any(row[1:])])
 
 
-def _arguments(record: Record) -> dict[str, Any]:
+def _arguments(record: RunJson) -> dict[str, object]:
     return dict(flat(record.get("arguments") or {}))
 
 
-def _differing(caption: str, names: Sequence[str], values: Sequence[Mapping[str, Any]]) -> Table:
+def _differing(caption: str, names: Sequence[str], values: Sequence[Mapping[str, object]]) -> Table:
     keys = dict.fromkeys(key for one in values for key in one)
     rows = [
         (code(key), *(code(one.get(key)) for one in values))
@@ -150,7 +156,7 @@ def _differing(caption: str, names: Sequence[str], values: Sequence[Mapping[str,
     return Table(f"{caption} that differ", ("name", *names), rows)
 
 
-def _code(names: Sequence[str], runs: Sequence[tuple[str, Record]]) -> Iterator[Note | Code]:
+def _code(names: Sequence[str], runs: Sequence[tuple[str, RunJson]]) -> Iterator[Note | Code]:
     """Yields what changed in the module from the first run to each other one."""
     (folder, record), *others = runs
     first, fingerprint = sources_of(folder, record), (record.get("code") or {}).get("fingerprint")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 GOOD, BAD, WARN = "good", "bad", "warn"  # tones
 _NARROW = 64  # characters
@@ -235,7 +235,7 @@ class Report:
     sections: Sequence[Section]
 
 
-def shown(value: Any) -> Cell:
+def shown(value: object) -> Cell:
     """Returns how a value of a record is shown."""
     if isinstance(value, Cell):
         return value

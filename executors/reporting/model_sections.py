@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from ..evaluation.plan import EvaluationPlan
 from ..options import TrainingOptions
@@ -22,13 +22,16 @@ from .document import (
 )
 from .quantities import seconds, size
 from .source import MODULE_SHOWN_BYTES, sources_of
-from .values import Record, code, flat, present, values_of
+from .values import code, flat, present, values_of
+
+if TYPE_CHECKING:
+    from ..monitoring.run_json import Arguments, CheckJson, RunJson
 
 _ROWS = 30  # more are for who opens the table
 _PASSED, _SKIPPED = "passed", "skipped"
 
 
-def model_section(record: Record) -> Section:
+def model_section(record: RunJson) -> Section:
     """Returns the checks that the model passed, its signatures, and what it answered to an example."""
     check = record.get("check") or {}
     signatures = [
@@ -57,11 +60,11 @@ def model_section(record: Record) -> Section:
     )
 
 
-def _answer(check: Record) -> Iterator[Block]:
+def _answer(check: CheckJson) -> Iterator[Block]:
     if check.get("answer"):
         asked = f"{check['asked']} was asked" if check.get("asked") else "The model was asked"
         yield Note(f"{asked} {check.get('example')}.")
-        inputs, answers = ((check.get(name) or {}).items() for name in ("inputs", "answer"))
+        inputs, answers = (check.get("inputs") or {}).items(), (check.get("answer") or {}).items()
         features = [(code(name), values_of(values)) for name, values in inputs]
         yield Table("The example", ("feature", "value"), features, folded=len(features) > _ROWS)
         yield Table("Its answer", ("output", "value"), [(code(name), values_of(values)) for name, values in answers])
@@ -71,9 +74,9 @@ def _tone(outcome: str) -> str:
     return GOOD if outcome == _PASSED else "" if outcome == _SKIPPED else WARN
 
 
-def arguments_section(record: Record) -> Section:
+def arguments_section(record: RunJson) -> Section:
     """Returns what the module was given, and the options of the run."""
-    arguments = dict(record.get("arguments") or {})
+    arguments: Arguments = {**(record.get("arguments") or {})}
     options = arguments.pop("options", {})
     usual = {name: json.loads(json.dumps(value)) for name, value in vars(TrainingOptions()).items()}
     chosen = {name: value for name, value in options.items() if name not in usual or value != usual[name]}
@@ -90,13 +93,13 @@ def arguments_section(record: Record) -> Section:
     )
 
 
-def _values(caption: str, items: Any, folded: bool = False) -> Table:
+def _values(caption: str, items: Iterable[tuple[str, object]], folded: bool = False) -> Table:
     return Table(caption, ("name", "value"), [(code(name), code(value)) for name, value in items], folded)
 
 
-def code_section(record: Record, folder: str) -> Section:
+def code_section(record: RunJson, folder: str) -> Section:
     """Returns what the module is, and its text if that is small."""
-    module, dialect, keras = (record.get(name) or {} for name in ("code", "dialect", "keras"))
+    module, dialect, keras = record.get("code") or {}, record.get("dialect") or {}, record.get("keras") or {}
     rows: list[tuple[str, Value]] = [
         ("Module", code(module.get("reference"))),
         ("Function", code(module.get("function"))),

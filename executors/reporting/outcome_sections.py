@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ..monitoring.metrics import Metrics
 from ..monitoring.metrics_origin import origin_line, origin_of
@@ -20,8 +21,11 @@ from .document import (
 )
 from .failure import place_of
 from .quantities import seconds, size
-from .values import Record, code, present
+from .values import code, present
 from .writing import folder_that_stays
+
+if TYPE_CHECKING:
+    from ..monitoring.run_json import CheckJson, RunJson
 
 _TILES = 4
 _ROWS = 30  # more are for who opens the table
@@ -33,7 +37,7 @@ _HEADLINES = (
 _UNINTERESTING = ("count", "learning_rate", "global_step", "/sec", "_diff")
 
 
-def outcome(record: Record, metrics: Metrics, facts: Sequence[tuple[str, Value]] = ()) -> Section:
+def outcome(record: RunJson, metrics: Metrics, facts: Sequence[tuple[str, Value]] = ()) -> Section:
     """Returns what came of the run: the error, or the metrics that count, the model's place, size and speed.
 
     Args:
@@ -62,12 +66,12 @@ def outcome(record: Record, metrics: Metrics, facts: Sequence[tuple[str, Value]]
     )
 
 
-def median_of(check: Record) -> Cell | None:
+def median_of(check: CheckJson) -> Cell | None:
     """Returns how long one prediction took in the check, None where it was not timed."""
     return seconds(check["latency"]["median"]) if check.get("latency") else None
 
 
-def _failure(record: Record) -> Iterator[Block]:
+def _failure(record: RunJson) -> Iterator[Block]:
     error = record.get("error")
     if not error:
         if record.get("status") == "running":
@@ -83,13 +87,13 @@ def _failure(record: Record) -> Iterator[Block]:
     yield Code("Traceback", traceback, folded=False)
 
 
-def _left_out(record: Record) -> Iterator[Block]:
+def _left_out(record: RunJson) -> Iterator[Block]:
     bad = record.get("bad_records") or {}
     if count := bad.get("count"):
         yield Note(f"{count:,} of the records could not be read; {bad['limit']:,} may be left out.", WARN)
 
 
-def left_out_section(record: Record) -> Section:
+def left_out_section(record: RunJson) -> Section:
     """Returns which records could not be read, of those that were left out."""
     found = (record.get("bad_records") or {}).get("records") or []
     rows = [(code(one["file"]), one["place"], one["problem"], one["count"]) for one in found]
@@ -110,7 +114,7 @@ def headlines(metrics: Mapping[str, float]) -> list[str]:
     return list({f"{metrics[name]:.4g}": name for name in reversed(names)}.values())[::-1]
 
 
-def metrics_section(record: Record, metrics: Metrics) -> Section:
+def metrics_section(record: RunJson, metrics: Metrics) -> Section:
     """Returns the metrics of record, train beside eval, and which weights they are of."""
     splits = [split for split in ("train", "eval") if metrics.get(split)]
     names = dict.fromkeys(name for split in splits for name in metrics[split])

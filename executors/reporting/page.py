@@ -10,7 +10,6 @@ import base64
 import functools
 import hashlib
 import importlib.resources
-from typing import Any
 
 import jinja2
 
@@ -65,7 +64,7 @@ def _kind(block: Block) -> str:
     return type(block).__name__.lower()
 
 
-def _plain_number(value: Any) -> str:
+def _plain_number(value: object) -> str:
     """Returns a number as scripts and spreadsheets read it; a name as it is."""
     if value is None:
         return ""

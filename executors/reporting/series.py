@@ -11,7 +11,6 @@ import dataclasses
 import itertools
 import math
 import os
-from typing import Any
 
 from ..monitoring.event_files import scalars
 from ..monitoring.metrics import event_files_below, split_of
@@ -79,7 +78,7 @@ def _without_doubles(metrics: dict[tuple[str, str], dict[str, Curve]]) -> dict[t
     return metrics
 
 
-def _in_order(item: tuple[tuple[str, str], Any]) -> tuple[bool, str, str]:
+def _in_order(item: tuple[tuple[str, str], object]) -> tuple[bool, str, str]:
     (name, axis), _ = item
     return "loss" not in name, name, axis
 

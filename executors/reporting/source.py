@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from ..runtime.files import file_io
 
@@ -13,7 +12,7 @@ MODULE_SHOWN_BYTES = 60_000  # more is no reading
 _FOLDER = "source"  # in the model run
 
 
-def sources_of(folder: str, record: Mapping[str, Any]) -> dict[str, str]:
+def sources_of(folder: str, record: Mapping[str, object]) -> dict[str, str]:
     """Returns {file: text}, named as below their common folder; {} when the texts are not to be had any more.
 
     Args:

@@ -6,14 +6,17 @@ Whatever a record lacks, because the run failed early or an older release wrote 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..monitoring.metrics import Metrics
 from ..monitoring.metrics_origin import mark_of
 from .document import WARN, Block, Chart, Facts, Note, Section, Table, Value
 from .quantities import seconds, share, size
 from .series import Metric, rate
-from .values import Record, plain, present
+from .values import plain, present
+
+if TYPE_CHECKING:
+    from ..monitoring.run_json import RunJson
 
 _PHASES = {
     "inputs": "Module and inputs",
@@ -26,7 +29,7 @@ _PHASES = {
 }
 
 
-def curves(record: Record, logged: Sequence[Metric], last: Metrics) -> Section:
+def curves(record: RunJson, logged: Sequence[Metric], last: Metrics) -> Section:
     """Returns a chart for each scalar that was logged more than once, and the values of others.
 
     Args:
@@ -69,12 +72,12 @@ def chart_of(metric: Metric, mark: int | None = None) -> Chart:
     return Chart(metric.name, metric.axis, x, series, dashed=[name for name in series if name != "train"], mark=mark)
 
 
-def time_section(record: Record, metrics: Sequence[Metric]) -> Section:
+def time_section(record: RunJson, metrics: Sequence[Metric]) -> Section:
     """Returns seconds by phase, steps per second, and where a profiled step's time went."""
     return Section("time", "Time", (_phases(record), *_throughput(metrics), *_profile(record)))
 
 
-def _phases(record: Record) -> Table:
+def _phases(record: RunJson) -> Table:
     phases: Mapping[str, float] = record.get("phases") or {}
     whole = sum(took for name, took in phases.items() if "/" not in name)
     names = in_order(phases)
@@ -105,7 +108,7 @@ def _throughput(metrics: Sequence[Metric]) -> Iterator[Chart]:
         yield Chart("Throughput", "seconds since the first scalar", x, {"training": rates}, unit="steps/s")
 
 
-def _profile(record: Record) -> Iterator[Block]:
+def _profile(record: RunJson) -> Iterator[Block]:
     profile = record.get("profile") or {}
     shares, each = profile.get("shares") or {}, profile.get("step_ms") or {}
     columns = ("part", "share", *(["ms a step"] if each else []))
@@ -114,13 +117,12 @@ def _profile(record: Record) -> Iterator[Block]:
     yield Note(f"The profile is in {profile['folder']}." if profile.get("folder") else "")
 
 
-def resources_section(record: Record) -> Section:
+def resources_section(record: RunJson) -> Section:
     """Returns processor, memory and GPU over time, of the training process and what it started."""
     found = record.get("resources") or {}
     x, machine = found.get("seconds") or [], found.get("machine") or {}
-    memory, gpu_memory = (
-        [value / 1e9 for value in found.get(name) or []] for name in ("memory_bytes", "gpu_memory_bytes")
-    )
+    memory = [value / 1e9 for value in found.get("memory_bytes") or []]
+    gpu_memory = [value / 1e9 for value in found.get("gpu_memory_bytes") or []]
     drawn = (
         (f"Processors in use{_of(machine.get('cpus'), '')}", found.get("cpu") or [], "cores"),
         (f"Memory{_of(machine.get('memory_bytes', 0) / 1e9, ' GB')}", memory, "GB"),
@@ -142,7 +144,7 @@ def _of(most: float | None, unit: str) -> str:
     return f" (of {most:.3g}{unit})" if most else ""
 
 
-def cluster_section(record: Record) -> Section:
+def cluster_section(record: RunJson) -> Section:
     """Returns who trained on a cluster, what failed, and what that cost."""
     cluster = record.get("cluster") or {}
     goodput = cluster.get("goodput")
@@ -167,7 +169,7 @@ def cluster_section(record: Record) -> Section:
     )
 
 
-def _dicts(caption: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+def _dicts(caption: str, rows: Sequence[Mapping[str, object]]) -> Table:
     columns = list(dict.fromkeys(name for row in rows for name in row))
     return Table(
         caption,

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .document import Cell, Value
 
-Record = Mapping[str, Any]  # what is in run.json
+if TYPE_CHECKING:
+    from ..monitoring.run_json import RunJson
 
 _CHARACTERS = 2000  # of a value: a list of some thousand files is in run.json
 
 
-def code(value: Any) -> Cell | None:
+def code(value: object) -> Cell | None:
     """Returns a path, a name or a value as it is written in code, the beginning of a long one; None for nothing."""
     if value is None or value == "":
         return None
@@ -22,19 +23,19 @@ def code(value: Any) -> Cell | None:
     return Cell(text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…", is_code=True)
 
 
-def plain(value: Any) -> Value:
+def plain(value: object) -> Value:
     """Returns a JSON value for a table's cell."""
     return value if isinstance(value, (str, int, float, bool, type(None))) else json.dumps(value, default=str)
 
 
-def values_of(values: Any) -> Cell:
+def values_of(values: object) -> Cell:
     """Returns the values of a feature or an output: numbers with four digits, texts as they are."""
     listed = values if isinstance(values, list) else [values]
     texts = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in listed]
     return Cell(", ".join(texts), is_code=True)
 
 
-def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def flat(values: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
     """Yields ("custom_config.epochs", 3) for {"custom_config": {"epochs": 3}}."""
     for name, value in values.items():
         if isinstance(value, dict) and value:
@@ -43,7 +44,7 @@ def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
             yield f"{above}{name}", value
 
 
-def module_name(record: Record) -> str:
+def module_name(record: RunJson) -> str:
     """Returns what to call the run's module."""
     reference = str((record.get("code") or {}).get("reference") or "a module")
     return os.path.basename(reference.rstrip("/")) or reference

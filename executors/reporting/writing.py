@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from absl import logging
 
@@ -17,6 +17,7 @@ from ..runtime.files import file_io
 from ..runtime.process.preemption import unbroken
 
 if TYPE_CHECKING:
+    from ..monitoring.run_json import RunJson
     from .build import PipelineParts
 
 FILE_NAME = "report.html"
@@ -25,7 +26,7 @@ _FAILED_KEPT = 10
 
 
 def write_report(
-    folder: str, record: Mapping[str, Any] | None = None, pipeline: PipelineParts | None = None, path: str = ""
+    folder: str, record: Mapping[str, object] | None = None, pipeline: PipelineParts | None = None, path: str = ""
 ) -> str:
     """Writes a run's report; returns its path.
 
@@ -39,7 +40,8 @@ def write_report(
     from .page import html_of
 
     path = path or os.path.join(folder, FILE_NAME)
-    file_io.write_text(path, html_of(report_of(folder, record or run_record.read(folder), pipeline)))
+    run = cast("RunJson", record or run_record.read(folder))
+    file_io.write_text(path, html_of(report_of(folder, run, pipeline)))
     return path
 
 

@@ -17,11 +17,14 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from . import storage_errors
 from .retry import retried
 from .user_paths import require_regular
+
+if TYPE_CHECKING:
+    from tfx.dsl.io.filesystem import Filesystem
 
 # EMFILE is gcsfuse's: "too many objects to be renamed".
 NO_RENAME = (errno.EXDEV, errno.EMFILE, errno.ENOSYS, errno.ENOTSUP)
@@ -50,15 +53,15 @@ def whole(path: str) -> str:
     return path if is_remote(path) else os.path.abspath(path)
 
 
-def file_system(path: str) -> Any:
-    """Returns TFX's file system for a path (see `tfx.dsl.io.filesystem.Filesystem`), with calls that are retried.
+def file_system(path: str) -> Filesystem:
+    """Returns TFX's file system for a path with calls that are retried.
 
     What is done with a file that it opens is not.
     """
     return _Retrying(_plain(path))
 
 
-def _plain(path: str) -> Any:
+def _plain(path: str) -> Filesystem:
     if is_remote(path):
         from tfx.dsl.io import filesystem_registry
         from tfx.dsl.io.plugins import tensorflow_gfile  # noqa: F401  (registers itself)
@@ -72,13 +75,13 @@ def _plain(path: str) -> Any:
 class _Retrying:
     """A file system whose calls are made again when they fail for a moment."""
 
-    def __init__(self, plain: Any) -> None:
+    def __init__(self, plain: Filesystem) -> None:
         self._plain = plain
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Callable[..., object]:
         call = getattr(self._plain, name)
 
-        def steady(path: str, *arguments: Any, **options: Any) -> Any:
+        def steady(path: str, *arguments: str, **options: object) -> object:
             return retried(
                 lambda: call(path, *arguments, **options),
                 _DOING.get(name, name),

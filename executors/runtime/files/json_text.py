@@ -39,8 +39,8 @@ class _DuplicateKey(Exception):
         self.key = key
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    values: dict[str, object] = {}
     for key, value in pairs:
         if key in values:
             raise _DuplicateKey(key)

@@ -6,8 +6,6 @@ loader.get_data()
 
 from __future__ import annotations
 
-from typing import Any
-
 import yaml
 
 from ...errors import InputError
@@ -28,7 +26,7 @@ class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
         super().__init__(text)
         self._where = where
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
+    def compose_node(self, parent: yaml.Node | None, index: object) -> yaml.Node:
         """Composes a value."""
         if self.check_event(yaml.AliasEvent):
             event = self.peek_event()
@@ -38,7 +36,7 @@ class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
             )
         return super().compose_node(parent, index)
 
-    def compose_mapping_node(self, anchor: Any) -> Any:
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
         """Composes a mapping."""
         node = super().compose_mapping_node(anchor)
         lines: dict[str, int] = {}

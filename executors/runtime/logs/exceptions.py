@@ -17,9 +17,9 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from ... import errors
 
@@ -36,6 +36,26 @@ _COMPILED = "apache_beam/"  # frames of Beam's Cython code have relative paths
 _NOISE = ("Graph execution error", "Detected at node", "Node:", "<stack traces", "[[{{", "File ", "(most recent call")
 _NODE = re.compile(rb"\{\{(?:function_)?node ")
 _OPERATION = re.compile(r"\{\{function_node \S+\}\} ?| \[Op:\w+\].*")
+
+
+class Described(TypedDict):
+    """An exception as JSON values.
+
+    Attributes:
+      classes: Module and qualified name of its class and those above it, the nearest first.
+      arguments: Plain ones, else the message alone.
+      attributes: Those with plain values.
+      message: Its text.
+      notes: Those that were added to it.
+      traceback: The text, from where the user's code begins.
+    """
+
+    classes: list[list[str]]
+    arguments: list[object]
+    attributes: dict[str, object]
+    message: str
+    notes: list[str]
+    traceback: str
 
 
 class RemoteTraceback(Exception):
@@ -97,22 +117,23 @@ def is_of_the_module(error: BaseException) -> bool:
     return isinstance(error, Exception)
 
 
-def rebuild(description: dict[str, Any]) -> BaseException:
+def rebuild(description: Mapping[str, object]) -> BaseException:
     """Returns the described exception, with the other process's traceback as its cause."""
-    error = _rebuilt(description)
+    described = cast("Described", description)
+    error = _rebuilt(described)
     if error is None:
-        said = ", ".join(map(repr, description["arguments"]))
-        name = description["classes"][0][1]
+        said = ", ".join(map(repr, described["arguments"]))
+        name = described["classes"][0][1]
         error = errors.TrainingProcessError(f"The module ended its process with {name}({said}).")
-    if description["notes"]:
-        error.__notes__ = description["notes"]  # type: ignore[attr-defined]
-    text = description["traceback"]
+    if described["notes"]:
+        error.__notes__ = described["notes"]  # type: ignore[attr-defined]
+    text = described["traceback"]
     if not isinstance(error, errors.TrainerError) or 'File "' in text:  # without frames it repeats the message
         error.__cause__ = RemoteTraceback(text)
     return error
 
 
-def _rebuilt(description: dict[str, Any]) -> Exception | None:
+def _rebuilt(description: Described) -> Exception | None:
     """Returns an exception of the nearest class that this process knows, and that says the same.
 
     As pickle does, it leaves constructors alone: `__init__` may take what is not there any more. Where
@@ -128,7 +149,7 @@ def _rebuilt(description: dict[str, Any]) -> Exception | None:
         known = (module, name) == (own_module, own_name)
         for body in (None if known else named, {**named, "__str__": lambda _: message}):
             with contextlib.suppress(Exception):  # classes may refuse anything
-                own = type(own_name.rpartition(".")[2], (base,), dict(body)) if body else base
+                own = cast("type[Exception]", type(own_name.rpartition(".")[2], (base,), dict(body))) if body else base
                 error: Exception = own.__new__(own, *description["arguments"])
                 vars(error).update(description["attributes"])
                 if str(error) == message:

@@ -10,7 +10,7 @@ may be called by several threads at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .known_secrets import KnownSecrets
@@ -40,7 +40,7 @@ def is_secret(name: str) -> bool:
     return sensitivity(name) in (SECRET, COUNTED)
 
 
-def masked(value: Any, name: str = "") -> Any:
+def masked(value: object, name: str = "") -> Any:
     """Returns JSON values with what looks like a secret replaced by "***".
 
     Args:
@@ -68,7 +68,7 @@ def masked_text(text: str) -> str:
     return "".join([*parts, text[end:]])
 
 
-def secrets_in(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+def secrets_in(value: object, name: str = "") -> Iterator[tuple[str, str]]:
     """Yields, for all that `masked` would replace, its name ("" if there is none) and a description of it."""
     if isinstance(value, (Mapping, list, tuple)):
         if value and is_secret(name) and not _is_counted(name, value):
@@ -95,7 +95,7 @@ def unfinished_secret(text: str) -> int:
     return _known.unfinished(text)
 
 
-def secret_names(config: Any, above: str = "") -> Iterator[str]:
+def secret_names(config: object, above: str = "") -> Iterator[str]:
     """Yields where in JSON values there is something that would be masked: "database.password"."""
     for key, name, item in _items(config):
         place = f"{above}.{key}" if above else str(key)
@@ -106,7 +106,7 @@ def secret_names(config: Any, above: str = "") -> Iterator[str]:
             yield place
 
 
-def remember(config: Any) -> None:
+def remember(config: object) -> None:
     """Makes `without_known` and `masked_text` redact the secrets of a configuration from now on.
 
     Args:
@@ -115,7 +115,7 @@ def remember(config: Any) -> None:
     _known.add(secret for secret in _secrets(config) if len(secret) >= (_LEAST, _LEAST_WORD)[secret.isalpha()])
 
 
-def _items(value: Any) -> Iterator[tuple[Any, str, Any]]:
+def _items(value: object) -> Iterator[tuple[object, str, object]]:
     """Yields (key or index, what it is called, item) for the parts of a JSON value; nothing for a plain one."""
     if isinstance(value, Mapping):
         variable = str(value.get("name", ""))  # {"name": "TOKEN", "value": "…"}, as Kubernetes has variables
@@ -128,13 +128,13 @@ def _items(value: Any) -> Iterator[tuple[Any, str, Any]]:
             flag = item if isinstance(item, str) and item.startswith("-") and "=" not in item else ""
 
 
-def _is_counted(name: str, value: Any) -> bool:
+def _is_counted(name: str, value: Mapping[str, object] | Iterable[object]) -> bool:
     """Whether the parts of a value are numbers under a name such as `token`."""
     parts = value.values() if isinstance(value, Mapping) else value
     return sensitivity(name) == COUNTED and all(isinstance(part, (int, float)) for part in parts)
 
 
-def _secrets(value: Any, name: str = "") -> Iterator[str]:
+def _secrets(value: object, name: str = "") -> Iterator[str]:
     for _, called, item in _items(value):
         yield from _secrets(item, name if is_secret(name) else called)
     if isinstance(value, str):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any
 
 MASK = "***"
 PUBLIC, OPAQUE, COUNTED, SECRET = "public", "opaque", "counted", "secret"
@@ -130,7 +129,7 @@ def _of_key(qualifiers: set[str]) -> str:
     return PUBLIC if qualifiers & _KEY_FOR else OPAQUE
 
 
-def is_secret_value(name: str, value: Any) -> bool:
+def is_secret_value(name: str, value: object) -> bool:
     """Returns whether a value, which is no list or mapping, is a secret if it has this name."""
     kind = sensitivity(name)
     if kind == PUBLIC or value is None or isinstance(value, bool):

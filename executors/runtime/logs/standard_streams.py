@@ -12,7 +12,10 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _NAMES = ("stdin", "stdout", "stderr")
 
@@ -26,7 +29,7 @@ class _Stream(io.FileIO):
 
     error: OSError | None = None
 
-    def write(self, data: Any, /) -> int:
+    def write(self, data: Buffer, /) -> int:
         if self.error is None:
             try:
                 return super().write(data) or 0
@@ -48,7 +51,7 @@ def make_reliable() -> None:
         setattr(sys, name, reliable(getattr(sys, name)))
 
 
-def reliable(stream: Any) -> io.TextIOWrapper:
+def reliable(stream: io.TextIOWrapper) -> io.TextIOWrapper:
     """Returns a text stream to the same file that raises no error."""
     stream.flush()
     file = io.BufferedWriter(_Stream(stream.fileno(), "wb", closefd=False))
@@ -58,7 +61,7 @@ def reliable(stream: Any) -> io.TextIOWrapper:
 
 
 @contextlib.contextmanager
-def output() -> Iterator[Any]:
+def output() -> Iterator[BinaryIO]:
     """Gives standard output for bytes, as a stream that raises when it takes no more: who only prints can end then."""
     sys.stdout.flush()
     if isinstance(getattr(sys.stdout.buffer, "raw", None), _Stream):

@@ -17,12 +17,13 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import TypeAlias, cast
 
 from ...errors import TrainerError
 
+_Handler: TypeAlias = "Callable[[int, FrameType | None], object]"
 _asked = threading.Event()
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -83,7 +84,7 @@ def unbroken() -> Iterator[None]:
         yield
         return
     came: list[tuple[int, FrameType | None]] = []
-    before: dict[int, Any] = {}
+    before: dict[int, _Handler] = {}
 
     def note(number: int, frame: FrameType | None) -> None:
         came.append((number, frame))
@@ -92,7 +93,7 @@ def unbroken() -> Iterator[None]:
 
     for number in _ENDING:
         if callable(signal.getsignal(number)):  # what is ignored, or ends the process at once, stays so
-            before[number] = signal.signal(number, note)
+            before[number] = cast("_Handler", signal.signal(number, note))
     try:
         yield
     finally:
