@@ -48,7 +48,22 @@ LONGEST = 300.0  # seconds for one block
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<info>.*)$")
 _MARK = re.compile(r"^ *<!-- (?P<name>checked|output)(?:: (?P<why>.+))? -->$")
 _NUMBER = re.compile(r"\d+(?:[.:]\d+)*(?:e[-+]?\d+)?")
-_PROGRAMS = ("kubectl", "docker", "podman", "curl", "cd", "cat", "head", "ls", "uv", "python", "git", "export")
+_PROGRAMS = (
+    "kubectl",
+    "tensorboard",
+    "notify-send",
+    "docker",
+    "podman",
+    "curl",
+    "cd",
+    "cat",
+    "head",
+    "ls",
+    "uv",
+    "python",
+    "git",
+    "export",
+)
 
 
 @dataclasses.dataclass(frozen=True)
