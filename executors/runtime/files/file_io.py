@@ -54,7 +54,7 @@ def whole(path: str) -> str:
 
 
 def file_system(path: str) -> Filesystem:
-    """Returns TFX's file system for a path with calls that are retried.
+    """Returns TFX's file system for a path, with calls that are retried.
 
     What is done with a file that it opens is not.
     """
