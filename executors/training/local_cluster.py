@@ -68,10 +68,10 @@ def train_on_cluster(
 
     Args:
       counts: Tasks by role.
-      module: See `training_run.train`.
-      fn_args: See `training_run.train`.
-      options: See `training_run.train`.
-      function: See `training_run.train`.
+      module: See `run.train`.
+      fn_args: See `run.train`.
+      options: See `run.train`.
+      function: See `run.train`.
 
     Returns:
       The chief's record.

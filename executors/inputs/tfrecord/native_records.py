@@ -33,7 +33,7 @@ def tf_record_dataset(paths: Sequence[str], left_out: Mapping[str, frozenset[int
 
     Args:
       paths: The files.
-      left_out: Numbers of records to leave out, by file; as of `tf_record_scan.scan`.
+      left_out: Numbers of records to leave out, by file; as of `scan.scan`.
     """
     bad = left_out or {}
     parts = []

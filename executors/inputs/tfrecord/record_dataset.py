@@ -83,7 +83,7 @@ class RecordFiles:
       patterns: What they were found by.
       paths: The files, in the order in which tf.data lists them.
       compression: "GZIP" if their names end in .gz, else "".
-      left_out: Numbers of records to leave out, by file; as of `tf_record_scan.scan`.
+      left_out: Numbers of records to leave out, by file; as of `scan.scan`.
     """
 
     patterns: tuple[str, ...]
