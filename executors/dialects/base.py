@@ -46,7 +46,7 @@ class Dialect:
       functions: All functions of the module that are called; `check` shows their signatures.
       converts_from: What `convert` makes a `run_fn` from, such as "trainer_fn"; "" if it does not convert this dialect.
       form: How such a function is written, such as "trainer_fn(fn_args, schema)"; "" if it is none.
-      reads_examples: Whether the dialect reads tf.Examples for the module, by the run's schema.
+      reads_examples: Whether the dialect parses tf.Examples by the run's schema for modules with its `entry_points`.
       no_scaffold: Why `init` writes no new module in this dialect; "" if it does.
     """
 
