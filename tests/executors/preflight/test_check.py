@@ -60,7 +60,7 @@ def test_the_example_modules_would_go_through(
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     examples = request.getfixturevalue(data) if data else None
     files = {"train_files": [examples.train], "eval_files": [examples.eval]} if examples else NO_FILES
-    report = check(CheckRequest(str(MODULES / f"{name}.py"), FnArgs(**files, train_steps=steps, seed=1)))
+    report = check(CheckRequest(str(MODULES / f"{name}.py"), FnArgs(**files, train_steps=steps, seed=1), limit=300))
     require_all(report)
     assert [*work.iterdir(), *scratch.iterdir()] == []
     estimate = report.get("estimate").details
