@@ -12,7 +12,6 @@ import click
 from ..executors.options import TrainingOptions
 from ..executors.reporting.writing import path_in
 from ..executors.runtime.logs.sanitize import printable
-from ..pipelines.history.past_runs import Record
 from ..pipelines.history.runs import Run, find_run
 from .history_flags import PlaceFlags, place_flags, where
 from .summary import told_of
@@ -28,6 +27,8 @@ from .tables import (
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from ..executors.monitoring.run_json import RunJson
 
 
 @click.command()
@@ -90,7 +91,7 @@ def _about(run: Run) -> dict[str, str | None]:
     }
 
 
-def _with_reason(chosen: Mapping[str, str], key: str) -> str:
+def _with_reason(chosen: Mapping[str, object], key: str) -> str:
     return f"{chosen[key]} ({chosen.get('reason', '')})" if chosen.get(key) else ""
 
 
@@ -104,11 +105,13 @@ def _arguments(arguments: Mapping[str, Any]) -> str:
     return "\n".join(f"{name} = {value}" for name, value in asked.items() if value is not None)
 
 
-def _data(record: Record) -> str:
+def _data(record: RunJson) -> str:
     lines = []
-    for name in ("train_files", "eval_files"):
+    arguments = record.get("arguments", {})
+    asked = {"train_files": arguments.get("train_files"), "eval_files": arguments.get("eval_files")}
+    for name, patterns in asked.items():
         known = record.get("data", {}).get(name, {})
-        for pattern in record.get("arguments", {}).get(name) or ():
+        for pattern in patterns or ():
             size = f", {known['bytes']:,} bytes" if "bytes" in known else ""
             files = f" ({known['files']} file{'s' * (known['files'] != 1)}{size})" if known else ""
             lines.append(f"{name.partition('_')[0]} {pattern}{files}")

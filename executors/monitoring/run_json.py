@@ -21,7 +21,17 @@ class Arguments(TypedDict, total=False):
 
     serving_model_dir: str
     model_run_dir: str
+    base_model: str | None
+    train_files: list[str]
+    eval_files: list[str]
     options: dict[str, object]
+
+
+class Files(TypedDict, total=False):
+    """What files a pattern has found; further facts are compared, and shown."""
+
+    files: int
+    bytes: int
 
 
 class Code(TypedDict, total=False):
@@ -130,7 +140,7 @@ class RunJson(TypedDict, total=False):
     arguments: Arguments
     process: dict[str, object]
     code: Code
-    data: dict[str, dict[str, object]]
+    data: dict[str, Files]
     bad_records: LeftOut
     stack: dict[str, str]
     dialect: Dialect

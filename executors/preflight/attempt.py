@@ -138,7 +138,7 @@ class Attempt:
         try:
             returned = child_process.run(
                 _WORKER,
-                cast("dict[str, object]", state),
+                state,
                 environment=environment,
                 until=events.is_over,
                 what="checking",

@@ -44,7 +44,7 @@ class RawData:
         try:
             found = child_process.run(
                 _WORKER,
-                cast("dict[str, object]", request),
+                request,
                 environment=environment,
                 timeout=request["check"]["limit"],
                 what="raw data",

@@ -13,7 +13,7 @@ import dataclasses
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any, TypedDict, cast
+from typing import Any, TypedDict
 
 from absl import logging
 
@@ -94,7 +94,7 @@ def train_on_cluster(
         environment = {VARIABLE: task.to_tf_config()}
         return child_process.run(
             __name__,
-            cast("dict[str, object]", request),
+            request,
             environment=environment,
             prefix=f"[{task}] ",
             until=stop.is_set,

@@ -10,11 +10,15 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from ...executors.modules.snapshot import read_source
 from .lineage import ARTIFACT, lineage_of_run
 from .metric_comparison import is_higher_better
-from .past_runs import Record, Run
+from .past_runs import Run
+
+if TYPE_CHECKING:
+    from ...executors.monitoring.run_json import RunJson
 
 # Of fn_args: where each run writes to, and what follows from other things that are compared.
 _OF_ONE_RUN = (
@@ -137,7 +141,7 @@ def _data(run: Run) -> dict[str, object]:
     return known
 
 
-def _versions(record: Record) -> dict[str, object]:
+def _versions(record: RunJson) -> dict[str, object]:
     dialect, keras = record.get("dialect", {}).get("name"), record.get("keras", {}).get("version")
     return {"dialect": dialect, "Keras mode": keras, **record.get("stack", {})}
 

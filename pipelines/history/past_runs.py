@@ -4,49 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, TypedDict, cast
+from typing import TYPE_CHECKING, cast
 
 from ...executors.monitoring import run_record
 from ...executors.monitoring.notebook_html import small_table
 from .metadata_store import shown
 
+if TYPE_CHECKING:
+    from ...executors.monitoring.run_json import RunJson
+
 RUNNING, SUCCEEDED, FAILED = run_record.RUNNING, run_record.SUCCEEDED, run_record.FAILED
 INTERRUPTED, CACHED = run_record.INTERRUPTED, "cached"
 STATUSES = (SUCCEEDED, FAILED, RUNNING, INTERRUPTED, CACHED)
-
-
-class CheckRecord(TypedDict, total=False):
-    """What is read of `check` in a `run.json`."""
-
-    checks: dict[str, str]
-    signatures: dict[str, object]
-    size_bytes: int
-
-
-class DataRecord(TypedDict, total=False):
-    """What is read of an entry of `data` in a `run.json`; further facts are compared, and shown."""
-
-    files: int
-    bytes: int
-
-
-class Record(TypedDict, total=False):
-    """What is read of a `run.json`; an older one has fewer keys."""
-
-    id: str
-    status: str
-    started: str
-    arguments: dict[str, Any]
-    code: dict[str, str]
-    data: dict[str, DataRecord]
-    stack: dict[str, str]
-    dialect: dict[str, str]
-    keras: dict[str, str]
-    phases: dict[str, float]
-    check: CheckRecord
-    rejected: str
-    error: dict[str, str] | None
-    traceback: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,9 +66,9 @@ class Run:
     model_artifact: int | None = None
 
     @functools.cached_property
-    def record(self) -> Record:
+    def record(self) -> RunJson:
         """The content of `run.json`; {} when there is none."""
-        return cast("Record", run_record.read(self.model_run)) if self.model_run else {}
+        return cast("RunJson", run_record.read(self.model_run)) if self.model_run else {}
 
     def _repr_html_(self) -> str:
         rows = {
