@@ -85,7 +85,7 @@ class Vertex:
 
     Attributes:
       machine_type: The machine of chief, workers and evaluator, such as "n1-standard-8".
-      ps_machine_type: The machine of the parameter servers; "" for the same one.
+      ps_machine_type: The machine of the parameter servers; "" for the same one, if it has no GPU.
       output: A gs:// URI for `baseOutputDirectory`, which Vertex AI shows and passes on; "" for none.
     """
 
@@ -106,6 +106,8 @@ def custom_job(job: SubmittedJob, place: Vertex) -> CustomJob:
     if not place.machine_type:
         raise InputError("--to vertex: say which machine each replica gets by --machine-type, as in n1-standard-8.")
     trains = _machine(job, place)
+    if ps and "acceleratorType" in trains and not place.ps_machine_type:
+        raise InputError("--ps-machine-type: name a machine without GPUs for the servers, such as e2-standard-4.")
     serves: dict[str, str | int] = {"machineType": place.ps_machine_type} if place.ps_machine_type else trains
     counts = [(1, trains), (workers - 1, trains), (ps, serves), (job.evaluators, trains)]
     pools: list[WorkerPool] = [_pool(job, count, machine) if count else {} for count, machine in counts]

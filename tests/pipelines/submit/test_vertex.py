@@ -104,6 +104,7 @@ def test_a_machine_has_to_be_named() -> None:
     ("options", "text"),
     [
         ({"gpus_per_worker": 1}, "1 GPUs: say which by --accelerator"),
+        ({"gpus_per_worker": 1, "accelerator": "NVIDIA_L4", "ps": 1, "workers": "2"}, "name a machine without GPUs"),
         ({"accelerator": "NVIDIA_TESLA_T5"}, "Did you mean 'NVIDIA_TESLA_T4'"),
         ({"gpus_per_worker": 0.5}, "a machine has whole GPUs"),
     ],
