@@ -15,6 +15,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON := $(VENV)/bin/python
 PYTEST_ARGS ?=
+# Of the tests that are marked as thorough: none, all, or a part of them such as 3/12.
+THOROUGH ?= none
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 600
 STACK ?= tfx1.15 tfx1.16 tfx1.21-overrides tfx1.21
@@ -34,7 +36,7 @@ LINKED := build/linked
 # ever for the new one's tests.
 PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
-.PHONY: help setup demo test test-fast test-legacy test-airflow faults bench bench-gpu fuzz lint audit style types docs lock wheel release stacks image check-image clean
+.PHONY: help setup demo test test-all test-fast test-legacy test-airflow faults bench bench-gpu fuzz lint audit style types docs lock wheel release stacks image check-image clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -45,11 +47,14 @@ setup: ## Make .venv from the lock, or bring it up to date
 demo: setup ## Run the whole pipeline on the Chicago taxi data
 	$(VENV)/bin/generic-trainer $(DEMO) $(DEMO_ARGS)
 
-test: setup ## Run the tests
-	$(PYTHON) -m pytest $(PARALLEL) $(PYTEST_ARGS)
+test: setup ## Run the tests but for the thorough ones
+	$(PYTHON) -m pytest $(PARALLEL) --thorough=$(THOROUGH) $(PYTEST_ARGS)
+
+test-all: ## Run all tests
+	@$(MAKE) test THOROUGH=all
 
 test-fast: setup ## Run the tests that take seconds
-	$(PYTHON) -m pytest $(PARALLEL) -m "not slow" $(PYTEST_ARGS)
+	$(PYTHON) -m pytest $(PARALLEL) --thorough=none -m "not slow" $(PYTEST_ARGS)
 
 test-legacy: ## Run the quicker tests and the Estimators' on TFX 1.15.1 and TensorFlow 2.15.1, in .venv-legacy
 	@$(MAKE) test LANE=legacy-py310 VENV=.venv-legacy PYTEST_ARGS='-m "not slow or legacy" $(PYTEST_ARGS)'

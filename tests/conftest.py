@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import zlib
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
@@ -231,8 +232,27 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         print(f"\n{report.nodeid} failed:\n{report.longreprtext[-6000:]}", file=sys.__stderr__, flush=True)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files with most slow tests come first, so that no worker is left with one while the others have no more."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--thorough",
+        metavar="WHICH",
+        default="all",
+        help='which of the tests marked as thorough to run with the others: "none", "all", or a part of them, as "3/12"',
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out thorough tests by `--thorough`, and puts the files with most slow tests first.
+
+    Then no worker is left with a slow file while the others have no more.
+    """
+    _mark_thorough_cases(items)
+    wanted = _thorough_part(config.getoption("--thorough"))
+    left_out = [item for item in items if item.get_closest_marker("thorough") and not wanted(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
     files: dict[pathlib.Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
@@ -242,3 +262,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [
         item for path, tests in sorted(latest, key=lambda file: (-slow[file[0]], -len(file[1]))) for item in tests
     ]
+
+
+def _mark_thorough_cases(items: list[pytest.Item]) -> None:
+    """Marks cases of parametrized tests: those in `thorough_cases`, and those that are not in `thorough_but`."""
+    for item in items:
+        case = item.callspec.id if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ""
+        chosen, spared = item.get_closest_marker("thorough_cases"), item.get_closest_marker("thorough_but")
+        if (chosen and case in chosen.args) or (spared and case not in spared.args):
+            item.add_marker("thorough")
+
+
+def _thorough_part(which: str) -> Callable[[pytest.Item], bool]:
+    """Returns which thorough tests `--thorough` asks for; the cases of a test, which may share a fixture, go together."""
+    if which in ("none", "all"):
+        return lambda item: which == "all"
+    number, _, parts = which.partition("/")
+    if not (number.isdigit() and parts.isdigit() and 1 <= int(number) <= int(parts)):
+        raise pytest.UsageError(f"--thorough={which!r}: neither none nor all nor a part such as 3/12.")
+    return lambda item: zlib.crc32(item.nodeid.partition("[")[0].encode()) % int(parts) == int(number) - 1

@@ -88,6 +88,7 @@ def sums(folder: pathlib.Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_same_commit_gives_the_same_bytes(released: pathlib.Path, tmp_path: pathlib.Path) -> None:
     other = clone(released.parent, tmp_path / "another folder", umask=0o077)
@@ -187,6 +188,7 @@ def test_the_installed_wheel_checks_its_own_example(from_wheel: Callable[..., st
     assert "The run would go through" in from_wheel("generic-trainer", "check", module, *files)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_sdist_can_be_tested(
     released: pathlib.Path, from_wheel: Callable[..., str], tmp_path: pathlib.Path

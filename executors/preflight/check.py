@@ -113,12 +113,12 @@ class _Check:
         temporary = os.path.join(self._folder, "temporary")  # what is tried is ended as it is, and cannot tidy up
         os.mkdir(temporary)
         environment = {**(keras.environment() if keras else {}), VARIABLE: "{}", CHECKING: "1", "TMPDIR": temporary}
-        fork_server.prepare(environment)  # imports TensorFlow meanwhile
-        for verdict in file_verdicts(self._request):
-            self._add(verdict)
         fn_args = self._request.fn_args
         if not (source or self._request.data or fn_args.train_files or fn_args.eval_files or fn_args.schema_path):
             return  # there is nothing to look at
+        fork_server.prepare(environment)  # imports TensorFlow meanwhile
+        for verdict in file_verdicts(self._request):
+            self._add(verdict)
         trial = self._try(source, keras, environment)
         found = trial.found
         if found and self._report.passed:

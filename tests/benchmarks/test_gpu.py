@@ -14,6 +14,7 @@ BENCHMARKS = pathlib.Path(__file__).resolve().parents[2] / "benchmarks"
 SCRIPT = str(BENCHMARKS / "gpu.py")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_both_sides_train_on_two_devices_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))

@@ -94,6 +94,7 @@ def test_a_cluster_trains_evaluates_and_exports_once(
     assert 600 <= max(steps) < 605  # workers that are in the middle of a step when the last one is due finish it
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_mirrored_workers_without_chief_and_evaluator(
     command: Command, arguments: list[object], tmp_path: pathlib.Path
@@ -110,6 +111,7 @@ def test_mirrored_workers_without_chief_and_evaluator(
     assert seeds[0] != "None"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_same_command_does_the_task_that_tf_config_gives_it(
     arguments: list[object], tmp_path: pathlib.Path
@@ -164,6 +166,7 @@ def wait_for(condition: Callable[[], Any], seconds: float = 120) -> Any:
     raise AssertionError("it did not come about in time")
 
 
+@pytest.mark.thorough_but("a dead parameter server")
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["a dead parameter server", "an interrupt"])
 def test_all_of_it_ends_together(how: str, arguments: list[object], tmp_path: pathlib.Path) -> None:

@@ -203,6 +203,7 @@ def training_process(job: subprocess.Popen[bytes]) -> int | None:
     return None
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_every_record_counts_once_an_epoch_whatever_is_killed(command: Command, tmp_path: pathlib.Path) -> None:
     """KILLS=20 in the environment kills it so often: at a random moment after a checkpoint, or after its start."""

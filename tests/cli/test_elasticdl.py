@@ -94,6 +94,7 @@ def ask(folder: pathlib.Path) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_digits_with_a_limit_a_schedule_and_a_second_part(
     command: Command, digits: Any, tmp_path: pathlib.Path
@@ -242,6 +243,7 @@ def accuracy_of(folder: pathlib.Path, data: str) -> float:
     return float((answers.argmax(1) == labels).mean())
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["functional", "subclass"])
 def test_the_seeds_snippets_as_one_file(
@@ -294,6 +296,7 @@ def callbacks():
 """
 
 
+@pytest.mark.thorough_but("15")
 @pytest.mark.slow
 @pytest.mark.parametrize("every", [15, 20])  # steps 45, in the middle of an epoch, and 40, at the end of one
 def test_an_interrupted_job_goes_on_where_its_last_checkpoint_was(
@@ -456,6 +459,7 @@ def counts_in(folder: pathlib.Path) -> list[dict[float, int]]:
 EACH_TWICE = [{0.0: 599_000, 2.0: 1000}, {0.0: (1 << 17) - 1000, 2.0: 1000}]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_with_parameter_servers_each_record_counts_once_also_when_a_worker_is_killed(
     command: Command, tmp_path: pathlib.Path
@@ -477,6 +481,7 @@ def test_with_parameter_servers_each_record_counts_once_also_when_a_worker_is_ki
     assert serve(tf.constant(["0", "999", "1000"]))["output"].numpy().ravel().tolist() == [4, 4, 0]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_job_whose_feed_shuffles_goes_on_in_the_same_order(command: Command, tmp_path: pathlib.Path) -> None:
     line = counting_job(tmp_path, INTERRUPTED.partition("optimizer\n")[2].replace("== 50", "== 150"))
@@ -507,6 +512,7 @@ def test_parameter_servers_need_a_chief_a_worker_and_a_model_made_for_them(tmp_p
         Parts(module, None, ElasticDLOptions()).require_functions("Why.")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_sigterm_saves_and_ends_so_that_it_is_run_again(
     signalled: Signalled, zoo: pathlib.Path, iris_csv: str, tmp_path: pathlib.Path

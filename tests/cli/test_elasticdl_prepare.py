@@ -89,6 +89,7 @@ def _records(output: pathlib.Path) -> list[bytes]:
     return list(open_records(str(output)).dataset().as_numpy_iterator())
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_two_workers_write_every_image_in_the_order_of_the_names(
     command: Command, module: Callable[..., str], images: pathlib.Path, tmp_path: pathlib.Path

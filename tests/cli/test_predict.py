@@ -539,6 +539,7 @@ def test_ctrl_c_and_a_closed_pipe_leave_nothing_behind(model: pathlib.Path, tmp_
     piped.stderr.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_an_estimators_export(command: Command, tmp_path: pathlib.Path) -> None:
     program = f"""

@@ -113,6 +113,7 @@ def test_the_last_words_of_a_process_that_died_are_shown(
     assert "ended by SIGSEGV" in done.stderr
 
 
+@pytest.mark.thorough_but("verbose1")
 @pytest.mark.parametrize("verbose", [(), ("-v",)])
 def test_an_output_elsewhere_has_its_log_here(
     command: Any, tiny_module: str, iris: Any, tmp_path: pathlib.Path, verbose: tuple[str, ...]
@@ -124,6 +125,7 @@ def test_an_output_elsewhere_has_its_log_here(
     assert not found or "Dialect run_fn" in pathlib.Path(found[1]).read_text()
 
 
+@pytest.mark.thorough
 def test_what_tensorflow_says_of_itself_does_not_surround_an_answer(
     command: Any, module: Any, iris: Any, tmp_path: pathlib.Path
 ) -> None:

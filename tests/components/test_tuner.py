@@ -199,6 +199,7 @@ def test_bad_records_are_left_out_and_counted(
     assert search.bad_records == 2
 
 
+@pytest.mark.thorough
 def test_a_search_that_was_killed_goes_on(search: Any, module: Callable[..., str], tried: pathlib.Path) -> None:
     # The third trial ends the process, the first time.
     helper = """
@@ -236,6 +237,7 @@ def test_an_error_of_the_module_keeps_its_type(search: Any, module: Callable[...
     assert "user_code/trainer_module.py" in raised.value.__notes__[0]
 
 
+@pytest.mark.thorough_but("3")
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["2", "3"])
 def test_models_of_either_keras(

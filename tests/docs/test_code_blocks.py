@@ -305,6 +305,16 @@ def require_printed(expected: list[str], code: int, output: str) -> None:
         assert found, f"not printed: {line}\nbut:\n{output[-3000:]}"
 
 
+@pytest.mark.thorough_cases(
+    "docs/howto/speed.md",
+    "docs/howto/custom_dialect.md",
+    "docs/howto/report.md",
+    "docs/howto/history.md",
+    "docs/howto/serving.md",
+    "docs/howto/configuration.md",
+    "docs/dialects/elasticdl.md",
+    "docs/dialects/dlrover.md",
+)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "page",

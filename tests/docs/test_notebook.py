@@ -34,6 +34,7 @@ def shown(notebook: Any, word: str) -> str:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_tutorial_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)

@@ -121,6 +121,7 @@ def test_a_custom_config_may_hold_what_tfx_serializes(artifacts: Any, module: Ca
         GenericExecutor().Do(inputs, outputs, {**TRAIN_ARGS, "module_file": path, "custom_config": config})
 
 
+@pytest.mark.thorough_but("generic_trainer.executors.kubeflow_step")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "command",

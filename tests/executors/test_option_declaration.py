@@ -149,6 +149,7 @@ def run(environment: dict[str, str], *words: object) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_new_field_is_an_option_of_components_and_of_the_documentation(
     environment: dict[str, str], tiny_module: str
@@ -183,6 +184,7 @@ def test_a_new_field_is_an_option_of_components_and_of_the_documentation(
     assert '<code class="option">--warm-up</code> <code>STEPS</code>' in page.partition("### The training\n")[2]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_new_field_is_a_flag_and_a_key_of_config(
     environment: dict[str, str], tiny_module: str, iris: Any, tmp_path: pathlib.Path

@@ -24,6 +24,7 @@ def run_with_jump(job: Job, phase: str, seconds: int) -> None:
     job.require_nothing_running()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_metrics_are_this_run_s_and_durations_are_real(job: Job) -> None:
     job.stopped_in("export", signal.SIGTERM)  # has logged a metric, later than what comes after the next jump

@@ -26,6 +26,7 @@ FAULTS = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_whatever_ends_a_run_leaves_whole_models_and_the_next_one_goes_on(job: Job) -> None:
     require_recovered(job)  # a model that is there before

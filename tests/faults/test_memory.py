@@ -15,6 +15,7 @@ from promises import MEMORY, Fault, require_recovered, suffer
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.thorough
 def test_a_module_that_gets_no_more_memory_fails_by_name_and_the_next_run_goes_on(job: Job) -> None:
     assert "MemoryError" in suffer(job, Fault("eval", MEMORY))
     for phase in ("check", "publish"):  # may have what they need
@@ -65,6 +66,7 @@ def new_group() -> pathlib.Path | None:
     return None
 
 
+@pytest.mark.thorough
 def test_a_group_that_has_no_more_memory_has_the_kernel_kill_what_trains(job: Job, group: pathlib.Path) -> None:
     job.start(phase="eval")
     process = job.await_held()

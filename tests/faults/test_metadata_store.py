@@ -186,6 +186,7 @@ def is_sound(store: pathlib.Path) -> bool:
         return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
+@pytest.mark.thorough_but("meanwhile")
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 def test_a_lock_that_somebody_holds_for_a_while_is_waited_for(pipeline: Pipeline, when: str) -> None:
@@ -298,6 +299,7 @@ def test_papers_that_cannot_be_written_take_no_model_away(
     assert len(pipeline.pushed() - before) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_store_and_a_root_that_are_taken_away_in_mid_run(pipeline: Pipeline) -> None:
     done = pipeline.run_with(pipeline.store.unlink)
@@ -327,6 +329,7 @@ def server(tmp_path: pathlib.Path) -> Iterator[mariadb.MariaDb]:
     server.stop()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_mysql_server_that_is_restarted_in_mid_run(
     commands: Commands, faults: Faults, server: mariadb.MariaDb, tmp_path: pathlib.Path

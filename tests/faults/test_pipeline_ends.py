@@ -11,6 +11,7 @@ from fault_job import PipelineJob
 from pipeline_promises import completed, hold_in_metadata, require_pipeline_recovered, require_whole
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_pipeline_goes_on_after_sigterm_and_after_a_kill_that_meets_its_metadata(pipeline_job: PipelineJob) -> None:
     job = pipeline_job

@@ -23,6 +23,7 @@ FAULTS = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_fit_that_ended_is_not_trained_again(tmp_path: pathlib.Path, shim: pathlib.Path) -> None:
     job = FitJob(tmp_path / "job", shim)

@@ -161,6 +161,7 @@ def training(
     faults.clear()
 
 
+@pytest.mark.thorough_but("publish-full", "checkpoint-full")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("phase", "error"),
@@ -258,6 +259,7 @@ def test_a_trained_model_is_published_when_only_its_papers_cannot_be_written(
     training.run_once()
 
 
+@pytest.mark.thorough_but("rename-*/model/Format-Serving-11-options5")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("calls", "pattern", "error", "options"),

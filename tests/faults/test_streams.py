@@ -58,6 +58,7 @@ def test_a_closed_output_is_nobody_s_file(tmp_path: pathlib.Path) -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.thorough_but("closed")
 @pytest.mark.slow
 @pytest.mark.parametrize("streams", ["closed", "full"])
 def test_a_training_publishes_whatever_becomes_of_its_words(

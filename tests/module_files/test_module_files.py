@@ -73,6 +73,7 @@ def test_digits_in_a_loop_of_its_own(command: Command, digits: Any, tmp_path: pa
     assert (tmp_path / "model_run" / "checkpoints").is_dir()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_iris_as_an_estimator(command: Command, iris: Any, tmp_path: pathlib.Path) -> None:
     data = ["--train-files", iris.train, "--eval-files", iris.eval, "--output", tmp_path]
@@ -106,6 +107,7 @@ def test_digits_by_a_model_fn(command: Command, digits: Any, tmp_path: pathlib.P
     assert blank["classes"] == blank["probabilities"].argmax()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_clicks_by_an_adaptor(command: Command, clicks: dict[str, str], tmp_path: pathlib.Path) -> None:
     data = ["--train-files", clicks["train"], "--eval-files", clicks["eval"], "--output", tmp_path / "out"]
@@ -133,6 +135,7 @@ def test_a_line_by_a_conf(command: Command, tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "linear_model" / "model.ckpt-300.index").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_clicks_by_a_conf(command: Command, tmp_path: pathlib.Path) -> None:
     fewer = '{"max_steps": 300, "save_steps": 300}'  # each evaluation builds the graph twice more
@@ -146,6 +149,7 @@ def test_clicks_by_a_conf(command: Command, tmp_path: pathlib.Path) -> None:
     assert record["check"]["signatures"]["predict"]["inputs"]["C26"] == "string (?)"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_tfxs_test_module_unmodified(command: Command, tmp_path: pathlib.Path) -> None:
     data = TFX / "components" / "testdata" / "transform"

@@ -87,6 +87,7 @@ def sockets_of(module: str, data: str, folder: pathlib.Path, *flags: object) -> 
     return found, json.loads((folder / "config").read_text()), text
 
 
+@pytest.mark.thorough_but("flags0")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",

@@ -97,6 +97,7 @@ def test_train_and_check_reach_for_no_network(guarded: Guarded, iris: Any, tmp_p
     assert guarded(*COMMAND, "train", module, *data, "--output", tmp_path / "out") == []
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_run_reaches_for_no_network(guarded: Guarded, taxi_csv: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """All eight steps: with the preflight's Transform, an Evaluator and the pipeline that starts the steps.

@@ -249,6 +249,7 @@ def test_a_write_that_fails_is_raised_by_the_next_save_and_leaves_the_last_good_
     assert found["not hidden"] == '"the user\'s own"'
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.legacy
 def test_a_process_that_is_killed_while_it_writes_leaves_the_last_whole_one(tmp_path: pathlib.Path) -> None:

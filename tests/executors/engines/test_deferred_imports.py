@@ -69,6 +69,7 @@ def test_what_is_not_installed_is_missed_at_once() -> None:
         importlib.import_module("no_such_package")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("keras", ["0", "1"])
 def test_tensorflow_and_keras_work_as_ever_with_it(keras: str, tmp_path: pathlib.Path) -> None:

@@ -143,6 +143,7 @@ def test_a_worker_that_dies_changes_nothing(
     assert not (tmp_path / "two" / "model_run" / "ray").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_an_estimator_with_a_parameter_server_saves_at_sigterm_and_goes_on(
     command: Command, iris: Any, tmp_path: pathlib.Path
@@ -176,6 +177,7 @@ def test_an_estimator_with_a_parameter_server_saves_at_sigterm_and_goes_on(
     assert record["check"]["checks"]["answers"] == "passed"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_it_goes_on_with_fewer_workers_and_grows_again(
     module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
@@ -216,6 +218,7 @@ def test_it_goes_on_with_fewer_workers_and_grows_again(
     assert fewer["lost_steps"] <= 20  # saved every tenth step, reported every second
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", ["node", "worker process"])
 def test_a_lost_node_or_worker_is_named_and_not_the_survivor(
@@ -263,6 +266,7 @@ def _is_started_by(process: psutil.Process, node: Any) -> bool:
     return raylet in [parent.pid for parent in process.parents()]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_an_estimator_of_a_pipelines_step_is_evaluated_where_it_worked(iris: Any, tmp_path: pathlib.Path) -> None:
     fn_args = FnArgs(
@@ -285,6 +289,7 @@ def test_an_estimator_of_a_pipelines_step_is_evaluated_where_it_worked(iris: Any
     assert list((tmp_path / "model_run" / "7" / "Format-Serving").glob("model.ckpt-*.index"))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_what_the_module_raises_is_raised_at_once(
     command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
@@ -310,6 +315,7 @@ def test_what_the_module_raises_is_raised_at_once(
     assert record["cluster"]["workers"] == [2]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_it_gives_up_after_too_many_failures_and_leaves_no_session_folder(
     command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest

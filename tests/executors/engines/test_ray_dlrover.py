@@ -77,6 +77,7 @@ def examples(tmp_path: pathlib.Path) -> str:
     return str(tmp_path / "ids-*")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_two_workers_one_of_which_dies(
     command: Command,

@@ -88,6 +88,7 @@ def close_to(expected: Any) -> Any:
     return expected if isinstance(expected, str) else pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS)
 def test_row(row: str, results: dict[str, dict[str, Any]], native: dict[str, Any]) -> None:
@@ -100,6 +101,7 @@ def test_row(row: str, results: dict[str, dict[str, Any]], native: dict[str, Any
         assert result["returned"] == close_to(native[row])
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("row", ["training.export_loads_in_a_session"])
 def test_an_export_loads_where_keras_is_3_and_shows_its_signatures(

@@ -227,6 +227,7 @@ RFC = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_rfcs_run_fn_runs_unchanged(
     command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path

@@ -93,6 +93,7 @@ def of_binary(labels: Any, p: Any) -> dict[str, float]:
     }
 
 
+@pytest.mark.thorough_but("logits-binary-logits-<lambda>")
 @pytest.mark.parametrize(
     ("name", "label", "scores", "answer"),
     [
@@ -130,6 +131,7 @@ def test_scores_that_the_user_asked_for_are_not_changed(examples: str, tmp_path:
         run(Analysis([examples], Candidate(model, plan)), tmp_path / "evaluation")
 
 
+@pytest.mark.thorough_but("species-logits-<lambda>")
 @pytest.mark.parametrize(
     ("label", "scores", "answer"),
     [
@@ -149,6 +151,7 @@ def test_several_classes(label: str, scores: str, answer: Answer, examples: str,
     assert slices[ALL] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.thorough_but("logits")
 @pytest.mark.parametrize("scores", [LOGITS, PROBABILITIES])
 def test_several_labels(scores: str, examples: str, tmp_path: pathlib.Path) -> None:
     def answer(x: Any) -> dict[str, Any]:

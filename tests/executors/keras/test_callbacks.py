@@ -114,6 +114,7 @@ def run(folder: pathlib.Path, keras: str, kill_at: int, code: int = 0) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough_but("3")
 @pytest.mark.legacy
 @pytest.mark.slow
 @pytest.mark.parametrize("keras", KERAS)

@@ -61,6 +61,7 @@ def outcome(module: Callable[..., str], iris: Any, tmp_path: pathlib.Path) -> Ca
     return run
 
 
+@pytest.mark.thorough_but("3")
 @pytest.mark.parametrize("keras", KERAS)
 def test_a_fit_ends_early_and_with_its_best_weights(outcome: Callable[..., dict[str, float]], keras: str) -> None:
     # 3 is reached after epoch 3; epochs 4 and 5 are no better.

@@ -81,6 +81,7 @@ def test_a_module_that_relies_on_tfxs_process_trains(
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.thorough
 def test_tensorflow_data_validation_imports_first(tmp_path: pathlib.Path) -> None:
     (module := tmp_path / "trainer.py").write_text("import tensorflow_data_validation as tfdv\n")
     code = (

@@ -60,8 +60,8 @@ SLOW_INPUT = """
 
     def run_fn(fn_args):
         def batches():
-            for _ in range(100):
-                time.sleep(0.03)
+            for _ in range(40):
+                time.sleep(0.15)
                 yield tf.ones([8, 4]), tf.ones([8, 1])
         model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(1)])
         model.compile("sgd", "mse")
@@ -81,7 +81,7 @@ def test_fit_that_waits_for_its_input(
     done = command("train", module(SLOW_INPUT), "--train-files", iris.train, "--output", tmp_path, "--profile")
     assert done.returncode == 0, done.stderr
     profile = json.loads((tmp_path / "model_run" / "run.json").read_text())["profile"]
-    assert profile["shares"]["input"] > 0.6
+    assert max(profile["shares"], key=profile["shares"].get) == "input"
     assert sum(profile["shares"].values()) == pytest.approx(1, abs=0.001)
     assert profile["steps"] >= 20
     assert f"Profile of {profile['steps']} steps of " in done.stderr
@@ -111,6 +111,7 @@ print(json.dumps(profile.record))
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.legacy
 def test_an_estimator_that_computes(tmp_path: pathlib.Path) -> None:
@@ -119,5 +120,4 @@ def test_an_estimator_that_computes(tmp_path: pathlib.Path) -> None:
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=200, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     shares = json.loads(done.stdout.splitlines()[-1])["shares"]
-    assert shares["device"] > 0.5
-    assert shares["input"] < 0.2
+    assert max(shares, key=shares.get) == "device"

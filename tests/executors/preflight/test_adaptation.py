@@ -119,6 +119,7 @@ def adapted(report: Report) -> dict[str, Any]:
     return {name: value for name, value in report.findings.items() if name != "evaluation_plan"}
 
 
+@pytest.mark.thorough_but("nothing fails: features are empty")
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -142,6 +143,7 @@ def test_a_module_that_reads_raw_examples_gets_them(text: str, why: str, module:
     assert adapted(Report.from_json(report.to_json())) == {"train_examples": RAW}
 
 
+@pytest.mark.thorough_but("preprocessing_fn")
 @pytest.mark.parametrize(
     "text",
     [source(TRANSFORMED, SPARSE_ONLY), source(SPARSE_INPUT), source(SPARSE_BY_ATTRIBUTE)],
@@ -154,6 +156,7 @@ def test_a_module_for_sparse_features_gets_a_schema_without_shapes(text: str, mo
     assert "--schema-shapes no" in report.get("adaptation").text
 
 
+@pytest.mark.thorough_but("dense")
 @pytest.mark.parametrize("text", [source(BY_RAW_SCHEMA), source(SPARSE_INPUT)], ids=["dense", "sparse"])
 def test_a_module_without_transform_parses_its_examples(text: str, module: Write, sizes: str) -> None:
     report, _ = checked(module(text), sizes)
@@ -194,6 +197,7 @@ def test_a_module_may_need_both(module: Write, sizes: str) -> None:
     assert adapted(report) == {"train_examples": RAW, "schema_shapes": NO}
 
 
+@pytest.mark.thorough_but("of Keras 2")
 @pytest.mark.parametrize(
     ("imports", "old", "new", "keras"),
     [
@@ -215,6 +219,7 @@ def test_a_module_for_another_keras_than_its_imports_tell_gets_it(
     assert any(f"trying again with Keras {keras}: with Keras" in one.text for one in shown)
 
 
+@pytest.mark.thorough
 def test_what_is_asked_for_is_not_changed(module: Write, sizes: str) -> None:
     path = module(source(BY_LAYER.format(suffix="_xf"), SCALED))
     forced, shown = checked(path, sizes, train_examples=RAW)
@@ -306,6 +311,7 @@ def test_few_names_are_the_closest_ones() -> None:
     assert few([*names, "labels"], near="label").startswith("labels, ")
 
 
+@pytest.mark.thorough_but("no shapes")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "line"),

@@ -36,6 +36,7 @@ def require_all(report: Report) -> None:
     assert report.exit_code == 0
 
 
+@pytest.mark.thorough_cases("ctr_dlrover-None-None", "digits_workers-digits-600", "digits_model_fn-digits-600")
 @pytest.mark.parametrize(
     ("name", "data", "steps"),
     [
@@ -98,6 +99,7 @@ def test_examples_are_made_up_from_a_schema(tmp_path: pathlib.Path) -> None:
     assert "no real ones" in report.get("examples").text
 
 
+@pytest.mark.thorough_but("taxi_keras")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["taxi_keras", "taxi_estimator"])
 def test_raw_data_go_through_transform(name: str, taxi_csv: pathlib.Path) -> None:

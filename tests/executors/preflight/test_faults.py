@@ -258,6 +258,22 @@ def planted(fault: Fault, iris: Any, tmp_path: pathlib.Path) -> tuple[CheckReque
     return CheckRequest(str(path), FnArgs(**arguments), **fault.request), path
 
 
+@pytest.mark.thorough_but(
+    "id outside of the vocabulary",
+    "label misspelled in the module",
+    "loss is NaN at the first step",
+    "nothing exported",
+    "TFRecord damaged",
+    "DLRover: reader fails",
+    "ElasticDL: loss fails",
+    "input_fn of an Estimator fails",
+    "the module ends the process",
+    "package not installed",
+    "syntax error",
+    "run_fn misspelled",
+    "signature that fails on a real example",
+    "shapes that do not fit in the model",
+)
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 def test_a_planted_fault_is_found(fault: Fault, iris: Any, tmp_path: pathlib.Path) -> None:
     request, path = planted(fault, iris, tmp_path)

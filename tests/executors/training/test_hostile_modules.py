@@ -56,6 +56,7 @@ RAISES = {
 }
 
 
+@pytest.mark.thorough_but("C's exit()", "os._exit(0)", "a __str__ that raises", "a limit on the size of files")
 @pytest.mark.parametrize("case", RAISES)
 def test_the_last_line_names_the_cause_and_there_is_a_record_and_a_report(
     case: str, command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
@@ -110,6 +111,7 @@ LAZY = {
 }
 
 
+@pytest.mark.thorough_but("async def", "a lambda")
 @pytest.mark.parametrize("case", LAZY)
 def test_a_function_whose_call_runs_nothing_is_refused(
     case: str, command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path

@@ -49,6 +49,7 @@ def staged_or_published(folder: pathlib.Path) -> list[str]:
     return sorted(os.listdir(folder)) if folder.exists() else []
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_killing_the_training_process_ten_times(module: Callable[..., str], iris: Any, tmp_path: pathlib.Path) -> None:
     path = module(SLOW_MODULE)

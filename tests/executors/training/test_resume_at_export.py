@@ -172,6 +172,7 @@ def latest_weight(folder: pathlib.Path) -> list[float]:
     return [float(reader.get_tensor(name))]
 
 
+@pytest.mark.thorough_but("trainer_fn with max_steps", "loop")
 @pytest.mark.legacy
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -190,6 +191,7 @@ def test_what_was_trained_is_exported_by_the_next_run(
     assert found.weights() == trained
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_an_elasticdl_job_that_had_finished_is_exported_by_the_next_run(
     runs: Callable[..., Runs], tmp_path: pathlib.Path

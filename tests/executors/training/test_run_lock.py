@@ -111,6 +111,7 @@ def test_a_killed_holder_leaves_no_lock_although_its_child_lives(tmp_path: pathl
         holder.stdout.close()
 
 
+@pytest.mark.thorough
 def test_forking_while_other_threads_take_locks_leaks_none(tmp_path: pathlib.Path) -> None:
     over = threading.Event()
 

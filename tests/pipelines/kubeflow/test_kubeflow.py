@@ -38,6 +38,7 @@ def compiled(path: pathlib.Path, **options: Any) -> dict[str, Any]:
     return spec
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_every_step_runs_by_its_command_and_a_model_is_pushed(
     command: Command, taxi_csv: pathlib.Path, tmp_path: pathlib.Path

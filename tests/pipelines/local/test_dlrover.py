@@ -143,6 +143,7 @@ def test_a_conf_is_trained_evaluated_blessed_and_pushed(
     assert list(loaded.signatures["serving_default"].structured_input_signature[1]) == ["inputs"]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_conf_and_a_run_fn_made_of_it_train_on_a_csv_with_a_header(
     command: Command, module: Module, visits: pathlib.Path, tmp_path: pathlib.Path
@@ -225,6 +226,7 @@ BARE = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "label", "trained", "evaluated"),

@@ -13,6 +13,7 @@ from generic_trainer.pipelines.local import LocalPipeline, run_pipeline
 MODULES = pathlib.Path(__file__).resolve().parents[3] / "module_files"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_model_file_is_trained_evaluated_and_pushed(digits: Any, tmp_path: pathlib.Path) -> None:
     outcome = run_pipeline(

@@ -67,6 +67,7 @@ def logged_by_training(root: pathlib.Path) -> dict[str, Any]:
     return json.loads((newest(root / "Trainer" / "model_run") / "run.json").read_text())
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_wide_and_deep_estimator_behind_transform_as_on_tensorflow_2_15(
     command: Command, taxi_csv: pathlib.Path, tmp_path: pathlib.Path
@@ -113,6 +114,7 @@ def test_a_wide_and_deep_estimator_behind_transform_as_on_tensorflow_2_15(
     assert "auc_diff" in metrics_in(done.stdout)  # compared with the blessed one
 
 
+@pytest.mark.thorough_but("iris_estimator-variety-iris-sparse_categorical_accuracy")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "label", "split", "metric"),

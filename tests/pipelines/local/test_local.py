@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -48,48 +49,71 @@ def example_module(name: str) -> str:
     return str(pathlib.Path(find_spec("tfx").origin).parent / "examples" / name)
 
 
-@pytest.mark.slow
-def test_the_demo_then_the_cache_then_an_edit_of_a_helper(
-    command: Command, taxi_csv: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    """The README's job: taxi data to a pushed model with an AUC above 0.90; and what a second run costs."""
-    import tensorflow as tf
+@dataclasses.dataclass(frozen=True)
+class Demo:
+    """The README's job, done once: its arguments, what it said, its helper module and the model that it pushed."""
 
-    # With a helper beside it, which Transform and Trainer both have to find.
-    user_module, helper = tmp_path / "taxi.py", tmp_path / "helper.py"
-    shutil.copy(REPOSITORY / "module_files" / "taxi_keras.py", tmp_path / "model.py")
+    arguments: list[object]
+    done: subprocess.CompletedProcess[str]
+    root: pathlib.Path
+    helper: pathlib.Path
+    temporary: pathlib.Path
+
+    @property
+    def pushed(self) -> pathlib.Path:
+        return min((self.root / "serving").iterdir())
+
+
+@pytest.fixture(scope="module")
+def demo(command: Command, taxi_csv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """Taxi data through the whole pipeline, by a module with a helper that Transform and Trainer both have to find."""
+    folder, temporary = tmp_path_factory.mktemp("demo"), tmp_path_factory.mktemp("temporary")
+    user_module, helper, root = folder / "taxi.py", folder / "helper.py", folder / "root"
+    shutil.copy(REPOSITORY / "module_files" / "taxi_keras.py", folder / "model.py")
     user_module.write_text("from helper import preprocessing_fn, run_fn\n")
     helper.write_text("from model import preprocessing_fn, run_fn\n")
     arguments = ["run", "--data", taxi_csv, "--module-file", user_module, "--label", "big_tip", "--check"]
-    arguments += ["--pipeline-root", tmp_path / "root", "--train-steps", 500, "--eval-steps", 20, "--seed", 1]
-    temporary = tmp_path.with_name(f"{tmp_path.name}-temporary")  # the module's folder is not around it
-    temporary.mkdir()
-    first = command(*arguments, new_python=True, env={**os.environ, "TMPDIR": str(temporary)})
-    assert first.returncode == 0, first.stderr[-3000:]
+    arguments += ["--pipeline-root", root, "--train-steps", 500, "--eval-steps", 20, "--seed", 1]
+    done = command(*arguments, new_python=True, env={**os.environ, "TMPDIR": str(temporary)})
+    return Demo(arguments, done, root, helper, temporary)
+
+
+@pytest.mark.slow
+def test_the_demo(demo: Demo) -> None:
+    """The README's job: taxi data to a pushed model with an AUC above 0.90."""
+    import tensorflow as tf
+
+    assert demo.done.returncode == 0, demo.done.stderr[-3000:]
     # What Beam names itself, and the folder for the byte code of what AutoGraph generated.
-    assert {file.name for file in temporary.rglob("*")} <= {"beam-requirements-cache", "__pycache__"}
-    assert "that the run would go through: training takes about" in first.stderr
-    metrics = _metrics(first.stdout)
+    assert {file.name for file in demo.temporary.rglob("*")} <= {"beam-requirements-cache", "__pycache__"}
+    assert "that the run would go through: training takes about" in demo.done.stderr
+    metrics = _metrics(demo.done.stdout)
     assert metrics["auc"] > 0.90
     assert metrics["example_count"] > 4000
-    [pushed] = (tmp_path / "root" / "serving").iterdir()
-    assert f"Pushed model: {pushed}" in first.stdout
+    [pushed] = (demo.root / "serving").iterdir()
+    assert f"Pushed model: {pushed}" in demo.done.stdout
     assert set(tf.saved_model.load(str(pushed)).signatures) == {"serving_default", "transform_features"}
-    second = command(*arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_the_demo_again_comes_from_the_cache_until_a_helper_is_edited(command: Command, demo: Demo) -> None:
+    pushed, root, metrics = demo.pushed, demo.root, _metrics(demo.done.stdout)
+    second = command(*demo.arguments)
     cached = "CsvExampleGen, ExampleValidator, SchemaGen, StatisticsGen, Trainer, Transform"
     assert f"From the cache: {cached}" in second.stdout, second.stderr[-3000:]
     assert "the run would go through" not in second.stderr  # the very same has passed
     assert _metrics(second.stdout)["auc"] == metrics["auc"]
     assert f"Already pushed: {pushed}\n" in second.stdout  # the Evaluator had a baseline, and a blessing of its own
-    helper.write_text("# an edit\n" + helper.read_text())
-    [model] = (tmp_path / "root" / "Trainer" / "model").iterdir()
-    third = command(*arguments, "--warm-start", "--baseline-model", model)
+    demo.helper.write_text("# an edit\n" + demo.helper.read_text())
+    [model] = (root / "Trainer" / "model").iterdir()
+    third = command(*demo.arguments, "--warm-start", "--baseline-model", model)
     assert "From the cache: CsvExampleGen, ExampleValidator, SchemaGen, StatisticsGen\n" in third.stdout
     assert "auc_diff" in _metrics(third.stdout)
-    runs = sorted((tmp_path / "root" / "Trainer" / "model_run").iterdir(), key=lambda run: int(run.name))
+    runs = sorted((root / "Trainer" / "model_run").iterdir(), key=lambda run: int(run.name))
     base_model = json.loads((runs[-1] / "run.json").read_text())["arguments"]["base_model"]
     assert base_model == str(model / "Format-Serving")
-    _require_history(tmp_path / "root", pushed, model)
+    _require_history(root, pushed, model)
 
 
 def _require_history(root: pathlib.Path, pushed: pathlib.Path, model: pathlib.Path) -> None:
@@ -126,6 +150,7 @@ def _metrics(output: str) -> dict[str, float]:
     return {name: float(value) for name, value in (line.split() for line in lines)}
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_tfxs_penguin_module_unmodified_with_the_local_runner(penguins: pathlib.Path, tmp_path: pathlib.Path) -> None:
     outcome = run_pipeline(
@@ -147,6 +172,7 @@ def test_tfxs_penguin_module_unmodified_with_the_local_runner(penguins: pathlib.
     assert outcome.cached == ()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_tfxs_taxi_module_unmodified_with_its_own_label(taxi_csv: pathlib.Path, tmp_path: pathlib.Path) -> None:
     outcome = run_pipeline(
@@ -186,6 +212,7 @@ def test_tfrecords_without_a_label_or_transform(iris: Any, tmp_path: pathlib.Pat
     assert record["keras"]["version"] == "3"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_examples_come_in_the_same_order_in_every_run(
     penguins: pathlib.Path, tiny_module: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch

@@ -132,6 +132,7 @@ def nodes(project: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.Mon
     return build
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_project_of_three_files_runs_from_its_root(command: Command, project: pathlib.Path) -> None:
     pytest.importorskip("keras_tuner")

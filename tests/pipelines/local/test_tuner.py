@@ -35,6 +35,7 @@ def nodes(iris_csv: pathlib.Path, module: Callable[..., str], tmp_path: pathlib.
     return build
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_best_hyperparameters_reach_the_trainer_then_the_cache_then_given_ones(
     command: Command, iris_csv: pathlib.Path, tmp_path: pathlib.Path

@@ -70,6 +70,7 @@ def section(page: str, name: str) -> str:
     return page.partition(f'<section id="{name}"')[2].partition("</section>")[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_evaluation_comes_with_slices_and_confidence_intervals(pipeline: tuple[pathlib.Path, str]) -> None:
     evaluation = section(pipeline[1], "evaluation")

@@ -296,6 +296,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_numbers_alone_are_learned_without_transform(tmp_path: pathlib.Path) -> None:
     """On data that everybody knows: classes far more often right than the majority, values nearer than the mean."""
@@ -331,6 +332,7 @@ def test_numbers_alone_are_learned_without_transform(tmp_path: pathlib.Path) -> 
     assert ((answers[:, 0] - labels) ** 2).mean() < 0.7 * labels.var()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_projects_own_test_passes(tmp_path: pathlib.Path) -> None:
     write_records(tmp_path / "data", rows_of(ODD[:10], 400))

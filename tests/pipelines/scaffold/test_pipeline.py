@@ -23,6 +23,7 @@ def taxi(
     return folder, done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_taxi_pipeline_as_written_pushes_a_useful_model(
     taxi: tuple[pathlib.Path, str], command: Callable[..., Any], tmp_path: pathlib.Path
@@ -51,6 +52,7 @@ def test_the_taxi_pipeline_as_written_pushes_a_useful_model(
         tests["test_every_example_gets_an_answer"](predictions[1:], labels)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_train_takes_what_the_pipeline_prepared(taxi: tuple[pathlib.Path, str], command: Callable[..., Any]) -> None:
     folder, _ = taxi

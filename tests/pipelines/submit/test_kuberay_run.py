@@ -35,6 +35,7 @@ def cluster_of(manifest: dict[str, Any]) -> Iterator[str]:
         cluster.shutdown()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_entrypoint_trains_on_the_clusters_workers(
     command: Callable[..., Any], iris: Any, tiny_module: str, tmp_path: pathlib.Path

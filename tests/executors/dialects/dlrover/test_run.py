@@ -260,6 +260,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.thorough
 @pytest.mark.legacy
 @pytest.mark.slow
 def test_a_short_job_is_evaluated_and_exported(found: dict[str, Any]) -> None:

@@ -29,6 +29,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return dict(map(json.loads, done.stdout.splitlines()))
 
 
+@pytest.mark.thorough
 def test_features_may_have_names_that_are_no_identifiers(found: dict[str, Any]) -> None:
     answer = found["odd names"]
     assert answer["inputs"] == ["a_b", "arg_1st", "capital_gain", "class_", "plain", "self_", "x_y", "x_y_1"]

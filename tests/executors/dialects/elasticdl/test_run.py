@@ -253,6 +253,7 @@ def answers(iris: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, di
     return run(files, iris, folder)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["as today", *FORMS])
 def test_a_part_in_each_form_that_it_had(answers: dict[str, dict[str, Any]], name: str) -> None:
@@ -319,6 +320,7 @@ def callbacks():
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_keras_stops_early_by_what_the_file_evaluates(iris: Any, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "file.py"
@@ -342,6 +344,7 @@ def callbacks():
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_weights_that_a_callback_changes_at_the_end_are_evaluated(iris: Any, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "file.py"

@@ -171,6 +171,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_every_form_of_an_estimator_is_the_same_estimator(
     module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
