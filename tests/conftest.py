@@ -237,7 +237,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--thorough",
         metavar="WHICH",
         default="all",
-        help='which of the tests marked as thorough to run with the others: "none", "all", or a part of them, as "3/12"',
+        help="which of the tests that are marked as thorough to run: none, all, or a part of them, such as 3/12",
     )
 
 
@@ -274,7 +274,7 @@ def _mark_thorough_cases(items: list[pytest.Item]) -> None:
 
 
 def _thorough_part(which: str) -> Callable[[pytest.Item], bool]:
-    """Returns which thorough tests `--thorough` asks for; the cases of a test, which may share a fixture, go together."""
+    """Returns which thorough tests `--thorough` asks for; a test's cases, which may share a fixture, go together."""
     if which in ("none", "all"):
         return lambda item: which == "all"
     number, _, parts = which.partition("/")

@@ -60,8 +60,8 @@ SLOW_INPUT = """
 
     def run_fn(fn_args):
         def batches():
-            for _ in range(40):
-                time.sleep(0.15)
+            for _ in range(100):
+                time.sleep(0.08)
                 yield tf.ones([8, 4]), tf.ones([8, 1])
         model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(1)])
         model.compile("sgd", "mse")
@@ -83,7 +83,7 @@ def test_fit_that_waits_for_its_input(
     profile = json.loads((tmp_path / "model_run" / "run.json").read_text())["profile"]
     assert max(profile["shares"], key=profile["shares"].get) == "input"
     assert sum(profile["shares"].values()) == pytest.approx(1, abs=0.001)
-    assert profile["steps"] >= 20
+    assert profile["steps"] >= 10
     assert f"Profile of {profile['steps']} steps of " in done.stderr
     [file] = (tmp_path / "model_run" / "plugins" / "profile").glob("*/*.xplane.pb")
     assert str(file.parent) == profile["folder"]
