@@ -50,8 +50,11 @@ demo: setup ## Run the whole pipeline on the Chicago taxi data
 test: setup ## Run the tests but for the thorough ones
 	$(PYTHON) -m pytest $(PARALLEL) --thorough=$(THOROUGH) $(PYTEST_ARGS)
 
-test-all: ## Run all tests
+test-all: ## Run all tests: here, on the legacy lane, with Airflow, and on the stacks of `make stacks`
 	@$(MAKE) test THOROUGH=all
+	@$(MAKE) test-legacy THOROUGH=all
+	@$(MAKE) test-airflow
+	@$(MAKE) stacks
 
 test-fast: setup ## Run the tests that take seconds
 	$(PYTHON) -m pytest $(PARALLEL) --thorough=none -m "not slow" $(PYTEST_ARGS)
@@ -103,7 +106,7 @@ wheel: setup ## Build the sdist and the wheel into dist/
 	@rm -rf *.egg-info
 	@ls dist/*
 
-release: setup ## Build into dist/ all that is published, out of the last commit
+release: test-all ## Run all tests, then build into dist/ all that is published, out of the last commit
 	@scripts/release.sh
 
 stacks: wheel ## Install the wheel by plain pip beside TFX 1.15, 1.16 and 1.21 and try it there (STACK=tfx1.15 for one)

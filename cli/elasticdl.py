@@ -64,7 +64,7 @@ def train(**flags: object) -> None:
     with live_display():
         record = train_module(module, fn_args, options, function=model_name)
     places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
-    places |= {"TensorBoard": fn_args.model_run_dir, **told_of(vars(record))}
+    places |= {"TensorBoard": fn_args.model_run_dir, **told_of(record.as_read())}
     print_summary(places, record.metrics)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,16 +13,19 @@ from ..executors.runtime.logs.sanitize import printable
 from ..executors.tuning.tuner_fn import KERAS_TUNERS_OWN
 from .tables import print_pairs
 
+if TYPE_CHECKING:
+    from ..executors.monitoring.run_json import ClusterJson, LeftOut, RunJson
+
 _BAD_RECORDS = 3  # that are shown
 
 
-def told_of(record: Mapping[str, Any]) -> dict[str, str]:
+def told_of(record: RunJson) -> dict[str, str]:
     """Returns what a summary tells of a run besides its places, by label.
 
     That is who trained, what was left out, and which weights the metrics are of.
 
     Args:
-      record: The fields of a `RunRecord`.
+      record: The content of `run.json`.
     """
     return {
         "Workers": workers_line(record.get("cluster") or {}),
@@ -31,7 +34,7 @@ def told_of(record: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def left_out_line(bad_records: Mapping[str, Any]) -> str:
+def left_out_line(bad_records: LeftOut) -> str:
     """Returns how many records could not be read, and the first of them; "" where all could.
 
         2 records that could not be read (10 may be)
@@ -51,7 +54,7 @@ def left_out_line(bad_records: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def workers_line(cluster: Mapping[str, Any]) -> str:
+def workers_line(cluster: ClusterJson) -> str:
     """Returns who trained, and what it came to, in one to three lines; "" where it was one process.
 
         2, 4 after a failure
@@ -78,7 +81,7 @@ def _speed(speed: Mapping[str, float]) -> str:
     return f"{speed['steps_per_second']:,.3g} steps/s"
 
 
-def hyperparameters_of(record: Mapping[str, Any]) -> dict[str, object]:
+def hyperparameters_of(record: RunJson) -> dict[str, object]:
     """Returns the hyper-parameters that a run was given, by name; {} where there were none."""
     values = (record.get("arguments", {}).get("hyperparameters") or {}).get("values") or {}
     return {name: value for name, value in values.items() if not name.startswith(KERAS_TUNERS_OWN)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 from typing import Any
@@ -92,13 +91,13 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
         if counts:
             record = train_on_cluster(counts, module, fn_args, options, function=function)
         else:
-            record = dataclasses.asdict(train_module(module, fn_args, options, function=function))
+            record = train_module(module, fn_args, options, function=function).as_read()
     if task is None or task.is_chief:
         report = path_in(fn_args.model_run_dir)
         places = {"Model": fn_args.serving_model_dir, "Report": report, "TensorBoard": fn_args.model_run_dir}
         print_summary(
             {**places, **told_of(record)},
-            record["metrics"],
+            record.get("metrics", {}),
             hyperparameters_of(record),
         )
     else:

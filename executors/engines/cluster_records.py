@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from absl import logging
 
@@ -93,8 +93,8 @@ def require_success(model_run_dir: str) -> None:
         raise _ended_by("chief", record)
 
 
-def _ended_by(task: str, record: Mapping[str, object]) -> TrainingProcessError:
-    error = cast("RunJson", record).get("error") or {}
+def _ended_by(task: str, record: RunJson) -> TrainingProcessError:
+    error = record.get("error") or {}
     what = "was interrupted" if record["status"] == run_record.INTERRUPTED else "failed"
     return TrainingProcessError(f"The {task} {what}: {error.get('type')}: {error.get('message')}")
 

@@ -35,11 +35,11 @@ from ..runtime.process.preemption import Preempted, asked, heeded
 from . import child_process
 from .ray_losses import Loss, losses, lost_nodes
 from .ray_session import session_folder
+from .ray_worker import Board, Summary, work
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
-    from .ray_worker import Summary
     from .training_request import RequestJson
 
 LOCAL_CLUSTER = "local"
@@ -178,8 +178,6 @@ def execute(order: Order) -> dict[str, object]:
             f"engine='ray': Ray Train cannot be imported ({error}): pip install 'generic-trainer[ray]'. With TFX 1.15 "
             "and 1.16 it has to be ray[train]<=2.55.1, for later ones want a newer pyarrow."
         ) from error
-    from .ray_worker import Board, work
-
     _connect(options, order["session"])
     least, most = options.worker_range
     resources = resources_per_worker(options)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .bad_records import policy
 from .parse_uses import note_use
+from .shown import few
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,7 +110,6 @@ def _tf_dataset(
         from .parquet import datasets
 
         return datasets.tf_dataset(file_pattern, options, schema)
-    from .shown import few
     from .tfrecord.record_dataset import ReadOptions, find_files, record_batches
 
     parser = _parser(examples, file_pattern, schema)

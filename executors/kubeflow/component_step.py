@@ -173,7 +173,7 @@ def _page_written(places: Mapping[str, str]) -> Iterator[None]:
         with contextlib.suppress(Exception):  # it must not hide what went wrong before
             task = task_from_environment()
             if task is None or task.is_chief:
-                record = {**run_record.read(places[TENSORBOARD]), **said}
+                record: RunJson = {**run_record.read(places[TENSORBOARD]), **said}
                 write_report(places[TENSORBOARD], record, path=places[REPORT])
 
 

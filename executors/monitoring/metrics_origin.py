@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .run_json import Origin, RunJson
@@ -19,7 +18,7 @@ def origin_of(record: RunJson) -> Origin:
     return origins.get("eval") or origins.get("train") or {}
 
 
-def origin_line(record: Mapping[str, object]) -> str:
+def origin_line(record: RunJson) -> str:
     """Returns in words which weights the metrics are of; "" where nothing is known of that.
 
     epoch 3 of 10, whose weights were published
@@ -27,7 +26,7 @@ def origin_line(record: Mapping[str, object]) -> str:
     Args:
       record: The content of run.json.
     """
-    origin = origin_of(cast("RunJson", record))
+    origin = origin_of(record)
     if "epoch" in origin:
         fit = f" of fit {origin['fit']} of {origin['fits']}" if origin.get("fits", 1) > 1 else ""
         return f"epoch {origin['epoch']} of {origin['epochs']}{fit}, whose weights were published"

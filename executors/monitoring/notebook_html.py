@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .run_json import RunJson
@@ -35,28 +35,27 @@ def small_table(title: str, rows: Mapping[str, str | None], metrics: Mapping[str
     return "\n".join([*lines, "</table>"])
 
 
-def record_table(record: Mapping[str, object]) -> str:
+def record_table(record: RunJson) -> str:
     """Returns the table of a run's record.
 
     Args:
       record: The content of `run.json`.
     """
-    run = cast("RunJson", record)
-    error, check = run.get("error") or {}, run.get("check") or {}
-    phases = {name: took for name, took in (run.get("phases") or {}).items() if "/" not in name}
+    error, check = record.get("error") or {}, record.get("check") or {}
+    phases = {name: took for name, took in (record.get("phases") or {}).items() if "/" not in name}
     rows = {
-        "status": str(run.get("status", "")),
+        "status": str(record.get("status", "")),
         "error": f"{error.get('type')}: {error.get('message')}" if error else None,
-        "started": str(run.get("started", "")),
+        "started": str(record.get("started", "")),
         "seconds": ", ".join(f"{name} {took:.3g}" for name, took in phases.items()),
-        "module": str((run.get("code") or {}).get("reference", "")),
-        "dialect": (run.get("dialect") or {}).get("name"),
+        "module": str((record.get("code") or {}).get("reference", "")),
+        "dialect": (record.get("dialect") or {}).get("name"),
         "signatures": ", ".join(check.get("signatures", ())),
         "checks": ", ".join(f"{name} {outcome}" for name, outcome in check.get("checks", {}).items()),
-        "model": (run.get("arguments") or {}).get("serving_model_dir"),
-        "logs": (run.get("arguments") or {}).get("model_run_dir"),
+        "model": (record.get("arguments") or {}).get("serving_model_dir"),
+        "logs": (record.get("arguments") or {}).get("model_run_dir"),
     }
-    return small_table(f"Run {run.get('id', '')[:8]}", rows, run.get("metrics") or {})
+    return small_table(f"Run {record.get('id', '')[:8]}", rows, record.get("metrics") or {})
 
 
 def _row(label: str, text: str, span: int) -> str:

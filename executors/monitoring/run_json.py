@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from .resources import UsageJson
 
 
+class Hyperparameters(TypedDict, total=False):
+    """What a tuner found, as Keras Tuner writes it."""
+
+    values: dict[str, object]
+
+
 class Arguments(TypedDict, total=False):
     """The `fn_args` and options of a run: the keys that readers look up. Every attribute of `FnArgs` is there."""
 
@@ -25,6 +31,7 @@ class Arguments(TypedDict, total=False):
     train_files: list[str]
     eval_files: list[str]
     options: dict[str, object]
+    hyperparameters: Hyperparameters | None
 
 
 class Files(TypedDict, total=False):

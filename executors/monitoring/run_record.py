@@ -17,7 +17,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from absl import logging
 
@@ -29,6 +29,9 @@ from ..runtime.process.identity import ProcessIdentity
 from ..runtime.process.preemption import Preempted, Terminated
 from . import display
 from .notebook_html import record_table
+
+if TYPE_CHECKING:
+    from .run_json import RunJson
 
 FILE_NAME = "run.json"
 TASKS_DIR = "tasks"  # records of a cluster's other tasks
@@ -200,15 +203,20 @@ class RunRecord:
     def _write(self) -> None:
         file_io.write_text(self.path, self.to_json())
 
-    def to_json(self) -> str:
-        """Returns the record as indented JSON text."""
+    def as_read(self) -> RunJson:
+        """Returns the fields, as `read` gives them."""
         state = dataclasses.asdict(self)
         del state["path"]
+        return cast("RunJson", state)
+
+    def to_json(self) -> str:
+        """Returns the record as indented JSON text."""
+        state = self.as_read()
         text = json.dumps(state, indent=2, default=str)
         return _NUMBERS.sub(lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
 
     def _repr_html_(self) -> str:
-        return record_table(dataclasses.asdict(self))
+        return record_table(self.as_read())
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -221,7 +229,7 @@ def status_after(error: BaseException) -> str:
     return INTERRUPTED if is_interrupt(error) else FAILED
 
 
-def read(folder: str, name: str = FILE_NAME) -> dict[str, Any]:
+def read(folder: str, name: str = FILE_NAME) -> RunJson:
     """Returns the record in a folder, or {} when there is none that can be read."""
     path = os.path.join(folder, name)
     if not file_io.exists(path):
@@ -230,13 +238,12 @@ def read(folder: str, name: str = FILE_NAME) -> dict[str, Any]:
         record = json.loads(file_io.read_text(path))
     except ValueError:
         return {}
-    return record if isinstance(record, dict) else {}
+    return cast("RunJson", record) if isinstance(record, dict) else {}
 
 
 def status_of(folder: str, name: str = FILE_NAME) -> str | None:
     """Returns the status of the run recorded in a folder, or None when no run is."""
-    status: str | None = read(folder, name).get("status")
-    return status
+    return read(folder, name).get("status")
 
 
 def has_trained(folder: str) -> bool:

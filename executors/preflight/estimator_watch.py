@@ -43,13 +43,11 @@ class _Seen:
 
     def plan(self, original: Callable[..., None], executor: object, *args: object, **options: object) -> None:
         """Is called when `train_and_evaluate` takes its specs."""
-        from .watch import STEPS
-
         bound = inspect.signature(original).bind(executor, *args, **options)
         given = bound.arguments
-        most = given["train_spec"].max_steps
+        most, enough = given["train_spec"].max_steps, self._watch.most_steps
         self._watch.planned_steps, self._is_planned = most, True
-        given["train_spec"] = given["train_spec"]._replace(max_steps=min(most or STEPS, STEPS))
+        given["train_spec"] = given["train_spec"]._replace(max_steps=min(most or enough, enough))
         given["eval_spec"] = given["eval_spec"]._replace(steps=1)
         original(*bound.args, **bound.kwargs)
 
@@ -57,15 +55,13 @@ class _Seen:
         self, original: Callable[..., R], estimator: tf.estimator.Estimator, *args: object, **options: object
     ) -> R:
         """Is called in place of `Estimator.train`."""
-        from .watch import STEPS
-
         bound = inspect.signature(original).bind(estimator, *args, **options)
         given = bound.arguments
-        asked = given.get("steps") or given.get("max_steps")
+        asked, enough = given.get("steps") or given.get("max_steps"), self._watch.most_steps
         if not self._is_planned:
             self._watch.planned_steps = asked
         given.pop("steps", None)
-        given["max_steps"] = min(asked or STEPS, STEPS)
+        given["max_steps"] = min(asked or enough, enough)
         given["hooks"] = [*(given.get("hooks") or ()), _step_hook(self._watch)]
         result = original(*bound.args, **bound.kwargs)
         self._watch.enter("training")

@@ -24,6 +24,7 @@ from ..compat.tensorflow import saved_model_writer
 from ..evaluation import evidence
 from ..evaluation.evidence import Observer
 from ..keras.interception import observed_by, replaced
+from . import estimator_watch, keras_watch
 from .places import calling_place
 from .verdicts import Place
 
@@ -77,7 +78,10 @@ class Watch:
       logged_error: The first error that the module logged; "" for none.
       files: The user's.
       fits: What Keras's fits show of the task; None before `watching`.
+      most_steps: Training steps after which a loop is ended.
     """
+
+    most_steps = STEPS
 
     def __init__(self, files: Sequence[str], tell: Callable[[Seen], None]) -> None:
         self.phase = MODEL
@@ -105,8 +109,6 @@ class Watch:
     def watching(self) -> Iterator[None]:
         """Watches what happens in the block, in this process."""
         import tensorflow as tf
-
-        from . import estimator_watch, keras_watch
 
         with contextlib.ExitStack() as stack:
             stack.enter_context(replaced(type(tf.function(lambda: None)), "__call__", self._called))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from absl import logging
 
@@ -26,7 +26,7 @@ _FAILED_KEPT = 10
 
 
 def write_report(
-    folder: str, record: Mapping[str, object] | None = None, pipeline: PipelineParts | None = None, path: str = ""
+    folder: str, record: RunJson | None = None, pipeline: PipelineParts | None = None, path: str = ""
 ) -> str:
     """Writes a run's report; returns its path.
 
@@ -40,7 +40,7 @@ def write_report(
     from .page import html_of
 
     path = path or os.path.join(folder, FILE_NAME)
-    run = cast("RunJson", record or run_record.read(folder))
+    run = record or run_record.read(folder)
     file_io.write_text(path, html_of(report_of(folder, run, pipeline)))
     return path
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import dataclasses
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any, TypedDict
+from typing import TypedDict, cast
 
 from absl import logging
 
@@ -21,6 +20,7 @@ from ..distributed.tf_config import CHIEF, EVALUATOR, ROLES, VARIABLE, ClusterTa
 from ..engines import child_process
 from ..errors import InputError, did_you_mean
 from ..fn_args import FnArgs
+from ..monitoring.run_json import RunJson
 from ..options import TrainingOptions
 from .run import train
 
@@ -63,7 +63,7 @@ def train_on_cluster(
     options: TrainingOptions | None = None,
     *,
     function: str | None = None,
-) -> dict[str, Any]:
+) -> RunJson:
     """Trains one module on a cluster of processes of this machine. Their lines come with the task in front.
 
     Args:
@@ -90,9 +90,9 @@ def train_on_cluster(
     }
     stop = threading.Event()
 
-    def run(task: ClusterTask) -> dict[str, object]:
+    def run(task: ClusterTask) -> RunJson:
         environment = {VARIABLE: task.to_tf_config()}
-        return child_process.run(
+        record = child_process.run(
             __name__,
             request,
             environment=environment,
@@ -100,6 +100,7 @@ def train_on_cluster(
             until=stop.is_set,
             what=str(task),
         )
+        return cast("RunJson", record)
 
     with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool, _set_at_exit(stop):
         runs = [pool.submit(run, task) for task in tasks]
@@ -109,11 +110,11 @@ def train_on_cluster(
         return record
 
 
-def execute(request: TaskRequest) -> dict[str, object]:
+def execute(request: TaskRequest) -> RunJson:
     """Does one task's part, in its own process; returns its record."""
     options = TrainingOptions.from_exec_properties(request["options"])
     fn_args = FnArgs.from_json(request["fn_args"])
-    return dataclasses.asdict(train(request["module"], fn_args, options, function=request["function"]))
+    return train(request["module"], fn_args, options, function=request["function"]).as_read()
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ml_metadata.proto import metadata_store_pb2
 
 from ...executors.monitoring import run_record
+from ...executors.monitoring.run_json import RunJson
 from ...executors.reporting.writing import FAILED_FOLDER
 from ...executors.runtime.files import file_io
 from .metadata_store import open_store, reading
@@ -112,7 +113,8 @@ def _as_on_disk(store: mlmd.MetadataStore, run: Run, contexts: Mapping[str, str]
     node = contexts.get("node", "").removeprefix(f"{contexts.get('pipeline', '')}.")
     below = [node, "model_run", *([FAILED_FOLDER] if run.status == FAILED else []), str(run.execution)]
     folders = (os.path.join(root, *below) for root in _roots(store, run, roots))
-    folder, record = next(((one, found) for one in folders if (found := run_record.read(one))), ("", {}))
+    found = ((folder, record) for folder in folders if (record := run_record.read(folder)))
+    folder, record = next(found, ("", RunJson()))
     if not record:
         return run
     killed = run.status == RUNNING and record.get("status") == RUNNING and is_abandoned(record)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ...executors.monitoring import run_record
 from ...executors.monitoring.notebook_html import small_table
 from .metadata_store import shown
 
 if TYPE_CHECKING:
-    from ...executors.monitoring.run_json import RunJson
+    from ...executors.monitoring.run_json import ErrorJson, RunJson
 
 RUNNING, SUCCEEDED, FAILED = run_record.RUNNING, run_record.SUCCEEDED, run_record.FAILED
 INTERRUPTED, CACHED = run_record.INTERRUPTED, "cached"
@@ -58,7 +58,7 @@ class Run:
     pushed_model: str | None = None
     blessed: bool | None = None
     evaluation: str | None = None
-    error: dict[str, str] | None = None
+    error: ErrorJson | None = None
     pipeline: str = ""
     pipeline_run: str = ""
     metadata: str = dataclasses.field(default="", repr=False)  # a database's URL holds a password
@@ -68,7 +68,7 @@ class Run:
     @functools.cached_property
     def record(self) -> RunJson:
         """The content of `run.json`; {} when there is none."""
-        return cast("RunJson", run_record.read(self.model_run)) if self.model_run else {}
+        return run_record.read(self.model_run) if self.model_run else {}
 
     def _repr_html_(self) -> str:
         rows = {

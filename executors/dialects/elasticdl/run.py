@@ -18,6 +18,7 @@ from ...distributed.tf_config import PS, ClusterTask, task_from_environment
 from ...engines.strategies import strategy
 from ...errors import InputError, ModuleError
 from ...fn_args import FnArgs
+from ...inputs.readers.custom_reader import open_custom
 from ...inputs.readers.open_records import open_records
 from ...inputs.readers.reader_params import parse_reader_params
 from ...inputs.readers.records import Records
@@ -32,6 +33,7 @@ from .numpy_idioms import allow_numpy_idioms
 from .options import ElasticDLOptions
 from .parameter_servers import Crew, released, serve, served_strategy
 from .parts import EVALUATION, PREDICTION, TRAINING, Parts
+from .predictions import Predictions
 from .shim.tensor_values import Tensors
 
 BEST_DIR = "best/model"
@@ -176,8 +178,6 @@ def predict(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict
     Returns:
       {"count": the number of predictions}.
     """
-    from .predictions import Predictions
-
     options = ElasticDLOptions.of(fn_args)
     parts = Parts(module, model_name, options)
     records = _records(parts, options.validation_data or fn_args.eval_files, "prediction_data")
@@ -210,8 +210,6 @@ def _records(parts: Parts, origin: str | Sequence[str], what: str) -> Records:
     reader = parts.custom_data_reader()
     if reader is None:
         return open_records(origin, params)
-    from ...inputs.readers.custom_reader import open_custom
-
     data_origin = origin[0] if isinstance(origin, list) and len(origin) == 1 else origin
     made = reader(data_origin, records_per_task=parts.options.records_per_task or None, **params)
     return open_custom(made, str(data_origin))
