@@ -43,12 +43,12 @@ _MODULES = (
     "generic_trainer.executors.training.worker",
     "generic_trainer.executors.evaluation.probe",
 )
-# Read when a worker begins to use TensorFlow, or not by it at all; pytest's changes with every test. `import tfx` sets
-# the one for protobuf, also in a process that has prepared a server before.
+# Read when a worker begins to use TensorFlow, or not by it at all; pytest's changes with every test, TMPDIR with every
+# check. `import tfx` sets the one for protobuf, also in a process that has prepared a server before.
 _READ_LATE = frozenset(
     {
         "CUDA_VISIBLE_DEVICES", "PYTEST_CURRENT_TEST", "TEMPORARILY_DISABLE_PROTOBUF_VERSION_CHECK", "TF_CONFIG",
-        "TF_CPP_MIN_LOG_LEVEL",
+        "TF_CPP_MIN_LOG_LEVEL", "TMPDIR",
         progress.VARIABLE, LOG_FILE, process_tree.VARIABLE, LOGS_IN_ERRORS,
     }
 )  # fmt: skip

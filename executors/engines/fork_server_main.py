@@ -21,6 +21,7 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 import time
 from typing import TypedDict
 
@@ -211,6 +212,7 @@ def _become(order: Order, server: int, set_by_imports: dict[str, str]) -> None:
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
     os.environ.update(environment)
+    tempfile.tempdir = None  # TMPDIR may be another one
     keep_logs_as_parent_does()
     if "numpy" in sys.modules:  # Python seeds its own generator anew
         sys.modules["numpy"].random.seed()
