@@ -99,6 +99,7 @@ def test_the_same_commit_gives_the_same_bytes(released: pathlib.Path, tmp_path: 
     assert stated == sums(released)
 
 
+@pytest.mark.thorough
 def test_a_release_has_sdist_wheel_constraints_bill_and_notes(released: pathlib.Path, version: str) -> None:
     constraints = {path.name for path in (released.parent / "requirements").glob("constraints-*.txt")}
     assert set(sums(released)) == constraints | {

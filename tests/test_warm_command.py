@@ -36,6 +36,7 @@ MODULE = """
 """
 
 
+@pytest.mark.thorough_but("")
 @pytest.mark.slow
 @pytest.mark.parametrize("imports", ["", "import tensorflow_estimator"])
 def test_a_forked_command_is_as_one_in_a_new_python(

@@ -166,7 +166,7 @@ def wait_for(condition: Callable[[], Any], seconds: float = 120) -> Any:
     raise AssertionError("it did not come about in time")
 
 
-@pytest.mark.thorough_but("a dead parameter server")
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["a dead parameter server", "an interrupt"])
 def test_all_of_it_ends_together(how: str, arguments: list[object], tmp_path: pathlib.Path) -> None:

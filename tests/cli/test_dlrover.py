@@ -239,6 +239,7 @@ def newest(model_dir: pathlib.Path) -> int:
     return int(first.rpartition("-")[2].strip('"')) if first else -1
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_conf_trains_on_a_cluster_with_one_worker(command: Command, tmp_path: pathlib.Path) -> None:
     write(tmp_path, MyEstimator=ESTIMATOR, conf=CONF)

@@ -266,6 +266,7 @@ def test_the_seeds_snippets_as_one_file(
     assert accuracy_of(tmp_path / "out_run" / "best" / "model", mnist["eval"]) > 0.92
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_model_file_on_keras_3_by_the_trainers_own_command(
     command: Command, digits: Any, tmp_path: pathlib.Path
@@ -366,6 +367,7 @@ def test_data_that_does_not_fit(command: Command, iris_csv: str, tmp_path: pathl
         assert text in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_two_workers_come_to_the_model_of_one(
     command: Command, zoo: pathlib.Path, iris_csv: str, tmp_path: pathlib.Path

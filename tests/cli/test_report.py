@@ -49,6 +49,7 @@ def runs(iris: Any, command: Command, tmp_path_factory: pytest.TempPathFactory) 
     return folder
 
 
+@pytest.mark.thorough
 def test_a_runs_report_is_written_again_and_its_place_is_printed(runs: pathlib.Path, command: Command) -> None:
     path = runs / "first" / "model_run" / "report.html"
     path.unlink()

@@ -76,6 +76,7 @@ def test_a_dumb_terminal_gets_plain_lines(tiny_module: str, iris: Any, tmp_path:
     assert "\x1b" not in got
 
 
+@pytest.mark.thorough
 def test_logs_of_packages_are_in_a_file_and_the_modules_own_lines_are_shown(
     command: Any, iris: Any, tmp_path: pathlib.Path
 ) -> None:
@@ -113,7 +114,7 @@ def test_the_last_words_of_a_process_that_died_are_shown(
     assert "ended by SIGSEGV" in done.stderr
 
 
-@pytest.mark.thorough_but("verbose1")
+@pytest.mark.thorough
 @pytest.mark.parametrize("verbose", [(), ("-v",)])
 def test_an_output_elsewhere_has_its_log_here(
     command: Any, tiny_module: str, iris: Any, tmp_path: pathlib.Path, verbose: tuple[str, ...]

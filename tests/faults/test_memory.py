@@ -23,6 +23,7 @@ def test_a_module_that_gets_no_more_memory_fails_by_name_and_the_next_run_goes_o
     require_recovered(job)
 
 
+@pytest.mark.thorough
 def test_the_kernel_kills_what_trains_and_once_what_checks(job: Job) -> None:
     job.start(phase="export")
     os.kill(job.await_held(), signal.SIGKILL)

@@ -186,7 +186,7 @@ def is_sound(store: pathlib.Path) -> bool:
         return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-@pytest.mark.thorough_but("meanwhile")
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 def test_a_lock_that_somebody_holds_for_a_while_is_waited_for(pipeline: Pipeline, when: str) -> None:

@@ -85,6 +85,7 @@ def test_iris_as_an_estimator(command: Command, iris: Any, tmp_path: pathlib.Pat
     assert ask(tmp_path, setosa)["probabilities"].argmax() == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_digits_by_a_model_fn(command: Command, digits: Any, tmp_path: pathlib.Path) -> None:
     import tensorflow as tf

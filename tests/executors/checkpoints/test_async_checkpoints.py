@@ -284,6 +284,7 @@ assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     assert float(weight) == 5.0
 
 
+@pytest.mark.thorough
 def test_an_estimator_leaves_what_its_own_hook_would_have_left(tmp_path: pathlib.Path) -> None:
     found = json.loads(run(ESTIMATOR, tmp_path).splitlines()[-1])
     for kind in ("alone", "evaluated", "listened to"):

@@ -350,6 +350,7 @@ def test_it_gives_up_after_too_many_failures_and_leaves_no_session_folder(
     assert not (tmp_path / "model" / "Format-Serving").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_more_workers_than_the_cluster_has_room_for(command: Command, tiny_module: str, tmp_path: pathlib.Path) -> None:
     data = tmp_path / "data.tfrecord"

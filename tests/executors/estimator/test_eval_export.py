@@ -81,6 +81,7 @@ def test_predictions_and_the_label_come_from_the_same_examples(tmp_path: pathlib
     assert by_the_first != by_the_last
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_several_labels_keep_their_names(tmp_path: pathlib.Path) -> None:
     [latest, _], _ = run(tmp_path, several=True)

@@ -296,6 +296,7 @@ def test_many_columns_are_read_and_not_listed(tmp_path: pathlib.Path) -> None:
         assert len(str(error.value)) < 1000
 
 
+@pytest.mark.thorough
 def test_many_columns_of_parquet(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({**{f"c{number}": [1] for number in range(MOST_COLUMNS)}, "y": [2]}), path)

@@ -145,7 +145,7 @@ def resumed(
     return make
 
 
-@pytest.mark.thorough_but("3-True")
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("backup", [False, True])
 @pytest.mark.parametrize("keras", KERAS)

@@ -98,6 +98,7 @@ def test_nan_ends_a_loop_that_reports_it(outcome: Callable[..., dict[str, float]
         outcome(TrainingOptions(stop_on_nan=True), loop)
 
 
+@pytest.mark.thorough
 @pytest.mark.legacy
 @pytest.mark.slow
 def test_an_estimator_ends_early(iris: Any, tmp_path: pathlib.Path, module: Callable[..., str]) -> None:

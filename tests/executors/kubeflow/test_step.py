@@ -59,9 +59,9 @@ def test_both_schemas_parameters_reach_the_trainer_with_their_types(
     assert asked[1][2]["module_file"] == "b.py"
 
 
-def test_bad_input_says_which_argument_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_says_which_argument_it_is(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(InputError, match=r"outputs\.outputFile"):
         step.run({}, {})
     for text, said in (("{", "is not JSON"), ("[]", "must be a JSON object, not a list")):
         assert step.main(["--json_serialized_invocation_args", text]) == 2
-        assert f"--json_serialized_invocation_args {said}" in capsys.readouterr().err
+        assert f"--json_serialized_invocation_args {said}" in caplog.text

@@ -78,7 +78,7 @@ def run_fn(fn_args):
 """
 
 
-@pytest.mark.thorough_but("keras-0", "keras of version 2-1")
+@pytest.mark.thorough_but("keras-0")
 @pytest.mark.parametrize("legacy", ["0", "1"])
 @pytest.mark.parametrize(
     "source",

@@ -70,6 +70,7 @@ def test_a_submodule_is_imported_when_it_is_read_and_a_misspelt_one_is_missing(
     assert "__getattr__" not in vars(logging)
 
 
+@pytest.mark.thorough
 def test_a_module_that_relies_on_tfxs_process_trains(
     command: Callable[..., subprocess.CompletedProcess[str]],
     module: Callable[..., str],

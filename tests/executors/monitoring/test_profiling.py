@@ -71,6 +71,7 @@ SLOW_INPUT = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_fit_that_waits_for_its_input(
     command: Callable[..., subprocess.CompletedProcess[str]],

@@ -164,6 +164,7 @@ def test_a_module_without_transform_parses_its_examples(text: str, module: Write
     assert "train_examples" not in adapted(report)
 
 
+@pytest.mark.thorough
 def test_folders_are_named_as_below_a_pipelines_root(module: Write, sizes: str) -> None:
     """Some modules take these paths apart."""
     looks = """
@@ -241,6 +242,7 @@ def test_of_attempts_that_all_fail_the_first_is_reported(module: Write, sizes: s
     assert [one for one in shown if one.status == FAILED] == [report.first_failure]
 
 
+@pytest.mark.thorough
 def test_a_signature_for_raw_examples_is_asked_a_real_one(module: Write, sizes: str) -> None:
     """It would answer a transformed one, too: the features that it parses may be absent."""
     report, _ = checked(module(source(TRANSFORMED, SCALED)), sizes)
@@ -311,7 +313,7 @@ def test_few_names_are_the_closest_ones() -> None:
     assert few([*names, "labels"], near="label").startswith("labels, ")
 
 
-@pytest.mark.thorough_but("no shapes")
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "line"),

@@ -89,6 +89,7 @@ def test_an_elasticdl_file_on_a_csv_would_go_through(tmp_path: pathlib.Path) -> 
     assert fn_args.custom_config["checkpoint_dir"]  # the caller's is as it was
 
 
+@pytest.mark.thorough
 def test_examples_are_made_up_from_a_schema(tmp_path: pathlib.Path) -> None:
     (tmp_path / "schema.pbtxt").write_text(SCHEMA_OF_CLICKS)
     fn_args = FnArgs(**NO_FILES, schema_path=str(tmp_path / "schema.pbtxt"), train_steps=100)
@@ -99,7 +100,7 @@ def test_examples_are_made_up_from_a_schema(tmp_path: pathlib.Path) -> None:
     assert "no real ones" in report.get("examples").text
 
 
-@pytest.mark.thorough_but("taxi_keras")
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["taxi_keras", "taxi_estimator"])
 def test_raw_data_go_through_transform(name: str, taxi_csv: pathlib.Path) -> None:

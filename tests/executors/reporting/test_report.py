@@ -259,6 +259,7 @@ def test_the_report_of_a_failed_step_outlives_the_folder_that_tfx_deletes(tmp_pa
     assert page_of(kept[-1]).sections[""]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_an_estimators_run_has_its_curves_and_eval_metrics(iris: Any, tmp_path: pathlib.Path) -> None:
     arguments = fn_args(tmp_path, iris, train_steps=300, eval_steps=2, schema_path=iris.schema)

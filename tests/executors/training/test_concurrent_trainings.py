@@ -34,6 +34,7 @@ def process_state() -> tuple[object, ...]:
     return variables, os.getcwd(), mask, [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_of_eight_at_once_six_are_published_each_its_own_and_two_are_rejected_and_kept(
     tiny_module: str, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path

@@ -92,6 +92,7 @@ except ProcessLookupError:
     return subprocess.Popen([sys.executable, "-c", program])
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_killing_the_whole_command(module: Callable[..., str], iris: Any, tmp_path: pathlib.Path) -> None:
     out = tmp_path / "out"

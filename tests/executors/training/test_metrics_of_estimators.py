@@ -68,6 +68,7 @@ def loss_of_export(folder: pathlib.Path) -> float:
     return float(np.mean((answers[:, 0] - LABELS) ** 2))
 
 
+@pytest.mark.thorough_but("both-None-origin2")
 @pytest.mark.legacy
 @pytest.mark.slow
 @pytest.mark.parametrize(

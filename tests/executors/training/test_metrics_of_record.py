@@ -247,6 +247,7 @@ def test_a_validation_within_fit_is_no_evaluation_of_its_own(
     assert origins["eval"]["epoch"] == 4
 
 
+@pytest.mark.thorough_but("keras")
 def test_of_several_fits_the_published_one_counts(
     recorded: Recorded, tmp_path: pathlib.Path, keras: ModuleType
 ) -> None:
@@ -408,6 +409,7 @@ RESTORED = """
 """
 
 
+@pytest.mark.thorough_but("3")
 @pytest.mark.parametrize("version", ["3", "2"] if len(PACKAGES) == 2 else ["2"])
 def test_recorded_metrics_are_those_of_the_published_model(
     module: Callable[..., str], iris: Any, tmp_path: pathlib.Path, version: str

@@ -129,6 +129,7 @@ def test_kubeflows_own_loader_and_schema_take_it(platform: str, tmp_path: pathli
     assert bool(resolves) == (platform == "vertex")
 
 
+@pytest.mark.thorough
 def test_a_bucket_that_cannot_be_read_from_here_needs_no_reading(tmp_path: pathlib.Path) -> None:
     """Compiled for Vertex AI; its hook notices which files there are."""
     compiled(tmp_path / "pipeline.yaml", platform="vertex")

@@ -99,6 +99,7 @@ def run_in(root: pathlib.Path) -> dict[str, Any]:
     return json.loads((run / "run.json").read_text())
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_conf_is_trained_evaluated_blessed_and_pushed(
     command: Command, module: Module, visits: pathlib.Path, tmp_path: pathlib.Path

@@ -241,6 +241,7 @@ def _millionths(record: bytes) -> int:
     return round(features["culmen_length_mm"].float_list.value[0] * 10**6)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_modules_exception_comes_out_of_beam_as_it_was(
     command: Command, module: Callable[..., str], penguins: pathlib.Path, tmp_path: pathlib.Path

@@ -26,6 +26,7 @@ MODULE = """
 SQUARES = "\n    def answer(x): return x * x\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_model_that_cannot_be_evaluated_is_kept_or_pushed_with_the_reason(
     command: Command, module: Callable[..., str], tmp_path: pathlib.Path

@@ -140,6 +140,7 @@ def test_what_is_refused_before_anything_runs(
     assert not (tmp_path / "root").exists()
 
 
+@pytest.mark.thorough
 def test_the_check_before_a_search_tries_its_defaults(module: Callable[..., str], tiny_module: str, iris: Any) -> None:
     """The module cannot do without hyper-parameters, and keeps its model for a number of units that only they have."""
     tuner_fn = """

@@ -88,6 +88,7 @@ def test_the_evaluation_comes_with_slices_and_confidence_intervals(pipeline: tup
     assert f"{value:.5g}" in section(pipeline[1], "outcome")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_data_are_shown_train_against_eval_with_anomalies_by_name(pipeline: tuple[pathlib.Path, str]) -> None:
     data = section(pipeline[1], "data")

@@ -236,6 +236,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_gaps_get_the_mean_or_id_0_and_times_are_taken_apart(tmp_path: pathlib.Path) -> None:
     rows = rows_of((), 300)

@@ -267,6 +267,7 @@ def test_a_short_job_is_evaluated_and_exported(found: dict[str, Any]) -> None:
     assert found["plain"] == [5, [0, 5], ["eval_loss", "eval_right"], ["best_exporter"]]
 
 
+@pytest.mark.thorough
 @pytest.mark.legacy
 @pytest.mark.slow
 def test_numbers_of_a_conf_do_what_they_say(found: dict[str, Any]) -> None:

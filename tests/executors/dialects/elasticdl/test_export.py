@@ -36,6 +36,7 @@ def test_features_may_have_names_that_are_no_identifiers(found: dict[str, Any]) 
     assert answer["tensors"] == pytest.approx(answer["records"])
 
 
+@pytest.mark.thorough
 def test_a_model_of_a_distribution_strategy_is_exported(found: dict[str, Any]) -> None:
     """Even if its variables change when it is called."""
     assert found["strategy"] == {"records": 1, "tensors": 1}

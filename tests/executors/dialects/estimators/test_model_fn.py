@@ -240,6 +240,7 @@ BAD_PROGRAM = PROGRAM.replace("train_steps=20", 'train_steps=None if "endless" i
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_part_that_is_wrong_is_named_with_its_file(
     module: Callable[..., str], iris: Any, tmp_path: pathlib.Path

@@ -114,6 +114,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return dict(map(json.loads, done.stdout.splitlines()))
 
 
+@pytest.mark.thorough
 def test_a_sound_estimator_trains_and_is_exported(found: dict[str, Any]) -> None:
     answer = found["sound"]
     assert "error" not in answer, answer

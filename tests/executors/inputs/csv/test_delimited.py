@@ -343,6 +343,7 @@ def is_decoded(row: bytes, fields: list[Field]) -> bool:
     return True
 
 
+@pytest.mark.thorough_but("0", "7")
 @pytest.mark.parametrize("seed", range(8))
 def test_what_decode_takes_is_what_the_check_takes(seed: int) -> None:
     rng = random.Random(seed)

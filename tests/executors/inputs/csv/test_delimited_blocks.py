@@ -95,6 +95,7 @@ def check_same(decoder: BlockDecoder, texts: Texts, text: bytes) -> bool:
     return True
 
 
+@pytest.mark.thorough_but(",")
 @pytest.mark.parametrize("delim", [",", "\t", "x", "0"])
 def test_arrow_decodes_as_decode_csv_does_or_leaves_it_to_it(delim: str) -> None:
     rng = random.Random(delim)
