@@ -11,6 +11,7 @@ import click
 
 from ..executors.dialects.elasticdl import worker
 from ..executors.fn_args import FnArgs
+from ..executors.monitoring import run_record
 from ..executors.options import LOCAL
 from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.setup import LOG_NAME, keep_logs
@@ -64,7 +65,7 @@ def train(**flags: object) -> None:
     with live_display():
         record = train_module(module, fn_args, options, function=model_name)
     places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
-    places |= {"TensorBoard": fn_args.model_run_dir, **told_of(record.as_read())}
+    places |= {"TensorBoard": fn_args.model_run_dir, **told_of(run_record.as_read(record))}
     print_summary(places, record.metrics)
 
 

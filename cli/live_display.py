@@ -17,10 +17,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ..executors.monitoring import display
-from ..executors.monitoring.display import Display, Recent, duration, parts
+from ..executors.monitoring.display import Display, Recent, parts
 from ..executors.monitoring.progress import Progress
 from ..executors.runtime.logs import setup
 from ..executors.runtime.logs.sanitize import printable
+from ..executors.runtime.quantities import duration_text
 
 _PHASES = {
     "inputs": "Looking at the inputs",
@@ -106,7 +107,7 @@ class LiveDisplay(Display):
             table.add_column(no_wrap=True)
         # What does not fit is cut from this column alone.
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-        table.add_row(*cells, Text(printable(" · ".join([*said, duration(time.monotonic() - since)]))))
+        table.add_row(*cells, Text(printable(" · ".join([*said, duration_text(round(time.monotonic() - since))]))))
         return table
 
     @contextlib.contextmanager
@@ -127,7 +128,7 @@ class LiveDisplay(Display):
             self._doing.append((name, time.monotonic()))
         elif self._doing:
             _, since = self._doing.pop()
-            took = duration(time.monotonic() - since)
+            took = duration_text(round(time.monotonic() - since))
             self._console.print(Text.assemble(("✓ ", "green"), f"{printable(name)} ", (took, "dim")))
 
 

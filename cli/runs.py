@@ -7,10 +7,11 @@ from typing import Any, cast
 
 import click
 
+from ..executors.runtime.quantities import duration_text
 from ..pipelines.history.past_runs import STATUSES
 from ..pipelines.history.runs import Run, find_runs, metric_of
 from .history_flags import PlaceFlags, store_flags, where
-from .tables import Column, duration, moment, number, print_json, print_table
+from .tables import Column, moment, number, print_json, print_table
 
 _USUAL = ("auc", "accuracy", "loss")
 _MOST = 3  # metrics in a line
@@ -68,7 +69,7 @@ def _row(run: Run, name: str, metrics: list[str]) -> list[str]:
         name,
         moment(run.started),
         run.status,
-        duration(run.seconds),
+        "" if run.seconds is None else duration_text(run.seconds),
         os.path.basename(run.module.partition("@")[0]),  # of "name@archive.zip" the name
         *("" if value is None else number(value) for value in values),
         blessed,

@@ -12,12 +12,12 @@ import click
 from ..executors.options import TrainingOptions
 from ..executors.reporting.writing import path_in
 from ..executors.runtime.logs.sanitize import printable
+from ..executors.runtime.quantities import duration_text
 from ..pipelines.history.runs import Run, find_run
 from .history_flags import PlaceFlags, place_flags, where
 from .summary import told_of
 from .tables import (
     Column,
-    duration,
     moment,
     number,
     print_json,
@@ -64,7 +64,7 @@ def show(run: str, as_json: bool, **flags: Unpack[PlaceFlags]) -> None:
 def _about(run: Run) -> dict[str, str | None]:
     record = run.record
     code, check, error = record.get("code", {}), record.get("check", {}), run.error or record.get("error")
-    took = f", {duration(run.seconds)}" if run.seconds is not None else ""
+    took = f", {duration_text(run.seconds)}" if run.seconds is not None else ""
     blessed = {True: "yes", False: "no", None: None}[run.blessed]
     return {
         "Run": run.id,

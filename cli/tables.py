@@ -89,16 +89,6 @@ def number(value: float) -> str:
     return f"{value:.5g}"
 
 
-def duration(seconds: float | None) -> str:
-    """Returns "8.2 s", "3 min 20 s" or "2 h 5 min"; "" for None."""
-    if seconds is None:
-        return ""
-    if seconds < 60:
-        return f"{seconds:.3g} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
 def moment(started: str) -> str:
     """Returns an ISO time to the second, without what all times have: that it is UTC."""
     return started[:19].replace("T", " ")

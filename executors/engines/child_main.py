@@ -15,6 +15,7 @@ import sys
 
 from ..runtime.logs.exceptions import describe
 from ..runtime.logs.setup import show_logs_as_parent_does
+from ..runtime.process import preemption
 from ..runtime.process.generated_modules import remove_byte_code
 from ..runtime.process.identity import process_name
 from . import exit_watch
@@ -37,6 +38,7 @@ def work(worker: str, request_file: str, result_file: str) -> int:
     os.remove(request_file)  # it holds the configuration in clear, and a killed parent would leave it behind
     sys.path[:] = [*dict.fromkeys(request.pop("sys_path"))]
     sys.argv[:] = request.pop("argv")  # modules parse it, and know nothing of this process
+    preemption.end_with_training()
     process = os.getpid()
     try:
         answer = {"result": importlib.import_module(worker).execute(request)}

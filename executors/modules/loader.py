@@ -14,6 +14,7 @@ Usage:
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.machinery
 import importlib.util
@@ -63,7 +64,7 @@ def _only_while_in_use(source: ModuleSource) -> Iterator[None]:
         sys.path_hooks.remove(hook)
         _forget_finders(own)
         # All are looked at before any goes: the path of a package without __init__.py is asked of the one around it.
-        for name in [name for name in set(sys.modules) - before if _lies_below(name, own)]:
+        for name in _those_below(own, set(sys.modules) - before):
             del sys.modules[name]
         sys.modules.update(hidden)
 
@@ -104,6 +105,17 @@ def _is_own(folder: str, own: list[str]) -> bool:
 def _forget_finders(own: list[str]) -> None:
     for folder in [folder for folder in sys.path_importer_cache if _is_own(folder, own)]:
         del sys.path_importer_cache[folder]
+
+
+def _those_below(folders: list[str], names: set[str]) -> list[str]:
+    """Returns the imported modules that are the user's; all modules of a package lie where its `__init__.py` does."""
+    lies_below = functools.cache(lambda name: name in sys.modules and _lies_below(name, folders))
+
+    def place_of(name: str) -> str:
+        package = name.partition(".")[0]
+        return package if getattr(sys.modules.get(package), "__file__", None) else name
+
+    return [name for name in names if lies_below(place_of(name))]
 
 
 def _lies_below(name: str, folders: list[str]) -> bool:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from absl import logging
 
 from .. import run_context
+from ..runtime.quantities import duration_text
 from . import progress
 from .progress import Progress
 
@@ -189,19 +190,9 @@ def parts(told: Progress, recent: Recent) -> list[str]:
     found += [f"{recent.examples:,.0f} examples/s"] if recent.examples else []
     found += [f"{name} {value:.4g}{recent.trend(name)}" for name, value in details.get("metrics", {}).items()]
     if total and recent.steps and told.step < total:
-        found.append(f"{duration((total - told.step) / recent.steps)} left")
+        found.append(f"{duration_text(round((total - told.step) / recent.steps))} left")
     if saved := details.get("saved_at"):
-        found.append(f"checkpoint {duration(time.monotonic() - saved)} ago")
+        found.append(f"checkpoint {duration_text(round(time.monotonic() - saved))} ago")
     found += [f"{workers} worker{'s' * (workers != 1)}"] if workers else []
     found += [f"{restarts} restart{'s' * (restarts != 1)}"] if restarts else []
     return found
-
-
-def duration(seconds: float) -> str:
-    """Returns a duration with its two largest units: "12 s", "1 min 32 s", "3 h 05 min"."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} min"

@@ -203,20 +203,21 @@ class RunRecord:
     def _write(self) -> None:
         file_io.write_text(self.path, self.to_json())
 
-    def as_read(self) -> RunJson:
-        """Returns the fields, as `read` gives them."""
-        state = dataclasses.asdict(self)
-        del state["path"]
-        return cast("RunJson", state)
-
     def to_json(self) -> str:
         """Returns the record as indented JSON text."""
-        state = self.as_read()
+        state = as_read(self)
         text = json.dumps(state, indent=2, default=str)
         return _NUMBERS.sub(lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
 
     def _repr_html_(self) -> str:
-        return record_table(self.as_read())
+        return record_table(as_read(self))
+
+
+def as_read(record: RunRecord) -> RunJson:
+    """Returns a record's fields, as `read` gives them."""
+    state = dataclasses.asdict(record)
+    del state["path"]
+    return cast("RunJson", state)
 
 
 def is_interrupt(error: BaseException) -> bool:

@@ -27,11 +27,12 @@ from ..modules.keras_version import KerasChoice, has_keras_3
 from ..modules.pipeline_modules import PipelineModules, find_modules
 from ..modules.source import ModuleSource
 from ..runtime.logs.exceptions import describe
+from ..runtime.quantities import size_text
 from ..saved_models.check import check_saved_model
 from .adaptation import AUTO, Settings
 from .attempt import Attempt, Trial, died
 from .attempts import Attempts, masked
-from .files import file_verdicts, size_shown
+from .files import file_verdicts
 from .places import place_of, shown
 from .raw_process import RawData
 from .remedies import remedy_by_words, shortened
@@ -239,7 +240,7 @@ class _Check:
             return
         answer = ", ".join(f"{name}={_short(values)}" for name, values in report.answer.items())
         text = (
-            f"{size_shown(report.size_bytes)}; it loads in a fresh process; signatures: {', '.join(report.signatures)}"
+            f"{size_text(report.size_bytes)}; it loads in a fresh process; signatures: {', '.join(report.signatures)}"
         )
         source = _without(report.example, trial.folder, self._folder)
         text += (

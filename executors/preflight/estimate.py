@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from ..runtime.quantities import duration_text
 from .verdicts import PASSED, SKIPPED, Verdict
 from .watch import Watch
 
@@ -54,14 +55,16 @@ def verdict(
         return Verdict("estimate", SKIPPED, f"{memory}; too few steps were seen to tell a step's time", details=details)
     measured = f"measured over {len(watch.step_seconds)} steps on this machine"
     if not steps:
-        text = f"{_duration(steady)} a step, {memory}; {measured}. No number of steps was asked for (--train-steps)."
+        text = (
+            f"{duration_text(steady)} a step, {memory}; {measured}. No number of steps was asked for (--train-steps)."
+        )
         return Verdict("estimate", PASSED, text, details=details)
     others = max(0.0, seconds - watch.first_seconds - sum(watch.step_seconds))
     total = others + watch.first_seconds + steady * (steps - 1)
     about = "" if asked or watch.planned_steps else "about "
     text = (
-        f"training takes about {_duration(total)} for {about}{steps:,} steps of {_duration(steady)}, "
-        f"{_duration(max(0.0, total - steady * steps))} of it before the first step and to export, and {memory}; "
+        f"training takes about {duration_text(total)} for {about}{steps:,} steps of {duration_text(steady)}, "
+        f"{duration_text(max(0.0, total - steady * steps))} of it before the first step and to export, and {memory}; "
         f"{measured}, evaluations and what is kept of the data come on top"
     )
     return Verdict("estimate", PASSED, text, details={**details, "seconds": total})
@@ -88,13 +91,3 @@ def _peak_of_process() -> int:
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _duration(seconds: float) -> str:
-    """Returns a time for people: "35 ms", "42 s", "1 h 10 min"."""
-    if seconds < 1:
-        return f"{seconds * 1000:.2g} ms" if seconds < 0.1 else f"{seconds * 1000:.0f} ms"
-    if seconds < 100:
-        return f"{seconds:.2g} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

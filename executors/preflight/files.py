@@ -8,6 +8,7 @@ from ..errors import InputError, TrainerError, did_you_mean
 from ..runtime.files import file_io
 from ..runtime.files.artifact_layout import read_hyperparameters
 from ..runtime.files.schema import read_schema
+from ..runtime.quantities import size_text
 from ..saved_models.locations import base_model_path
 from .places import shown
 from .request import CheckRequest
@@ -38,15 +39,6 @@ def file_verdicts(request: CheckRequest) -> Iterator[Verdict]:
                 yield Verdict(item, FAILED, str(error), exit_code=error.exit_code)
 
 
-def size_shown(size: float) -> str:
-    """Returns bytes for people: "3.1 MB"."""
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} GB"
-
-
 def _examples(patterns: list[str]) -> str:
     files = []
     for pattern in patterns:
@@ -55,7 +47,7 @@ def _examples(patterns: list[str]) -> str:
             raise InputError(f"no file matches {pattern!r}.{_near(pattern)} Check the path, or the split's name.")
         files += found
     size = sum(map(file_io.size_of, files))
-    return f"{len(files)} file{'s' * (len(files) != 1)}, {size_shown(size)}: {', '.join(patterns)}"
+    return f"{len(files)} file{'s' * (len(files) != 1)}, {size_text(size)}: {', '.join(patterns)}"
 
 
 def _near(pattern: str) -> str:

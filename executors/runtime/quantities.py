@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+_SECONDS = (
+    (1e6, 1e3, "µs"),
+    (1e3, 1e3, "ms"),
+    (1.0, 60.0, "s"),
+)  # number per second, and end of the range
 _BYTES = ("B", "kB", "MB", "GB", "TB")
 
 
 def duration_text(seconds: float) -> str:
-    """Returns a duration: "43 µs", "1.4 ms", "12.3 s", "4 min 5 s", "2 h 3 min"."""
-    if seconds < 1e-3:
-        return f"{1e6 * seconds:.3g} µs"
-    if seconds < 1:
-        return f"{1000 * seconds:.3g} ms"
-    if seconds < 60:
-        return f"{seconds:.3g} s"
-    if seconds < 3600:
-        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
-    return f"{seconds // 3600:,.0f} h {seconds % 3600 // 60:.0f} min"
+    """Returns a duration: "43 µs", "1.4 ms", "12.3 s", "4 min 5 s", "2 h 3 min"; one below 0 counts as 0."""
+    if seconds <= 0:
+        return "0 s"
+    for factor, end, unit in _SECONDS:
+        if (number := float(f"{factor * seconds:.3g}")) < end:
+            return f"{number:g} {unit}"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60:,} h {minutes % 60} min"
 
 
 def size_text(size: float) -> str:

@@ -20,6 +20,7 @@ from ..distributed.tf_config import CHIEF, EVALUATOR, ROLES, VARIABLE, ClusterTa
 from ..engines import child_process
 from ..errors import InputError, did_you_mean
 from ..fn_args import FnArgs
+from ..monitoring import run_record
 from ..monitoring.run_json import RunJson
 from ..options import TrainingOptions
 from .run import train
@@ -114,7 +115,7 @@ def execute(request: TaskRequest) -> RunJson:
     """Does one task's part, in its own process; returns its record."""
     options = TrainingOptions.from_exec_properties(request["options"])
     fn_args = FnArgs.from_json(request["fn_args"])
-    return train(request["module"], fn_args, options, function=request["function"]).as_read()
+    return run_record.as_read(train(request["module"], fn_args, options, function=request["function"]))
 
 
 @contextlib.contextmanager

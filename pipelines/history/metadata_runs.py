@@ -117,7 +117,8 @@ def _as_on_disk(store: mlmd.MetadataStore, run: Run, contexts: Mapping[str, str]
     folder, record = next(found, ("", RunJson()))
     if not record:
         return run
-    killed = run.status == RUNNING and record.get("status") == RUNNING and is_abandoned(record)
+    # Also one that had trained, but whose process ended before ML Metadata could be told.
+    killed = run.status == RUNNING and is_abandoned(record)
     interrupted = killed or record.get("status") == INTERRUPTED
     return dataclasses.replace(
         run,

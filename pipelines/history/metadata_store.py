@@ -21,6 +21,7 @@ SQLITE = "metadata.sqlite"
 # The variable's name; with _FILE at its end, a file's.
 PASSWORD = "GENERIC_TRAINER_METADATA_PASSWORD"  # noqa: S105  # nosec B105
 _PATIENCE = 3.0  # seconds to wait for another one's lock
+_RETRIES = metadata_store_pb2.RetryOptions(max_num_retries=15)  # for another one who writes: about a minute
 
 
 def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
@@ -35,7 +36,7 @@ def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
     if not file_io.is_remote(url):
         sqlite = metadata_store_pb2.SqliteMetadataSourceConfig(filename_uri=os.path.abspath(url))
         sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
-        return metadata_store_pb2.ConnectionConfig(sqlite=sqlite)
+        return metadata_store_pb2.ConnectionConfig(sqlite=sqlite, retry_options=_RETRIES)
     parts = urlsplit(url)
     database = parts.path.strip("/")
     if parts.scheme != "mysql" or not parts.hostname or not database:
@@ -45,7 +46,7 @@ def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
     mysql = metadata_store_pb2.MySQLDatabaseConfig(
         host=parts.hostname, port=parts.port or 3306, database=database, user=user, password=password
     )
-    return metadata_store_pb2.ConnectionConfig(mysql=mysql)
+    return metadata_store_pb2.ConnectionConfig(mysql=mysql, retry_options=_RETRIES)
 
 
 def _masked(url: str) -> str:
@@ -79,7 +80,7 @@ def open_store(url: str) -> mlmd.MetadataStore:
     try:
         return mlmd.MetadataStore(config)
     except RuntimeError as error:
-        from .metadata_retry import explained
+        from .metadata_errors import explained
 
         raise explained(error, url, "read") or InputError(
             f"ML Metadata in {shown(url)} cannot be read: {error}"

@@ -31,7 +31,7 @@ from ...executors.training.run_lock import alone_in
 from ..definition.examples import example_gen_for
 from ..definition.options import PipelineOptions, notices_of
 from ..definition.steps import beam_args_of, steps_of
-from ..history.metadata_retry import patient, require_store
+from ..history.metadata_errors import explained_after, identity, require_store
 from ..history.metadata_store import ROOT_MARKER, SQLITE, connection_config, shown
 from ..reporting.sections import report_newest
 from .beam_folders import removed_afterwards
@@ -69,6 +69,7 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
         from tfx.orchestration.local.local_dag_runner import LocalDagRunner as Runner
     url = _metadata_url(options)
     require_store(dag.metadata_connection_config, url)
+    store = identity(url)
     last_remembered()  # an earlier run's
     with steps_watched() as steps:
         try:
@@ -77,7 +78,6 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
                 _in_order(),
                 in_process_by_default(),
                 removed_afterwards(),
-                patient(url),
             ):
                 Runner().run(dag)
         except Exception as error:
@@ -86,14 +86,13 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
                 if storage_errors.in_text(str(real)) is None and (short := in_a_line(real, steps.running)):
                     raise short from real
                 raise real from real.__cause__
-            if (told := storage_errors.in_text(str(error))) is not None:  # of TFX's own steps
-                raise told from error
+            if (told := explained_after(error, url, store) or storage_errors.in_text(str(error))) is not None:
+                raise told from error  # of TFX's own steps
             if short := in_a_line(error, steps.running):
                 raise short from error
             raise
     name = dag.pipeline_info.pipeline_name
-    with patient(url):
-        outcome = outcome_of(dag.metadata_connection_config, name, shown(url))
+    outcome = outcome_of(dag.metadata_connection_config, name, shown(url))
     report_newest(url, name)
     return outcome
 

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from generic_trainer import FnArgs, InputError, TrainingOptions, train
-from generic_trainer.cli.tables import Column, duration, print_json, print_table
+from generic_trainer.cli.tables import Column, print_json, print_table
 from generic_trainer.cli.train import keep_finished_run
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -208,13 +208,6 @@ def test_a_table_is_whole_in_a_file_and_steers_no_terminal(capsys: pytest.Captur
 def test_json_has_no_numbers_that_json_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"loss": float("nan"), "all": [float("inf"), 1.5], "pair": (1, None)})
     assert json.loads(capsys.readouterr().out) == {"loss": None, "all": [None, 1.5], "pair": [1, None]}
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"), [(None, ""), (0.0123, "0.0123 s"), (8.25, "8.25 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")]
-)
-def test_times_are_said_as_people_say_them(seconds: float | None, shown: str) -> None:
-    assert duration(seconds) == shown
 
 
 def test_a_record_that_is_none_is_refused(command: Command, tmp_path: pathlib.Path) -> None:

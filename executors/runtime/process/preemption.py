@@ -25,6 +25,7 @@ from ...errors import TrainerError
 
 _Handler: TypeAlias = "Callable[[int, FrameType | None], object]"
 _asked = threading.Event()
+_ends_with_training = threading.Event()
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -57,6 +58,15 @@ def asked() -> bool:
     return _asked.is_set()
 
 
+def end_with_training() -> None:
+    """Says that this process is for one training: after one that has heeded SIGTERM it ignores the signal.
+
+    Who ends all processes of a job at once sends it to a training and to its parent, which hands it on, and may be
+    late: then it would kill a process that has saved, and is about to say so.
+    """
+    _ends_with_training.set()
+
+
 @contextlib.contextmanager
 def heeded() -> Iterator[None]:
     """Has SIGTERM do no more than be noted, for a block that asks for it.
@@ -70,7 +80,8 @@ def heeded() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        is_over = asked() and _ends_with_training.is_set()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN if is_over else before)
         _asked.clear()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from generic_trainer.executors.compat import beam as beam_compat
-from generic_trainer.executors.compat import dlrover, ml_metadata, ray, tensorflow_transform, tfdv, tfx
+from generic_trainer.executors.compat import dlrover, ray, tensorflow_transform, tfdv, tfx
 from generic_trainer.executors.keras.interception import replaced
 
 pytestmark = pytest.mark.legacy
@@ -74,26 +74,6 @@ def _transform_graph(folder: pathlib.Path, is_v1: bool) -> str:
         graph = (rows, metadata) | tft_beam.AnalyzeDataset(lambda inputs: {"y": inputs["x"] - tft.mean(inputs["x"])})
         _ = graph | tft_beam.WriteTransformFn(str(folder / "graph"))
     return str(folder / "graph")
-
-
-def test_requests_pass_their_hook_point_and_a_store_is_connected_anew(tmp_path: pathlib.Path) -> None:
-    import ml_metadata as mlmd
-    from ml_metadata.proto import metadata_store_pb2
-
-    calls: list[str] = []
-
-    def call(original: Any, store: Any, method: str, *args: Any) -> Any:
-        calls.append(method)
-        return original(store, method, *args)
-
-    config = metadata_store_pb2.ConnectionConfig()
-    config.sqlite.filename_uri = str(tmp_path / "metadata.sqlite")
-    store = mlmd.MetadataStore(config)
-    with replaced(*ml_metadata.store_call(), call):
-        store.put_artifact_type(metadata_store_pb2.ArtifactType(name="Kind"))
-        ml_metadata.reconnect(store)
-        assert [kind.name for kind in store.get_artifact_types()] == ["Kind"]
-    assert calls == ["PutArtifactType", "GetArtifactTypes"]
 
 
 def test_reshuffle_takes_the_number_of_keys() -> None:

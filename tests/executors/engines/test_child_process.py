@@ -17,6 +17,7 @@ import pytest
 
 from generic_trainer import TrainingProcessError
 from generic_trainer.executors.engines import child_process, in_process
+from generic_trainer.executors.runtime.process.preemption import Preempted
 
 
 @pytest.fixture
@@ -46,6 +47,24 @@ def test_the_process_has_the_arguments_of_this_one_unless_it_is_given_others(
     monkeypatch.setattr(sys, "argv", ["pipeline.py", "--units=3"])
     assert child_process.run(name, {}) == {"argv": ["pipeline.py", "--units=3"], "request": {}}
     assert child_process.run(name, {"argv": ["driver.py"]}, forked=True) == {"argv": ["driver.py"], "request": {}}
+
+
+def test_a_worker_that_has_saved_says_so_though_it_is_told_to_end_again(worker) -> None:
+    name = worker("""
+        import os, signal
+        from generic_trainer.executors.runtime.process.preemption import Preempted, asked, heeded
+
+        def execute(request):
+            try:
+                with heeded():
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    assert asked()
+                    raise Preempted("/ckpt-3")
+            finally:
+                os.kill(os.getpid(), signal.SIGTERM)
+    """)
+    with pytest.raises(Preempted, match="saved at /ckpt-3"):
+        child_process.run(name, {})
 
 
 def test_lines_arrive_whole_and_in_order(worker, capsys: pytest.CaptureFixture[str]) -> None:

@@ -193,13 +193,6 @@ def test_metrics_show_where_they_go() -> None:
     assert [recent.trend(name) for name in ("loss", "auc", "flat", "same", "none")] == [" ↓", " ↑", " →", "", ""]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0 s"), (59.4, "59 s"), (61, "1 min 01 s"), (3600 * 3 + 300, "3 h 05 min"), (-1, "0 s")]
-)
-def test_durations(seconds: float, text: str) -> None:
-    assert display.duration(seconds) == text
-
-
 @pytest.mark.parametrize("package", PACKAGES)
 @pytest.mark.parametrize(
     ("data", "first", "last"),
