@@ -14,13 +14,16 @@ import click
 from ..executors.errors import InputError, TrainerError
 from ..executors.evaluation.overrides import set_beside_label
 from ..executors.fn_args import FnArgs
+from ..executors.inputs.csv.plain_copy import plain_data
 from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
 from ..executors.modules.pipeline_modules import find_modules
 from ..executors.preflight import stamp
 from ..executors.preflight.check import check as check_run
 from ..executors.preflight.request import LIMIT, CheckRequest
 from ..executors.preflight.verdicts import Verdict
+from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.definition.options import tunes_with
+from ..pipelines.definition.pipeline_root import PLAIN_DATA, plain_in_root
 from .evaluation_flags import evaluation_flags
 from .input_flags import input_flags
 from .pipeline_flags import module_flags
@@ -73,8 +76,14 @@ def check(module: str, as_json: bool, **flags: Any) -> None:
       generic-trainer check taxi_keras.py --data taxi/ --label big_tip
     """  # noqa: D301 (click's mark of lines to keep)
     sys.path.insert(0, os.getcwd())  # as `python -m package.module` does
-    root, request = flags.pop("pipeline_root"), request_of(module, flags)
+    root = flags.pop("pipeline_root")
     verbose = bool(click.get_current_context().find_root().params.get("verbose"))
+    scratch = click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="generic-trainer-"))
+    if flags["data"]:
+        flags["data"], changes = _plain(flags["data"], root, scratch)
+        for change in [] if as_json else changes:
+            click.echo(printable(change))
+    request = request_of(module, flags, scratch)
     report = check_run(request, lambda verdict: None if as_json else _show(verdict, verbose))
     if as_json:
         state = report.to_json()
@@ -89,8 +98,8 @@ def check(module: str, as_json: bool, **flags: Any) -> None:
         raise click.exceptions.Exit(report.exit_code)
 
 
-def request_of(module: str, flags: dict[str, Any]) -> CheckRequest:
-    """Returns what the flags ask for; a custom_config or format that cannot be read becomes one of the verdicts."""
+def request_of(module: str, flags: dict[str, Any], scratch: str) -> CheckRequest:
+    """Returns what the flags ask for; what cannot be read or found becomes one of the verdicts."""
     problems: dict[str, str] = {}
     config = None
     try:
@@ -111,6 +120,9 @@ def request_of(module: str, flags: dict[str, Any]) -> CheckRequest:
     )
     if flags["data"] and flags["train_files"]:
         raise InputError("--data and --train-files: give one of them.")
+    modules = None
+    with contextlib.suppress(TrainerError):  # the check says what is wrong
+        modules = find_modules(module, scratch, flags["transform_module"], flags["tuner_module"])
     return CheckRequest(
         module,
         fn_args,
@@ -122,21 +134,19 @@ def request_of(module: str, flags: dict[str, Any]) -> CheckRequest:
         hyperparameters=flags["hyperparameters"],
         transform_module=flags["transform_module"],
         tuner_module=flags["tuner_module"],
-        tunes=bool(flags["data"]) and _tunes(module, flags),
+        tunes=modules is not None and bool(flags["data"]) and tunes_with(modules, None, 0, flags["hyperparameters"]),
         base_model=flags["base_model"],
         train_examples=flags["train_examples"],
         schema_shapes=flags["schema_shapes"],
         problems=problems,
         limit=flags["limit"],
+        modules=modules,
     )
 
 
-def _tunes(module: str, flags: dict[str, Any]) -> bool:
-    """Returns whether a pipeline would search for hyper-parameters first."""
-    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch, contextlib.suppress(TrainerError):
-        modules = find_modules(module, scratch, flags["transform_module"], flags["tuner_module"])
-        return tunes_with(modules, None, 0, flags["hyperparameters"])
-    return False
+def _plain(data: str, root: str, scratch: str) -> tuple[str, list[str]]:
+    """Returns what the pipeline does first with CSV; in its root, if that is known."""
+    return plain_in_root(data, root) if root else plain_data(data, os.path.join(scratch, PLAIN_DATA))
 
 
 def _payload(patterns: tuple[str, ...]) -> str:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..executors.dialects import installed
 from ..executors.errors import InputError, did_you_mean
+from ..executors.inputs.csv.plain_copy import plain_data
 from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.sanitize import printable
+from ..pipelines.definition.pipeline_root import PLAIN_DATA
 from .vscode import LAUNCH_FILE, configuration, read_launch
 
 if TYPE_CHECKING:
@@ -65,22 +69,30 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
     from ..pipelines.scaffold.planning import plan_for
     from ..pipelines.scaffold.project import project_for, sample_of
     from ..pipelines.scaffold.reading import read_data
-    from ..pipelines.scaffold.writing import files_of, require_room, write_project
+    from ..pipelines.scaffold.writing import copied_files, files_of, require_room, scratch_beside, write_project
 
     require_room(directory, force)
-    raw = read_data(data)
-    require_there(label, raw)
-    amount = f"{raw.size:,} rows" if raw.is_whole else f"the first {raw.size:,} rows (the pipeline reads all of them)"
-    click.echo(f"{raw.path}: {amount}, {len(raw.columns)} columns")
-    plan = plan_for(raw, look_at(raw), label, task)
-    project = project_for(directory, plan)
-    files = {
-        **files_of(project, plan),
-        project.sample: sample_of(plan),
-        LAUNCH_FILE: _launch_file(directory, project.module),
-    }
-    _show(plan)
-    write_project(directory, files, force=force)
+    with scratch_beside(directory) as scratch:
+        plain, changes = plain_data(data, os.path.join(scratch, PLAIN_DATA))
+        for change in changes:
+            click.echo(printable(change))
+        raw = dataclasses.replace(read_data(plain), path=data)
+        require_there(label, raw)
+        amount = f"{raw.size:,} rows"
+        if not raw.is_whole:
+            amount = f"the first {raw.size:,} rows (the pipeline reads all of them)"
+        click.echo(printable(f"{raw.path}: {amount}, {len(raw.columns)} columns"))
+        plan = plan_for(raw, look_at(raw), label, task)
+        copy = os.path.join(directory, os.path.relpath(plain, scratch)) if changes else ""
+        project = project_for(directory, plan, copy or data)
+        files: dict[str, bytes | Path] = {
+            **files_of(project, plan),
+            **copied_files(scratch),
+            project.sample: sample_of(plan),
+            LAUNCH_FILE: _launch_file(directory, project.module),
+        }
+        _show(plan)
+        write_project(directory, files, force=force)
     _show_next(directory, project.module, sorted(files))
 
 

@@ -7,6 +7,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 import click
+from absl import logging
 
 from ..executors.dialects.loading import choose_keras_for
 from ..executors.errors import NotPushedError
@@ -18,6 +19,7 @@ from ..executors.runtime.files.raw_data_files import raw_data_files
 from ..executors.runtime.logs.exceptions import add_note
 from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.definition.options import PipelineKeywords, tunes_with
+from ..pipelines.definition.pipeline_root import plain_in_root
 from . import run_check
 from .history_flags import metadata_flag
 from .pipeline_flags import pipeline_flags, pipeline_options
@@ -51,7 +53,11 @@ def run(check: bool, **flags: object) -> None:
     if not file_io.is_remote(options["data"]):
         raw_data_files(options["data"])  # a mistake there shows before TFX is imported
     with logs_of_pipeline(options["pipeline_root"]), live_display():
-        outcome = _outcome(options, check)
+        with display.current().phase("Looking at the data"):
+            data, changes = plain_in_root(options["data"], options["pipeline_root"])
+        for change in changes:
+            logging.info("%s", change)
+        outcome = _outcome({**options, "data": data}, check)
     _show(outcome)
     if options["push"] and outcome.pushed_model is None:
         raise NotPushedError(_not_pushed(outcome))
@@ -65,20 +71,21 @@ def _outcome(options: PipelineKeywords, check: bool) -> Outcome:
         os.environ.update(keras.environment())
         tunes = tunes_with(modules, options["tune"], options["tune_steps"], options["hyperparameters"])
 
-    checking = run_check.begin(options, tunes) if check else None
-    with display.current().phase("Checking module and data" if checking else "Starting"):
-        from ..pipelines.local.pipeline import LocalPipeline, run_pipeline  # imports TensorFlow and TFX: seconds
+        checking = run_check.begin(options, modules, tunes) if check else None
+        with display.current().phase("Checking module and data" if checking else "Starting"):
+            from ..pipelines.local.pipeline import LocalPipeline, run_with_modules  # imports TFX: seconds
 
-        findings = checking.require_passed() if checking else run_check.noted(options, tunes)
-    try:
-        return run_pipeline(LocalPipeline(**run_check.with_findings(options, findings)))
-    except Exception as error:
-        if not check:
-            add_note(error, _UNCHECKED)
-        raise
-    finally:
-        if checking:
-            checking.note()
+            findings = checking.require_passed() if checking else run_check.noted(options, modules, tunes)
+        try:
+            found = LocalPipeline(**run_check.with_findings(options, findings))
+            return run_with_modules(found, modules)
+        except Exception as error:
+            if not check:
+                add_note(error, _UNCHECKED)
+            raise
+        finally:
+            if checking:
+                checking.note()
 
 
 def _show(outcome: Outcome) -> None:

@@ -1,6 +1,6 @@
 """The check that `run` makes first, in a process of its own, while this one imports TFX.
 
-check = begin(options)            # pipeline options
+check = begin(options, modules, tunes)    # pipeline options
 from ..pipelines.local import …   # seconds
 findings = check.require_passed()   # {"train_examples": "raw"}: what the pipeline's options take over
 …
@@ -24,6 +24,7 @@ from ..executors.errors import InputError, ModelCheckError, TrainingProcessError
 from ..executors.evaluation.overrides import set_beside_label
 from ..executors.evaluation.plan import EvaluationPlan
 from ..executors.fn_args import FnArgs
+from ..executors.modules.pipeline_modules import PipelineModules
 from ..executors.options import declared_options
 from ..executors.preflight import stamp
 from ..executors.preflight.request import CheckRequest
@@ -31,25 +32,27 @@ from ..executors.preflight.verdicts import NOT_REACHED, PASSED, WARNING, Report,
 from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.exceptions import rebuild
 from ..pipelines.definition.options import PipelineKeywords
+from ..pipelines.definition.pipeline_root import ROOT_MARKER
 from .verdict_lines import verdict_lines
 
 _WORKER = "generic_trainer.executors.preflight.check"
 _ERRORS = {1: TrainingProcessError, 2: InputError, 3: ModelCheckError}
 
 
-def begin(options: PipelineKeywords, tunes: bool = False) -> BackgroundCheck:
+def begin(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> BackgroundCheck:
     """Begins to check what a pipeline's options (those of `PipelineOptions`) ask for.
 
     Args:
       options: The options.
+      modules: The modules; they stay where they were found until the check has ended.
       tunes: Whether the module's `tuner_fn` is to find the hyper-parameters.
     """
-    return BackgroundCheck(_request(options, tunes), os.path.abspath(options["pipeline_root"]))
+    return BackgroundCheck(_request(options, modules, tunes), os.path.abspath(options["pipeline_root"]))
 
 
-def noted(options: PipelineKeywords, tunes: bool = False) -> dict[str, object]:
+def noted(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> dict[str, object]:
     """Returns the findings of an earlier check of the same options in the same root, or {}; checks nothing."""
-    digest = stamp.fingerprint(_request(options, tunes))
+    digest = stamp.fingerprint(_request(options, modules, tunes))
     return stamp.findings(os.path.abspath(options["pipeline_root"]), digest) or {}
 
 
@@ -116,8 +119,6 @@ class BackgroundCheck:
 
     def note(self) -> None:
         """Notes in the pipeline's root that this has passed, with its findings."""
-        from ..pipelines.history.metadata_store import ROOT_MARKER
-
         if self._report is not None and self._report.passed and file_io.exists(os.path.join(self._root, ROOT_MARKER)):
             stamp.note(self._root, self._digest, self._report.findings)
 
@@ -129,7 +130,7 @@ class BackgroundCheck:
             self._error = error
 
 
-def _request(options: PipelineKeywords, tunes: bool) -> CheckRequest:
+def _request(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> CheckRequest:
     training = options["training"]
     fn_args = FnArgs(
         train_files=[],
@@ -154,6 +155,7 @@ def _request(options: PipelineKeywords, tunes: bool) -> CheckRequest:
         tunes=tunes,
         train_examples=options["train_examples"],
         schema_shapes=options["schema_shapes"],
+        modules=modules,
     )
 
 

@@ -55,7 +55,7 @@ def logs_of_pipeline(root: str) -> Iterator[None]:
         is_refused = error.exit_code == InputError.exit_code
         raise
     finally:
-        from ..pipelines.history.metadata_store import ROOT_MARKER
+        from ..pipelines.definition.pipeline_root import ROOT_MARKER
 
         folder = os.path.join(root, "logs")
         if os.path.exists(os.path.join(root, ROOT_MARKER)):

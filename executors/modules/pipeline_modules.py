@@ -14,11 +14,13 @@ from __future__ import annotations
 import ast
 import dataclasses
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from ..errors import ModuleError, did_you_mean
 from .defined_names import functions_of, has
 from .related_modules import reference_to, with_function
-from .source import ModuleSource, find_source, parsed
+from .source import ModuleSource, find_source, parsed, with_tuples
 
 PREPROCESSING_FN, TUNER_FN = "preprocessing_fn", "tuner_fn"
 
@@ -88,6 +90,12 @@ class PipelineModules:
     notice: str = ""
     tuner_notice: str = ""
     hints: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> PipelineModules:
+        """Rebuilds what `dataclasses.asdict` made of them, also from JSON."""
+        named = {name: ModuleSource.of(fields[name]) if fields[name] else None for name in ("transform", "tuner")}
+        return cls(**{**with_tuples(fields), **named, "trainer": ModuleSource.of(fields["trainer"])})
 
     @property
     def sources(self) -> list[ModuleSource]:

@@ -24,7 +24,7 @@ from ..errors import ModelCheckError, TrainerError
 from ..evaluation.model_check import planning_arguments
 from ..evaluation.plan import EvaluationPlan
 from ..modules.keras_version import KerasChoice, has_keras_3
-from ..modules.pipeline_modules import PipelineModules, find_modules
+from ..modules.pipeline_modules import PipelineModules
 from ..modules.source import ModuleSource
 from ..runtime.logs.exceptions import describe
 from ..runtime.quantities import size_text
@@ -130,9 +130,7 @@ class _Check:
         """Finds the modules and makes sure that their files are Python; gives the training module and its Keras."""
         request = self._request
         try:
-            modules = find_modules(
-                request.module, os.path.join(self._folder, "source"), request.transform_module, request.tuner_module
-            )
+            modules = request.find_modules(os.path.join(self._folder, "source"))
         except TrainerError as error:
             self._add(Verdict("module", FAILED, str(error), exit_code=error.exit_code))
             return None, None

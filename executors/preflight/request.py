@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..fn_args import FnArgs
+from ..modules.pipeline_modules import PipelineModules, find_modules
 from ..modules.source import with_tuples
 from ..options import TrainingOptions
 from .adaptation import AUTO
@@ -35,6 +36,7 @@ class CheckRequest:
       schema_shapes: Whether an inferred schema holds the features' shapes: "yes" or "no"; "auto" to find out.
       problems: What is wrong with an item that was read before, such as custom_config: {item: message}.
       limit: Seconds after which loading, reading or training is ended.
+      modules: The modules, when the command has found them before; None to find them.
     """
 
     module: str
@@ -53,14 +55,26 @@ class CheckRequest:
     schema_shapes: str = AUTO
     problems: dict[str, str] = dataclasses.field(default_factory=dict)
     limit: float = LIMIT
+    modules: PipelineModules | None = None
+
+    def find_modules(self, scratch: str) -> PipelineModules:
+        """Returns the modules; see `pipeline_modules.find_modules`.
+
+        Raises:
+          ModuleError: When there is no such module.
+        """
+        return self.modules or find_modules(self.module, scratch, self.transform_module, self.tuner_module)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the request as JSON values, for `from_json`."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {**plain, "fn_args": self.fn_args.to_json(), "options": dataclasses.asdict(self.options)}
+        modules = dataclasses.asdict(self.modules) if self.modules else None
+        options = dataclasses.asdict(self.options)
+        return {**plain, "fn_args": self.fn_args.to_json(), "options": options, "modules": modules}
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> CheckRequest:
         """Rebuilds the request."""
         fn_args, options = FnArgs.from_json(state["fn_args"]), TrainingOptions(**with_tuples(state["options"]))
-        return cls(**{**state, "fn_args": fn_args, "options": options})
+        modules = PipelineModules.of(state["modules"]) if state["modules"] else None
+        return cls(**{**state, "fn_args": fn_args, "options": options, "modules": modules})

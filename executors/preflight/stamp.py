@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import TrainerError
-from ..modules.pipeline_modules import find_modules
 from ..runtime.files import file_io
 from .request import CheckRequest
 
@@ -31,10 +30,11 @@ def fingerprint(request: CheckRequest) -> str:
     """
     try:
         with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-            code = find_modules(request.module, scratch, request.transform_module, request.tuner_module).fingerprint
+            code = request.find_modules(scratch).fingerprint
     except TrainerError:
         return ""
     state = request.to_json()
+    del state["modules"]  # what counts of them is in `code`
     for name in ("serving_model_dir", "eval_model_dir", "model_run_dir", "checkpoint_dir"):
         state["fn_args"].pop(name, None)
     named = [path for path in (request.data, state["fn_args"].get("schema_path"), request.base_model) if path]

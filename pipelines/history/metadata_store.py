@@ -16,7 +16,6 @@ from ...executors.errors import InputError
 from ...executors.runtime.files import file_io
 from ...executors.runtime.logs import redaction
 
-ROOT_MARKER = "generic_trainer_pipeline.json"  # in a pipeline root, beside the file
 SQLITE = "metadata.sqlite"
 # The variable's name; with _FILE at its end, a file's.
 PASSWORD = "GENERIC_TRAINER_METADATA_PASSWORD"  # noqa: S105  # nosec B105

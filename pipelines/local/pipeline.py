@@ -14,13 +14,14 @@ import dataclasses
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 
 from absl import logging
 from tfx.orchestration import pipeline
 
 from ...executors.compat.beam import reshuffle_buckets
 from ...executors.errors import InputError
-from ...executors.modules.pipeline_modules import find_modules
+from ...executors.modules.pipeline_modules import PipelineModules, find_modules
 from ...executors.preflight import stamp
 from ...executors.runtime.beam_runner import in_process_by_default
 from ...executors.runtime.files import file_io, storage_errors
@@ -30,9 +31,10 @@ from ...executors.training import metadata_pointer
 from ...executors.training.run_lock import alone_in
 from ..definition.examples import example_gen_for
 from ..definition.options import PipelineOptions, notices_of
+from ..definition.pipeline_root import PLAIN_DATA, ROOT_MARKER, plain_in_root
 from ..definition.steps import beam_args_of, steps_of
 from ..history.metadata_errors import explained_after, identity, require_store
-from ..history.metadata_store import ROOT_MARKER, SQLITE, connection_config, shown
+from ..history.metadata_store import SQLITE, connection_config, shown
 from ..reporting.sections import report_newest
 from .beam_folders import removed_afterwards
 from .outcome import Outcome, outcome_of
@@ -62,7 +64,16 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
       TrainerError: From the Trainer step, as `executors.training.run.train` raises it.
       Exception: What the module raises in the Trainer step, with its own type and traceback.
     """
-    dag = create_pipeline(options)
+    data, changes = plain_in_root(options.data, options.pipeline_root)
+    for change in changes:
+        logging.info("%s", change)
+    with _modules_of(options) as modules:
+        return run_with_modules(dataclasses.replace(options, data=data), modules)
+
+
+def run_with_modules(options: LocalPipeline, modules: PipelineModules) -> Outcome:
+    """Does what `run_pipeline` does, with the modules that a command has found before."""
+    dag = _created(options, modules)
     if options.runner == "beam":
         from tfx.orchestration.beam.beam_dag_runner import BeamDagRunner as Runner
     else:
@@ -114,18 +125,27 @@ def create_pipeline(options: LocalPipeline) -> pipeline.Pipeline:
       InputError: When data, schema or root cannot be used.
       ModuleError: When there is no such module.
     """
+    with _modules_of(options) as modules:
+        return _created(options, modules)
+
+
+@contextlib.contextmanager
+def _modules_of(options: LocalPipeline) -> Iterator[PipelineModules]:
+    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+        yield find_modules(options.module_file, scratch, options.transform_module, options.tuner_module)
+
+
+def _created(options: LocalPipeline, modules: PipelineModules) -> pipeline.Pipeline:
     require_temporary_folder()
     root = os.path.abspath(options.pipeline_root)
     examples = example_gen_for(options.data)
     connection = connection_config(_metadata_url(options))
     if options.baseline_model and not file_io.exists(options.baseline_model):
         raise InputError(f"--baseline-model {options.baseline_model} does not exist.")
-    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-        modules = find_modules(options.module_file, scratch, options.transform_module, options.tuner_module)
-        for notice in notices_of(options, modules):
-            logging.info("%s", notice)
-        name = options.name_for(modules.trainer)
-        nodes = steps_of(options, modules, examples)
+    for notice in notices_of(options, modules):
+        logging.info("%s", notice)
+    name = options.name_for(modules.trainer)
+    nodes = steps_of(options, modules, examples)
     _claim_root(root, name)
     if connection.HasField("sqlite"):
         file_io.makedirs(file_io.parent(connection.sqlite.filename_uri))
@@ -146,7 +166,7 @@ def _metadata_url(options: LocalPipeline) -> str:
 def _claim_again(dag: pipeline.Pipeline) -> None:
     """Marks a root again that was taken away in mid-run, and that the steps have made anew, for the next run."""
     root, name = dag.pipeline_info.pipeline_root, dag.pipeline_info.pipeline_name
-    known = {SQLITE, f"{SQLITE}-journal", "logs", "serving", stamp.FILE, metadata_pointer.FILE_NAME}
+    known = {SQLITE, f"{SQLITE}-journal", "logs", "serving", stamp.FILE, PLAIN_DATA, metadata_pointer.FILE_NAME}
     known |= {node.id for node in dag.components}
     with contextlib.suppress(OSError):  # it must not hide what went wrong before
         marker = os.path.join(root, ROOT_MARKER)
@@ -170,7 +190,7 @@ def _claim_root(root: str, name: str) -> None:
                     "Choose another root, or give the same --pipeline-name."
                 )
             return
-        if file_io.exists(root) and set(file_io.listdir(root)) - {stamp.FILE}:
+        if file_io.exists(root) and set(file_io.listdir(root)) - {stamp.FILE, PLAIN_DATA}:
             raise InputError(
                 f"--pipeline-root {root} is not empty and no pipeline of generic-trainer made it. Choose another root."
             )

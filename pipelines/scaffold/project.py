@@ -42,9 +42,8 @@ class Project:
         return dataclasses.asdict(self)
 
 
-def project_for(folder: str, plan: Plan) -> Project:
-    """Names what is in a project."""
-    data = plan.raw.path
+def project_for(folder: str, plan: Plan, data: str) -> Project:
+    """Names what is in a project, whose data lie at `data`."""
     if "://" not in data:
         data = os.path.relpath(os.path.abspath(data), os.path.abspath(folder))
     ending = "csv" if plan.raw.kind == CSV else "tfrecord"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import os
-import re
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +18,7 @@ from ...executors.inputs.example_files import (
     batches,
     find_example_files,
 )
-from ...executors.inputs.shown import listed, shown
+from ...executors.inputs.shown import listed
 from ...executors.runtime.files import file_io
 
 ROWS = 100_000  # more are not read: TFX goes over all of them later on
@@ -29,7 +27,6 @@ _OTHERS = tuple(
     f".{name}"
     for name in ["tsv", "txt", "json", "jsonl", "parquet", "xlsx", "xls", "gz", "zip", "npz", "npy", "avro", "pkl"]
 )
-_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,8 +68,10 @@ def read_data(path: str, rows: int = ROWS) -> RawData:
     if not size:
         raise InputError(f"--data {path}: there are no rows in it{' below the header' * (kind == CSV)}.")
     if len(columns) == 1:
+        hint = "; are the columns separated by commas?" if kind == CSV else "."
         raise InputError(
-            f"--data {path}: there is one column only, {next(iter(columns))!r}.{_other_delimiter(files[0])}"
+            f"--data {path}: there is one column only, {next(iter(columns))!r}. A label and something to predict it "
+            f"from are two{hint}"
         )
     return RawData(path, kind, files, columns, size, is_whole)
 
@@ -107,17 +106,8 @@ def _require_readable(file: ExampleFile) -> None:
         head = opened.read(4096)
     if not head:
         raise InputError(f"--data {file.path} is empty.")
-    if file.kind == CSV and not name.endswith(".csv"):
-        raise InputError(f"--data {file.path}: {what}. If this is CSV, {'unpack' if file.gzipped else 'rename'} it.")
-    if file.kind == CSV and (file.gzipped or b"\0" in head):
-        raise InputError(
-            f"--data {file.path} is no text: {what}. {'Unpack it first.' if file.gzipped else ''}".rstrip()
-        )
-    if file.kind == CSV and head.startswith(b"\xef\xbb\xbf"):
-        raise InputError(
-            f"--data {file.path} begins with a byte order mark, which ExampleGen takes for a part of the first name. "
-            f"Save it as UTF-8 without one, for instance by: sed -i '1s/^\\xEF\\xBB\\xBF//' {name}"
-        )
+    if file.kind == CSV and (file.gzipped or b"\0" in head or not name.endswith(".csv")):
+        raise InputError(f"--data {file.path} is no CSV: {what}.")
     ending = os.path.splitext(name)[1].lower()
     if file.kind not in (CSV, TF_RECORD) or (not file.gzipped and ending in _OTHERS):
         raise InputError(f"--data {file.path}: {what}.")
@@ -128,12 +118,8 @@ def _csv_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, pa.Array],
     names = list(read[0].columns) if read else []
     if names and all(_is_number(name) for name in names):
         raise InputError(f"{files[0].path}: its first line must name the columns; it holds {', '.join(names[:5])}.")
-    for file in files:
-        _require_plain_header(file)
     for batch in read:
         _require_same_columns(batch, names, files[0].path)
-        _require_single_lines(batch)
-        _require_utf8(batch)
     merged = {name: [value for batch in read for value in batch.columns[name]] for name in names}
     columns = {name: _column(values) for name, values in merged.items()}
     return columns, sum(batch.size for batch in read), is_whole
@@ -168,56 +154,12 @@ def _first_rows(files: list[ExampleFile], rows: int) -> tuple[list[Batch], bool]
     return read, True
 
 
-def _require_plain_header(file: ExampleFile) -> None:
-    """Refuses names in quotes: CsvExampleGen cuts the first line at commas, and keeps quotes as a part of the names."""
-    with file_io.file_system(file.path).open(file.path, mode="rb") as opened:
-        header = opened.readline().decode("utf-8", "replace").strip()
-    if '"' in header:
-        without = ",".join(re.sub(r'[",\s]+', " ", name).strip() for name in next(csv.reader([header])))
-        raise InputError(
-            f"{file.path}: some names in the first line are in quotes, which TFX's ExampleGen takes for a part of "
-            f"them. Write the line without quotes, and names without commas: {without}"
-        )
-
-
 def _require_same_columns(batch: Batch, names: list[str], first: str) -> None:
     if list(batch.columns) != names:
         raise InputError(
             f"{batch.file.path} has other columns than {first}: {listed(batch.columns)}. ExampleGen wants the same "
             "ones, in one order, in all files."
         )
-
-
-def _require_single_lines(batch: Batch) -> None:
-    """Refuses cells of several lines: TFX's CsvExampleGen reads line by line."""
-    for name, values in batch.columns.items():
-        for index, value in enumerate(values):
-            if value and ("\n" in value or "\r" in value):
-                raise InputError(
-                    f"{batch.where(index)}: {name!r} has a line break in it, and ExampleGen takes each line for a row. "
-                    "Replace line breaks by spaces, or write the data as TFRecords."
-                )
-
-
-def _require_utf8(batch: Batch) -> None:
-    """Refuses bytes that are no UTF-8, which CsvExampleGen does not read."""
-    for name, values in batch.columns.items():
-        try:
-            "".join(value or "" for value in values).encode()
-        except UnicodeEncodeError:
-            index = next(index for index, value in enumerate(values) if value and not _is_text(value))
-            raise InputError(
-                f"{batch.where(index)}: {name!r} has bytes that are no UTF-8, and ExampleGen reads nothing else: "
-                f"{shown((values[index] or '').encode('utf-8', 'surrogateescape'))}. Save the data as UTF-8."
-            ) from None
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _column(values: list[str | None]) -> pa.Array:
@@ -265,14 +207,3 @@ def _joined(parts: list[pa.Array], kind: pa.DataType, path: str, name: str) -> p
         return pa.concat_arrays([part.cast(kind) for part in parts])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InputError(f"{path}: feature {name!r} has values of different types: {error}") from error
-
-
-def _other_delimiter(file: ExampleFile) -> str:
-    """Returns what a table of one column is likely to be separated by, for the error."""
-    if file.kind != CSV:
-        return " A label and something to predict it from are two."
-    header = file_io.read_text(file.path).partition("\n")[0]
-    found = next((name for sign, name in _DELIMITERS.items() if sign in header), "")
-    if found:
-        return f" It seems to be separated by {found}; ExampleGen reads commas."
-    return " A label and something to predict it from are two; are the columns separated by commas?"

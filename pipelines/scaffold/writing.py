@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import jinja2
 import yaml
 
 from ...executors.errors import InputError
+from ..definition.pipeline_root import PLAIN_DATA
 from .literals import assignment, literal
 from .planning import Plan
 from .project import Project
@@ -66,12 +69,35 @@ def require_room(folder: str, force: bool) -> None:
         raise InputError(f"{folder} is not empty. Name another folder, or give --force to write over its files.")
 
 
-def write_project(folder: str, files: Mapping[str, bytes], *, force: bool = False) -> None:
+@contextlib.contextmanager
+def scratch_beside(folder: str) -> Iterator[str]:
+    """Makes a folder for a block on the disk that a project will lie on.
+
+    Raises:
+      InputError: When nothing can be written there.
+    """
+    there = Path(folder).absolute().parent
+    while not there.is_dir():
+        there = there.parent
+    try:
+        scratch = tempfile.TemporaryDirectory(prefix=".generic-trainer-", dir=there)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot write there ({error.strerror}). Name another folder.") from error
+    with scratch as name:
+        yield name
+
+
+def copied_files(scratch: str) -> dict[str, Path]:
+    """Returns {path in the project: file} of the copies in a scratch folder."""
+    return {f"{PLAIN_DATA}/{path.name}": path for path in Path(scratch, PLAIN_DATA).glob("[!.]*")}
+
+
+def write_project(folder: str, files: Mapping[str, bytes | Path], *, force: bool = False) -> None:
     """Writes all files or none.
 
     Args:
       folder: Where to.
-      files: {path in it: content}.
+      files: {path in it: content, or the file that is moved there}.
       force: Write into a folder in which there is something already, over files of the same names.
 
     Raises:
@@ -85,7 +111,10 @@ def write_project(folder: str, files: Mapping[str, bytes], *, force: bool = Fals
             for path, content in files.items():
                 file = Path(scratch, "project", path)
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(content)
+                if isinstance(content, bytes):
+                    file.write_bytes(content)
+                else:
+                    shutil.move(content, file)
             _move(Path(scratch, "project"), target)
     except OSError as error:
         reason = error.strerror or type(error).__name__

@@ -15,9 +15,10 @@ import pytest
 from generic_trainer import ModuleError, TrainingOptions
 from generic_trainer.cli import run_check
 from generic_trainer.cli.verdict_lines import summary_of, verdict_lines
+from generic_trainer.executors.modules.pipeline_modules import find_modules
 from generic_trainer.executors.preflight.verdicts import FAILED, NOT_REACHED, Place, Report, Verdict
 from generic_trainer.pipelines.definition.options import PipelineOptions
-from generic_trainer.pipelines.history.metadata_store import ROOT_MARKER
+from generic_trainer.pipelines.definition.pipeline_root import ROOT_MARKER
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "module_files"
@@ -110,6 +111,10 @@ RUN_FN = """
 """
 
 
+def _begin(values: dict[str, object], scratch: pathlib.Path) -> run_check.BackgroundCheck:
+    return run_check.begin(values, find_modules(values["module_file"], str(scratch)), tunes=False)
+
+
 def test_run_checks_first_and_not_again(module: Callable[..., str], tmp_path: pathlib.Path) -> None:
     """In the pipeline's root it is noted what has passed; that holds until something changes."""
     (tmp_path / "data").mkdir()
@@ -117,7 +122,7 @@ def test_run_checks_first_and_not_again(module: Callable[..., str], tmp_path: pa
     path, root = module(RUN_FN), tmp_path / "root"
     options = PipelineOptions(data=str(tmp_path / "data"), module_file=path, pipeline_root=str(root), label="y")
     values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
-    check = run_check.begin(values)
+    check = _begin(values, tmp_path)
     findings = check.require_passed()
     assert [one["label"] for one in findings["evaluation_plan"]["outputs"]] == ["y"]
     check.note()
@@ -126,12 +131,12 @@ def test_run_checks_first_and_not_again(module: Callable[..., str], tmp_path: pa
     (root / ROOT_MARKER).write_text("{}")
     check.note()
     assert sorted(os.listdir(root)) == ["generic_trainer_check.json", ROOT_MARKER]
-    again = run_check.begin(values)
+    again = _begin(values, tmp_path)
     assert again.is_known
     assert again.require_passed() == findings
 
     pathlib.Path(path).write_text("def runfn(fn_args):\n    pass\n")
-    other = run_check.begin(values)
+    other = _begin(values, tmp_path)
     assert not other.is_known
     with pytest.raises(ModuleError, match="Did you mean 'runfn'"):
         other.require_passed()
@@ -153,8 +158,8 @@ def test_what_check_has_passed_is_not_checked_again_by_run(
         data=str(tmp_path / "data.csv"), module_file=path, pipeline_root=str(root), label="y", training=training
     )
     values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
-    assert run_check.begin({**values, "train_steps": 30}).is_known
-    assert not run_check.begin({**values, "train_steps": 31, "module_file": "none.py"}).is_known
+    assert _begin({**values, "train_steps": 30}, tmp_path).is_known
+    assert not _begin({**values, "train_steps": 31, "schema": "none.pbtxt"}, tmp_path).is_known
     from generic_trainer.pipelines.local.pipeline import _claim_root  # imports TFX
 
     _claim_root(str(root), "pipeline")  # does not take the note for somebody else's

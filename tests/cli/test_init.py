@@ -152,3 +152,36 @@ def test_what_is_wrong_is_said_in_the_last_line_and_nothing_is_written(
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].endswith(message)
     assert not (folder / "other").exists()
+
+
+@pytest.mark.slow
+def test_an_export_of_excel_becomes_a_project_whose_pipeline_runs(command: Command, tmp_path: pathlib.Path) -> None:
+    lines = ["Größe;Preis;Stück"]
+    for row in range(300):
+        lines.append(f"{row % 7},5;1.{row % 9}00,25;{2 * (row % 7) + row % 9}")
+    (tmp_path / "Umsätze.csv").write_bytes("\r\n".join([*lines, ""]).encode("cp1252"))
+    done = command("init", "shop", "--data", "Umsätze.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:2] == [
+        "Umsätze.csv: it is no UTF-8 and was read as Latin-1 (Windows-1252); it was separated by semicolons; decimal "
+        "commas in Größe, Preis are points",
+        "Umsätze.csv: 300 rows, 3 columns",
+    ]
+    project = tmp_path / "shop"
+    assert yaml.safe_load((project / "pipeline.yaml").read_text())["data"] == "plain_csv/Umsätze.csv"
+    assert (project / "plain_csv" / "Umsätze.csv").read_text().splitlines()[:2] == [
+        "Größe,Preis,Stück",
+        "0.5,1000.25,0",
+    ]
+    assert "plain_csv/" in (project / "README.md").read_text()
+
+    # The pipeline does the same with what it is given, in its root.
+    line = ["--config", project / "pipeline.yaml", "--data", tmp_path / "Umsätze.csv"]
+    checked = command("check", *line, "--pipeline-root", tmp_path / "root")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    copy = tmp_path / "root" / "plain_csv" / "Umsätze.csv"
+    assert f"are points. A copy is read: {copy}" in checked.stdout
+    ran = command("run", *line, "--pipeline-root", tmp_path / "root", "--train-steps", "5", "--no-push")
+    assert ran.returncode == 0, ran.stderr
+    assert f"A copy is read: {copy}" in ran.stderr
+    assert "Checked in" not in ran.stderr  # the same has passed before

@@ -26,6 +26,7 @@ from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.inputs.bad_records import skipping
 from generic_trainer.executors.inputs.csv.columns import BYTES, FLOAT, INT, from_tf_examples, typed_columns
 from generic_trainer.executors.inputs.csv.delimited import MOST_COLUMNS, Field, check_format
+from generic_trainer.executors.inputs.csv.plain_copy import plain_data
 from generic_trainer.executors.inputs.csv.records import column_names, csv_blocks
 from generic_trainer.executors.inputs.csv.row_checks import split_row
 from generic_trainer.executors.inputs.data_accessor import PARQUET, TF_EXAMPLE, DataAccessor, ExamplesFormat
@@ -181,8 +182,13 @@ def predicted(path: str) -> list[Row]:
     return found
 
 
+def _plain(path: str) -> str:
+    """Returns the copy that both make first of a file that CsvExampleGen cannot read."""
+    return plain_data(path, f"{path}-copy")[0]
+
+
 def check_of_csv(path: str) -> list[Row]:
-    return [values_of(record) for record in csv_examples([path])[0]]
+    return [values_of(record) for record in csv_examples([_plain(path)])[0]]
 
 
 def values_of(record: bytes) -> Row:
@@ -194,7 +200,7 @@ def values_of(record: bytes) -> Row:
 
 
 def init(path: str) -> list[Row]:
-    columns = {name: column.to_pylist() for name, column in read_data(path).columns.items()}
+    columns = {name: column.to_pylist() for name, column in read_data(_plain(path)).columns.items()}
     return [{name: column[row][0] if column[row] else None for name, column in columns.items()} for row in range(3)]
 
 
@@ -251,6 +257,8 @@ def outcome(read: Read, path: str, column: str, of_text: bytes, value: Any) -> s
         return "none"
     if isinstance(got, bytes) and got == of_text:
         return "as it is"
+    if isinstance(got, bytes) and got.decode() == of_text.decode("latin-1"):
+        return "Latin-1"
     if value is not NO and not isinstance(got, bytes) and _bits(got) == _bits(value):
         return "as it is"
     return str(got)

@@ -45,7 +45,7 @@ def scaffold(data: str, folder: pathlib.Path, label: str = "", task: str = "auto
     """Does what `init` does, and returns the module's name."""
     raw = read_data(data)
     plan = plan_for(raw, look_at(raw), label, task)
-    project = project_for(str(folder), plan)
+    project = project_for(str(folder), plan, data)
     write_project(str(folder), {**files_of(project, plan), project.sample: sample_of(plan)})
     return project.module
 

@@ -1,0 +1,495 @@
+r"""CSV as people have it, copied as TFX's CsvExampleGen reads it.
+
+    data, changes = plain_data("kunden.csv", "project/data")
+    data       # "project/data/kunden.csv"; "kunden.csv" where CsvExampleGen reads it as it is
+    changes    # ["kunden.csv: it was separated by semicolons; decimal commas in preis are points"]
+
+CsvExampleGen wants UTF-8 without a byte-order mark, commas between values, names without quotes in the first line,
+decimal points, and no line breaks in values. What a file is like shows by its bytes, not by its name. A file is read
+twice, row by row: whether all of a column's values are numbers shows only at its end.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import dataclasses
+import gzip
+import io
+import itertools
+import json
+import os
+import re
+import shutil
+import string
+import time
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+import numpy as np
+from absl import logging
+
+from ...errors import InputError
+from ...runtime.files import file_io
+from ..readers.record_files import GZIP_ERRORS, is_gzipped
+from ..shown import listed
+from .rows import places_of
+
+_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab")
+_MANIFEST = ".sources.json"
+_HEAD_BYTES, _BLOCK_BYTES = 1 << 16, 1 << 20
+_ROWS = 200  # by which the separator is told
+_SHARE = 0.9  # of them that have as many values as the header
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_NOT_IN_WINDOWS_1252 = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])
+_ASCII = bytes(range(0x80))
+_ASCII_LETTERS = string.ascii_letters.encode()
+_SAY_SECONDS = 10.0
+
+_PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_WITH_POINTS = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?([eE][+-]?\d+)?")  # 1.234,5
+_WITH_COMMAS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?|" + _PLAIN.pattern)  # 1,234.5
+_GROUPED_IN_QUOTES = re.compile(rb'"[+-]?\d{1,3}(,\d{3})+(\.\d*)?"')
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # as Python's surrogateescape writes it
+_LINE_BREAKS = re.compile(r"\s*[\r\n]+\s*")
+_IN_NAMES = re.compile(r'[",\r\n]+\s*')
+
+
+def plain_data(data: str, folder: str) -> tuple[str, list[str]]:
+    """Copies CSV files of a kind that CsvExampleGen does not read, and says where all of the data lie then.
+
+    Args:
+      data: A file or a folder, as for a pipeline. Files that are no CSV stay as they are.
+      folder: Where to copy to. What an earlier call has copied there from the same files, by their sizes and times of
+        change, is not copied again.
+
+    Returns:
+      The file or folder to read: `data` itself, or `folder` or a file in it; and a line for each file on what was done.
+
+    Raises:
+      InputError: When a file that would have to be copied is no CSV or is damaged, or when there is no room.
+    """
+    files = _csv_files(data) if file_io.exists(data) else []
+    state = {path: _state(path) for path in files}
+    copies = _copies(files, folder)
+    place = folder if file_io.isdir(data) else next(iter(copies.values()), data)
+    if files and (done := _copied_before(folder, state)) is not None:
+        return place, done
+    forms = {path: form for path in files if (form := _form_of(path)) is not None}
+    changes = {path: found for path, form in forms.items() if (found := _changes_of(path, form))}
+    if not changes:
+        return data, []
+    said = [f"{os.path.basename(path)}: {'; '.join(what.said())}" for path, what in changes.items()]
+    part = f"{folder}.part-{os.getpid()}"
+    try:
+        os.makedirs(part)
+        for path in files:
+            copy = os.path.join(part, os.path.basename(copies[path]))
+            if path in changes:
+                _write(path, forms[path], changes[path], copy)
+            else:
+                file_io.copy(path, copy)
+        with open(os.path.join(part, _MANIFEST), "w", encoding="utf-8") as manifest:
+            json.dump({"sources": state, "changes": said}, manifest)
+        if os.path.exists(folder):
+            shutil.rmtree(folder)
+        os.rename(part, folder)
+    except OSError as error:
+        raise InputError(f"{folder}: a copy of {data} cannot be written ({error.strerror or error}).") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return place, said
+
+
+def _csv_files(data: str) -> list[str]:
+    """Returns the files that are CSV by their names; a single file may have any name."""
+    if not file_io.isdir(data):
+        return [data]
+    names = sorted(name for name in file_io.listdir(data) if not name.startswith((".", "_")))
+    found = [name for name in names if name.endswith(_ENDINGS[:2])] or [n for n in names if n.endswith(_ENDINGS)]
+    return [os.path.join(data, name) for name in found]
+
+
+def _copies(files: Sequence[str], folder: str) -> dict[str, str]:
+    copies: dict[str, str] = {}
+    for path in files:
+        name = os.path.basename(path).removesuffix(".gz")
+        stem = os.path.splitext(name)[0]
+        copy = os.path.join(folder, f"{stem}.csv")
+        if copy in copies.values():
+            raise InputError(f"{path}: there is another file of this name. Leave one of them out, or rename it.")
+        copies[path] = copy
+    return copies
+
+
+def _state(path: str) -> list[int]:
+    """Returns what changes with a file, as far as its file system tells: size, and time in ns."""
+    return [file_io.size_of(path), 0 if file_io.is_remote(path) else os.stat(path).st_mtime_ns]
+
+
+def _copied_before(folder: str, state: dict[str, list[int]]) -> list[str] | None:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        with open(os.path.join(folder, _MANIFEST), encoding="utf-8") as manifest:
+            found = json.load(manifest)
+        if found["sources"] == state:
+            return [*map(str, found["changes"])]
+    return None
+
+
+# What a file is like
+
+
+@dataclasses.dataclass(frozen=True)
+class _Form:
+    """How a file is written.
+
+    Attributes:
+      encoding: As Python calls it.
+      separator: Between values.
+      first: How many lines stand before the header: empty ones, or Excel's `sep=;`.
+      has_old_line_ends: Whether lines end by a carriage return alone.
+      has_quoted_names: Whether there are quotes in the header.
+      may_be_changed: Whether values may have line breaks, or commas between thousands.
+      gzipped: Whether it is gzipped, whatever its name says.
+      is_named: Whether its name ends in .csv.
+    """
+
+    encoding: str
+    separator: str
+    first: int
+    has_old_line_ends: bool
+    has_quoted_names: bool
+    may_be_changed: bool
+    gzipped: bool
+    is_named: bool
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether CsvExampleGen can read such a file, whatever its names and values are."""
+        is_text = self.encoding == "utf-8" and not (self.has_old_line_ends or self.gzipped)
+        return is_text and self.separator == "," and not self.first and self.is_named
+
+
+def _form_of(path: str) -> _Form | None:
+    """Returns how a file is written; None when it is no table in text.
+
+    Raises:
+      InputError: When nobody can tell its encoding.
+    """
+    gzipped = is_gzipped(path)
+    with _opened(path, gzipped) as file:
+        head = file.read(_HEAD_BYTES)
+        encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), "")
+        if (encoding != "utf-16" and b"\0" in head) or head.lstrip()[:1] in (b"{", b"[", b"<"):
+            return None
+        bytes_ = _Bytes(is_text := encoding != "utf-16")
+        said, size = time.monotonic(), max(file_io.size_of(path), 1)
+        for block in itertools.chain([head], iter(lambda: file.read(_BLOCK_BYTES), b"")):
+            bytes_.see(block)
+            said = _say(said, path, "looked at", file, size)
+    encoding = encoding or bytes_.encoding(path)
+    text = head.decode(encoding, "replace")
+    separator, first = _separator(text, len(head) == _HEAD_BYTES)
+    if not separator:
+        return None
+    return _Form(
+        encoding,
+        separator,
+        first,
+        is_text and bytes_.has_old_line_ends,
+        '"' in text.splitlines()[first],
+        not is_text or bytes_.may_be_changed,
+        gzipped,
+        path.endswith(".csv"),
+    )
+
+
+class _Bytes:
+    """What is known of a file by its bytes, block by block.
+
+    Args:
+      is_text: Whether a byte is a character or a part of one, as in all encodings but UTF-16.
+    """
+
+    def __init__(self, is_text: bool) -> None:
+        self._is_text = is_text
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._returns = self._ends = self._quotes = 0
+        self._high = self._letters = self._as_utf8 = self._not_utf8 = 0
+        self._is_windows_1252 = True
+        self.may_be_changed = False
+
+    def see(self, block: bytes) -> None:
+        if not self._is_text:
+            return
+        self._returns += block.count(b"\r")
+        self._ends += block.count(b"\r\n")
+        if b'"' in block:
+            self._see_quotes(block)
+        if not block.isascii() or self._high:
+            text = self._decoder.decode(block)
+            not_utf8 = len(_NOT_UTF8.findall(text))
+            self._not_utf8 += not_utf8
+            self._as_utf8 += len(text) - len(text.encode("ascii", "ignore")) - not_utf8
+            self._high += len(block.translate(None, _ASCII))
+            self._letters += len(block) - len(block.translate(None, _ASCII_LETTERS))
+            self._is_windows_1252 &= not any(byte in block for byte in _NOT_IN_WINDOWS_1252)
+
+    def _see_quotes(self, block: bytes) -> None:
+        data = np.frombuffer(block, np.uint8)
+        quotes = places_of(data, ord('"'))
+        if not self.may_be_changed:
+            line_ends = places_of(data, ord("\n"), ord("\r"))
+            in_quotes = (np.searchsorted(quotes, line_ends) + self._quotes) % 2 == 1
+            self.may_be_changed = bool(in_quotes.any()) or _GROUPED_IN_QUOTES.search(block) is not None
+        self._quotes += len(quotes)
+
+    @property
+    def has_old_line_ends(self) -> bool:
+        """Whether there are some; a pair that a block's end has parted counts as one, and then all rows are read."""
+        return self._returns > self._ends
+
+    def encoding(self, path: str) -> str:
+        """Returns the encoding of a file without a mark.
+
+        Raises:
+          InputError: When it is neither UTF-8 nor Latin-1.
+        """
+        if not self._not_utf8:
+            return "utf-8"
+        if self._as_utf8 > self._not_utf8:
+            raise InputError(
+                f"{path}: {self._not_utf8:,} of its bytes are no UTF-8, and {self._as_utf8:,} of its characters are: "
+                f"it is damaged, or several files were put together. Find them by: grep -naxv '.*' {path}"
+            )
+        if self._high > self._letters / 2:
+            raise InputError(
+                f"{path} is neither UTF-8 nor Latin-1. Write it as UTF-8, for instance from Windows-1251 by: "
+                f"iconv -f WINDOWS-1251 -t UTF-8 {path}"
+            )
+        return "cp1252" if self._is_windows_1252 else "latin-1"
+
+
+def _separator(text: str, is_cut: bool) -> tuple[str, int]:
+    """Returns what separates values, "" when nothing does, and how many lines stand before the header.
+
+    It is what gives nearly all of the first rows as many values as the header, more than one; of several, what gives
+    most values, and most numbers among them.
+    """
+    first = len(text) - len(text.lstrip("\r\n"))
+    first = len(text[:first].splitlines())
+    if stated := re.match(r"[\r\n]*sep=(.)\r?\n", text):
+        return stated[1], first + 1
+    found: dict[str, tuple[int, int]] = {}
+    for sign in _SEPARATORS:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=sign)
+        with contextlib.suppress(csv.Error):
+            rows = [row for row in itertools.islice(reader, _ROWS) if row]
+            rows = rows[:-1] if is_cut and len(rows) > 1 else rows
+            width = len(rows[0]) if rows else 0
+            if width > 1 and sum(len(row) == width for row in rows) >= _SHARE * len(rows):
+                numbers = _WITH_COMMAS if sign == "," else _WITH_POINTS
+                found[sign] = width, sum(numbers.fullmatch(cell) is not None for row in rows for cell in row)
+    return max(found, key=lambda sign: found[sign], default=""), first
+
+
+@contextlib.contextmanager
+def _opened(path: str, gzipped: bool) -> Iterator[IO[bytes]]:
+    with file_io.file_system(path).open(path, mode="rb") if file_io.is_remote(path) else open(path, "rb") as raw:
+        try:
+            yield gzip.GzipFile(fileobj=raw) if gzipped else raw  # type: ignore[misc]
+        except GZIP_ERRORS as error:
+            raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
+
+
+@contextlib.contextmanager
+def _rows(path: str, form: _Form, verb: str) -> Iterator[Iterator[list[str]]]:
+    """Opens a file as rows of the header and all below, those with nothing in them left out."""
+    size = max(file_io.size_of(path), 1)
+
+    def read(text: io.TextIOWrapper, binary: IO[bytes]) -> Iterator[list[str]]:
+        said = time.monotonic()
+        reader = csv.reader(itertools.islice(text, form.first, None), delimiter=form.separator, strict=True)
+        try:
+            for number, row in enumerate(reader):
+                if row:
+                    yield row
+                if number % 10_000 == 0:
+                    said = _say(said, path, verb, binary, size)
+        except (csv.Error, UnicodeDecodeError) as error:
+            line = reader.line_num + form.first
+            raise InputError(f"{path}, line {line}: this is not CSV: {error}.") from error
+
+    with _opened(path, form.gzipped) as binary:
+        yield read(io.TextIOWrapper(binary, encoding=form.encoding, newline=""), binary)
+
+
+def _say(said: float, path: str, verb: str, file: IO[bytes], size: int) -> float:
+    """Logs now and then how far a file is; returns when that was last."""
+    if (now := time.monotonic()) - said < _SAY_SECONDS:
+        return said
+    place = getattr(file, "fileobj", file).tell()
+    logging.info("%s: %d %% %s", path, 100 * place // size, verb)
+    return now
+
+
+# What has to be done
+
+
+@dataclasses.dataclass(frozen=True)
+class _Changes:
+    """What is done to a file.
+
+    Attributes:
+      form: How it is written.
+      names: The columns' names, "" for those that are left out.
+      renamed: Those that are called otherwise than in the file.
+      points: The places of columns with decimal commas, and points between thousands.
+      commas: The places of columns with commas between thousands.
+      left_out: What is said of columns that are left out.
+      lines: How many values have line breaks.
+    """
+
+    form: _Form
+    names: tuple[str, ...]
+    renamed: tuple[str, ...]
+    points: tuple[int, ...]
+    commas: tuple[int, ...]
+    left_out: tuple[str, ...]
+    lines: int
+
+    def __bool__(self) -> bool:
+        is_plain = self.form.is_plain and not self.form.has_quoted_names
+        return not is_plain or bool(self.renamed or self.points or self.commas or self.left_out or self.lines)
+
+    def said(self) -> list[str]:
+        """Says it, each thing in a few words."""
+        form = self.form
+        names = [self.names[place] for place in self.points]
+        grouped = [self.names[place] for place in self.commas]
+        some = {
+            "it was gzipped": form.gzipped,
+            "it had a byte-order mark": form.encoding in ("utf-8-sig", "utf-16"),
+            "it was UTF-16": form.encoding == "utf-16",
+            "it is no UTF-8 and was read as Latin-1 (Windows-1252)": form.encoding in ("cp1252", "latin-1"),
+            "lines ended by a carriage return alone": form.has_old_line_ends,
+            f"it was separated by {_SEPARATORS.get(form.separator, repr(form.separator))}": form.separator != ",",
+            "what stood before the header is left out": form.first,
+            "its name did not end in .csv": not form.is_named,
+            "names in the first line stood in quotes": form.has_quoted_names,
+            f"names are written as {listed(self.renamed)}": self.renamed,
+            f"decimal commas in {listed(names)} are points": names,
+            f"commas between thousands in {listed(grouped)} are gone": grouped,
+            f"line breaks in {self.lines:,} values are spaces": self.lines,
+        }
+        return [*(what for what, is_so in some.items() if is_so), *self.left_out]
+
+
+class _Column:
+    """What is known of a column's values while they are read."""
+
+    def __init__(self) -> None:
+        self.is_empty = self.with_points = self.with_commas = self.counts = True
+        self.has_comma = False
+        self._next: int | None = None
+
+    def see(self, cell: str) -> None:
+        value = cell.strip()
+        self.is_empty = self.is_empty and not value
+        if self.counts:
+            self._count(value)
+        if not value:
+            return
+        self.has_comma = self.has_comma or "," in value
+        self.with_points = self.with_points and _WITH_POINTS.fullmatch(value) is not None
+        self.with_commas = self.with_commas and _WITH_COMMAS.fullmatch(value) is not None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no further value can change what is known."""
+        return not (self.is_empty or self.with_points or self.with_commas or self.counts)
+
+    def _count(self, value: str) -> None:
+        if self._next is None and value in ("0", "1"):
+            self._next = int(value)
+        self.counts = self._next is not None and value == str(self._next)
+        self._next = (self._next or 0) + 1
+
+
+def _changes_of(path: str, form: _Form) -> _Changes | None:
+    """Returns what has to be done to a file; None when there is nothing in it, or it is no CSV but might be read."""
+    try:
+        with _rows(path, form, "looked at") as rows:
+            header = next(rows, [])
+            if not header:
+                return None
+            is_named = all(name.strip() for name in header)
+            if form.is_plain and is_named and not (form.has_quoted_names or form.may_be_changed):
+                return None
+            columns, lines = _seen(path, rows, len(header))
+    except InputError:
+        if form.is_plain:  # for whoever reads it to say what is wrong, and which rows are left out
+            return None
+        raise
+    if all(_WITH_POINTS.fullmatch(name) or _WITH_COMMAS.fullmatch(name) for name in header):
+        raise InputError(f"{path}: its first line must name the columns; it holds {listed(header)}.")
+    return _decided(form, header, columns, lines)
+
+
+def _seen(path: str, rows: Iterator[list[str]], width: int) -> tuple[list[_Column], int]:
+    """Goes over all rows; returns what is known of each column, and how many values have line breaks."""
+    columns = [_Column() for _ in range(width)]
+    open_to = list(enumerate(columns))
+    lines = 0
+    for number, row in enumerate(rows, 1):
+        if len(row) != width:
+            what = f"it has {len(row)} values, and the header names {width} columns"
+            raise InputError(f"{path}, row {number}: {what}.")
+        for place, column in open_to:
+            column.see(row[place])
+        if number % 1000 == 1:
+            open_to = [(place, column) for place, column in open_to if not column.is_settled]
+        lines += sum("\n" in cell or "\r" in cell for cell in row)
+    return columns, lines
+
+
+def _decided(form: _Form, header: Sequence[str], columns: Sequence[_Column], lines: int) -> _Changes:
+    names: list[str] = []
+    left_out: list[str] = []
+    for place, (name, column) in enumerate(zip(header, columns, strict=True)):
+        plain = _IN_NAMES.sub(" ", name).strip() if _IN_NAMES.search(name) else name
+        if not plain.strip() and (column.is_empty or column.counts):
+            what = "is empty" if column.is_empty else "numbers the rows"
+            left_out.append(f"column {place + 1}, which has no name and {what}, is left out")
+            names.append("")
+        else:
+            names.append(plain if plain.strip() else f"column_{place + 1}")
+    with_comma = [place for place, column in enumerate(columns) if names[place] and column.has_comma]
+    with_points = {place for place in with_comma if columns[place].with_points and form.separator != ","}
+    with_commas = {place for place in with_comma if columns[place].with_commas} - with_points
+    renamed = [name for name, before in zip(names, header, strict=True) if name and name != before]
+    return _Changes(
+        form, tuple(names), tuple(renamed), tuple(sorted(with_points)), tuple(sorted(with_commas)),
+        tuple(left_out), lines,
+    )  # fmt: skip
+
+
+def _write(path: str, form: _Form, changes: _Changes, copy: str) -> None:
+    kept = [place for place, name in enumerate(changes.names) if name]
+    points = [kept.index(place) for place in changes.points]
+    commas = [kept.index(place) for place in changes.commas]
+    with _rows(path, form, "copied") as rows, open(copy, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        next(rows)
+        writer.writerow([changes.names[place] for place in kept])
+        for row in rows:
+            cells = [row[place] for place in kept]
+            for place in points:
+                cells[place] = cells[place].replace(".", "").replace(",", ".")
+            for place in commas:
+                cells[place] = cells[place].replace(",", "")
+            if changes.lines:
+                cells = [_LINE_BREAKS.sub(" ", cell) for cell in cells]
+            writer.writerow(cells)

@@ -1,0 +1,180 @@
+"""CSV as people have it is copied as CsvExampleGen reads it, or refused with the reason."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import pathlib
+from collections.abc import Callable
+
+import pytest
+
+from generic_trainer import InputError
+from generic_trainer.executors.inputs.csv import plain_copy
+from generic_trainer.executors.inputs.csv.plain_copy import plain_data
+
+PLAIN = "id,price,city,y\n1,0.5,Köln,0\n2,1234.25,Ulm,1\n3,,Bonn,0\n"
+GERMAN = "id;price;city;y\n1;0,5;Köln;0\n2;1.234,25;Ulm;1\n3;;Bonn;0\n"
+ENGLISH = 'id,price,city,y\n1,0.5,Köln,0\n2,"1,234.25",Ulm,1\n3,,Bonn,0\n'
+INDEXED = ",id,price,city,y\n0,1,0.5,Köln,0\n1,2,1234.25,Ulm,1\n2,3,,Bonn,0\n"
+POINTS = "decimal commas in price are points"
+SEMICOLONS = "it was separated by semicolons"
+WINDOWS = "it is no UTF-8 and was read as Latin-1 (Windows-1252)"
+
+# {case: (name, content, what is said)}; each becomes PLAIN.
+COPIED: dict[str, tuple[str, bytes, list[str]]] = {
+    "byte_order_mark": ("a.csv", f"\ufeff{PLAIN}".encode(), ["it had a byte-order mark"]),
+    "utf_16": (
+        "a.csv",
+        GERMAN.replace(";", "\t").encode("utf-16"),
+        ["it had a byte-order mark", "it was UTF-16", "it was separated by tabs", POINTS],
+    ),
+    "latin_1": ("a.csv", PLAIN.encode("latin-1"), [WINDOWS]),
+    "gzip": ("a.csv.gz", gzip.compress(PLAIN.encode()), ["it was gzipped", "its name did not end in .csv"]),
+    "gzip_by_its_bytes": ("a.csv", gzip.compress(PLAIN.encode()), ["it was gzipped"]),
+    "text": ("a.txt", PLAIN.encode(), ["its name did not end in .csv"]),
+    "no_ending": ("a", PLAIN.encode(), ["its name did not end in .csv"]),
+    "tabs": (
+        "a.tsv",
+        PLAIN.replace(",", "\t").encode(),
+        ["it was separated by tabs", "its name did not end in .csv"],
+    ),
+    "bars": ("a.csv", PLAIN.replace(",", "|").encode(), ["it was separated by bars"]),
+    "semicolons": ("a.csv", PLAIN.replace(",", ";").encode(), [SEMICOLONS]),
+    "german": ("a.csv", GERMAN.encode(), [SEMICOLONS, POINTS]),
+    "german_excel": (
+        "a.csv",
+        f"sep=;\n{GERMAN}".replace("\n", "\r\n").encode("cp1252"),
+        [WINDOWS, SEMICOLONS, "what stood before the header is left out", POINTS],
+    ),
+    "trailing_semicolons": (
+        "a.csv",
+        GERMAN.replace("\n", ";\n").encode(),
+        [SEMICOLONS, POINTS, "column 5, which has no name and is empty, is left out"],
+    ),
+    "thousands": ("a.csv", ENGLISH.encode(), ["commas between thousands in price are gone"]),
+    "quoted_names": (
+        "a.csv",
+        PLAIN.replace("id,price,city,y", '"id","price","city","y"').encode(),
+        ["names in the first line stood in quotes"],
+    ),
+    "old_mac": ("a.csv", PLAIN.replace("\n", "\r").encode(), ["lines ended by a carriage return alone"]),
+    "empty_lines_above": ("a.csv", f"\n\n{PLAIN}".encode(), ["what stood before the header is left out"]),
+    "index": ("a.csv", INDEXED.encode(), ["column 1, which has no name and numbers the rows, is left out"]),
+}
+
+
+@pytest.mark.parametrize("case", COPIED)
+def test_it_becomes_what_is_read_and_is_said(case: str, tmp_path: pathlib.Path) -> None:
+    name, content, said = COPIED[case]
+    (tmp_path / name).write_bytes(content)
+    place, changes = plain_data(str(tmp_path / name), str(tmp_path / "copy"))
+    assert changes == [f"{name}: {'; '.join(said)}"]
+    assert place == str(tmp_path / "copy" / "a.csv")
+    assert pathlib.Path(place).read_bytes().decode() == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("content", "copied", "said"),
+    [
+        ('a,t\n1,"two\r\nlines"\n', "a,t\n1,two lines\n", "line breaks in 1 values are spaces"),
+        (",a\n7,1\n3,2\n", "column_1,a\n7,1\n3,2\n", "names are written as column_1"),
+        ('"a, in m",b\n1,2\n', "a in m,b\n1,2\n", "names are written as a in m"),
+        # What only looks like a number with a comma stays as it is.
+        ("a;t\n1,5;1,5\n2;x\n", 'a,t\n1.5,"1,5"\n2,x\n', "decimal commas in a are points"),
+        ("a;t\n1,5;1.5\n2;2,5\n", 'a,t\n1.5,1.5\n2,"2,5"\n', "decimal commas in a are points"),
+        ("Preis, netto;t\n1,5;3\n", "Preis netto,t\n1.5,3\n", "decimal commas in Preis netto are points"),
+        ('a;t\n1;"x;y"\n2;"say ""so"""\n', 'a,t\n1,x;y\n2,"say ""so"""\n', SEMICOLONS),
+    ],
+)
+def test_values_and_names_that_have_more_in_them(content: str, copied: str, said: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.csv").write_text(content, newline="")
+    place, [change] = plain_data(str(tmp_path / "a.csv"), str(tmp_path / "copy"))
+    assert said in change
+    assert pathlib.Path(place).read_text() == copied
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        PLAIN.encode(),
+        PLAIN.replace("\n", "\r\n").encode(),
+        b'a,t\n1,"x, y"\n2,"12 345"\n3,"1,5"\n',  # a list, or a number? nobody knows
+        b'a,t\n1,"not closed\n',  # for whoever reads it to say so
+        b"a,b\n1,2,3\n",
+        b"",
+        b"a\n1\n2\n",
+        b'{"a": 1, "b": 2}\n',
+        b"\x10\0\0\0\0\0\0\0\x93\x1f",  # a TFRecord
+    ],
+)
+def test_what_can_be_read_or_is_no_table_stays_where_it_is(content: bytes, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    assert plain_data(str(tmp_path / "a.csv"), str(tmp_path / "copy")) == (str(tmp_path / "a.csv"), [])
+    assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a,слово\n1,привет\n2,мир\n".encode("cp1251"), "is neither UTF-8 nor Latin-1. Write it as UTF-8"),
+        ("a,t\n1,grün\n2,süß\n".encode() + b"3,gr\xfcn\n", "1 of its bytes are no UTF-8, and 3 of its characters are"),
+        ("a;b\n" + "1;2\n" * 30 + "1;2;3\n", "row 31: it has 3 values, and the header names 2 columns"),
+        ("1;2,5\n3;4,5\n", "its first line must name the columns; it holds 1, 2,5"),
+        ('a;b\n1;"not closed\n', "line 2: this is not CSV: unexpected end of data"),
+        (gzip.compress(GERMAN.encode())[:-9], "is gzipped, and cut off or damaged"),
+    ],
+)
+def test_what_cannot_be_copied_is_refused_and_nothing_is_left(
+    content: str | bytes, message: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "a.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match=message):
+        plain_data(str(tmp_path / "a.csv"), str(tmp_path / "copy"))
+    assert os.listdir(tmp_path) == ["a.csv"]
+
+
+def test_a_folder_is_copied_whole_and_not_again_until_it_changes(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    data.mkdir()
+    (data / "one.csv").write_text(PLAIN)
+    (data / "two.csv").write_text(GERMAN)
+    (data / "README.md").write_text("Ours.")
+    place, changes = plain_data(str(data), str(copy))
+    assert (place, len(changes)) == (str(copy), 1)
+    assert {path.name: path.read_text() for path in copy.glob("*.csv")} == {"one.csv": PLAIN, "two.csv": PLAIN}
+    assert plain_data(place, str(copy)) == (place, [])  # a copy is read as it is
+
+    with monkeypatch.context() as patch:
+        patch.setattr(plain_copy, "_form_of", _must_not_be_called)
+        assert plain_data(str(data), str(copy)) == (place, changes)
+    (data / "two.csv").write_text(GERMAN + "4;7;Ulm;1\n")
+    plain_data(str(data), str(copy))
+    assert (copy / "two.csv").read_text() == PLAIN + "4,7,Ulm,1\n"
+
+
+def _must_not_be_called(path: str) -> None:
+    raise AssertionError(path)
+
+
+def test_a_large_file_is_the_same_as_a_small_one(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Characters and quotes lie across the ends of blocks; a column shows only far below what it holds."""
+    monkeypatch.setattr(plain_copy, "_HEAD_BYTES", 64)
+    monkeypatch.setattr(plain_copy, "_BLOCK_BYTES", 7)
+    (tmp_path / "a.csv").write_text("a;t\n" + "1;süß\n" * 3000 + '2,5;"two\nlines"\n')
+    place, [change] = plain_data(str(tmp_path / "a.csv"), str(tmp_path / "copy"))
+    assert "decimal commas in a are points; line breaks in 1 values" in change
+    assert pathlib.Path(place).read_text() == "a,t\n" + "1,süß\n" * 3000 + "2.5,two lines\n"
+
+
+def test_thousands_of_columns(tmp_path: pathlib.Path) -> None:
+    def line(cell: Callable[[int], object]) -> str:
+        return ";".join(str(cell(place)) for place in range(5000)) + "\n"
+
+    (tmp_path / "a.csv").write_text(line("c{}".format) + line(lambda place: f"{place},5") * 3)
+    place, [change] = plain_data(str(tmp_path / "a.csv"), str(tmp_path / "copy"))
+    assert "decimal commas in c0, c1" in change
+    assert len(change) < 1000
+    assert pathlib.Path(place).read_text().count(".5") == 15_000
