@@ -11,48 +11,24 @@ twice, row by row: whether all of a column's values are numbers shows only at it
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import csv
 import dataclasses
-import gzip
-import io
-import itertools
 import json
 import os
 import re
 import shutil
-import string
-import time
 from collections.abc import Iterator, Sequence
-from typing import IO
-
-import numpy as np
-from absl import logging
 
 from ...errors import InputError
 from ...runtime.files import file_io
-from ..readers.record_files import GZIP_ERRORS, is_gzipped
 from ..shown import listed
-from .rows import places_of
+from .file_form import SEPARATORS, WITH_COMMAS, WITH_POINTS, CsvForm, form_of, rows_in
 
 _ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab")
 _MANIFEST = ".sources.json"
-_HEAD_BYTES, _BLOCK_BYTES = 1 << 16, 1 << 20
-_ROWS = 200  # by which the separator is told
-_SHARE = 0.9  # of them that have as many values as the header
-_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-_NOT_IN_WINDOWS_1252 = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])
-_ASCII = bytes(range(0x80))
-_ASCII_LETTERS = string.ascii_letters.encode()
-_SAY_SECONDS = 10.0
 
-_PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_WITH_POINTS = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?([eE][+-]?\d+)?")  # 1.234,5
-_WITH_COMMAS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?|" + _PLAIN.pattern)  # 1,234.5
-_GROUPED_IN_QUOTES = re.compile(rb'"[+-]?\d{1,3}(,\d{3})+(\.\d*)?"')
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # as Python's surrogateescape writes it
+_SHORT_COUNT = re.compile(r"\d{1,18}")
 _LINE_BREAKS = re.compile(r"\s*[\r\n]+\s*")
 _IN_NAMES = re.compile(r'[",\r\n]+\s*')
 
@@ -77,7 +53,7 @@ def plain_data(data: str, folder: str) -> tuple[str, list[str]]:
     place = folder if file_io.isdir(data) else next(iter(copies.values()), data)
     if files and (done := _copied_before(folder, state)) is not None:
         return place, done
-    forms = {path: form for path in files if (form := _form_of(path)) is not None}
+    forms = {path: form for path in files if (form := form_of(path)) is not None}
     changes = {path: found for path, form in forms.items() if (found := _changes_of(path, form))}
     if not changes:
         return data, []
@@ -138,206 +114,6 @@ def _copied_before(folder: str, state: dict[str, list[int]]) -> list[str] | None
     return None
 
 
-# What a file is like
-
-
-@dataclasses.dataclass(frozen=True)
-class _Form:
-    """How a file is written.
-
-    Attributes:
-      encoding: As Python calls it.
-      separator: Between values.
-      first: How many lines stand before the header: empty ones, or Excel's `sep=;`.
-      has_old_line_ends: Whether lines end by a carriage return alone.
-      has_quoted_names: Whether there are quotes in the header.
-      may_be_changed: Whether values may have line breaks, or commas between thousands.
-      gzipped: Whether it is gzipped, whatever its name says.
-      is_named: Whether its name ends in .csv.
-    """
-
-    encoding: str
-    separator: str
-    first: int
-    has_old_line_ends: bool
-    has_quoted_names: bool
-    may_be_changed: bool
-    gzipped: bool
-    is_named: bool
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether CsvExampleGen can read such a file, whatever its names and values are."""
-        is_text = self.encoding == "utf-8" and not (self.has_old_line_ends or self.gzipped)
-        return is_text and self.separator == "," and not self.first and self.is_named
-
-
-def _form_of(path: str) -> _Form | None:
-    """Returns how a file is written; None when it is no table in text.
-
-    Raises:
-      InputError: When nobody can tell its encoding.
-    """
-    gzipped = is_gzipped(path)
-    with _opened(path, gzipped) as file:
-        head = file.read(_HEAD_BYTES)
-        encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), "")
-        if (encoding != "utf-16" and b"\0" in head) or head.lstrip()[:1] in (b"{", b"[", b"<"):
-            return None
-        bytes_ = _Bytes(is_text := encoding != "utf-16")
-        said, size = time.monotonic(), max(file_io.size_of(path), 1)
-        for block in itertools.chain([head], iter(lambda: file.read(_BLOCK_BYTES), b"")):
-            bytes_.see(block)
-            said = _say(said, path, "looked at", file, size)
-    encoding = encoding or bytes_.encoding(path)
-    text = head.decode(encoding, "replace")
-    separator, first = _separator(text, len(head) == _HEAD_BYTES)
-    if not separator:
-        return None
-    return _Form(
-        encoding,
-        separator,
-        first,
-        is_text and bytes_.has_old_line_ends,
-        '"' in text.splitlines()[first],
-        not is_text or bytes_.may_be_changed,
-        gzipped,
-        path.endswith(".csv"),
-    )
-
-
-class _Bytes:
-    """What is known of a file by its bytes, block by block.
-
-    Args:
-      is_text: Whether a byte is a character or a part of one, as in all encodings but UTF-16.
-    """
-
-    def __init__(self, is_text: bool) -> None:
-        self._is_text = is_text
-        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self._returns = self._ends = self._quotes = 0
-        self._high = self._letters = self._as_utf8 = self._not_utf8 = 0
-        self._is_windows_1252 = True
-        self.may_be_changed = False
-
-    def see(self, block: bytes) -> None:
-        if not self._is_text:
-            return
-        self._returns += block.count(b"\r")
-        self._ends += block.count(b"\r\n")
-        if b'"' in block:
-            self._see_quotes(block)
-        if not block.isascii() or self._high:
-            text = self._decoder.decode(block)
-            not_utf8 = len(_NOT_UTF8.findall(text))
-            self._not_utf8 += not_utf8
-            self._as_utf8 += len(text) - len(text.encode("ascii", "ignore")) - not_utf8
-            self._high += len(block.translate(None, _ASCII))
-            self._letters += len(block) - len(block.translate(None, _ASCII_LETTERS))
-            self._is_windows_1252 &= not any(byte in block for byte in _NOT_IN_WINDOWS_1252)
-
-    def _see_quotes(self, block: bytes) -> None:
-        data = np.frombuffer(block, np.uint8)
-        quotes = places_of(data, ord('"'))
-        if not self.may_be_changed:
-            line_ends = places_of(data, ord("\n"), ord("\r"))
-            in_quotes = (np.searchsorted(quotes, line_ends) + self._quotes) % 2 == 1
-            self.may_be_changed = bool(in_quotes.any()) or _GROUPED_IN_QUOTES.search(block) is not None
-        self._quotes += len(quotes)
-
-    @property
-    def has_old_line_ends(self) -> bool:
-        """Whether there are some; a pair that a block's end has parted counts as one, and then all rows are read."""
-        return self._returns > self._ends
-
-    def encoding(self, path: str) -> str:
-        """Returns the encoding of a file without a mark.
-
-        Raises:
-          InputError: When it is neither UTF-8 nor Latin-1.
-        """
-        if not self._not_utf8:
-            return "utf-8"
-        if self._as_utf8 > self._not_utf8:
-            raise InputError(
-                f"{path}: {self._not_utf8:,} of its bytes are no UTF-8, and {self._as_utf8:,} of its characters are: "
-                f"it is damaged, or several files were put together. Find them by: grep -naxv '.*' {path}"
-            )
-        if self._high > self._letters / 2:
-            raise InputError(
-                f"{path} is neither UTF-8 nor Latin-1. Write it as UTF-8, for instance from Windows-1251 by: "
-                f"iconv -f WINDOWS-1251 -t UTF-8 {path}"
-            )
-        return "cp1252" if self._is_windows_1252 else "latin-1"
-
-
-def _separator(text: str, is_cut: bool) -> tuple[str, int]:
-    """Returns what separates values, "" when nothing does, and how many lines stand before the header.
-
-    It is what gives nearly all of the first rows as many values as the header, more than one; of several, what gives
-    most values, and most numbers among them.
-    """
-    first = len(text) - len(text.lstrip("\r\n"))
-    first = len(text[:first].splitlines())
-    if stated := re.match(r"[\r\n]*sep=(.)\r?\n", text):
-        return stated[1], first + 1
-    found: dict[str, tuple[int, int]] = {}
-    for sign in _SEPARATORS:
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=sign)
-        with contextlib.suppress(csv.Error):
-            rows = [row for row in itertools.islice(reader, _ROWS) if row]
-            rows = rows[:-1] if is_cut and len(rows) > 1 else rows
-            width = len(rows[0]) if rows else 0
-            if width > 1 and sum(len(row) == width for row in rows) >= _SHARE * len(rows):
-                numbers = _WITH_COMMAS if sign == "," else _WITH_POINTS
-                found[sign] = width, sum(numbers.fullmatch(cell) is not None for row in rows for cell in row)
-    return max(found, key=lambda sign: found[sign], default=""), first
-
-
-@contextlib.contextmanager
-def _opened(path: str, gzipped: bool) -> Iterator[IO[bytes]]:
-    with file_io.file_system(path).open(path, mode="rb") if file_io.is_remote(path) else open(path, "rb") as raw:
-        try:
-            yield gzip.GzipFile(fileobj=raw) if gzipped else raw  # type: ignore[misc]
-        except GZIP_ERRORS as error:
-            raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
-
-
-@contextlib.contextmanager
-def _rows(path: str, form: _Form, verb: str) -> Iterator[Iterator[list[str]]]:
-    """Opens a file as rows of the header and all below, those with nothing in them left out."""
-    size = max(file_io.size_of(path), 1)
-
-    def read(text: io.TextIOWrapper, binary: IO[bytes]) -> Iterator[list[str]]:
-        said = time.monotonic()
-        reader = csv.reader(itertools.islice(text, form.first, None), delimiter=form.separator, strict=True)
-        try:
-            for number, row in enumerate(reader):
-                if row:
-                    yield row
-                if number % 10_000 == 0:
-                    said = _say(said, path, verb, binary, size)
-        except (csv.Error, UnicodeDecodeError) as error:
-            line = reader.line_num + form.first
-            raise InputError(f"{path}, line {line}: this is not CSV: {error}.") from error
-
-    with _opened(path, form.gzipped) as binary:
-        yield read(io.TextIOWrapper(binary, encoding=form.encoding, newline=""), binary)
-
-
-def _say(said: float, path: str, verb: str, file: IO[bytes], size: int) -> float:
-    """Logs now and then how far a file is; returns when that was last."""
-    if (now := time.monotonic()) - said < _SAY_SECONDS:
-        return said
-    place = getattr(file, "fileobj", file).tell()
-    logging.info("%s: %d %% %s", path, 100 * place // size, verb)
-    return now
-
-
-# What has to be done
-
-
 @dataclasses.dataclass(frozen=True)
 class _Changes:
     """What is done to a file.
@@ -352,7 +128,7 @@ class _Changes:
       lines: How many values have line breaks.
     """
 
-    form: _Form
+    form: CsvForm
     names: tuple[str, ...]
     renamed: tuple[str, ...]
     points: tuple[int, ...]
@@ -375,7 +151,7 @@ class _Changes:
             "it was UTF-16": form.encoding == "utf-16",
             "it is no UTF-8 and was read as Latin-1 (Windows-1252)": form.encoding in ("cp1252", "latin-1"),
             "lines ended by a carriage return alone": form.has_old_line_ends,
-            f"it was separated by {_SEPARATORS.get(form.separator, repr(form.separator))}": form.separator != ",",
+            f"it was separated by {SEPARATORS.get(form.separator, repr(form.separator))}": form.separator != ",",
             "what stood before the header is left out": form.first,
             "its name did not end in .csv": not form.is_named,
             "names in the first line stood in quotes": form.has_quoted_names,
@@ -403,8 +179,8 @@ class _Column:
         if not value:
             return
         self.has_comma = self.has_comma or "," in value
-        self.with_points = self.with_points and _WITH_POINTS.fullmatch(value) is not None
-        self.with_commas = self.with_commas and _WITH_COMMAS.fullmatch(value) is not None
+        self.with_points = self.with_points and WITH_POINTS.fullmatch(value) is not None
+        self.with_commas = self.with_commas and WITH_COMMAS.fullmatch(value) is not None
 
     @property
     def is_settled(self) -> bool:
@@ -412,16 +188,16 @@ class _Column:
         return not (self.is_empty or self.with_points or self.with_commas or self.counts)
 
     def _count(self, value: str) -> None:
-        if self._next is None and value in ("0", "1"):
+        if self._next is None and _SHORT_COUNT.fullmatch(value):
             self._next = int(value)
         self.counts = self._next is not None and value == str(self._next)
         self._next = (self._next or 0) + 1
 
 
-def _changes_of(path: str, form: _Form) -> _Changes | None:
+def _changes_of(path: str, form: CsvForm) -> _Changes | None:
     """Returns what has to be done to a file; None when there is nothing in it, or it is no CSV but might be read."""
     try:
-        with _rows(path, form, "looked at") as rows:
+        with rows_in(path, form, "looked at") as rows:
             header = next(rows, [])
             if not header:
                 return None
@@ -433,7 +209,7 @@ def _changes_of(path: str, form: _Form) -> _Changes | None:
         if form.is_plain:  # for whoever reads it to say what is wrong, and which rows are left out
             return None
         raise
-    if all(_WITH_POINTS.fullmatch(name) or _WITH_COMMAS.fullmatch(name) for name in header):
+    if all(WITH_POINTS.fullmatch(name) or WITH_COMMAS.fullmatch(name) for name in header):
         raise InputError(f"{path}: its first line must name the columns; it holds {listed(header)}.")
     return _decided(form, header, columns, lines)
 
@@ -455,7 +231,7 @@ def _seen(path: str, rows: Iterator[list[str]], width: int) -> tuple[list[_Colum
     return columns, lines
 
 
-def _decided(form: _Form, header: Sequence[str], columns: Sequence[_Column], lines: int) -> _Changes:
+def _decided(form: CsvForm, header: Sequence[str], columns: Sequence[_Column], lines: int) -> _Changes:
     names: list[str] = []
     left_out: list[str] = []
     for place, (name, column) in enumerate(zip(header, columns, strict=True)):
@@ -476,11 +252,11 @@ def _decided(form: _Form, header: Sequence[str], columns: Sequence[_Column], lin
     )  # fmt: skip
 
 
-def _write(path: str, form: _Form, changes: _Changes, copy: str) -> None:
+def _write(path: str, form: CsvForm, changes: _Changes, copy: str) -> None:
     kept = [place for place, name in enumerate(changes.names) if name]
     points = [kept.index(place) for place in changes.points]
     commas = [kept.index(place) for place in changes.commas]
-    with _rows(path, form, "copied") as rows, open(copy, "w", encoding="utf-8", newline="") as file:
+    with rows_in(path, form, "copied") as rows, open(copy, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         next(rows)
         writer.writerow([changes.names[place] for place in kept])

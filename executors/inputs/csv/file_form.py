@@ -1,0 +1,251 @@
+r"""What a CSV file is like: its encoding, what separates its values, what stands before its header.
+
+    form = form_of("kunden.csv")       # CsvForm(encoding="cp1252", separator=";", first=1, …)
+    with rows_in("kunden.csv", form, "looked at") as rows:
+        header = next(rows)
+
+It shows by a file's bytes, not by its name.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import dataclasses
+import gzip
+import io
+import itertools
+import re
+import string
+import time
+from collections.abc import Iterator
+from typing import IO
+
+import numpy as np
+from absl import logging
+
+from ...errors import InputError
+from ...runtime.files import file_io
+from ..readers.record_files import GZIP_ERRORS, is_gzipped
+from .rows import places_of
+
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_HEAD_BYTES, _BLOCK_BYTES = 1 << 16, 1 << 20
+_ROWS = 200  # by which the separator is told
+_SHARE = 0.9  # of them that have as many values as the header
+_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_NOT_IN_WINDOWS_1252 = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])
+_ASCII = bytes(range(0x80))
+_ASCII_LETTERS = string.ascii_letters.encode()
+_SAY_SECONDS = 10.0
+_PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+WITH_POINTS = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?([eE][+-]?\d+)?")  # 1.234,5
+WITH_COMMAS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?|" + _PLAIN.pattern)  # 1,234.5
+_GROUPED_IN_QUOTES = re.compile(rb'"[+-]?\d{1,3}(,\d{3})+(\.\d*)?"')
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # as Python's surrogateescape writes it
+
+
+@dataclasses.dataclass(frozen=True)
+class CsvForm:
+    """How a file is written.
+
+    Attributes:
+      encoding: As Python calls it.
+      separator: Between values.
+      first: How many lines stand before the header: empty ones, or Excel's `sep=;`.
+      has_old_line_ends: Whether lines end by a carriage return alone.
+      has_quoted_names: Whether there are quotes in the header.
+      may_be_changed: Whether values may have line breaks, or commas between thousands.
+      gzipped: Whether it is gzipped, whatever its name says.
+      is_named: Whether its name ends in .csv.
+    """
+
+    encoding: str
+    separator: str
+    first: int
+    has_old_line_ends: bool
+    has_quoted_names: bool
+    may_be_changed: bool
+    gzipped: bool
+    is_named: bool
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether CsvExampleGen can read such a file, whatever its names and values are."""
+        is_text = self.encoding == "utf-8" and not (self.has_old_line_ends or self.gzipped)
+        return is_text and self.separator == "," and not self.first and self.is_named
+
+
+def form_of(path: str) -> CsvForm | None:
+    """Returns how a file is written; None when it is no table in text.
+
+    Raises:
+      InputError: When nobody can tell its encoding.
+    """
+    gzipped = is_gzipped(path)
+    with _opened(path, gzipped) as file:
+        head = file.read(_HEAD_BYTES)
+        encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), "")
+        if (encoding != "utf-16" and b"\0" in head) or head.lstrip()[:1] in (b"{", b"[", b"<"):
+            return None
+        content = _Content(is_text := encoding != "utf-16")
+        said, size = time.monotonic(), max(file_io.size_of(path), 1)
+        for block in itertools.chain([head], iter(lambda: file.read(_BLOCK_BYTES), b"")):
+            content.see(block)
+            said = _say(said, path, "looked at", file, size)
+    encoding = encoding or content.encoding(path)
+    text = head.decode(encoding, "replace")
+    separator, first = _separator(text, len(head) == _HEAD_BYTES)
+    if not separator:
+        return None
+    return CsvForm(
+        encoding,
+        separator,
+        first,
+        is_text and content.has_old_line_ends,
+        '"' in text.splitlines()[first],
+        not is_text or content.may_be_changed,
+        gzipped,
+        path.endswith(".csv"),
+    )
+
+
+class _Content:
+    """What is known of a file by its bytes, block by block.
+
+    Args:
+      is_text: Whether a byte is a character or a part of one, as in all encodings but UTF-16.
+    """
+
+    def __init__(self, is_text: bool) -> None:
+        self._is_text = is_text
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._returns = self._ends = self._quotes = 0
+        self._high = self._letters = self._as_utf8 = self._not_utf8 = 0
+        self._is_windows_1252 = True
+        self._ended_in_return = False
+        self.may_be_changed = False
+
+    def see(self, block: bytes) -> None:
+        if not self._is_text:
+            return
+        self._returns += block.count(b"\r")
+        self._ends += block.count(b"\r\n") + (self._ended_in_return and block.startswith(b"\n"))
+        self._ended_in_return = block.endswith(b"\r")
+        if b'"' in block:
+            self._see_quotes(block)
+        if not block.isascii() or self._high:
+            text = self._decoder.decode(block)
+            not_utf8 = len(_NOT_UTF8.findall(text))
+            self._not_utf8 += not_utf8
+            self._as_utf8 += len(text) - len(text.encode("ascii", "ignore")) - not_utf8
+            self._high += len(block.translate(None, _ASCII))
+            self._letters += len(block) - len(block.translate(None, _ASCII_LETTERS))
+            self._is_windows_1252 &= not any(byte in block for byte in _NOT_IN_WINDOWS_1252)
+
+    def _see_quotes(self, block: bytes) -> None:
+        data = np.frombuffer(block, np.uint8)
+        quotes = places_of(data, ord('"'))
+        if not self.may_be_changed:
+            line_ends = places_of(data, ord("\n"), ord("\r"))
+            in_quotes = (np.searchsorted(quotes, line_ends) + self._quotes) % 2 == 1
+            self.may_be_changed = bool(in_quotes.any()) or _GROUPED_IN_QUOTES.search(block) is not None
+        self._quotes += len(quotes)
+
+    @property
+    def has_old_line_ends(self) -> bool:
+        """Whether there is a carriage return without a line feed behind it."""
+        return self._returns > self._ends
+
+    def encoding(self, path: str) -> str:
+        """Returns the encoding of a file without a mark.
+
+        Raises:
+          InputError: When it is neither UTF-8 nor Latin-1.
+        """
+        if not self._not_utf8:
+            return "utf-8"
+        if self._as_utf8 > self._not_utf8:
+            raise InputError(
+                f"{path}: {self._not_utf8:,} of its bytes are no UTF-8, and {self._as_utf8:,} of its characters are: "
+                f"it is damaged, or several files were put together. Find them by: grep -naxv '.*' {path}"
+            )
+        if self._high > self._letters / 2:
+            raise InputError(
+                f"{path} is neither UTF-8 nor Latin-1. Write it as UTF-8, for instance from Windows-1251 by: "
+                f"iconv -f WINDOWS-1251 -t UTF-8 {path}"
+            )
+        return "cp1252" if self._is_windows_1252 else "latin-1"
+
+
+def _separator(text: str, is_cut: bool) -> tuple[str, int]:
+    """Returns what separates values, "" when nothing does, and how many lines stand before the header.
+
+    It is what gives nearly all of the first rows as many values as the header, more than one; of several, what gives
+    most values, and most numbers among them.
+    """
+    first = len(text) - len(text.lstrip("\r\n"))
+    first = len(text[:first].splitlines())
+    if stated := re.match(r"[\r\n]*sep=(.)\r?\n", text):
+        return stated[1], first + 1
+    found: dict[str, tuple[int, int]] = {}
+    for sign in SEPARATORS:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=sign)
+        with contextlib.suppress(csv.Error):
+            rows = [row for row in itertools.islice(reader, _ROWS) if row]
+            rows = rows[:-1] if is_cut and len(rows) > 1 else rows
+            width = len(rows[0]) if rows else 0
+            if width > 1 and sum(len(row) == width for row in rows) >= _SHARE * len(rows):
+                numbers = WITH_COMMAS if sign == "," else WITH_POINTS
+                found[sign] = width, sum(numbers.fullmatch(cell) is not None for row in rows for cell in row)
+    return max(found, key=lambda sign: found[sign], default=""), first
+
+
+@contextlib.contextmanager
+def _opened(path: str, gzipped: bool) -> Iterator[IO[bytes]]:
+    with file_io.file_system(path).open(path, mode="rb") if file_io.is_remote(path) else open(path, "rb") as raw:
+        try:
+            yield gzip.GzipFile(fileobj=raw) if gzipped else raw  # type: ignore[misc]
+        except GZIP_ERRORS as error:
+            raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
+
+
+@contextlib.contextmanager
+def rows_in(path: str, form: CsvForm, verb: str) -> Iterator[Iterator[list[str]]]:
+    """Opens a file as its header and the rows below, those with nothing in them left out.
+
+    Args:
+      path: The file.
+      form: Of the file.
+      verb: What is done to it, for the log: it tells every ten seconds how far that is.
+
+    Raises:
+      InputError: Where the file is no CSV, by the row, or is damaged.
+    """
+    size = max(file_io.size_of(path), 1)
+
+    def read(text: io.TextIOWrapper, binary: IO[bytes]) -> Iterator[list[str]]:
+        said = time.monotonic()
+        reader = csv.reader(itertools.islice(text, form.first, None), delimiter=form.separator, strict=True)
+        try:
+            for number, row in enumerate(reader):
+                if row:
+                    yield row
+                if number % 10_000 == 0:
+                    said = _say(said, path, verb, binary, size)
+        except (csv.Error, UnicodeDecodeError) as error:
+            line = reader.line_num + form.first
+            raise InputError(f"{path}, line {line}: this is not CSV: {error}.") from error
+
+    with _opened(path, form.gzipped) as binary:
+        yield read(io.TextIOWrapper(binary, encoding=form.encoding, newline=""), binary)
+
+
+def _say(said: float, path: str, verb: str, file: IO[bytes], size: int) -> float:
+    """Logs now and then how far a file is; returns when that was last."""
+    if (now := time.monotonic()) - said < _SAY_SECONDS:
+        return said
+    place = getattr(file, "fileobj", file).tell()
+    logging.info("%s: %d %% %s", path, 100 * place // size, verb)
+    return now
