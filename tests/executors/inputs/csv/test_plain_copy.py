@@ -107,6 +107,7 @@ def test_values_and_names_that_have_more_in_them(content: str, copied: str, said
         b'{"a": 1, "b": 2}\n',
         b"\x10\0\0\0\0\0\0\0\x93\x1f",  # a TFRecord
     ],
+    ids=["plain", "windows", "list", "not_closed", "ragged", "empty", "one_column", "json", "tfrecord"],
 )
 def test_what_can_be_read_or_is_no_table_stays_where_it_is(content: bytes, tmp_path: pathlib.Path) -> None:
     (tmp_path / "a.csv").write_bytes(content)
@@ -124,6 +125,7 @@ def test_what_can_be_read_or_is_no_table_stays_where_it_is(content: bytes, tmp_p
         ('a;b\n1;"not closed\n', "line 2: this is not CSV: unexpected end of data"),
         (gzip.compress(GERMAN.encode())[:-9], "is gzipped, and cut off or damaged"),
     ],
+    ids=["windows_1251", "damaged", "ragged", "no_names", "not_closed", "cut_off"],
 )
 def test_what_cannot_be_copied_is_refused_and_nothing_is_left(
     content: str | bytes, message: str, tmp_path: pathlib.Path
