@@ -159,26 +159,53 @@ def tiny_module(module: Callable[..., str]) -> str:
 
 
 @pytest.fixture(scope="session")
-def command() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+def warm_commands() -> Iterator[WarmCommands]:
+    commands = WarmCommands()
+    yield commands
+    commands.close()
+
+
+@pytest.fixture(scope="session")
+def command(warm_commands: WarmCommands) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs `generic-trainer` with arguments, in a process of its own; returns code, output and error output.
 
     That process is forked from one in which TensorFlow is imported, unless `new_python` is asked for.
     """
-    commands = WarmCommands()
 
     def run(
         *arguments: object, new_python: bool = False, env: dict[str, str] | None = None, **options: Any
     ) -> subprocess.CompletedProcess[str]:
         words, env = [*map(str, arguments)], {**os.environ} if env is None else env
         if not new_python and not options.keys() - {"cwd"} and sys.platform == "linux":
-            done = commands.run(words, env, str(options.get("cwd", os.getcwd())))
+            done = warm_commands.run(words, env, str(options.get("cwd", os.getcwd())))
             if done is not None:
                 return done
         line = [sys.executable, "-m", "generic_trainer.cli.main", *words]
         return subprocess.run(line, capture_output=True, text=True, check=False, timeout=600, env=env, **options)
 
-    yield run
-    commands.close()
+    return run
+
+
+@pytest.fixture(scope="session")
+def program(warm_commands: WarmCommands) -> Callable[..., str]:
+    """Runs a program's text with arguments, as `python -c` does, in such a process; returns what it prints.
+
+    A program that fails is a failure of the test, with what it said.
+    """
+
+    def run(source: str, *arguments: object, env: dict[str, str] | None = None, cwd: object = None) -> str:
+        text, words = textwrap.dedent(source), [*map(str, arguments)]
+        env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"} if env is None else env
+        done = None
+        if sys.platform == "linux":
+            done = warm_commands.run_program(text, words, env, str(cwd or os.getcwd()))
+        if done is None:
+            line = [sys.executable, "-c", text, *words]
+            done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=600, env=env, cwd=cwd)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+    return run
 
 
 @pytest.fixture(scope="session")

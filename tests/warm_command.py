@@ -2,6 +2,7 @@
 
     commands = WarmCommands()
     done = commands.run(["train", "module.py", "--output", "out"], {**os.environ, "TMPDIR": "/tmp/x"}, folder)
+    done = commands.run_program("import tensorflow as tf; print(tf.__version__)", [], dict(os.environ), folder)
 
 A server imports TensorFlow once, and forks for each command; the command's own server for its workers is forked as
 well. It is the product's fork server (`executors/engines/fork_server.py`) that does both. There is one with each Keras,
@@ -23,8 +24,9 @@ import sys
 import tempfile
 import threading
 import traceback
+import types
 from collections.abc import Mapping, Sequence
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from generic_trainer.executors.dialects.loading import choose_keras
 from generic_trainer.executors.engines import fork_server, fork_server_main
@@ -80,13 +82,27 @@ class WarmCommands:
         keras = _keras_of(arguments, folder)
         if not keras or _imported_with(environment) != _ENVIRONMENT:
             return None
+        return self._run({"arguments": [*arguments]}, keras, environment, folder)
+
+    def run_program(
+        self, source: str, arguments: Sequence[str], environment: Mapping[str, str], folder: str
+    ) -> subprocess.CompletedProcess[str] | None:
+        """Runs what `python -c` would, with the Keras that the environment asks for."""
+        keras = "2" if environment.get(keras_version.VARIABLE) == "1" else "3"
+        if _imported_with({**environment, keras_version.VARIABLE: "0"}) != _ENVIRONMENT:
+            return None
+        return self._run({"arguments": [*arguments], "program": source}, keras, environment, folder)
+
+    def _run(
+        self, request: Mapping[str, object], keras: str, environment: Mapping[str, str], folder: str
+    ) -> subprocess.CompletedProcess[str]:
         with tempfile.TemporaryDirectory() as own:
-            request = pathlib.Path(own, "request.json")
-            told = {"arguments": [*arguments], "keras": keras, "sys_path": [folder, *self._path], "argv": []}
-            request.write_text(json.dumps(told))
+            path = pathlib.Path(own, "request.json")
+            path.write_text(json.dumps({**request, "keras": keras, "sys_path": [folder, *self._path], "argv": []}))
             failure = pathlib.Path(own, "failure.json")  # of this file: the command itself ends its process
-            order = {"worker": __name__, "files": [str(request), str(failure)], "folder": folder}
-            done = _ended(self._started(keras, {**order, "environment": dict(environment)}), arguments)
+            order = {"worker": __name__, "files": [str(path), str(failure)], "folder": folder}
+            started = self._started(keras, {**order, "environment": dict(environment)})
+            done = _ended(started, request["arguments"])
             assert not failure.exists(), failure.read_text()
             return done
 
@@ -148,14 +164,35 @@ def _text(stream: IO[bytes]) -> str:
 
 
 def execute(request: dict[str, Any]) -> None:
-    """Is the command, which ends its process itself."""
+    """Is the command or the program, which ends its process itself."""
     from generic_trainer.cli import main
 
-    sys.argv = [str(main.__file__), *request["arguments"]]
     tempfile.tempdir = None  # TMPDIR may be another one
+    if "program" in request:
+        _execute_program(request["program"], request["arguments"])
+    sys.argv = [str(main.__file__), *request["arguments"]]
     imported_with = _imported_with({**os.environ, **_variables(request["keras"])})
     fork_server.subprocess = _Subprocess(_Spare(), imported_with)  # type: ignore[assignment]
     main.main()
+
+
+def _execute_program(source: str, arguments: list[str]) -> NoReturn:
+    sys.argv, sys.path[0] = ["-c", *arguments], ""
+    main = types.ModuleType("__main__")
+    sys.modules["__main__"] = main
+    code: Any = 0
+    try:
+        exec(compile(source, "<string>", "exec"), vars(main))
+        threading._shutdown()  # type: ignore[attr-defined]
+    except SystemExit as error:
+        code = error.code
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 class _Subprocess:
