@@ -20,7 +20,6 @@ SQLITE = "metadata.sqlite"
 # The variable's name; with _FILE at its end, a file's.
 PASSWORD = "GENERIC_TRAINER_METADATA_PASSWORD"  # noqa: S105  # nosec B105
 _PATIENCE = 3.0  # seconds to wait for another one's lock
-_RETRIES = metadata_store_pb2.RetryOptions(max_num_retries=15)  # for another one who writes: about a minute
 
 
 def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
@@ -35,7 +34,7 @@ def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
     if not file_io.is_remote(url):
         sqlite = metadata_store_pb2.SqliteMetadataSourceConfig(filename_uri=os.path.abspath(url))
         sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
-        return metadata_store_pb2.ConnectionConfig(sqlite=sqlite, retry_options=_RETRIES)
+        return metadata_store_pb2.ConnectionConfig(sqlite=sqlite)
     parts = urlsplit(url)
     database = parts.path.strip("/")
     if parts.scheme != "mysql" or not parts.hostname or not database:
@@ -45,7 +44,7 @@ def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
     mysql = metadata_store_pb2.MySQLDatabaseConfig(
         host=parts.hostname, port=parts.port or 3306, database=database, user=user, password=password
     )
-    return metadata_store_pb2.ConnectionConfig(mysql=mysql, retry_options=_RETRIES)
+    return metadata_store_pb2.ConnectionConfig(mysql=mysql)
 
 
 def _masked(url: str) -> str:

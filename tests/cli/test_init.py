@@ -105,6 +105,7 @@ def test_there_is_nothing_but_what_it_lists_and_each_file_says_what_it_should(sh
     assert "| `price` | a number: scaled |" in readme
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_check_passes_as_written(shop: tuple[pathlib.Path, str], command: Command) -> None:
     """It runs Transform, training, export and the model's check on some of the rows, with the date and the gaps."""

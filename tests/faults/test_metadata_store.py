@@ -197,9 +197,10 @@ def test_a_lock_that_somebody_holds_for_a_while_is_waited_for(pipeline: Pipeline
     assert done.code == 0, done.said
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
-def test_a_lock_that_stays_ends_the_run(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ML Metadata itself gives up after its retries; `fuser` finds who has the lock."""
+def test_a_lock_that_stays_ends_the_run(pipeline: Pipeline) -> None:
+    """ML Metadata itself gives up after five minutes; `fuser` finds who has the lock."""
     with contextlib.ExitStack() as stack:
         done = pipeline.run_with(lambda: stack.enter_context(locked(pipeline.store)))
     assert done.code == 2, done.said

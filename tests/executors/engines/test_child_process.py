@@ -206,6 +206,7 @@ WAITED_FOR = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_process_that_has_its_result_is_ended_whatever_keeps_it_from_exiting(worker, caplog) -> None:
     name = worker(HANGING_AT_THE_END)

@@ -192,6 +192,7 @@ def test_validation_data_without_an_end_are_warned_of(module: Write, sizes: str)
     assert "Give validation_steps" in report.get("evaluation").remedy
 
 
+@pytest.mark.thorough
 def test_a_module_may_need_both(module: Write, sizes: str) -> None:
     report, _ = checked(module(source(SPARSE_INPUT, SPARSE_ONLY)), sizes)
     assert report.passed, report.to_json()

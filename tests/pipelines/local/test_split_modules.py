@@ -165,6 +165,7 @@ def test_a_project_of_three_files_runs_from_its_root(command: Command, project: 
     assert "Transform" not in cached
 
 
+@pytest.mark.thorough
 def test_check_tries_each_file_and_names_them(command: Command, project: pathlib.Path) -> None:
     done = command("check", "trainer/model.py", "--config", "pipeline.yaml", cwd=project)
     assert done.returncode == 0, done.stdout[-4000:]
