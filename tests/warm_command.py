@@ -182,7 +182,7 @@ def _execute_program(source: str, arguments: list[str]) -> NoReturn:
     sys.modules["__main__"] = main
     code: Any = 0
     try:
-        exec(compile(source, "<string>", "exec"), vars(main))
+        exec(compile(source, "<string>", "exec"), vars(main))  # noqa: S102
         threading._shutdown()  # type: ignore[attr-defined]
     except SystemExit as error:
         code = error.code

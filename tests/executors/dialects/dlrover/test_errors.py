@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pathlib
-import subprocess
-import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -178,13 +175,9 @@ SAID = {
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
-    folder: pathlib.Path = tmp_path_factory.mktemp("conf")
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    line = [sys.executable, "-c", PROGRAM, str(folder)]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=300, env=environment)
-    assert done.returncode == 0, done.stderr[-3000:]
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+def said(program: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
+    printed = program(PROGRAM, tmp_path_factory.mktemp("conf"))
+    lines = [json.loads(line) for line in printed.splitlines() if line.startswith("[")]
     return {case: (kind, message) for case, kind, message in lines}
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pathlib
-import subprocess
-import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -251,13 +248,8 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder: pathlib.Path = tmp_path_factory.mktemp("confs")
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    line = [sys.executable, "-c", PROGRAM, str(folder)]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=400, env=environment)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+def found(program: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return json.loads(program(PROGRAM, tmp_path_factory.mktemp("confs")).splitlines()[-1])
 
 
 @pytest.mark.thorough

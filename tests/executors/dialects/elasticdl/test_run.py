@@ -6,9 +6,6 @@ import json
 import math
 import os
 import pathlib
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -232,16 +229,23 @@ PROGRAM = """
 """
 
 
-def run(files: dict[str, str], iris: Any, folder: pathlib.Path) -> dict[str, dict[str, Any]]:
-    environment = {**os.environ, **choose_keras("2", []).environment()}
-    line = [sys.executable, "-c", textwrap.dedent(PROGRAM), json.dumps(files), iris.train, iris.eval, str(folder)]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, env=environment, timeout=600)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return dict(map(json.loads, done.stdout.splitlines()))
+Run = Callable[[dict[str, str], pathlib.Path], dict[str, dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
-def answers(iris: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def run(program: Callable[..., str], iris: Any) -> Run:
+    """Trains model files one after the other in one process; returns what it printed of each."""
+    environment = {**os.environ, **choose_keras("2", []).environment()}
+
+    def call(files: dict[str, str], folder: pathlib.Path) -> dict[str, dict[str, Any]]:
+        printed = program(PROGRAM, json.dumps(files), iris.train, iris.eval, folder, env=environment)
+        return dict(map(json.loads, printed.splitlines()))
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def answers(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """All rows of the table, trained one after the other in one process."""
     folder = tmp_path_factory.mktemp("elasticdl")
     files = {}
@@ -250,7 +254,7 @@ def answers(iris: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, di
         files[name] = str(folder / f"file_{number}.py")
         parts = {**PARTS, part: text} if part else PARTS
         pathlib.Path(files[name]).write_text(HEAD + "\n".join(parts.values()))
-    return run(files, iris, folder)
+    return run(files, folder)
 
 
 @pytest.mark.thorough
@@ -304,12 +308,12 @@ BAD = {
 
 
 @pytest.mark.slow
-def test_a_part_that_is_wrong_is_named(iris: Any, tmp_path: pathlib.Path) -> None:
+def test_a_part_that_is_wrong_is_named(run: Run, tmp_path: pathlib.Path) -> None:
     files = {}
     for number, (name, (part, text, _)) in enumerate(BAD.items()):
         files[name] = str(tmp_path / f"file_{number}.py")
         pathlib.Path(files[name]).write_text(HEAD + "\n".join({**PARTS, part: text}.values()))
-    found = run(files, iris, tmp_path)
+    found = run(files, tmp_path)
     for name, (_, _, text) in BAD.items():
         assert text in found[name]["error"] + " ".join(found[name]["notes"]), found[name]
 
@@ -322,10 +326,10 @@ def callbacks():
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_keras_stops_early_by_what_the_file_evaluates(iris: Any, tmp_path: pathlib.Path) -> None:
+def test_keras_stops_early_by_what_the_file_evaluates(run: Run, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "file.py"
     path.write_text(HEAD + "\n".join([*PARTS.values(), EARLY_STOP]))
-    found = run({"early stop": str(path)}, iris, tmp_path)
+    found = run({"early stop": str(path)}, tmp_path)
     assert "error" not in found["early stop"], found
     # 120 records in batches of 16 are 8 steps; the second of 25 epochs was not better by 100.
     [checkpoint] = (tmp_path / "0" / "checkpoints").glob("*.index")
@@ -346,10 +350,10 @@ def callbacks():
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_weights_that_a_callback_changes_at_the_end_are_evaluated(iris: Any, tmp_path: pathlib.Path) -> None:
+def test_weights_that_a_callback_changes_at_the_end_are_evaluated(run: Run, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "file.py"
     path.write_text(HEAD + "\n".join([*PARTS.values(), RESTORED]))
-    found = run({"restored": str(path)}, iris, tmp_path)
+    found = run({"restored": str(path)}, tmp_path)
     assert found["restored"]["metrics"]["eval_loss"] == pytest.approx(math.log(3), rel=1e-3)  # of weights that are 0
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from typing import Any
@@ -174,7 +173,7 @@ PROGRAM = """
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_every_form_of_an_estimator_is_the_same_estimator(
-    module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+    module: Callable[..., str], program: Callable[..., str], iris: Any, tmp_path: pathlib.Path
 ) -> None:
     source = textwrap.dedent(MODEL_FN).replace("def model_fn", "def model_fn_of_mine")
     source += 'PARAMS = {"units": 16, "learning_rate": 0.05}\nLABEL_KEY = "variety"\n'
@@ -183,10 +182,9 @@ def test_every_form_of_an_estimator_is_the_same_estimator(
         name: module(source + text.replace("{folder!r}", repr(folder)), f"{name}.py") for name, text in FORMS.items()
     }
     environment = {**os.environ, **choose("2", []).environment()}
-    line = [sys.executable, "-c", textwrap.dedent(PROGRAM), json.dumps(paths), iris.train, iris.eval, iris.schema]
-    done = subprocess.run([*line, str(tmp_path)], capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = {name: rest for name, *rest in map(json.loads, done.stdout.splitlines())}
+    arguments = [json.dumps(paths), iris.train, iris.eval, iris.schema, tmp_path]
+    printed = program(PROGRAM, *arguments, env=environment)
+    found = {name: rest for name, *rest in map(json.loads, printed.splitlines())}
     assert {name: dialect for name, (dialect, _, _) in found.items()} == dict.fromkeys(FORMS, "model_fn")
     assert found["an_instance"][1] == "it holds the Estimator estimator"
     assert found["a_subclass"][1] == "it holds the Estimator Mine"
@@ -243,17 +241,16 @@ BAD_PROGRAM = PROGRAM.replace("train_steps=20", 'train_steps=None if "endless" i
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_a_part_that_is_wrong_is_named_with_its_file(
-    module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+    module: Callable[..., str], program: Callable[..., str], iris: Any, tmp_path: pathlib.Path
 ) -> None:
     paths = {
         name: module(textwrap.dedent(MODEL_FN) + text, f"{name.replace(' ', '_')}.py")
         for name, (text, _) in BAD.items()
     }
     environment = {**os.environ, **choose("2", []).environment()}
-    line = [sys.executable, "-c", textwrap.dedent(BAD_PROGRAM), json.dumps(paths), iris.train, iris.eval, iris.schema]
-    done = subprocess.run([*line, str(tmp_path)], capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = {name: rest for name, *rest in map(json.loads, done.stdout.splitlines())}
+    arguments = [json.dumps(paths), iris.train, iris.eval, iris.schema, tmp_path]
+    printed = program(BAD_PROGRAM, *arguments, env=environment)
+    found = {name: rest for name, *rest in map(json.loads, printed.splitlines())}
     for name, (_, text) in BAD.items():
         assert found[name][0] == "ModuleError"
         assert text in found[name][1]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -106,12 +104,10 @@ print(json.dumps(["left", tf.io.gfile.glob("ram://*")]))
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def found(program: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     environment = {**os.environ, **choose("2", []).environment()}
-    line = [sys.executable, "-c", PROGRAM, str(tmp_path_factory.mktemp("rehearsed"))]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, env=environment, timeout=600)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return dict(map(json.loads, done.stdout.splitlines()))
+    printed = program(PROGRAM, tmp_path_factory.mktemp("rehearsed"), env=environment)
+    return dict(map(json.loads, printed.splitlines()))
 
 
 @pytest.mark.thorough
