@@ -61,7 +61,7 @@ def loaded(source: ModuleSource) -> Iterator[ModuleType]:
     """Calls `prepare` of each dialect, then imports a module for the block; see `modules.loader.loaded`.
 
     Raises:
-      ModuleError: When another package with the name of the module's package is already imported.
+      ModuleError: When the name of the module's package resolves to a package in another location.
       Exception: Any exception that the module raises on import, with its original type and traceback.
     """
     for dialect in installed().values():
