@@ -1,10 +1,10 @@
-"""Training-module dialects: how a module was written decides how it becomes `run_fn(fn_args)`.
+"""Training-module dialects: adapters that turn modules of different styles into `run_fn(fn_args)`.
 
-base.py        the class `Dialect`, which a third party subclasses
-registry.py    the installed dialects, the choice among them, and `run_as`
-loading.py     what the dialects decide before a module is imported
+base.py        the class `Dialect`, which third-party dialects subclass
+registry.py    the installed dialects, dialect selection, and `run_as`
+loading.py     Keras version and process preparation before a module is imported
 conversion.py  `generic-trainer convert`
-signatures.py  what the signatures of a module's functions tell
+signatures.py  signature inspection and checks for a module's functions
 """
 
 from .base import Dialect, Evidence, RunFn, function_in

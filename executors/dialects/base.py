@@ -1,4 +1,4 @@
-"""The base class of dialects: how a training module is written, and how it becomes a `run_fn`."""
+"""The base class of dialects. A dialect recognizes one style of training module and adapts it to `run_fn(fn_args)`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ RunFn = Callable[[FnArgs], object]
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """What in a source file shows, before the file is imported, that it is written in a dialect.
+    """The place in a source file that identifies the dialect, found before the file is imported.
 
     Attributes:
-      line: The line number, from 1.
-      text: What stands there, such as "import elasticdl".
-      keras: The Keras version that `tf.keras` must be for the file, "2" or "3"; "" if either will do.
+      line: The 1-based line number.
+      text: The code found there, such as "import elasticdl".
+      keras: The Keras version that `tf.keras` must be for the file: "2", "3", or "" if either works.
       uses_estimators: Whether the file trains a `tf.estimator.Estimator`.
     """
 
@@ -34,20 +34,21 @@ class Evidence:
 
 
 class Dialect:
-    """One way to write a training module. Subclasses define `needs`, `matches` and `run_fn`; the rest has defaults.
+    """One style of training module. Subclasses define `needs`, `matches` and `run_fn`; everything else has a default.
 
-    A dialect registers under the entry-point group `generic_trainer.dialects`, by a name that the option `dialect`
-    takes. `function` is always the name that the user asked for (`module.function`, or the component's `run_fn`), or
-    None.
+    A dialect is registered in the entry-point group `generic_trainer.dialects`; its entry-point name is the value of
+    the option `dialect`. In all methods, `function` is the function name that the user requested (`module.function`,
+    or the component's `run_fn`), or None.
 
     Attributes:
-      needs: What a module has to define, for the message when no dialect fits.
-      entry_points: Functions by which modules are recognized; misspellings of them are pointed out.
-      functions: All functions of the module that are called; `check` shows their signatures.
-      converts_from: What `convert` makes a `run_fn` from, such as "trainer_fn"; "" if it does not convert this dialect.
-      form: How such a function is written, such as "trainer_fn(fn_args, schema)"; "" if it is none.
-      reads_examples: Whether the dialect parses tf.Examples by the run's schema for modules with its `entry_points`.
-      no_scaffold: Why `init` writes no new module in this dialect; "" if it does.
+      needs: The definitions that a module requires, for the error message when no dialect matches.
+      entry_points: Names of the functions that identify modules; error messages suggest them for misspelled names.
+      functions: Names of all module functions that are called; `check` shows their signatures.
+      converts_from: The definition that `convert` creates a `run_fn` from, such as "trainer_fn"; "" if `convert` does
+        not support this dialect.
+      form: The signature of that function, such as "trainer_fn(fn_args, schema)"; "" if it is not a function.
+      reads_examples: Whether the dialect parses tf.Examples with the run's schema for modules with its `entry_points`.
+      no_scaffold: Why `init` has no template for a new module in this dialect; "" if it has one.
     """
 
     needs: ClassVar[str] = ""
@@ -61,70 +62,80 @@ class Dialect:
     def detect(self, path: str) -> Evidence | None:
         """Returns the first evidence for this dialect in a source file, or None.
 
-        It is called for each file of a module before any of them is imported. The evidence decides on the Keras
-        version of the process, and whether `prepare` is called in it.
+        Called for each file of a module before any of them is imported. The evidence determines the Keras version of
+        the process and whether the module counts as training an Estimator.
 
         Args:
-          path: A Python file; it may have syntax errors.
+          path: A Python file, possibly with syntax errors.
         """
         return None
 
     def prepare(self, files: Sequence[str]) -> None:
-        """Prepares the process for the import of a module, such as by shims for packages that are gone.
+        """Prepares the process for the import of a module, for example by installing shims for discontinued packages.
+
+        Called for every module, whether or not `detect` found evidence in its files.
 
         Args:
           files: The module's source files.
         """
 
     def matches(self, module: ModuleType, function: str | None) -> str:
-        """Returns what in the imported module fits this dialect, such as "it defines run_fn"; "" if nothing does."""
+        """Returns why the imported module matches this dialect, such as "it defines run_fn"; "" if it does not."""
         raise NotImplementedError(f"{type(self).__name__}.matches")
 
     def yields(self, function: str | None) -> bool:
-        """Whether any other dialect that matches goes before this one."""
+        """Whether any other matching dialect takes precedence over this one."""
         return False
 
     def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
         """Returns the function that trains and writes a SavedModel to `fn_args.serving_model_dir`.
 
         Raises:
-          ModuleError: When the module lacks something.
+          ModuleError: When the module lacks a required definition.
         """
         raise NotImplementedError(f"{type(self).__name__}.run_fn")
 
     def convertible(self, definitions: Mapping[str, ast.stmt], function: str | None) -> list[str]:
-        """Returns the definitions for which `convert` can write a `run_fn` that calls `run_as` with this dialect.
+        """Returns the names of definitions for which `convert` can write a `run_fn` that calls `run_as`.
 
         Args:
           definitions: The module's top-level definitions by name, as syntax trees.
-          function: The only name to consider; it may be missing in `definitions`.
+          function: The only name to consider, or None for any. It may be missing from `definitions`.
         """
         return []
 
     def check(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> list[str]:
-        """Checks that the module's functions can be called as they will be; returns warnings.
+        """Checks that the module's functions accept the arguments they will be called with; returns warnings.
 
         Raises:
-          ModuleError: With the file, the function and the form that it must have.
+          ModuleError: When one does not; names the file, the function and the required signature.
         """
         return []
 
     def steps_requested(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> int | None:
-        """Returns how many training steps a run does; None if it ends with its data or epochs."""
+        """Returns the number of training steps of a run; None if the data or the epochs limit it instead."""
         return fn_args.train_steps
 
     def limit_steps(self, fn_args: FnArgs, steps: int) -> bool:
-        """Limits a trial run to a few training steps by its arguments, in place.
+        """Limits a trial run to a few training steps by modifying its arguments in place.
 
         Returns:
-          Whether a trial of this dialect ends by itself: by these arguments, or since the dialect trains by Keras's
-          `fit` or an Estimator, which are stopped from outside.
+          Whether a trial run of this dialect is limited: through these arguments, or because the dialect trains with
+          Keras's `fit` or an Estimator, which the trainer stops by other means.
         """
         return False
 
 
 def limit_loop(fn_args: FnArgs, steps: int) -> None:
-    """Limits a loop that goes by `fn_args` and `custom_config` to a few steps, without folders of the user's."""
+    """Limits a training loop that is configured by `fn_args` and `custom_config` to a few steps, in place.
+
+    Also sets `eval_steps` to 1, and removes the user's directories (`checkpoint_dir`, `use_conf_model_dir`) from a copy
+    of `custom_config`.
+
+    Args:
+      fn_args: The trial run's arguments.
+      steps: The maximum number of training steps.
+    """
     fn_args.train_steps = min(fn_args.train_steps or steps, steps)
     fn_args.eval_steps = 1
     config = fn_args.custom_config = dict(fn_args.custom_config or {})
@@ -138,8 +149,13 @@ def limit_loop(fn_args: FnArgs, steps: int) -> None:
 def function_in(module: ModuleType, name: str, needs: str) -> Callable[..., object]:
     """Returns a module's function by name.
 
+    Args:
+      module: The imported training module.
+      name: The function's name.
+      needs: The dialect's `needs`, for the error message.
+
     Raises:
-      ModuleError: When it is missing, or a call of it would run nothing.
+      ModuleError: When it is missing, or is a coroutine function or generator, so that calling it runs nothing.
     """
     function = getattr(module, name, None)
     if not callable(function):

@@ -1,8 +1,8 @@
-"""Turns a module of an older dialect into one with a `run_fn`, by adding a few lines at its end.
+"""Converts a module of an older dialect to TFX's `run_fn` interface by appending a `run_fn` to it.
 
-The recipe is that of TFX's RFC on the generic trainer: a `run_fn` that calls the `trainer_fn` and trains what it
-returns. Each dialect names the definitions that this is possible for. Nothing of the module is executed, and nothing
-that stands in it is changed.
+As in TFX's RFC on the generic trainer, the `run_fn` calls the `trainer_fn` and trains the Estimator that it returns.
+Each dialect lists the definitions it can convert. The module is parsed, not executed; its existing lines stay as they
+are.
 
 Usage:
 
@@ -42,12 +42,12 @@ def run_fn(fn_args):
 
 @dataclasses.dataclass(frozen=True)
 class Conversion:
-    """A module's file, before and after.
+    """A module's file before and after the conversion.
 
     Attributes:
-      path: The file.
-      before: Its bytes.
-      after: The same with lines added.
+      path: The file's path.
+      before: The original content.
+      after: The original content followed by the `run_fn`.
     """
 
     path: str
@@ -55,17 +55,17 @@ class Conversion:
     after: bytes
 
     def diff(self) -> bytes:
-        """Returns the change as a unified diff, for people and for `patch`."""
+        """Returns the change as a unified diff that `patch` can apply."""
         name = os.path.relpath(self.path).encode()
         old, new = (io.BytesIO(content).readlines() for content in (self.before, self.after))
         lines = difflib.diff_bytes(difflib.unified_diff, old, new, name, name)
         return b"".join(line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n" for line in lines)
 
     def write(self) -> None:
-        """Writes the file, all of it or nothing; it keeps its permissions.
+        """Replaces the file atomically and keeps its permissions.
 
         Raises:
-          InputError: When it cannot be written.
+          InputError: When the file cannot be written.
         """
         try:
             with whole_file(self.path) as part:
@@ -77,16 +77,16 @@ class Conversion:
 
 
 def convert(reference: str, function: str | None = None) -> Conversion:
-    """Works out the lines that give a module a `run_fn`.
+    """Computes a module's content with a `run_fn` appended; writes nothing.
 
     Args:
-      reference: The module, as `generic-trainer train` takes it; a file on this machine, and no archive.
-      function: The function to train with, where there are several, or it has a name of its own.
+      reference: A module reference as for `generic-trainer train`; must be a local file, not an archive.
+      function: The function to train with; required if there are several candidates or it has a non-standard name.
 
     Raises:
-      InputError: When the module has a run_fn already, nothing to make one from, or more than one such thing; when it
-        is no Python; or when it is not a file of its own on this machine.
-      ModuleError: When there is no such module.
+      InputError: When the module already has a run_fn; when it has no convertible definition, or more than one; when
+        it has a syntax error; or when it is remote or in an archive.
+      ModuleError: When the module does not exist.
     """
     if archive_in(reference) or file_io.is_remote(reference):
         raise InputError(f"{reference}: only a file on this machine can be converted. Unpack or copy it first.")
@@ -101,7 +101,7 @@ def convert(reference: str, function: str | None = None) -> Conversion:
 
 
 def _parsed(path: str, content: bytes) -> Iterable[ast.stmt]:
-    """Returns the statements at a module's top level, those inside `if`, `try` and `with` too."""
+    """Returns a module's top-level statements, including those inside `if`, `try` and `with` blocks."""
     try:
         pending: list[ast.AST] = list(ast.parse(content).body)
     except (SyntaxError, ValueError) as error:
@@ -118,7 +118,7 @@ def _parsed(path: str, content: bytes) -> Iterable[ast.stmt]:
 
 
 def _names(statement: ast.stmt) -> Iterator[str]:
-    """Yields what a statement defines, imports or assigns."""
+    """Yields the names that a statement defines, imports or assigns."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield statement.name
     elif isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -129,10 +129,10 @@ def _names(statement: ast.stmt) -> Iterator[str]:
 
 
 def _entry_point(path: str, there: Mapping[str, ast.stmt], function: str | None) -> tuple[str, str]:
-    """Returns the definition to train with, and its dialect.
+    """Returns the name of the definition to train with, and its dialect.
 
     Raises:
-      InputError: When there is none, or more than one.
+      InputError: When there is no convertible definition, or more than one.
     """
     dialects = dict(sorted(installed().items(), reverse=True))
     found = [
@@ -140,7 +140,7 @@ def _entry_point(path: str, there: Mapping[str, ast.stmt], function: str | None)
         for name, dialect in dialects.items()
         for one in ask_dialect(dialect, "convertible", there, function)
     ]
-    # A helper that a dialect could do with, such as `build_estimator`, counts if there is nothing else.
+    # Secondary candidates of dialects that yield, such as the helper `build_estimator`, are a fallback.
     certain = [
         (one, name) for one, name in found if not dialects[name].yields(None) or one in dialects[name].entry_points
     ]
@@ -168,7 +168,10 @@ def _entry_point(path: str, there: Mapping[str, ast.stmt], function: str | None)
 
 
 def _addition(before: bytes, function: str, dialect: str) -> bytes:
-    """Returns the bytes to add: after two empty lines, with the file's line ends, and as it does without a last one."""
+    """Returns the bytes to append.
+
+    They are preceded by two blank lines, use the file's line endings, and end with a newline only if the file does.
+    """
     arguments = [f'"{dialect}"', "__name__", "fn_args"] + ([f'function="{function}"'] if function != dialect else [])
     text = _RUN_FN.format(function=function, arguments=", ".join(arguments)).lstrip("\n")
     ends = before[len(before.rstrip(b"\r\n")) :].count(b"\n")

@@ -1,4 +1,4 @@
-"""What the dialects decide before a module is imported: its Keras version, and the preparation of the process.
+"""Steps before a module is imported: choosing its Keras version, and preparing the process with each dialect.
 
 choice = choose_keras("auto", source.files)      # KerasChoice("2", "taxi.py, line 8: tf.estimator")
 with loaded(source) as module:                   # in a process with that Keras
@@ -21,7 +21,10 @@ from .registry import ask_dialect, installed
 def choose_keras(
     option: str, files: Sequence[str], *, beside: Sequence[str] = (), distributed: bool = False
 ) -> KerasChoice:
-    """Decides the Keras version for a module; see `keras_version.choose` for arguments and errors."""
+    """Chooses the Keras version for a module, including the evidence that dialects find in its files.
+
+    See `keras_version.choose` for arguments and errors.
+    """
     dialects = installed().values()
 
     def signs(path: str) -> Iterator[KerasSign]:
@@ -33,7 +36,7 @@ def choose_keras(
 
 
 def uses_estimators(files: Sequence[str]) -> bool:
-    """Whether a module's files train an Estimator, by what the dialects see in their source."""
+    """Whether a module's files train an Estimator, according to the evidence that dialects find in their source."""
     found = (ask_dialect(dialect, "detect", path) for dialect in installed().values() for path in files)
     return any(evidence is not None and evidence.uses_estimators for evidence in found)
 
@@ -41,18 +44,25 @@ def uses_estimators(files: Sequence[str]) -> bool:
 def choose_keras_for(
     modules: PipelineModules, source: ModuleSource, option: str, *, distributed: bool = False
 ) -> KerasChoice:
-    """Decides the Keras version for the process that runs one of a pipeline's modules."""
+    """Chooses the Keras version for the process that runs one of a pipeline's modules.
+
+    Args:
+      modules: All modules of the pipeline; their files are passed to `choose_keras` as `beside`.
+      source: The module that the process runs.
+      option: The option `keras`.
+      distributed: Passed to `choose_keras`.
+    """
     beside = [file for other in modules.sources for file in other.files]
     return choose_keras(option, source.files, beside=beside, distributed=distributed)
 
 
 @contextlib.contextmanager
 def loaded(source: ModuleSource) -> Iterator[ModuleType]:
-    """Imports a module in a process that each dialect has prepared for it; see `modules.loader.loaded`.
+    """Calls `prepare` of each dialect, then imports a module for the block; see `modules.loader.loaded`.
 
     Raises:
-      ModuleError: When the module's package name is taken by a package from elsewhere.
-      Exception: Whatever the module itself raises, with its own type and traceback.
+      ModuleError: When the name of the module's package resolves to a package in another location.
+      Exception: Any exception that the module raises on import, with its original type and traceback.
     """
     for dialect in installed().values():
         ask_dialect(dialect, "prepare", source.files)

@@ -1,4 +1,4 @@
-"""The installed dialects, and the choice among them."""
+"""The registry of installed dialects, and dialect selection for a module."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUP = "generic_trainer.dialects"
 
 
 class DialectFunctions(Protocol):
-    """What a module, or any object, defines to be a dialect in the form of release 0.1."""
+    """The interface of release 0.1 dialects, which are modules or arbitrary objects instead of `Dialect` subclasses."""
 
     NEEDS: str
 
@@ -34,7 +34,7 @@ class DialectFunctions(Protocol):
 
 
 class FunctionsDialect(Dialect):
-    """A dialect in the form of release 0.1: a module, or any object, with NEEDS, `matches` and `run_fn`."""
+    """Adapter for release 0.1 dialects: a module, or any object, with NEEDS, `matches` and `run_fn`."""
 
     def __init__(self, functions: DialectFunctions) -> None:
         self._functions = functions
@@ -43,18 +43,18 @@ class FunctionsDialect(Dialect):
         self.entry_points = tuple(word for word in words if word.endswith("_fn"))  # type: ignore[misc]
 
     def matches(self, module: ModuleType, function: str | None) -> str:
-        """Asks the object."""
+        """Calls `matches` of the wrapped object."""
         found: str = self._functions.matches(module, function)
         return found
 
     def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
-        """Asks the object."""
+        """Calls `run_fn` of the wrapped object."""
         run: RunFn = self._functions.run_fn(module, function, options)
         return run
 
 
 class BrokenDialect(Dialect):
-    """A dialect whose package cannot be imported. It fits no module, and says why when it is asked for."""
+    """Placeholder for a dialect whose package cannot be imported. It matches no module; its `run_fn` raises."""
 
     def __init__(self, entry: importlib.metadata.EntryPoint, error: BaseException) -> None:
         package = f"the package {entry.dist.name}" if entry.dist else entry.value
@@ -64,32 +64,32 @@ class BrokenDialect(Dialect):
         logging.warning("The dialect %s is left out: %s.", entry.name, self._problem)
 
     def matches(self, module: ModuleType, function: str | None) -> str:
-        """Fits no module."""
+        """Returns "", since the dialect matches no module."""
         return ""
 
     def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
-        """Raises an InputError with the reason."""
+        """Raises an InputError with the import failure."""
         raise InputError(f"dialect={options.dialect!r}: {self._problem}. Reinstall that package, or remove it.")
 
 
 def installed() -> dict[str, Dialect]:
-    """Returns the dialects of all installed packages by name. One that cannot be imported is a `BrokenDialect`."""
+    """Returns the dialects of all installed packages by name; a `BrokenDialect` for one that cannot be imported."""
     return {entry.name: _load(entry) for entry in importlib.metadata.entry_points(group=GROUP)}
 
 
 def read_by_dialects() -> list[str]:
-    """Returns the functions by which one knows a module whose examples its dialect reads, by the run's schema."""
+    """Returns the entry-point functions of the dialects that parse tf.Examples with the run's schema."""
     return [name for dialect in installed().values() if dialect.reads_examples for name in dialect.entry_points]
 
 
-@functools.cache  # a broken one is warned of once
+@functools.cache  # so that the warning for a broken dialect is logged once
 def _load(entry: importlib.metadata.EntryPoint) -> Dialect:
     try:
         found = entry.load()
         if isinstance(found, type) and issubclass(found, Dialect):
             return found()
         return found if isinstance(found, Dialect) else FunctionsDialect(found)
-    except Exception as error:  # another team's package must not fail every training
+    except Exception as error:  # a broken third-party dialect must not fail every run
         return BrokenDialect(entry, error)
 
 
@@ -112,12 +112,19 @@ def ask_dialect(
 
 
 def ask_dialect(dialect: Dialect, question: str, *arguments: object) -> object:
-    """Calls `detect`, `prepare`, `matches` or `convertible` of a dialect, for a module of any dialect.
+    """Calls `detect`, `prepare`, `matches` or `convertible` of a dialect and contains its errors.
 
-    An exception in a dialect of another package is logged once and does not fail the module.
+    These methods are called for modules of every dialect. An exception in a dialect of another package is therefore
+    logged once per dialect, method and message, and does not fail the module. An exception in a built-in dialect is
+    re-raised.
+
+    Args:
+      dialect: The dialect to call.
+      question: The method's name.
+      *arguments: The method's positional arguments.
 
     Returns:
-      The answer; after an exception the default of `Dialect`, or "" for `matches`.
+      The method's result. After an exception: the result of the default method of `Dialect`, or "" for `matches`.
     """
     try:
         return getattr(dialect, question)(*arguments)
@@ -129,7 +136,7 @@ def ask_dialect(dialect: Dialect, question: str, *arguments: object) -> object:
         return "" if question == "matches" else getattr(Dialect, question)(dialect, *arguments)
 
 
-@functools.cache  # once for each dialect and kind of failure
+@functools.cache  # log once for each dialect, method and failure
 def _warn_of(dialect: Dialect, question: str, failure: str) -> None:
     name = next((name for name, one in installed().items() if one is dialect), type(dialect).__name__)
     logging.warning(
@@ -141,14 +148,17 @@ def _warn_of(dialect: Dialect, question: str, failure: str) -> None:
 def choose(
     module: ModuleType, function: str | None, options: TrainingOptions, dialects: Mapping[str, Dialect]
 ) -> tuple[str, str]:
-    """Finds the dialect of a module.
+    """Selects the dialect of an imported module.
+
+    An explicit `options.dialect` is used without checking the module. With "auto", dialects whose `yields` is true are
+    considered only if no other dialect matches.
 
     Returns:
-      The dialect's name, and why it was chosen.
+      The dialect's name, and the reason for the choice.
 
     Raises:
-      InputError: When `options.dialect` names no installed dialect.
-      ModuleError: When no dialect fits, or more than one.
+      InputError: When `options.dialect` is not the name of an installed dialect.
+      ModuleError: When no dialect matches, or more than one.
     """
     if options.dialect != "auto":
         _require_installed(options.dialect, dialects)
@@ -163,7 +173,9 @@ def choose(
 
 
 def run_as(dialect: str, module: ModuleType | str, fn_args: FnArgs, function: str | None = None) -> object:
-    """Trains a module as a dialect does it: for a `run_fn` in a module that is written in another dialect.
+    """Trains a module with a dialect, from a `run_fn` in the module itself.
+
+    It gives a module of another dialect a `run_fn` that any TFX Trainer can call:
 
         def run_fn(fn_args):
             from generic_trainer import run_as
@@ -175,15 +187,15 @@ def run_as(dialect: str, module: ModuleType | str, fn_args: FnArgs, function: st
     Args:
       dialect: The name of an installed dialect.
       module: The module or its `__name__`.
-      fn_args: What the module's `run_fn` was given.
-      function: The function that the dialect is to use, if it has another name than the dialect's.
+      fn_args: The arguments of the module's `run_fn`.
+      function: The function that the dialect uses; None for the dialect's default name.
 
     Returns:
-      The metrics that the training returns.
+      The metrics returned by the dialect's `run_fn`.
 
     Raises:
-      InputError: When there is no such dialect.
-      ModuleError: When the module lacks what the dialect needs.
+      InputError: When the dialect is not installed.
+      ModuleError: When the module lacks a definition that the dialect requires.
     """
     dialects = installed()
     _require_installed(dialect, dialects)

@@ -1,4 +1,4 @@
-"""The dialect of today's TFX modules: a function `run_fn(fn_args)` that trains and exports."""
+"""The dialect of current TFX modules: a function `run_fn(fn_args)` that trains a model and exports it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class RunFnDialect(Dialect):
     no_scaffold = ""
 
     def matches(self, module: ModuleType, function: str | None) -> str:
-        """Returns evidence when the module has the named function, or `run_fn` when none is named."""
+        """Returns the reason if the module defines the requested function, or `run_fn` if none was requested."""
         name = function or "run_fn"
         if not callable(getattr(module, name, None)):
             return ""
         return f"it defines {name}" if function is None else f"the function {name} was named"
 
     def yields(self, function: str | None) -> bool:
-        """A named function may be the `trainer_fn` or `model_fn` of another dialect, by another name."""
+        """Whether a function was requested; it may be a renamed `trainer_fn` or `model_fn` of another dialect."""
         return function is not None
 
     def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
@@ -46,6 +46,6 @@ class RunFnDialect(Dialect):
                 f"with fn_args alone ({error}). Write it as def {name}(fn_args)."
             ) from None
         except ValueError:
-            pass  # a callable in C has no signature to look at
+            pass  # callables implemented in C may have no signature
         run: RunFn = candidate
         return run

@@ -1,4 +1,4 @@
-"""What the signatures of a user's functions tell: which dialect one belongs to, and what it wants to be given."""
+"""Inspects and checks the signatures of a training module's functions, and calls them with matching arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _LAZY_FUNCTIONS: dict[str, Callable[[object], bool]] = {
 
 
 def takes_fn_args_and_schema(function: object) -> bool:
-    """Returns whether a function takes two positional arguments, as `trainer_fn` does."""
+    """Returns whether a function can be called like `trainer_fn(fn_args, schema)`.
+
+    It must have exactly two parameters without a default, and not be a model function (`features`, `labels`).
+    """
     if not callable(function) or takes_features_and_labels(function):
         return False
     try:
@@ -38,11 +41,11 @@ def takes_fn_args_and_schema(function: object) -> bool:
 
 
 def require_plain_call(function: Callable[..., object], where: str) -> None:
-    """Makes sure that calling a function runs it.
+    """Checks that a call of a function runs its body.
 
     Args:
-      function: A function, a partial, or an object with `__call__`.
-      where: The module and function, for messages.
+      function: A function, a `functools.partial`, or an object with `__call__`.
+      where: The module and function, for error messages.
 
     Raises:
       ModuleError: When a call would only create a coroutine or a generator.
@@ -58,13 +61,17 @@ def require_plain_call(function: Callable[..., object], where: str) -> None:
 
 
 def require_has_run(returned: object, where: str) -> None:
-    """Makes sure that a function has not returned a coroutine or generator that holds all of its work.
+    """Checks that a function did not return an unstarted coroutine or generator instead of doing its work.
+
+    Args:
+      returned: The function's return value.
+      where: The module and function, for error messages.
 
     Raises:
-      ModuleError: When it has.
+      ModuleError: When it returned a coroutine or generator that has not started, or an asynchronous generator.
     """
     if inspect.iscoroutine(returned) and inspect.getcoroutinestate(returned) == inspect.CORO_CREATED:
-        returned.close()  # or Python warns that it was never awaited
+        returned.close()  # avoids Python's "was never awaited" warning
         raise ModuleError(f"{where} returned a coroutine that was not awaited, so nothing ran. {_PLAIN_REMEDY}")
     is_generator = inspect.isgenerator(returned) and inspect.getgeneratorstate(returned) == inspect.GEN_CREATED
     if is_generator or inspect.isasyncgen(returned):
@@ -72,31 +79,31 @@ def require_has_run(returned: object, where: str) -> None:
 
 
 def takes_features_and_labels(function: object) -> bool:
-    """Returns whether a function is a model function by the names of its first two parameters."""
+    """Returns whether a function is a model function: its first two parameters are `features` and `labels`."""
     return inspect.isfunction(function) and parameter_names(function)[:2] == ["features", "labels"]
 
 
 def parameters_of(definition: ast.stmt) -> list[str]:
-    """Returns the names of a function's positional parameters, read off its syntax tree; [] of anything else."""
+    """Returns the names of a function's positional parameters from its syntax tree; [] for other statements."""
     return [one.arg for one in definition.args.args] if isinstance(definition, ast.FunctionDef) else []
 
 
 def parameter_names(function: Callable[..., object]) -> list[str]:
-    """Returns the names of a function's parameters that can be given by name."""
+    """Returns the names of a function's parameters that can be passed as keyword arguments."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return [name for name, parameter in inspect.signature(function).parameters.items() if parameter.kind in kinds]
 
 
 def call_by_name(function: Callable[..., Result], known: Mapping[str, object], where: str) -> Result:
-    """Calls a function with those of the known arguments that it has parameters for.
+    """Calls a function with those of the known keyword arguments that it has parameters for.
 
     Args:
       function: Any callable with a signature.
       known: Values by parameter name.
-      where: The module and function, for messages.
+      where: The module and function, for error messages.
 
     Raises:
-      ModuleError: When it has a parameter without a default that is not among the known ones.
+      ModuleError: When it has a parameter without a default that is not in `known`.
     """
     for name, parameter in inspect.signature(function).parameters.items():
         variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
@@ -111,24 +118,24 @@ def call_by_name(function: Callable[..., Result], known: Mapping[str, object], w
 def require_call(
     module: ModuleType, name: str, function: object, count: int, form: str, optional: tuple[str, ...] = ()
 ) -> None:
-    """Makes sure that a function can be called with so many positional arguments.
+    """Checks that a function can be called with `count` positional arguments.
 
     Args:
-      module: The module that holds it, for messages.
-      name: Its name there.
-      function: What the module has by that name.
-      count: How many positional arguments it is given.
-      form: How it is written, for messages.
-      optional: Arguments that it is given by name if it has them.
+      module: The module that contains it, for error messages.
+      name: The function's name in the module.
+      function: The module's attribute of that name; need not be callable.
+      count: The number of positional arguments.
+      form: The required signature, for error messages, such as "trainer_fn(fn_args, schema)".
+      optional: Names of keyword arguments that are passed if the function has parameters for them.
 
     Raises:
-      ModuleError: With its signature and the form that it has to have.
+      ModuleError: When it is not callable or does not accept the arguments; names its signature and the required one.
     """
     if not callable(function):
         raise ModuleError(f"{module.__file__}: {name} is {function!r}; write it as def {form}.")
     try:
         signature = inspect.signature(function)
-    except ValueError:  # a callable in C
+    except ValueError:  # callables implemented in C may have no signature
         return
     more = {one: object() for one in optional if one in list(signature.parameters)[count:]}
     try:
@@ -141,7 +148,7 @@ def require_call(
 
 
 def shown_signature(function: Callable[..., object]) -> str:
-    """Returns a signature without annotations: "(fn_args, schema=None)"."""
+    """Returns a signature without annotations, such as "(fn_args, schema=None)"; "(…)" if it is unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -1,1 +1,1 @@
-"""How a trained model is evaluated: one plan per run, made from what the program sees rather than from source text."""
+"""Evaluation of trained models: one plan per run, derived from observed losses, labels and graphs, not from source."""

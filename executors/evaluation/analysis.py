@@ -1,8 +1,8 @@
-"""Runs TensorFlow Model Analysis on the answers of our own batch inference.
+"""Runs TensorFlow Model Analysis (TFMA) on predictions of this package's batch inference.
 
-TFMA's inference asks signatures of one kind: serialized raw examples in, one output. Here `PlannedModel` asks whatever
-the plan names, and TFMA gets labels, predictions and the features to slice by. Its slices, thresholds, confidence
-intervals and files are its own.
+TFMA's own inference supports only signatures that take serialized raw examples. Here `PlannedModel` runs the signature
+that the plan names, and TFMA gets labels, predictions and slicing features as extracts. Slices, thresholds, confidence
+intervals and result files are computed and written by TFMA.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SEEN, _LEFT_OUT = "examples_seen", "examples_left_out"
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A model to evaluate: its SavedModel's folder, and its plan."""
+    """A model to evaluate: its SavedModel's folder, and its evaluation plan."""
 
     model: str
     plan: EvaluationPlan
@@ -50,15 +50,15 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class Analysis:
-    """What is evaluated on what.
+    """An evaluation: models, data and options.
 
     Attributes:
       files: The eval split's TFRecord files of raw tf.Examples.
       candidate: The trained model.
-      baseline: The model to compare with, or None. Its outputs are those of the candidate, in their order.
+      baseline: The model to compare with, or None. Its plan must have the candidate's outputs in the same order.
       transform_graph: The Transform graph's folder, or None.
-      slice_by: Raw or transformed features; metrics are computed for each of their values as well.
-      worst_loss: By how much the deciding metric may be worse than the baseline's.
+      slice_by: Raw or transformed features; metrics are computed for each of their values too.
+      worst_loss: How much worse than the baseline's the deciding metric may be, as an absolute difference.
     """
 
     files: Sequence[str]
@@ -71,12 +71,12 @@ class Analysis:
 
 @dataclasses.dataclass(frozen=True)
 class Analyzed:
-    """What `analyze` did.
+    """The result of `analyze`.
 
     Attributes:
-      plan: The plan as the candidate's answers corrected it.
-      config: The configuration that TFMA got.
-      notes: What was left out.
+      plan: The candidate's plan, corrected by its predictions.
+      config: TFMA's configuration.
+      notes: Sentences about a skipped baseline or skipped examples.
     """
 
     plan: EvaluationPlan
@@ -85,19 +85,19 @@ class Analyzed:
 
 
 def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analyzed:
-    """Evaluates, and writes TFMA's results.
+    """Runs an evaluation, and writes TFMA's results.
 
-    The first examples are evaluated in this process before the pipeline begins, so that what fails at once fails
-    with its own exception.
+    Evaluates the first batch in this process before the pipeline starts, so that early errors are raised with their
+    original type. Skips examples without a label or prediction, and a baseline that fails on the first batch.
 
     Args:
-      analysis: What to do.
+      analysis: The evaluation.
       pipeline: An empty pipeline; it is run.
       output: The folder for TFMA's results.
 
     Raises:
-      InputError: When labels, answers or examples do not go together.
-      Exception: What Beam or TFMA raises.
+      InputError: If labels, predictions and examples do not match, or there is no example.
+      Exception: Any exception of Beam or TFMA.
     """
     notes: list[str] = []
     loaded = _Loaded(analysis)
@@ -113,7 +113,7 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analyze
             loaded.baseline = None
     loaded.extracts(first)
     handle = Shared()
-    handle.acquire(lambda: loaded, _LOADED)  # kept alive here while the workers of this process use it
+    handle.acquire(lambda: loaded, _LOADED)  # this reference keeps it alive for the workers in this process
     plan = loaded.candidate.plan
     corrected = dataclasses.replace(
         analysis,
@@ -154,10 +154,13 @@ def _counted(pipeline: beam.Pipeline, name: str) -> int:
 
 
 class _Loaded:
-    """The models and the Transform graph of an analysis.
+    """The loaded models and Transform graph of an analysis.
 
     Attributes:
-      why_left_out: Why the first example that was left out has no answer or no label; None while there is none.
+      reader: Decodes and transforms examples.
+      candidate: The trained model.
+      baseline: The model to compare with, or None.
+      why_left_out: The error of the first skipped example; None if none was skipped.
     """
 
     def __init__(self, analysis: Analysis) -> None:
@@ -170,16 +173,16 @@ class _Loaded:
             self.baseline = PlannedModel(analysis.baseline.plan, analysis.baseline.model)
 
     def records(self, files: Sequence[str]) -> Iterator[Sequence[bytes]]:
-        """Yields the batches of files."""
+        """Yields batches of serialized examples from files."""
         for file in files:
             for batch in batches(ExampleFile(file, TF_RECORD, is_gzipped(file)), _BATCH):
                 yield batch.records
 
     def first_evaluable(self, files: Sequence[str]) -> Features:
-        """Returns the examples of the first batch that have a label and an answer.
+        """Returns the examples of the first batch that have a label and a prediction.
 
         Raises:
-          InputError: When none of them has, or there is no example.
+          InputError: If no example of that batch has both, or there is no example.
         """
         for records in self.records(files):
             if kept := self._by_halves(records, self._answered):
@@ -189,11 +192,11 @@ class _Loaded:
         raise InputError("the eval split has no examples.")
 
     def evaluated(self, records: Sequence[bytes]) -> list[tfma.Extracts]:
-        """Returns TFMA's extracts of the examples that have a label and an answer of each model."""
+        """Returns TFMA's extracts of the examples that have a label and a prediction of each model."""
         return self._by_halves(records, self.extracts)
 
     def _by_halves(self, records: Sequence[bytes], ask: Callable[[Features], list[T]]) -> list[T]:
-        """Returns what `ask` returns; on an InputError it is called with each half, down to single examples."""
+        """Returns the results of `ask`; bisects the batch on InputErrors to skip only the examples that cause them."""
         try:
             return ask(self.reader.features(records))
         except InputError as error:
@@ -204,10 +207,10 @@ class _Loaded:
             return [*self._by_halves(records[:middle], ask), *self._by_halves(records[middle:], ask)]
 
     def _answered(self, features: Features) -> list[bytes]:
-        """Returns the examples; whether the plan is right about the scores is not checked yet.
+        """Returns the examples if all have labels and predictions, without checking the range of the scores.
 
         Raises:
-          InputError: When one has no label, or the candidate has no answer to it.
+          InputError: If an example has no label, or the candidate fails on it.
         """
         plan = self.candidate.plan
         scores = self.candidate.unchecked_scores(features, self.reader)
@@ -218,8 +221,8 @@ class _Loaded:
         """Returns TFMA's extracts of a batch, one for each example.
 
         Raises:
-          InputError: When an example has no label, or the model has no answer to it.
-          ScoresError: When the answers are not what the plan takes them for.
+          InputError: If an example has no label, or a model fails on it.
+          ScoresError: If an output's values contradict the plan's kind of scores.
         """
         extracts: list[tfma.Extracts] = []
         plan = self.candidate.plan
@@ -259,7 +262,7 @@ class _Loaded:
 
 
 class _Inference(beam.DoFn):  # type: ignore[misc]
-    """Yields TFMA's extracts of the examples in a file."""
+    """Yields TFMA's extracts of the examples in a file, and counts examples and skipped examples."""
 
     def __init__(self, analysis: Analysis, handle: Shared) -> None:
         self._analysis = analysis
@@ -268,7 +271,7 @@ class _Inference(beam.DoFn):  # type: ignore[misc]
         self._seen, self._left_out = (Metrics.counter(__name__, name) for name in (_SEEN, _LEFT_OUT))
 
     def setup(self) -> None:
-        """Loads models and graph, once in a process."""
+        """Loads models and Transform graph, once in a process."""
         self._loaded = self._handle.acquire(lambda: _Loaded(self._analysis), _LOADED)
 
     def process(self, file: str) -> Iterator[dict[str, Any]]:
@@ -282,12 +285,12 @@ class _Inference(beam.DoFn):  # type: ignore[misc]
 
 
 def _by_output(outputs: Sequence[str], values: Sequence[np.ndarray]) -> np.ndarray | dict[str, np.ndarray]:
-    """Returns what TFMA takes: a dict by output, or the only output's value."""
+    """Returns values in TFMA's format: {output: value}, or the value itself for a single output."""
     return dict(zip(outputs, values, strict=True)) if len(outputs) > 1 else values[0]
 
 
 def _rows(features: Features, name: str) -> list[np.ndarray]:
-    """Returns the values of a feature in each example, as arrays; empty ones where it has none."""
+    """Returns the values of a feature as one array for each example, empty for a missing value."""
     column = features.column(name, is_transformed=name not in features.raw and name in features.transformed)
     if pa.types.is_null(column.type):
         return [np.array([])] * len(features.records)

@@ -1,7 +1,7 @@
-"""A model's answers and an example's label as the numbers that metrics are computed from.
+"""Converts a model's outputs and labels to the numbers that metrics are computed from.
 
-Metrics want probabilities, class indexes and 0 or 1; models answer with logits, and labels may be one-hot vectors or
--1 and 1.
+Metrics need probabilities, class indices, and labels of 0 and 1; models may return logits, and labels may be one-hot
+vectors, or -1 and 1.
 
     scores_in(np.array([[2.0], [-1.0]]), OutputPlan("output_0", BINARY, scores=LOGITS))  # [[0.88], [0.27]]
 """
@@ -28,27 +28,28 @@ from .plan import (
     reason_key,
 )
 
-_SMALLEST = 1e-7  # as in Keras: the logarithm of 0 is no number
-_TOLERANCE = 1e-3  # that probabilities of half precision may be beyond 0 and 1
+_SMALLEST = 1e-7  # Keras's epsilon: avoids the logarithm of 0
+_TOLERANCE = 1e-3  # rounding error by which float16 probabilities may be outside 0 to 1
 _CLASSIFIES = (BINARY, MULTICLASS, MULTILABEL)
 
 
 class ScoresError(TrainerError):
-    """An output's numbers are not what the plan takes them for, so that no example can be judged by them."""
+    """An output's values contradict the plan's kind of scores, so that no example can be evaluated."""
 
 
 def scores_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:
-    """Returns a batch's answers as probabilities, or as they are for tasks that classify nothing.
+    """Returns an output as probabilities for classification tasks, unchanged for others.
 
     Args:
       values: The output for some examples, of shape [examples, …].
-      plan: What is known of the output.
+      plan: The output's plan.
 
     Returns:
-      An array [examples, numbers] of float64.
+      A float64 array [examples, numbers]. Probabilities are clipped to 1e-7 to 1 - 1e-7; of two outputs of a BINARY
+      task, only the second is returned.
 
     Raises:
-      ScoresError: When the output does not hold numbers, or is not in the range that it should be in.
+      ScoresError: If the output is not numeric, or planned PROBABILITIES are outside 0 to 1.
     """
     if values.dtype.kind not in "fiub":
         raise ScoresError(f"output {plan.output} holds {values.dtype}, not numbers. --eval-output names another one.")
@@ -67,19 +68,19 @@ def scores_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:
 
 
 def are_probabilities(values: np.ndarray) -> bool:
-    """Whether all numbers lie between 0 and 1; NaN is let through, as metrics will show it."""
+    """Whether all numbers are between 0 and 1, with a tolerance of 0.001. Ignores NaN, which the metrics will show."""
     return not bool(((values < -_TOLERANCE) | (values > 1.0 + _TOLERANCE)).any())
 
 
 def labels_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:
-    """Returns a batch's labels: a class index for MULTICLASS, 0 or 1 for BINARY and MULTILABEL, else values.
+    """Returns labels as float64: class indices for MULTICLASS, 0 or 1 for BINARY and MULTILABEL, else unchanged.
 
     Args:
       values: The label feature of some examples, of shape [examples, numbers].
-      plan: What is known of the output.
+      plan: The output's plan.
 
     Raises:
-      InputError: When the labels are not numbers.
+      InputError: If the labels are not numeric.
     """
     if values.dtype.kind not in "fiub":
         raise InputError(
@@ -96,10 +97,10 @@ def labels_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:
 
 
 def require_comparable(labels: np.ndarray, scores: np.ndarray, plan: OutputPlan) -> None:
-    """Compares the shapes of labels and scores, as `labels_in` and `scores_in` return them.
+    """Checks that labels from `labels_in` and scores from `scores_in` match.
 
     Raises:
-      InputError: When they cannot be of the same thing; it names both.
+      InputError: If their shapes do not match, or a class index is out of range; names label and output.
     """
     wide = plan.task == MULTICLASS
     fits = labels.shape[1] == 1 and scores.shape[1] > 1 if wide else labels.shape == scores.shape
@@ -118,9 +119,9 @@ def require_comparable(labels: np.ndarray, scores: np.ndarray, plan: OutputPlan)
 
 
 def checked_by_values(plan: EvaluationPlan, answers: Mapping[str, np.ndarray]) -> EvaluationPlan:
-    """Returns the plan with LOGITS where it has PROBABILITIES for an output whose numbers are none.
+    """Returns the plan with LOGITS for outputs of classification tasks with values outside 0 to 1.
 
-    What the user asked for is not changed.
+    Replaces only planned PROBABILITIES and VALUES that were not set by the user.
 
     Args:
       plan: The plan.

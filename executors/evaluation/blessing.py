@@ -1,4 +1,4 @@
-"""What TFMA's validation found not good enough, in words."""
+"""Describes the thresholds that a model missed in TFMA's validation."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def missed_thresholds(folder: str) -> list[str]:
-    """Returns "auc is 0.48, and must be above 0.5" for each threshold that an evaluation missed.
+    """Returns a text such as "auc is 0.48, and must be at least 0.5" for each missed threshold; [] if none was missed.
 
     Args:
-      folder: TFMA's results.
+      folder: The folder with TFMA's results.
     """
     import tensorflow_model_analysis as tfma
 

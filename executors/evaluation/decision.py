@@ -1,4 +1,4 @@
-"""Makes the evaluation plan of a model, from its signatures, its training and the features of the examples."""
+"""Makes the evaluation plan of a model from its signatures, its training and the features of the examples."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOT_FOR_SCORES = (
     "get_metadata",
 )
 _PREFERRED = ("serving_default", "predict")
-_OF_EXAMPLES = "examples:"  # a DLRover model's same signature over tf.Examples
+_OF_EXAMPLES = "examples:"  # name prefix of a DLRover model's signature over tf.Examples
 
 
 def make_plan(
@@ -40,13 +40,15 @@ def make_plan(
     features: ExampleFeatures,
     overrides: Overrides,
 ) -> EvaluationPlan:
-    """Returns how a model is evaluated.
+    """Returns the evaluation plan of a model.
+
+    Uses the first signature with usable outputs and inputs. If there is none, the plan has only a `problem`.
 
     Args:
-      evidence: What its training showed; None when no fit was seen.
-      signatures: What it serves.
-      features: What raw and transformed examples hold.
-      overrides: What the user decided. A label that no example has makes the plan one with a problem.
+      evidence: Observations of its training; None if no Keras fit was observed.
+      signatures: The model's signatures.
+      features: Features of raw and transformed examples.
+      overrides: The user's options. A label that is in no example results in a plan with a `problem`.
     """
     reasons: dict[str, str] = {}
     is_known = bool(features.raw or features.transformed)
@@ -85,11 +87,11 @@ def make_plan(
 
 
 def _in_order(signatures: Sequence[ServedSignature]) -> list[ServedSignature]:
-    """Returns the signatures that may be asked, the best first."""
+    """Returns the signatures that may return scores, in order of preference."""
 
     def rank(one: ServedSignature) -> tuple[bool, bool, int]:
         name = one.name.removeprefix(_OF_EXAMPLES)
-        # An Estimator's signature of classes and scores is for TensorFlow Serving's Classify; its predict tells more.
+        # An Estimator's signature of classes and scores is for TensorFlow Serving's Classify; prefer `predict`.
         classifies = {output.name for output in one.outputs} == {"classes", "scores"}
         place = _PREFERRED.index(name) if name in _PREFERRED else len(_PREFERRED)
         return classifies, not one.name.startswith(_OF_EXAMPLES), place
@@ -98,7 +100,7 @@ def _in_order(signatures: Sequence[ServedSignature]) -> list[ServedSignature]:
 
 
 def _trained_on(evidence: TrainingEvidence | None, features: ExampleFeatures) -> str:
-    """Returns RAW or TRANSFORMED by the names of the features that a model was fitted to; "" where both or none fit."""
+    """Returns RAW or TRANSFORMED by the names of the features that a model was trained on; "" if ambiguous."""
     if features.transformed is None:
         return RAW
     names = set(evidence.inputs) if evidence else set()
@@ -109,7 +111,7 @@ def _trained_on(evidence: TrainingEvidence | None, features: ExampleFeatures) ->
 
 
 def _examples_for(signature: ServedSignature, features: ExampleFeatures, trained_on: str) -> tuple[str, str]:
-    """Returns RAW or TRANSFORMED: which examples a signature takes, and why; "" and what is missing for neither."""
+    """Returns the kind of examples that a signature takes and the reason; ("", problem) if neither kind fits."""
     if not features.raw and not features.transformed:
         return RAW, "the examples' features are not known"
     tables = {RAW: features.raw}
@@ -138,7 +140,7 @@ def _examples_for(signature: ServedSignature, features: ExampleFeatures, trained
 
 
 def _missing(signature: ServedSignature, features: Mapping[str, Feature]) -> list[str]:
-    """Returns what a signature takes and examples with these features don't have, or have as another type."""
+    """Returns the inputs of a signature that examples with these features lack or have as another type."""
     if signature.takes_examples:
         missing = []
         for one in signature.parsed or ():
@@ -210,7 +212,7 @@ def _outputs(
 def _label_named(
     output: str, trained: OutputEvidence | None, is_main: bool, features: ExampleFeatures, overrides: Overrides
 ) -> str:
-    """Returns the label of an output: the user's, or the key of its label if a feature is called like that."""
+    """Returns the label of an output: from the options, or the key of its label in `fit` if a feature has that name."""
     known: Collection[str] = {*features.raw, *(features.transformed or ())}
     keys = [output, *((trained.name, trained.key) if trained else ())]
     if asked := next((overrides.labels[key] for key in keys if key in overrides.labels), ""):

@@ -1,10 +1,11 @@
-"""What a training shows of its task: losses, labels and inputs of the Keras fits that it makes.
+"""Records losses, labels and inputs of a training's Keras fits, as evidence of its task.
 
     with observed(source.files) as seen:
         run_fn(fn_args)
     seen.evidence()  # TrainingEvidence of the last fit, or None
 
-Only the description of the data is read, not the data; the trial of `check` asks for `label_batches` of values as well.
+Reads only element specs, shapes and dtypes of the data. With `label_batches`, as in the trial of `check`, it also reads
+that many batches of label values.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ class LabelEvidence:
     """The labels that one output is fitted to.
 
     Attributes:
-      dtype: TensorFlow's name of their type; "" when the data doesn't say.
-      shape: Of one example's label; None when the data doesn't say.
-      lowest, highest: Of some batches; None when these were not read.
-      values: The distinct values of some batches, class indices of one-hot rows; () when not read, or when many.
-      is_one_hot: Whether every row has a single 1 among zeros; None when not read.
-      is_binary: Whether there are only zeros and ones; None when not read.
+      dtype: TensorFlow's name of their type; "" if unknown.
+      shape: Shape of one example's label; None if unknown.
+      lowest, highest: Minimum and maximum in the batches read; None if values were not read.
+      values: Distinct values in the batches read, class indices for one-hot rows; () if not read, or more than 50.
+      is_one_hot: Whether every row is a one-hot vector; None if values were not read.
+      is_binary: Whether all values are 0 or 1; None if values were not read.
     """
 
     dtype: str = ""
@@ -47,7 +48,7 @@ class LabelEvidence:
 
     @property
     def width(self) -> int | None:
-        """Numbers in one example's label; None when not known."""
+        """Size of the last dimension of one example's label, 1 for a scalar; None if unknown."""
         return None if self.shape is None else (self.shape[-1] if self.shape else 1)
 
 
@@ -56,11 +57,11 @@ class OutputEvidence:
     """One output of a fitted model.
 
     Attributes:
-      name: The model's name of it; "" where it has none.
-      key: The key of its label in the dict of labels; "" where they are no dict.
-      loss: The compiled loss's canonical name; "" for one of the module's own, or none.
-      from_logits: What the loss says; None where it doesn't.
-      label: What it is fitted to; None where no labels are passed to `fit`.
+      name: Its name in the model; "" without one.
+      key: The key of its label in the dict of labels; "" if labels are not a dict.
+      loss: The compiled loss's canonical name; "" for a custom loss, or none.
+      from_logits: The loss's `from_logits`; None if it has none.
+      label: Its label; None if `fit` gets no labels.
     """
 
     name: str = ""
@@ -72,12 +73,12 @@ class OutputEvidence:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingEvidence:
-    """What a fit shows.
+    """Observations of a Keras fit.
 
     Attributes:
       outputs: One entry per output.
-      inputs: Names of the features that it is trained on; () where they are no dict.
-      metrics: Names of the metrics that it logs.
+      inputs: Names of the input features; () if inputs are not a dict.
+      metrics: Names of the logged metrics, without the loss and validation metrics.
     """
 
     outputs: tuple[OutputEvidence, ...] = ()
@@ -85,28 +86,32 @@ class TrainingEvidence:
     metrics: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """Returns it as JSON values, for `from_json`."""
+        """Returns the evidence as JSON values, for `from_json`."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> TrainingEvidence:
-        """Rebuilds what `to_json` returned, also after it was JSON text."""
+        """Rebuilds evidence from the output of `to_json`, possibly parsed from JSON text."""
         return cls(tuple(map(_output, state["outputs"])), tuple(state["inputs"]), tuple(state["metrics"]))
 
 
 class Observer(KerasObserver):
-    """Sees the fits of a block; the last one counts."""
+    """Records evidence of Keras fits; keeps that of the last one.
+
+    Args:
+      label_batches: How many batches to read for the labels' values; 0 for none.
+    """
 
     def __init__(self, label_batches: int = 0) -> None:
         self._label_batches = label_batches
         self._last: TrainingEvidence | None = None
 
     def evidence(self) -> TrainingEvidence | None:
-        """Returns what the last fit showed; None without one."""
+        """Returns the evidence of the last fit; None without one."""
         return self._last
 
     def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
-        """Looks at the fit's loss and data once it has ended."""
+        """Records the fit's loss and data after it has ended; skips nested fits."""
         if call.is_nested:
             return proceed()
         try:
@@ -114,7 +119,7 @@ class Observer(KerasObserver):
         finally:
             try:
                 self._last = _evidence(call.model, call.arguments, self._label_batches)
-            except Exception as error:  # a training must not fail for what is only looked at
+            except Exception as error:  # errors of the observation must not fail the training
                 logging.warning("The labels of this fit could not be looked at: %r", error)
         logged = getattr(history, "history", None)
         if self._last is not None and isinstance(logged, Mapping):
@@ -128,7 +133,7 @@ def observed(files: Sequence[str], label_batches: int = 0) -> Iterator[Observer]
     """Observes the Keras fits of a block.
 
     Args:
-      files: The module's source files. Keras is not imported for those that neither name nor import it.
+      files: The module's source files. If they neither mention nor import Keras, it is not imported here either.
       label_batches: How many batches to read for the labels' values; 0 for none.
     """
     seen = Observer(label_batches)
@@ -147,7 +152,7 @@ def _evidence(model: keras.Model, given: Mapping[str, Any], label_batches: int) 
         x, y = parts[0], parts[1] if len(parts) > 1 else None
     else:
         x, y = data, given.get("y")
-    inner = getattr(model, "inner", model)  # of an ElasticDL job
+    inner = getattr(model, "inner", model)  # the user's model in the wrapper of an ElasticDL job
     names = [str(name) for name in getattr(inner, "output_names", None) or ()]
     labels = {} if y is None else by_key(y)
     losses = _losses(getattr(inner, "loss", None), names, len(labels))

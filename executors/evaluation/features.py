@@ -1,4 +1,4 @@
-"""The features of raw and of transformed examples: types and shapes by their schemas, values by a sample."""
+"""Features of raw and transformed examples: types and shapes from schemas, values from a sample."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ TRANSFORM_FN = "transform_fn"
 
 
 class FeatureSummary(TypedDict):
-    """What some examples hold of a feature, as JSON values.
+    """Statistics of a feature over some examples, as JSON values.
 
     Attributes:
-      kind: "BYTES", "FLOAT" or "INT", as in a schema; "mixed" when examples differ.
-      least, most: How many values they have of it.
-      lowest, highest: Of numbers, the bounds of those that are finite; None for words.
-      values: The distinct integers if there are few, else [].
+      kind: "BYTES", "FLOAT" or "INT", as in a schema; "mixed" if examples differ.
+      least, most: Minimum and maximum number of values in an example.
+      lowest, highest: Minimum and maximum of the finite numbers; None without any, and for strings.
+      values: The distinct integers if there are at most 50, else [].
     """
 
     kind: str
@@ -40,10 +40,10 @@ class Feature:
     Attributes:
       name: Its name.
       dtype: "int64", "float32" or "string".
-      shape: Of one example's value, () for a single one; None where its length varies or is not known.
-      lowest, highest: Of the sample's finite numbers, or of the schema's domain; None where neither is known.
-      values: The sample's distinct values if there are few, else ().
-      is_sampled: Whether bounds and values are those of examples.
+      shape: Shape in one example, () for a single value; None if the length varies or is unknown.
+      lowest, highest: Bounds of the sample's finite numbers, else of the schema's int_domain; None if unknown.
+      values: The sample's distinct integers if there are at most 50, else ().
+      is_sampled: Whether bounds and values come from a sample of examples.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Feature:
 
     @property
     def width(self) -> int | None:
-        """Its values per example; None where that varies."""
+        """Number of values in an example; None if it varies or is unknown."""
         if self.shape is None:
             return None
         size = 1
@@ -70,9 +70,9 @@ class ExampleFeatures:
     """The features of a run's examples.
 
     Attributes:
-      raw: Those of the raw examples, by name.
-      transformed: Those that Transform makes; None without Transform.
-      origins: {transformed feature: the raw ones that it is computed from}; {} where that is not known.
+      raw: Features of the raw examples, by name.
+      transformed: Features of the transformed examples, by name; None without Transform.
+      origins: {transformed feature: raw features that it is computed from}; {} if unknown.
     """
 
     raw: Mapping[str, Feature]
@@ -83,12 +83,11 @@ class ExampleFeatures:
 def features_of_schema(
     schema: schema_pb2.Schema | None, sample: Mapping[str, FeatureSummary] | None = None
 ) -> dict[str, Feature]:
-    """Returns the features of a Schema.
+    """Returns the features of a schema and a sample, by name.
 
     Args:
       schema: The parsed Schema, or None.
-      sample: What examples hold: {feature: {"kind", "least", "most", "lowest", "highest", "values"}}. Features that
-        only the sample has are added.
+      sample: Statistics of examples, by feature. Features that only the sample has are added.
     """
     from tensorflow_metadata.proto.v0 import schema_pb2
 

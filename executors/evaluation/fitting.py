@@ -1,4 +1,4 @@
-"""Whether a SavedModel has what a plan names, so that a plan made for another model can be kept."""
+"""Checks whether an evaluation plan made for one SavedModel applies to another."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from .plan import EvaluationPlan
 
 
 def fits(plan: EvaluationPlan, model: str) -> bool:
-    """Whether a SavedModel's signature and outputs are those of a plan.
+    """Whether a SavedModel has the signature and outputs that a plan names.
 
     Raises:
-      OSError, ValueError: When there is no readable SavedModel.
+      OSError, ValueError: If there is no readable SavedModel.
     """
     signature = meta_graph_of(model).signature_def.get(plan.signature)
     if signature is None or (len(signature.inputs) != 1 and not plan.takes_tensors):

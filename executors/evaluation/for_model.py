@@ -1,4 +1,4 @@
-"""The evaluation plan of a trained model, made without a trial.
+"""Makes the evaluation plan of a trained model from its run record, without a trial.
 
 plan = plan_for_model("pipeline/Trainer/model/7", "pipeline/Trainer/model_run/7", "schema.pbtxt", graph, overrides)
 """
@@ -21,17 +21,17 @@ def plan_for_model(
     transform_graph_path: str | None,
     overrides: Overrides | None = None,
 ) -> EvaluationPlan:
-    """Returns how a trained model is evaluated.
+    """Returns the evaluation plan of a trained model.
 
     Args:
       model_dir: The SavedModel's folder, or a Model artifact's.
-      record: The model run's folder, or its `run.json` as it was read. "" when there is none.
-      schema_path: The raw examples' schema file; None to take the one that the Transform graph was made with.
+      record: The model run's folder, or its parsed `run.json`; "" if there is none.
+      schema_path: The raw examples' schema file; None for the one in the Transform graph.
       transform_graph_path: The Transform graph's folder, or None.
-      overrides: What the user decided, with the label.
+      overrides: The user's options, with the label.
 
     Returns:
-      The plan. One that cannot be made has a `problem`; nothing is raised for what model, schema or graph lack.
+      The plan. Errors in model, schema or Transform graph are not raised, but become the plan's `problem`.
     """
     known = (run_record.read(record) if record else {}) if isinstance(record, str) else record
     state = known.get("evaluation_evidence")

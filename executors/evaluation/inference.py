@@ -1,4 +1,4 @@
-"""Batch inference by an evaluation plan: labels and scores of raw serialized tf.Examples.
+"""Batch inference for an evaluation plan: computes labels and scores of raw serialized tf.Examples.
 
 reader, model = ExampleReader("transform_graph"), PlannedModel(plan, "model/Format-Serving")
 features = reader.features(records)
@@ -30,12 +30,12 @@ _SERIALIZED = ExampleFile("the eval split", TF_RECORD, False)
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """The examples of a batch.
+    """A decoded batch of examples.
 
     Attributes:
       records: Raw serialized tf.Examples.
       raw: {feature: Arrow array of lists}.
-      transformed: The same of the features that Transform makes; {} without a Transform graph.
+      transformed: {transformed feature: Arrow array of lists}; {} without a Transform graph.
     """
 
     records: Sequence[bytes]
@@ -46,7 +46,7 @@ class Features:
         """Returns a feature's Arrow array.
 
         Raises:
-          InputError: When there is no such feature.
+          InputError: If there is no such feature.
         """
         found = self.transformed if is_transformed else self.raw
         if name not in found:
@@ -59,7 +59,11 @@ class Features:
 
 
 class ExampleReader:
-    """Decodes and transforms batches of raw examples, once for all models."""
+    """Decodes and transforms batches of raw examples, shared by all models.
+
+    Args:
+      transform_graph: The Transform graph's folder, or None.
+    """
 
     def __init__(self, transform_graph: str | None) -> None:
         self._graph = TransformGraph(transform_graph) if transform_graph else None
@@ -68,7 +72,7 @@ class ExampleReader:
         """Returns the features of raw serialized tf.Examples.
 
         Raises:
-          InputError: When Transform fails on them, or makes more or fewer rows of them.
+          InputError: If Transform fails on them, or changes the number of rows.
         """
         raw = from_tf_examples(Batch(_SERIALIZED, 1, len(records), records=list(records)))
         transformed = self._graph.columns(records) if self._graph else {}
@@ -81,7 +85,7 @@ class ExampleReader:
         """Returns the transformed features as serialized tf.Examples.
 
         Raises:
-          InputError: When there is no Transform graph.
+          InputError: If there is no Transform graph.
         """
         if self._graph is None:
             raise InputError("the model takes transformed examples, and there is no Transform graph to make them with.")
@@ -89,7 +93,11 @@ class ExampleReader:
 
 
 class PlannedModel:
-    """A SavedModel, loaded, that is asked as a plan says.
+    """A loaded SavedModel that runs the signature of an evaluation plan.
+
+    Args:
+      plan: The plan.
+      model: The SavedModel's folder.
 
     Attributes:
       plan: The plan; `check_scores` may correct it.
@@ -100,10 +108,10 @@ class PlannedModel:
         self._signature = load_signature(model, plan.signature or None)
 
     def answers(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:
-        """Returns {output: array} for a batch.
+        """Runs the signature on a batch; returns {output: array}.
 
         Raises:
-          InputError: When the signature fails, or lacks an output of the plan.
+          InputError: If the signature fails, or lacks an output of the plan.
         """
         is_transformed = self.plan.examples == TRANSFORMED
         records = reader.transformed_records(features) if is_transformed else features.records
@@ -116,13 +124,13 @@ class PlannedModel:
         return found
 
     def unchecked_scores(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:
-        """Returns the answers in the shape of `scores`, whatever their numbers are; `answers` has the errors."""
+        """Returns the outputs in the shape of `scores`, without conversion to probabilities; raises as `answers`."""
         found = self.answers(features, reader)
         plain = [dataclasses.replace(one, scores=VALUES) for one in self.plan.outputs]
         return {one.output: scores_in(found[one.output], one) for one in plain}
 
     def check_scores(self, features: Features, reader: ExampleReader) -> None:
-        """Corrects the plan by the answers to some examples."""
+        """Corrects the plan's kinds of scores by the outputs for some examples; see `checked_by_values`."""
         self.plan = checked_by_values(self.plan, self.answers(features, reader))
 
     def scores(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:
@@ -135,7 +143,7 @@ def labels_of(features: Features, outputs: Sequence[OutputPlan]) -> dict[str, np
     """Returns {output: array [examples, numbers]} of the outputs' labels; see `labels_in`.
 
     Raises:
-      InputError: When a label is missing, or is not a number.
+      InputError: If an example has no label, or a label is not numeric.
     """
     return {
         one.output: labels_in(_matrix(features.column(one.label, one.label_is_transformed), one.label), one)
@@ -147,10 +155,10 @@ def labels_of(features: Features, outputs: Sequence[OutputPlan]) -> dict[str, np
 def require_all_comparable(
     labels: Mapping[str, np.ndarray], scores: Mapping[str, np.ndarray], plan: EvaluationPlan
 ) -> None:
-    """Checks the shapes of all outputs that have a label.
+    """Checks that labels and scores match, for all outputs with a label; see `require_comparable`.
 
     Raises:
-      InputError: When a label does not go with its output.
+      InputError: If a label does not match its output.
     """
     for one in plan.outputs:
         if one.output in labels:
@@ -161,7 +169,7 @@ def _matrix(column: pa.ListArray, name: str) -> np.ndarray:
     """Returns a column of lists as an array [examples, numbers].
 
     Raises:
-      InputError: When an example has no value, or another number of them than the first.
+      InputError: If an example has no value, or a different number of values than the first.
     """
     if pa.types.is_null(column.type):
         raise InputError(f"label {name} is missing in every example of a batch.")

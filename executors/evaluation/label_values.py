@@ -1,4 +1,4 @@
-"""The values of the labels that a Keras fit is given, out of a few batches: bounds, distinct values, one-hot rows."""
+"""Reads label values from a few batches of a Keras fit's data: bounds, distinct values, one-hot rows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
 
-_DISTINCT = 50  # values; more are a quantity rather than classes
-_ROWS = 4096
+_DISTINCT = 50  # maximum number of distinct values to record; labels with more are not classes
+_ROWS = 4096  # maximum number of rows read of a batch
 
 
 class LabelFacts(TypedDict, total=False):
-    """What some labels are: fields of `LabelEvidence`; empty where they are not numbers."""
+    """Statistics of labels: fields of `LabelEvidence`; empty for labels that are not numeric."""
 
     lowest: float
     highest: float
@@ -27,13 +27,13 @@ class LabelFacts(TypedDict, total=False):
 def label_values(
     data: tf.data.Dataset | np.ndarray, y: object, validation: tf.data.Dataset, batches: int
 ) -> dict[str, LabelFacts]:
-    """Returns {label's key or position: fields of `LabelEvidence`}; {} where no labels can be read again.
+    """Returns {label's key or position: fields of `LabelEvidence`}; {} if no labels can be read.
 
     Args:
-      data: `fit`'s x: a dataset, or arrays beside y.
-      y: `fit`'s labels, or the description of a dataset's.
-      validation: `fit`'s validation_data, which is read rather than a dataset for training: it is not shuffled.
-      batches: How many batches of a dataset are read.
+      data: `fit`'s x: a dataset, or arrays.
+      y: `fit`'s labels, or the element spec of a dataset's labels.
+      validation: `fit`'s validation_data; if it is a dataset, it is read instead of `data`, as it is not shuffled.
+      batches: How many batches of a dataset to read.
     """
     import numpy as np
 
@@ -59,7 +59,7 @@ def _label_batches(
 
 
 def by_key(y: object) -> dict[str, object]:
-    """Returns the labels of a fit by their keys, or by their positions."""
+    """Returns the labels of a fit by key for a dict, by position ("0", "1", …) for a tuple or list, or as {"0": y}."""
     if isinstance(y, Mapping):
         return {str(key): one for key, one in y.items()}
     if isinstance(y, (tuple, list)) and any(hasattr(one, "dtype") for one in y):

@@ -1,7 +1,7 @@
-"""Which feature of the examples holds the label that a model is fitted to.
+"""Finds the feature of the examples that contains the label that a model is fitted to.
 
-The feature that the user names is a candidate, and so is each feature that Transform computes from it, whatever its
-name. Types, shapes and, in a trial, values decide which of them the training is fitted to.
+Candidates are the feature that the user names, and each feature that Transform computes from it, whatever its name.
+They are compared with the labels in `fit` by type, shape and, after a trial, values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TOLERANCE = 1e-5  # relative, for values that went through float32
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A feature that may hold the label."""
+    """A feature that may contain the label."""
 
     feature: Feature
     is_transformed: bool
@@ -28,12 +28,12 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """The feature that holds the label.
+    """The selected feature with the label.
 
     Attributes:
-      candidate: The feature; None when no candidate fits.
-      reason: Why.
-      one_hot_by_module: Whether the module makes one-hot vectors of it, so that classes are compared by index.
+      candidate: The feature; None if no candidate matches.
+      reason: Why it was selected, or why no candidate matches.
+      one_hot_by_module: Whether the module converts it to one-hot vectors; the feature itself has class indices.
     """
 
     candidate: Candidate | None
@@ -42,7 +42,7 @@ class Choice:
 
 
 def label_problem(label: str, raw: Collection[str], transformed: Collection[str] | None = None) -> str:
-    """Returns what is wrong with a label that neither raw nor transformed examples have; "" when one has it."""
+    """Returns the problem with a label that is in neither raw nor transformed examples; "" if one of them has it."""
     names = sorted({*raw, *(transformed or ())})
     if label in names:
         return ""
@@ -53,14 +53,14 @@ def label_problem(label: str, raw: Collection[str], transformed: Collection[str]
 
 
 def candidates_of(label: str, features: ExampleFeatures, inputs: Collection[str] = ()) -> list[Candidate]:
-    """Returns the features that may hold the label that a user names, the likeliest first.
+    """Returns the features that may contain the label that a user names, the likeliest first.
 
-    Transform may compute the label from other raw features as well: whether a tip is big, from tip and fare.
+    Includes transformed features computed from several raw ones: whether a tip is big, from tip and fare.
 
     Args:
       label: A raw or a transformed feature.
       features: All features.
-      inputs: Those that the model is trained on, of which none is the label.
+      inputs: Features that the model is trained on; these are excluded as derived labels.
     """
     found = []
     transformed = features.transformed or {}
@@ -79,12 +79,12 @@ def candidates_of(label: str, features: ExampleFeatures, inputs: Collection[str]
 
 
 def choose(candidates: Sequence[Candidate], y: LabelEvidence | None, trained_on: str) -> Choice:
-    """Returns the candidate that the training is fitted to.
+    """Returns the candidate that matches the labels that the model is fitted to.
 
     Args:
-      candidates: As `candidates_of` returns them.
-      y: What `fit` was given; None when that was not seen.
-      trained_on: RAW or TRANSFORMED examples, or "" when that is not known.
+      candidates: Candidates from `candidates_of`.
+      y: The labels in `fit`; None if they were not observed.
+      trained_on: Kind of the training examples, RAW or TRANSFORMED; "" if unknown.
     """
     if not candidates:
         return Choice(None, "no label was named")
@@ -119,7 +119,7 @@ def _is_made_one_hot(feature: Feature, y: LabelEvidence | None) -> bool:
 
 
 def _problem(feature: Feature, y: LabelEvidence | None) -> str:
-    """Returns why a feature cannot be what a model is fitted to; "" when it can."""
+    """Returns why a feature cannot be the label that a model is fitted to; "" if it can."""
     if y is None:
         return "it holds strings, and what the model makes of them is not known" if feature.dtype == "string" else ""
     if y.dtype and (y.dtype == "string") != (feature.dtype == "string"):
@@ -133,7 +133,7 @@ def _problem(feature: Feature, y: LabelEvidence | None) -> str:
 
 
 def _contradiction(feature: Feature, y: LabelEvidence) -> str:
-    """Returns which of the labels' values a feature doesn't have in any example of the sample; "" without one."""
+    """Returns a label value or range that the feature does not have in the sample; "" without a contradiction."""
     if not feature.is_sampled or y.lowest is None or y.highest is None:
         return ""
     made_one_hot = _is_made_one_hot(feature, y)

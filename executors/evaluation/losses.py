@@ -1,4 +1,4 @@
-"""The name, the task and the `from_logits` of a compiled loss, however the module spelled it."""
+"""Finds canonical name, task and `from_logits` of a compiled Keras loss, given by name, class, instance or function."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ _RANKING = "tensorflow_ranking"
 
 
 def name_of(loss: object) -> str:
-    """Returns the canonical name of a loss; "" for a function or class of the module's own.
+    """Returns the canonical name of a loss, such as "binary_crossentropy"; "" for a custom function or class.
 
     Args:
-      loss: What was given to `compile` for one output: a name, a class, an instance, a function or a partial of one.
+      loss: The loss given to `compile` for one output: a name, a class, an instance, a function, or a partial of one.
     """
     loss = _function_of(loss)
     if isinstance(loss, str):
@@ -72,7 +72,7 @@ def name_of(loss: object) -> str:
 
 
 def from_logits_of(loss: object) -> bool | None:
-    """Returns whether a loss takes logits; None where it doesn't say."""
+    """Returns a loss's `from_logits`, or Keras's default for crossentropies without it; None if unknown."""
     if isinstance(loss, functools.partial):
         given = loss.keywords.get("from_logits")
         return bool(given) if given is not None else from_logits_of(loss.func)
@@ -91,7 +91,7 @@ def _canonical(name: str) -> str:
 
 
 def _function_of(loss: object) -> object:
-    """Returns the function that Keras's own wrapper of one holds."""
+    """Returns the function in a Keras `LossFunctionWrapper`; other losses unchanged."""
     return getattr(loss, "fn", loss) if type(loss).__name__ == "LossFunctionWrapper" else loss
 
 
@@ -100,7 +100,7 @@ def _configured(loss: object) -> object:
         return None
     try:
         config = loss.get_config()
-    except Exception:  # of the module's own class
+    except Exception:  # raised by a custom class
         return None
     if not isinstance(config, Mapping):
         return None

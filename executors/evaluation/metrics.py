@@ -1,4 +1,4 @@
-"""TFMA's configuration for a plan: the metrics of each output's task, and the threshold that blesses a model or not."""
+"""Makes TFMA's EvalConfig for a plan: metrics for each output's task, and the threshold for blessing a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .plan import (
 
 EXAMPLE_COUNT = "example_count"
 
-# Metric classes of TFMA; the first of each decides, with its direction, whether a model is blessed.
+# Metric classes of TFMA; the threshold for blessing is on the first one of the task.
 _METRICS = {
     BINARY: ("AUC", "BinaryAccuracy", "BinaryCrossEntropy", "Calibration"),
     MULTICLASS: ("SparseCategoricalAccuracy", "SparseCategoricalCrossentropy"),
@@ -31,7 +31,7 @@ _HIGHER_IS_BETTER = {"AUC": True, "SparseCategoricalAccuracy": True, "MeanSquare
 
 
 def has_threshold(plan: EvaluationPlan) -> bool:
-    """Whether a metric of quality decides about the model."""
+    """Whether the first output has a label and a task with metrics, so that a threshold decides about blessing."""
     return not plan.problem and any(_has_metrics(one) for one in plan.outputs[:1])
 
 
@@ -41,9 +41,9 @@ def eval_config(
     """Returns a TFMA configuration: metrics for each output, and one threshold, on the first output's first metric.
 
     Args:
-      plan: How the model is evaluated.
-      slice_by: Features; metrics are computed for each of their values as well.
-      worst_loss: By how much the first metric may be worse than the last blessed model's.
+      plan: The evaluation plan.
+      slice_by: Features; metrics are computed for each of their values too.
+      worst_loss: How much worse than the last blessed model's the first metric may be, as an absolute difference.
     """
     several = len(plan.outputs) > 1
     specs = [config_pb2.MetricsSpec(metrics=[config_pb2.MetricConfig(class_name="ExampleCount")])]
@@ -51,7 +51,7 @@ def eval_config(
         if _has_metrics(one):
             metrics = [config_pb2.MetricConfig(class_name=name) for name in _METRICS[one.task]]
             if number == 0:
-                # A slice of few examples has an AUC by chance: slices inform, all examples together decide.
+                # Only the overall slice has a threshold: metrics of slices with few examples are too noisy.
                 threshold = config_pb2.PerSliceMetricThreshold(
                     slicing_specs=[config_pb2.SlicingSpec()], threshold=_threshold(metrics[0].class_name, worst_loss)
                 )
@@ -69,7 +69,7 @@ def read_eval_config(path: str) -> config_pb2.EvalConfig:
     """Reads an EvalConfig from a JSON file.
 
     Raises:
-      InputError: When the file is missing or is no EvalConfig.
+      InputError: If the file is missing or is not an EvalConfig.
     """
     values = read_json_object(path, "--eval-config")
     try:
@@ -83,7 +83,10 @@ def _has_metrics(one: OutputPlan) -> bool:
 
 
 def _threshold(name: str, worst_loss: float) -> config_pb2.MetricThreshold:
-    """Not worse than the blessed model; and, where there is a natural bound, better than guessing."""
+    """Returns a threshold that requires the metric to be not worse than the blessed model's by more than `worst_loss`.
+
+    The value bound is 0.5 for AUC, as for guessing, and always met for other metrics.
+    """
     higher = _HIGHER_IS_BETTER[name]
     direction = config_pb2.MetricDirection.Value("HIGHER_IS_BETTER" if higher else "LOWER_IS_BETTER")
     change = config_pb2.GenericChangeThreshold(direction=direction)

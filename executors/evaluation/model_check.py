@@ -1,4 +1,4 @@
-"""The evaluation plan as a part of the check of a SavedModel, made in the process of that check.
+"""Adds the evaluation plan to the check of a SavedModel; the plan is made in the check's subprocess.
 
 report = check_saved_model(folder, …, **planning_arguments(evidence=result["evaluation_evidence"]))
 EvaluationPlan.from_json(report.evaluation_plan)
@@ -17,7 +17,7 @@ PROBE = f"{__package__}.probe"  # imports TensorFlow
 
 
 class PlanningArguments(TypedDict):
-    """Arguments of `check_saved_model`."""
+    """Additional arguments of `check_saved_model`."""
 
     probe: str
     probe_arguments: dict[str, Known]

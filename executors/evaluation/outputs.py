@@ -1,4 +1,4 @@
-"""Which outputs of a signature are evaluated, and which output of the trained model each of them is."""
+"""Selects the outputs of a signature to evaluate, and matches them to outputs of the trained model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..saved_models.signatures import ServedOutput, ServedSignature
 from .evidence import OutputEvidence, TrainingEvidence
 from .plan import Overrides
 
-# Where a signature has several outputs of one thing, the first of these is what metrics are computed from.
+# If a signature has several forms of one output, metrics are computed from the first name in this list.
 _KEYS = (
     "logistic",
     "probabilities",
@@ -27,12 +27,12 @@ Pair: TypeAlias = "tuple[ServedOutput, OutputEvidence | None]"
 
 
 def pairs_of(signature: ServedSignature, evidence: TrainingEvidence | None, overrides: Overrides) -> list[Pair]:
-    """Returns the outputs of a signature that have scores, each with what its training showed, the main one first.
+    """Returns the outputs of a signature to evaluate, each with its training evidence or None, the main output first.
 
     Args:
       signature: The signature.
-      evidence: What the training showed; None when no fit was seen.
-      overrides: The output that the user named is the only one.
+      evidence: Observations of the training; None if no Keras fit was observed.
+      overrides: The user's options. `output` restricts the result to that output; the main label determines the order.
     """
     trained = evidence.outputs if evidence else ()
     scores = [one for one in signature.outputs if one.is_score]
@@ -58,7 +58,7 @@ def pairs_of(signature: ServedSignature, evidence: TrainingEvidence | None, over
 
 
 def _main_first(pairs: list[Pair], overrides: Overrides) -> list[Pair]:
-    """Returns the pairs with the one first whose label is what the user named."""
+    """Moves the pair with the user's main label to the front."""
     main = overrides.labels.get("")
     return sorted(pairs, key=lambda pair: not (main and pair[1] is not None and main in (pair[1].key, pair[1].name)))
 

@@ -1,4 +1,4 @@
-"""What the user decides about the evaluation plan, read from options.
+"""Parses the user's options for the evaluation plan.
 
 overrides_of({"label": "price=price_xf,click=click_xf", "task": "binary"})
 # Overrides(labels={"price": "price_xf", "click": "click_xf"}, task="binary")
@@ -16,14 +16,14 @@ _BESIDE_LABEL = ("task", "scores", "eval_signature", "eval_output")
 
 
 def overrides_of(options: Mapping[str, Any]) -> Overrides:
-    """Returns the overrides that options ask for.
+    """Returns the overrides that options set.
 
     Args:
-      options: `label`, `task`, `scores`, `eval_signature` and `eval_output`, as `PipelineOptions` has them, with
-        further options ignored; a missing one leaves its part to the evidence.
+      options: `label`, `task`, `scores`, `eval_signature` and `eval_output`, as in `PipelineOptions`; parts of missing
+        options are derived from the evidence. Other options are ignored.
 
     Raises:
-      InputError: When `label` has a form that cannot be read.
+      InputError: If `label` is malformed.
     """
     return Overrides(
         labels=labels_in(options.get("label") or ""),
@@ -35,17 +35,17 @@ def overrides_of(options: Mapping[str, Any]) -> Overrides:
 
 
 def set_beside_label(options: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the options for `overrides_of` that are set, the label left out."""
+    """Returns the options for `overrides_of` that are set, without the label."""
     return {name: options[name] for name in _BESIDE_LABEL if options.get(name) not in (None, "", "auto")}
 
 
 def labels_in(text: str) -> dict[str, str]:
-    """Returns {output: feature} of `FEATURE`, or of `OUTPUT=FEATURE,OUTPUT=FEATURE`.
+    """Parses `FEATURE`, or `OUTPUT=FEATURE,OUTPUT=FEATURE`, to {output: feature}.
 
-    The output "" stands for the only or the main one. A text without "=" is one feature's name, with its commas.
+    The output "" means the only or the main one. A text without "=" is a single feature's name, including any commas.
 
     Raises:
-      InputError: When a part has no output or no feature.
+      InputError: If a part has no output or no feature, or an output occurs twice.
     """
     if "=" not in text:
         return {"": text} if text else {}

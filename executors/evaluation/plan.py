@@ -1,7 +1,7 @@
-"""The evaluation plan: which outputs of a model are compared with which labels, and by which metrics.
+"""The evaluation plan: which outputs of a model are compared with which labels, and for which task.
 
 One plan is made per run: by `check` from its trial, or by the Evaluator from the trained model. `check`, the
-Evaluator's configuration, its thresholds, the report and `predict` all read it.
+Evaluator's configuration, its thresholds, the report and `predict` all use it.
 
     plan = EvaluationPlan.from_json(record["evaluation_plan"])
     plan.line()  # "binary: output_0 (logits) against label income_xf; signature serving_default, raw examples"
@@ -23,7 +23,7 @@ BINARY, MULTICLASS, MULTILABEL, REGRESSION, RANKING, UNKNOWN = TASKS = (
 )
 PROBABILITIES, LOGITS, MARGINS, VALUES = SCORES = ("probabilities", "logits", "margins", "values")
 RAW, TRANSFORMED = "raw", "transformed"
-ASKED_FOR = "asked for"  # the reason for what the user decided
+ASKED_FOR = "asked for"  # the reason for parts that an option sets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,14 +32,14 @@ class OutputPlan:
 
     Attributes:
       output: The key of the signature's output tensor.
-      task: One of TASKS; UNKNOWN where no metric of quality is known.
-      label: The feature that holds the label, or "" when none is known.
-      label_is_transformed: Whether the label is a feature that Transform makes, instead of one of the raw examples.
-      label_is_one_hot: Whether the label feature is a one-hot vector; else a class index or a value.
-      classes: Number of classes (MULTICLASS) or labels (MULTILABEL); 0 for other tasks.
-      scores: One of SCORES: what the output's numbers are. LOGITS and MARGINS pass through sigmoid or softmax before
-        they are compared; MARGINS have labels -1 and 1 in training.
-      loss: The compiled loss, such as "binary_crossentropy"; "" when it is not known.
+      task: One of TASKS; UNKNOWN if no metric of quality applies.
+      label: The feature with the label; "" if unknown.
+      label_is_transformed: Whether the label is a feature of the transformed examples, rather than of the raw ones.
+      label_is_one_hot: Whether the label feature is a one-hot vector; else it is a class index or a value.
+      classes: Number of classes (MULTICLASS) or labels (MULTILABEL); 0 for other tasks and if unknown.
+      scores: Kind of the output's numbers, one of SCORES. Sigmoid or softmax is applied to LOGITS and MARGINS before
+        the comparison; MARGINS are trained with labels -1 and 1.
+      loss: The compiled loss, such as "binary_crossentropy"; "" if unknown.
     """
 
     output: str
@@ -57,13 +57,13 @@ class EvaluationPlan:
     """How a model is evaluated.
 
     Attributes:
-      signature: The signature that is asked.
-      examples: RAW or TRANSFORMED: which serialized tf.Examples it takes; with `takes_tensors`, which examples'
-        features fill its inputs.
+      signature: The signature to run.
+      examples: RAW or TRANSFORMED: kind of the serialized tf.Examples that it takes; with `takes_tensors`, kind of
+        the examples whose features are its inputs.
       takes_tensors: Whether the signature takes a tensor for each feature, instead of serialized examples.
-      outputs: One entry per output with a label, the most important first.
-      problem: Why the model's answers cannot be compared with labels, and the remedy; "" when they can.
-      reasons: {part: why it was decided like that}, for `check` and the record; "asked for" for overrides. Parts are
+      outputs: One entry per output with a label, the main output first; one without a label if no output has any.
+      problem: Why the model's outputs cannot be compared with labels, and the remedy; "" if they can.
+      reasons: {part: reason for the decision}, for `check` and the record; "asked for" for overrides. Parts are
         "signature", "examples", and "label", "task" and "scores" of the first output; "task of NAME" of another one.
     """
 
@@ -76,7 +76,7 @@ class EvaluationPlan:
 
     @property
     def compares(self) -> bool:
-        """Whether an output is compared with a label by metrics of quality."""
+        """Whether an output is compared with a label for a known task."""
         return not self.problem and any(one.label and one.task != UNKNOWN for one in self.outputs)
 
     def to_json(self) -> dict[str, object]:
@@ -85,11 +85,11 @@ class EvaluationPlan:
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> EvaluationPlan:
-        """Rebuilds what `to_json` returned."""
+        """Rebuilds a plan from the output of `to_json`."""
         return cls(**{**state, "outputs": tuple(OutputPlan(**one) for one in state["outputs"])})
 
     def line(self) -> str:
-        """Returns the plan in one line for people."""
+        """Returns the plan as one line of text."""
         if self.problem:
             return self.problem
         what = (
@@ -102,13 +102,13 @@ class EvaluationPlan:
 
 @dataclasses.dataclass(frozen=True)
 class Overrides:
-    """What the user decides about the plan; an empty value leaves the decision to the evidence.
+    """The user's options for the plan; parts with an empty value or "auto" are derived from the evidence.
 
     Attributes:
-      labels: {output: feature}; the key "" stands for the only or the main output.
+      labels: {output: feature}; the key "" means the only or the main output.
       task: One of TASKS, or "auto".
       scores: One of SCORES, or "auto".
-      signature: The signature to ask.
+      signature: The signature to run.
       output: The key of the output to evaluate.
     """
 

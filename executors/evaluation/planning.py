@@ -1,4 +1,4 @@
-"""Reads what a plan is made from: the model's signatures, the schemas and the Transform graph.
+"""Makes an evaluation plan from files: reads the model's signatures, the schemas and the Transform graph.
 
 plan = plan_of("model/Format-Serving", evidence, "schema.pbtxt", "transform_graph", Overrides({"": "big_tip"}))
 """
@@ -31,10 +31,10 @@ Sample: TypeAlias = "Mapping[str, Mapping[str, FeatureSummary]]"
 
 
 class Known(TypedDict, total=False):
-    """What is known of a training, as JSON values; each may be missing.
+    """Facts about a training, as JSON values; all optional.
 
     Attributes:
-      evidence: A `TrainingEvidence`; {} where no fit was seen.
+      evidence: A `TrainingEvidence`; {} if no Keras fit was observed.
       overrides: The fields of `Overrides`.
       features: The sample for `plan_of`.
     """
@@ -52,33 +52,33 @@ def plan_of(
     overrides: Overrides | None = None,
     sample: Sample | None = None,
 ) -> EvaluationPlan:
-    """Returns how a model is evaluated; a plan that cannot be made has a `problem`.
+    """Returns the evaluation plan of a model; never raises: errors become the plan's `problem`.
 
     Args:
       model: The SavedModel's folder, or a Model artifact's.
-      evidence: What its training showed, or None.
-      schema_path: The raw examples' schema file; None to take the one that the Transform graph was made with.
+      evidence: Observations of its training, or None.
+      schema_path: The raw examples' schema file; None for the one in the Transform graph.
       transform_graph_path: The Transform graph's folder, or None.
-      overrides: What the user decided, with the label.
-      sample: What some examples hold: {"raw" or "transformed": {feature: its facts}}.
+      overrides: The user's options, with the label.
+      sample: Statistics of some examples: {"raw" or "transformed": {feature: statistics}}.
     """
     try:
         features = features_of(schema_path, transform_graph_path, sample)
         transform_fn = os.path.join(transform_graph_path, TRANSFORM_FN) if transform_graph_path else None
         signatures = signatures_of(base_model_path(model), transform_fn)
         return make_plan(evidence, signatures, features, overrides or Overrides())
-    except Exception as error:  # a trained model must not be lost because it cannot be evaluated
+    except Exception as error:  # a trained model must not be discarded because it cannot be evaluated
         return EvaluationPlan(problem=f"the model cannot be evaluated: {type(error).__name__}: {error}")
 
 
 def plan_from(model: str, schema_path: str | None, transform_graph_path: str | None, known: Known) -> EvaluationPlan:
-    """Returns how a model is evaluated, from what a process passed on as JSON values.
+    """Returns the evaluation plan of a model from JSON values that another process passed on.
 
     Args:
       model: As for `plan_of`.
       schema_path: As for `plan_of`.
       transform_graph_path: As for `plan_of`.
-      known: `evidence`, a TrainingEvidence; `overrides`; and `features`, the sample for `plan_of`. Each may be missing.
+      known: See `Known`.
     """
     evidence = TrainingEvidence.from_json(known["evidence"]) if known.get("evidence") else None
     overrides = Overrides(**known.get("overrides", {}))
@@ -94,8 +94,8 @@ def features_of(schema_path: str | None, transform_graph_path: str | None, sampl
       sample: As for `plan_of`.
 
     Raises:
-      InputError: When a schema cannot be read.
-      OSError, ValueError: When the Transform graph cannot be read.
+      InputError: If a schema cannot be read.
+      OSError, ValueError: If the Transform graph cannot be read.
     """
     sample = sample or {}
     graph = transform_graph_path or ""

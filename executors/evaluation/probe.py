@@ -1,4 +1,4 @@
-"""The process that checks a SavedModel and plans its evaluation.
+"""Subprocess that checks a SavedModel and makes its evaluation plan.
 
 check_saved_model(folder, …, **planning_arguments(evidence=result["evaluation_evidence"]))
 """
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from .planning import Known
 
     class PlanningRequest(ProbeRequest):
-        """A check of a model with a plan of its evaluation; see `model_check.planning_arguments`."""
+        """Request for a check with an evaluation plan; see `model_check.planning_arguments`."""
 
         evaluation: Known
 
 
 def execute(request: PlanningRequest) -> ProbeReport:
-    """Checks the model and plans its evaluation; returns the fields of the check's report."""
+    """Entry point of the subprocess: returns the check's report, with the evaluation plan."""
     report = probe.execute(request)
     plan = plan_from(request["model"], request["schema_path"], request["transform_graph_path"], request["evaluation"])
     return {**report, "evaluation_plan": plan.to_json()}

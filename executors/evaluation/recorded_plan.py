@@ -1,4 +1,4 @@
-"""The evaluation plan that the record of a training run holds."""
+"""Reads the evaluation plan from the record of a training run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _MODEL, _MODEL_RUN = "model", "model_run"
 
 
 def plan_beside(model: str) -> EvaluationPlan | None:
-    """Returns the plan in the record of the run that trained a model; None where there is no such record.
+    """Returns the plan in the record of the run that trained a model; None if there is no record or plan.
 
-    It is found beside what `train` and the Trainer component write: `OUT/model/Format-Serving` has its record in
-    `OUT/model_run`, `Trainer/model/7/Format-Serving` in `Trainer/model_run/7`.
+    Finds the record by the directory layouts of `train` and the Trainer component: `OUT/model/Format-Serving` has its
+    record in `OUT/model_run`, `Trainer/model/7/Format-Serving` in `Trainer/model_run/7`.
 
     Args:
       model: The SavedModel's folder.

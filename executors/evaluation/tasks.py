@@ -1,4 +1,4 @@
-"""The task of an output and the kind of its scores, from the loss, the labels and the op that computes it."""
+"""Infers the task of an output and the kind of its scores from loss, labels and the op that computes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .plan import (
     VALUES,
 )
 
-_MANY = 20  # distinct integers, from which on they are a quantity rather than classes
+_MANY = 20  # integer labels with more distinct values are quantities rather than classes
 _PROBABILITY_OPS = ("Sigmoid", "Softmax")
 _LINEAR_OPS = ("BiasAdd", "MatMul", "AddV2", "Add", "AddN", "BatchMatMulV2", "LogSoftmax")
 _LOGITS_NAME = "logit"
@@ -30,16 +30,16 @@ _KEYS_OF_PROBABILITIES = ("logistic", "probabilities", "probability", "prob")
 
 @dataclasses.dataclass(frozen=True)
 class LabelFacts:
-    """What is known of the labels of an output.
+    """Facts about the labels of an output.
 
     Attributes:
-      is_integer: Whether they are whole numbers; None when not known.
-      width: Numbers per example; None when not known.
-      is_binary: Whether they are zeros and ones; None when not known.
-      is_one_hot: Whether they are one-hot vectors; None when not known.
-      distinct: How many different values were seen; 0 when not known, or when many.
-      is_many: Whether there are more than classes would have.
-      lowest, highest: Their bounds; None when not known.
+      is_integer: Whether they are integers; None if unknown.
+      width: Numbers per example; None if unknown.
+      is_binary: Whether all are 0 or 1; None if unknown.
+      is_one_hot: Whether they are one-hot vectors; None if unknown.
+      distinct: Number of distinct values; 0 if unknown or more than 50.
+      is_many: Whether they are integers with more than 20 distinct values, or such a range: too many for classes.
+      lowest, highest: Minimum and maximum; None if unknown.
     """
 
     is_integer: bool | None = None
@@ -53,7 +53,7 @@ class LabelFacts:
 
 
 def label_facts(y: LabelEvidence | None, feature: Feature | None) -> LabelFacts:
-    """Returns what is known of labels, from what `fit` was given and, where that is not known, from the feature."""
+    """Returns facts about labels from the labels in `fit`, or from the label feature if their values are unknown."""
     if y is not None and y.lowest is not None and y.highest is not None:
         whole = all(one == int(one) for one in (*y.values, y.lowest, y.highest))
         many = whole and (len(y.values) > _MANY or (not y.values and y.highest - y.lowest > _MANY))
@@ -74,7 +74,7 @@ def label_facts(y: LabelEvidence | None, feature: Feature | None) -> LabelFacts:
 
 
 def task_of(trained: OutputEvidence | None, served: ServedOutput, labels: LabelFacts) -> tuple[str, str]:
-    """Returns an output's task, and why."""
+    """Returns an output's task, and the reason."""
     loss = trained.loss if trained else ""
     if loss == RANKING:
         return RANKING, "a loss of tensorflow_ranking"
@@ -135,7 +135,7 @@ def _task_without_loss(served: ServedOutput, labels: LabelFacts, wide: bool) -> 
 
 
 def scores_of(task: str, trained: OutputEvidence | None, served: ServedOutput) -> tuple[str, str]:
-    """Returns what an output's numbers are, and why."""
+    """Returns the kind of an output's numbers, one of `plan.SCORES`, and the reason."""
     if served.op in _PROBABILITY_OPS and task != REGRESSION:
         return PROBABILITIES, f"computed by {served.op}"
     if task in (REGRESSION, RANKING):

@@ -1,4 +1,4 @@
-"""Which raw features each feature that Transform makes is computed from, by its graph instead of by names."""
+"""Finds the raw features that each transformed feature is computed from, by following the Transform graph."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _V2_SIGNATURE = "serving_default"
 
 
 def origins_of(transform_fn: str) -> dict[str, frozenset[str]]:
-    """Returns {transformed feature: raw features it depends on}.
+    """Returns {transformed feature: raw features it depends on}; {} if the graph's inputs cannot be identified.
 
     Args:
       transform_fn: The SavedModel in a Transform graph's folder.
 
     Raises:
-      OSError, ValueError: When it cannot be read.
+      OSError, ValueError: If it cannot be read.
     """
     meta_graph = meta_graph_of(transform_fn)
     graph = Graph(meta_graph.graph_def)
@@ -62,10 +62,10 @@ def _tensors(info: meta_graph_pb2.TensorInfo) -> Iterator[str]:
 def _features_by_input(
     meta_graph: meta_graph_pb2.MetaGraphDef, inputs: Mapping[str, meta_graph_pb2.TensorInfo]
 ) -> Mapping[str, str]:
-    """Returns {the signature's input: feature}; {} where that cannot be found out.
+    """Returns {the signature's input: feature}; {} if unknown.
 
-    TFT on TensorFlow 2 traces a function of one dict, whose tensors become arguments called `inputs`, `inputs_1`, … The
-    SavedModel keeps the dict as the function's own signature; the arguments are in the order of the features' names.
+    TFT on TensorFlow 2 traces a function of one dict, whose tensors become arguments named `inputs`, `inputs_1`, … The
+    SavedModel keeps the dict as the function's canonicalized signature; arguments are sorted by the features' names.
     """
     bodies = {one.signature.name: one.signature.input_arg for one in meta_graph.graph_def.library.function}
     for name, function in meta_graph.object_graph_def.concrete_functions.items():
@@ -84,7 +84,7 @@ def _features_by_input(
 
 
 def _components(spec: tf.TypeSpec) -> list[int]:
-    """Returns the types of the tensors that a feature consists of: one, or those of a sparse or ragged tensor."""
+    """Returns the DataType enums of a feature's tensors: one, or the components of a sparse or ragged tensor."""
     import tensorflow as tf
 
     return [one.dtype.as_datatype_enum for one in tf.nest.flatten(spec, expand_composites=True)]

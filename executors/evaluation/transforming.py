@@ -1,4 +1,4 @@
-"""Applies a Transform graph to batches of serialized tf.Examples, as the Transform step does.
+"""Applies a Transform graph to batches of serialized tf.Examples, as the Transform component does.
 
 graph = TransformGraph("pipeline/Transform/transform_graph/5")
 columns = graph.columns(records)  # {feature: an Arrow array of lists}
@@ -20,7 +20,11 @@ from ..runtime.logs.exceptions import gist_of
 
 
 class TransformGraph:
-    """A Transform graph, loaded."""
+    """A loaded Transform graph.
+
+    Args:
+      folder: The Transform graph's folder.
+    """
 
     def __init__(self, folder: str) -> None:
         output = tft.TFTransformOutput(folder)
@@ -37,7 +41,7 @@ class TransformGraph:
         """Returns the transformed features of raw examples as Arrow arrays of lists.
 
         Raises:
-          InputError: When the graph fails on them, or makes a different number of rows of each feature.
+          InputError: If the graph fails on them, or its outputs have different numbers of rows.
         """
         try:
             batch = self._converter.convert(self._transform(tf.constant(records, tf.string)))
@@ -46,7 +50,7 @@ class TransformGraph:
         return dict(zip(batch.schema.names, batch.columns, strict=True))
 
     def encoded(self, columns: Mapping[str, pa.Array]) -> list[bytes]:
-        """Returns what `columns` returned as serialized tf.Examples."""
+        """Returns columns from `columns` as serialized tf.Examples."""
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         serialized: list[bytes] = self._encoder.encode(batch)
         return serialized

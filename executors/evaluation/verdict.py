@@ -1,4 +1,4 @@
-"""What an evaluation decided and why, as a file in the ModelEvaluation artifact, beside TFMA's results."""
+"""The verdict of an evaluation with its reasons, as a file in the ModelEvaluation artifact beside TFMA's results."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ FILE_NAME = "verdict.json"
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """An evaluation's verdict.
+    """The verdict of an evaluation.
 
     Attributes:
       blessed: Whether the model may be pushed.
-      plan: The plan by which it was evaluated, as JSON; {} when none could be made.
-      reason: Why it was not blessed, or why no metric decided; "" when it met the threshold.
-      has_threshold: Whether a metric decided.
+      plan: The evaluation plan, as JSON values; {} if none could be made.
+      reason: Why the model was not blessed, or why no metric decided; "" if it met the threshold.
+      has_threshold: Whether a metric's threshold decided.
       failed: Whether the evaluation itself failed.
-      notes: Further lines, such as a baseline that was left out.
+      notes: Further sentences, such as about a skipped baseline.
     """
 
     blessed: bool
@@ -35,7 +35,7 @@ class Verdict:
 
     @property
     def plan_line(self) -> str:
-        """The plan in one line; "" when there is none."""
+        """The plan as one line of text; "" without a plan."""
         return EvaluationPlan.from_json(self.plan).line() if self.plan else ""
 
     def write(self, folder: str) -> None:
@@ -44,7 +44,7 @@ class Verdict:
 
 
 def read_verdict(folder: str) -> Verdict | None:
-    """Reads what `Verdict.write` wrote; None for evaluations by TFX's own Evaluator."""
+    """Reads a verdict written by `Verdict.write`; returns None if there is none, as for TFX's own Evaluator."""
     path = os.path.join(folder, FILE_NAME)
     if not file_io.exists(path):
         return None

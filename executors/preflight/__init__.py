@@ -1,18 +1,18 @@
-"""The check before a run: would it go through, what stands in its way, and how long would it take?
+"""Preflight check: finds out whether a run would succeed, why it would fail, and how long it would take.
 
-request.py        what is to be checked
-check.py          the whole of it: static items here, the others in processes of their own
-attempts.py       raw or transformed examples, shapes or none: what is tried; attempt.py: one attempt
-adaptation.py     what suggests another attempt, by what input_watch.py saw of the input pipeline
-files.py          the files that a run is given
+request.py        the run to check
+check.py          entry point: static checks in this process, the others in subprocesses
+attempts.py       tries raw or transformed examples, schemas with or without shapes; attempt.py: one attempt
+adaptation.py     chooses the next attempt from the failure and from what input_watch.py recorded
+files.py          checks of the run's input files
 worker.py         the process that loads the module, reads examples and tries a training
 module_checks.py  dialect, and signatures of the module's functions
-sample.py         a few real examples in files of the same form
-example_facts.py  what they hold, compared with the schema
-made_up.py        examples made up from a schema
-raw_data.py       examples out of raw data, and their schema; raw_transform.py: Transform on them
-trial.py          a training cut short, in which watch.py, keras_watch.py and estimator_watch.py see each step
-estimate.py       time and memory for the steps that were asked for
-verdicts.py       what comes out; places.py and remedies.py: the user's line, and what to do
-stamp.py          what has passed before is not checked again
+sample.py         samples real examples into files of the same format
+example_facts.py  statistics of the examples, compared with the schema
+made_up.py        synthetic examples generated from a schema
+raw_data.py       converts raw data to examples and infers their schema; raw_transform.py: runs Transform on them
+trial.py          a shortened training, in which watch.py, keras_watch.py and estimator_watch.py record each step
+estimate.py       estimates time and memory of the whole run
+verdicts.py       the results; places.py and remedies.py: the user's line, and advice
+stamp.py          caches passed checks
 """

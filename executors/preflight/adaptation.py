@@ -1,9 +1,9 @@
-"""What a pipeline can do in more than one way, and which of them a module needs, by what a trial showed.
+"""Chooses alternative pipeline settings for a module from the outcome of a trial.
 
     settings = Settings()                           # a schema with shapes; transformed examples
     settings.alternatives(outcome, open_to)         # [Settings(train_examples="raw")]
 
-TFX's usual wiring is tried first. Something else is tried only when the outcome suggests it.
+TFX's default wiring is tried first; alternatives only if the outcome suggests them.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 AUTO = "auto"
 RAW, TRANSFORMED = "raw", "transformed"
 YES, NO = "yes", "no"
-MOST = 4  # attempts
+MOST = 4  # maximum number of attempts
 _PHASES = ("transform", "model", "training", "evaluation", "export")
 
-# What a function says that expects a SparseTensor and gets a Tensor, or the other way round.
+# Messages of functions that expect a SparseTensor and get a Tensor, or vice versa.
 _SPARSE = re.compile(r"no attribute '(indices|values|dense_shape|row_splits|to_tensor)'|[Ss]parse")
-# No other examples make these go away.
+# Errors in the code, which do not depend on the examples.
 _OF_THE_CODE = ("NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError", "SyntaxError", "MemoryError")
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """One way to feed a module.
+    """Pipeline settings of one attempt.
 
     Attributes:
-      train_examples: RAW or TRANSFORMED: what the Trainer reads, if there is a Transform.
-      schema_shapes: YES or NO: whether the inferred schema holds the features' shapes.
-      keras: "2" or "3"; "" for the one that the source speaks for.
+      train_examples: Examples that the Trainer reads if there is a Transform: RAW or TRANSFORMED.
+      schema_shapes: Whether the inferred schema contains the features' shapes: YES or NO.
+      keras: "2" or "3"; "" for the version chosen from the module's source.
     """
 
     train_examples: str = TRANSFORMED
@@ -47,7 +47,7 @@ class Settings:
 
     @classmethod
     def of(cls, train_examples: str, schema_shapes: str) -> Settings:
-        """Returns what is tried first with these options, of which each may be AUTO."""
+        """Returns the settings of the first attempt; AUTO selects transformed examples and a schema with shapes."""
         return cls(RAW if train_examples == RAW else TRANSFORMED, NO if schema_shapes == NO else YES)
 
     def __str__(self) -> str:
@@ -58,13 +58,13 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of an attempt.
+    """The outcome of an attempt.
 
     Attributes:
-      failure: The first verdict that failed, or None.
-      reads: What `input_watch` recorded.
-      features: {RAW or TRANSFORMED: {feature: "BYTES", "FLOAT" or "INT"}}; those that there are, as far as known.
-      keras: The Keras version that `tf.keras` was.
+      failure: The first failed verdict, or None.
+      reads: How the input pipeline reads its examples, as recorded by `input_watch`.
+      features: {RAW or TRANSFORMED: {feature: "BYTES", "FLOAT" or "INT"}}; only kinds of examples that were prepared.
+      keras: The Keras version behind `tf.keras`: "2" or "3"; "" if unknown.
     """
 
     failure: Verdict | None
@@ -73,11 +73,11 @@ class Outcome:
     keras: str = ""
 
     def fits(self, settings: Settings) -> bool:
-        """Whether the attempt went through, on examples that hold what the module parses."""
+        """Whether the attempt passed, on examples that contain the features that the module parses."""
         return self.failure is None and not (settings.train_examples == RAW and self._absent(RAW, TRANSFORMED))
 
     def wants_raw(self) -> str:
-        """Returns why the module needs raw examples, or "" when nothing shows that it does."""
+        """Returns why the module needs raw examples, or "" without evidence that it does."""
         if absent := self._absent(TRANSFORMED, RAW):
             return f"its input pipeline parses {few(absent)}, which only the raw examples have"
         if self.reads.get("transforms") and not self._absent(RAW, TRANSFORMED):
@@ -85,7 +85,7 @@ class Outcome:
         return ""
 
     def _absent(self, these: str, others: str) -> list[str]:
-        """Returns what the module parses that these examples lack, when the others lack less of it."""
+        """Returns parsed features that only these examples lack, if the other kind lacks fewer in total."""
         parsed = self.reads.get("parsed") or {}
         if not {these, others} <= self.features.keys():  # without a Transform there is one kind
             return []
@@ -99,11 +99,11 @@ class Outcome:
 
 
 def alternatives(settings: Settings, outcome: Outcome, open_to: Collection[str]) -> Iterator[tuple[Settings, str]]:
-    """Yields what to try after an attempt, the most promising first, each with the reason.
+    """Yields (settings, reason) of further attempts, the most promising first.
 
     Args:
-      settings: What was tried.
-      outcome: What became of it.
+      settings: Settings of the last attempt.
+      outcome: Its outcome.
       open_to: Names of the fields of `Settings` that may be changed.
     """
     failed = outcome.failure
@@ -135,7 +135,7 @@ def _fed_otherwise(
 
 
 def raised_by_keras(traceback: str, version: str) -> str:
-    """Returns why the other Keras may do better, if a failure was raised inside of Keras; else ""."""
+    """Returns a reason to try the other Keras version if the failure was raised inside Keras, else ""."""
     frames = re.findall(r'^  File "([^"]+)", line \d+', traceback, re.MULTILINE)
     if not frames or not re.search(r"/(tf_keras|keras)/", frames[-1]):
         return ""
@@ -143,11 +143,11 @@ def raised_by_keras(traceback: str, version: str) -> str:
 
 
 def adapted(found: Mapping[str, str], reasons: Collection[str]) -> Verdict:
-    """Returns the verdict on a run that goes through in another way than the usual one.
+    """Returns the verdict on a run that passes only with other settings than the first ones.
 
     Args:
-      found: {option: value} of what differs.
-      reasons: Why.
+      found: {field of `Settings`: value} of the changed settings.
+      reasons: Why they were changed.
     """
     flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in found.items())
     text = (
@@ -158,7 +158,12 @@ def adapted(found: Mapping[str, str], reasons: Collection[str]) -> Verdict:
 
 
 def on_transformed(why: str, was_tried: bool) -> Verdict:
-    """Returns the warning about a module that gets transformed examples, although it seems to need raw ones."""
+    """Returns the warning that a module gets transformed examples although it seems to need raw ones.
+
+    Args:
+      why: The reason from `Outcome.wants_raw`.
+      was_tried: Whether raw examples were tried as well, and failed.
+    """
     what = "With raw examples the run would fail, too." if was_tried else ""
     remedy = "" if was_tried else "Leave out --train-examples transformed, or give --train-examples raw."
     return Verdict(

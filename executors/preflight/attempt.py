@@ -1,4 +1,4 @@
-"""One attempt at a training: the process that loads the module and tries it, with folders of its own."""
+"""One attempt at a training: runs the worker process that loads and tries the module, in a separate folder."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _WORKER = f"{__name__.rpartition('.')[0]}.worker"
 
 
 class ExaminationRequest(TypedDict):
-    """What a module's process is asked to check, as JSON values.
+    """Request to the worker process, as JSON values.
 
     Attributes:
       check: A `CheckRequest`.
-      source: The module's `ModuleSource`; None when the module cannot be run.
-      tuner: That of the module with `tuner_fn`; None without a pipeline.
+      source: The module's `ModuleSource`; None if the module cannot be run.
+      tuner: The `ModuleSource` of the module with `tuner_fn`; None without modules or without such a module.
       serves: Names of the functions that the pipeline calls in the module.
-      hints: What may be behind a failure.
+      hints: Possible causes of a failure, added to its remedy.
       keras: The module's `KerasChoice`; None without `source`.
-      folder: For all that is written.
-      events: The file for verdicts.
-      raw: The file that tells when the raw data are prepared; "" without raw data.
-      failed: The items that have failed before.
-      can_try: Whether nothing has.
+      folder: Folder for all output.
+      events: File for verdicts and progress; see `events`.
+      raw: File that exists once the raw data are prepared; "" without raw data.
+      failed: Items that have failed before.
+      can_try: Whether no item has failed before.
     """
 
     check: dict[str, object]
@@ -61,14 +61,14 @@ class ExaminationRequest(TypedDict):
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """What an attempt left.
+    """The result of an attempt.
 
     Attributes:
-      outcome: What became of it.
-      found: What the module's process returned.
-      request: What was checked, with this attempt's folders.
-      folder: Where everything of it was written.
-      environment: Variables of the module's process.
+      outcome: Failure and facts that decide about further attempts.
+      found: Return value of the worker process; {} if it failed.
+      request: The request, with this attempt's settings and folders.
+      folder: Folder with all output of the attempt.
+      environment: Environment variables of the worker process.
     """
 
     outcome: Outcome
@@ -79,15 +79,15 @@ class Trial:
 
 
 class Attempt:
-    """One attempt.
+    """One attempt at a training.
 
     Args:
-      request: What is to be checked.
-      settings: How the module is fed.
-      folder: Created for all that is written.
+      request: The run to check.
+      settings: Kind of examples, schema and Keras version to try.
+      folder: Folder for all output; created.
       report: The verdicts so far.
-      add: Adds a verdict to them.
-      output: Takes what the process prints.
+      add: Adds a verdict to the report.
+      output: Captures the output of the worker process.
     """
 
     def __init__(
@@ -119,7 +119,15 @@ class Attempt:
         raw: RawData | None,
         modules: PipelineModules | None,
     ) -> Trial:
-        """Makes the attempt; the verdicts are added as they come."""
+        """Runs the worker process; adds its verdicts as they arrive.
+
+        Args:
+          source: The training module; None if it cannot be run.
+          keras: The module's Keras version; None without `source`.
+          environment: Environment variables of the worker process.
+          raw: The process that prepares raw data; None without raw data.
+          modules: The pipeline's modules; None if they were not found.
+        """
         failed = [verdict.item for verdict in self._report.failures]
         state: ExaminationRequest = {
             "check": self._request.to_json(),
@@ -146,7 +154,7 @@ class Attempt:
                 output=self._output,
             )
             found = cast("Found", returned)
-        except Exception as error:  # of the process itself: what the module raises comes as a verdict
+        except Exception as error:  # the process itself failed: exceptions of the module arrive as verdicts
             found = {}
             events.read()
             self._add(died(events.stage, error, self._output))
@@ -161,7 +169,7 @@ class Attempt:
         return Trial(outcome, found, self._request, self._folder, environment)
 
     def _set_outputs(self) -> None:
-        """Sets folders that will be removed for all that a run writes; they are named as below a pipeline's root."""
+        """Redirects all output folders to the attempt's folder, with the layout of a pipeline root."""
         fn_args, output = self._request.fn_args, os.path.join(self._folder, "Trainer")
         fn_args.serving_model_dir = os.path.join(output, "model", "1", SERVING_DIRS[0])
         fn_args.eval_model_dir = os.path.join(output, "model", "1", EVAL_DIR)
@@ -171,7 +179,7 @@ class Attempt:
             os.makedirs(folder)
 
     def _over_limit(self, events: EventReader) -> Verdict:
-        """Says what was seen of a training that would not end."""
+        """Returns the verdict on a stage that exceeded the limit, with the progress that was seen."""
         seen = events.seen
         item = _item_of(events.stage) if events.stage != "trial" else seen.get("phase", "model")
         if item == "data" and self._report.get("data") is not None:
@@ -193,7 +201,13 @@ class Attempt:
 
 
 def died(stage: str, error: Exception, output: LastText) -> Verdict:
-    """Returns the verdict on a process that ended with an exception of its own."""
+    """Returns the verdict on a subprocess that failed.
+
+    Args:
+      stage: The stage that it was in: an item, or "trial".
+      error: The exception from `child_process.run`.
+      output: Output of the process; its last 20 lines replace a missing traceback.
+    """
     last = "\n".join(output.getvalue().splitlines()[-20:])
     item = _item_of(stage)
     text = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}"

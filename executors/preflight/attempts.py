@@ -1,7 +1,8 @@
-"""Tries a module in the usual way, and in others when the outcome suggests them; one attempt's verdicts are reported.
+"""Tries a module with the default settings, then with alternatives that the outcome suggests; reports one attempt.
 
-The first attempt that goes through is taken, else the first of all: its failure is the one that the usual wiring gives.
-Failures are held back until no further attempt follows; everything else is shown as it comes.
+The report takes the verdicts of an attempt that passes. If none passes, it takes those of the first attempt, which
+shows the failure with TFX's default wiring. While alternatives are possible, failures are shown only after the last
+attempt; all other verdicts are shown immediately.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .attempt import Trial
 from .verdicts import FAILED, WARNING, Report, Verdict
 
 Show = Callable[[Verdict], None]
-_ONCE = ("load", "dialect", "signatures")  # which say the same in every attempt
+_ONCE = ("load", "dialect", "signatures")  # same result in every attempt
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,12 +28,12 @@ class _Attempt:
 
 
 class Attempts:
-    """Makes the attempts.
+    """Runs attempts until one passes and suggests no alternative.
 
     Args:
-      attempt: Makes one: it gets the settings, a report to add to, and a function that adds to it.
+      attempt: Runs one attempt; called with its settings, its report, and a function that adds a verdict to the report.
       report: The check's report, with the verdicts so far.
-      show: Called with each verdict as it comes.
+      show: Called with each verdict to show, once for each.
     """
 
     def __init__(self, attempt: Callable[[Settings, Report, Show], Trial], report: Report, show: Show) -> None:
@@ -42,11 +43,14 @@ class Attempts:
         self._shown = {(verdict.item, verdict.text) for verdict in report.verdicts}
 
     def make(self, first: Settings, open_to: Collection[str]) -> Trial:
-        """Makes as many attempts as are needed; the report takes the verdicts and findings of one of them.
+        """Runs up to `MOST` attempts; the report takes the verdicts and findings of the selected one.
 
         Args:
-          first: The settings to begin with.
+          first: Settings of the first attempt.
           open_to: Names of the fields of `Settings` that may be changed.
+
+        Returns:
+          The trial of the selected attempt.
         """
         made: list[_Attempt] = []
         ahead: list[tuple[Settings, tuple[str, ...]]] = [(first, ())]
@@ -102,5 +106,5 @@ class Attempts:
 
 
 def masked(verdict: Verdict) -> Verdict:
-    """Returns a verdict whose text shows no secrets."""
+    """Returns a verdict with secrets redacted from its text."""
     return dataclasses.replace(verdict, text=masked_text(verdict.text))

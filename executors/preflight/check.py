@@ -1,10 +1,11 @@
-"""The whole check: what can be told from here, then what processes of their own find out.
+"""Runs all checks of a training run: static checks in this process, the others in subprocesses.
 
     report = check(CheckRequest("taxi.py", FnArgs(train_files=["data/*.gz"])), show)
     report.passed, report.first_failure
 
-The module is loaded and tried in a process forked where TensorFlow is imported already, the SavedModel is checked in
-another one, and raw data are prepared in a third, beside them. All that they write lies in a folder that is removed.
+The module is loaded and tried in a process forked from a server that has imported TensorFlow, the SavedModel is checked
+in a second process, and raw data are prepared in a third, in parallel with the first. All output goes to a temporary
+directory that is removed.
 """
 
 from __future__ import annotations
@@ -55,19 +56,20 @@ if TYPE_CHECKING:
     from .raw_data import RawDataRequest
     from .verdicts import ReportState
 
-CHECKING = "GENERIC_TRAINER_CHECK"  # by which a module can tell that nothing is to be kept
+CHECKING = "GENERIC_TRAINER_CHECK"  # environment variable, "1" during a check: modules can skip lasting side effects
 Show = Callable[[Verdict], None]
 
 
 def check(request: CheckRequest, show: Show = lambda verdict: None) -> Report:
-    """Checks a run; nothing is left behind, and nothing is written to the run's own folders.
+    """Checks a run in a temporary directory, without writing to the run's output folders.
 
     Args:
-      request: What is to be checked.
-      show: Called with each verdict as it comes.
+      request: The run to check.
+      show: Called with each verdict as soon as it is known; texts are redacted.
 
     Returns:
-      Verdicts on all items that concern this run, those too that were not reached.
+      A report with verdicts on all items that concern this run, in report order; items of `ALWAYS` that were not
+      reached have status NOT_REACHED.
     """
     begin = time.perf_counter()
     report = Report(request.module)
@@ -88,7 +90,7 @@ def check(request: CheckRequest, show: Show = lambda verdict: None) -> Report:
 
 
 def execute(state: Mapping[str, object]) -> ReportState:
-    """Makes a check in a process of its own, for who does something else meanwhile; see `engines`."""
+    """Entry point of a subprocess that runs a check in the background; see `engines`."""
     return check(CheckRequest.from_json(state)).to_json()
 
 
@@ -109,15 +111,15 @@ class _Check:
         self._modules: PipelineModules | None = None
 
     def make(self) -> None:
-        """Makes all checks."""
+        """Runs all checks."""
         source, keras = self._find_module()
-        temporary = os.path.join(self._folder, "temporary")  # what is tried is ended as it is, and cannot tidy up
+        temporary = os.path.join(self._folder, "temporary")  # trial processes are killed before they remove temp files
         os.mkdir(temporary)
         environment = {**(keras.environment() if keras else {}), VARIABLE: "{}", CHECKING: "1", "TMPDIR": temporary}
         fn_args = self._request.fn_args
         if not (source or self._request.data or fn_args.train_files or fn_args.eval_files or fn_args.schema_path):
-            return  # there is nothing to look at
-        fork_server.prepare(environment)  # imports TensorFlow meanwhile
+            return  # no data to check without the module
+        fork_server.prepare(environment)  # imports TensorFlow in the background
         for verdict in file_verdicts(self._request):
             self._add(verdict)
         trial = self._try(source, keras, environment)
@@ -127,7 +129,7 @@ class _Check:
             self._add(Verdict.from_json(found["estimate"]))
 
     def _find_module(self) -> tuple[ModuleSource | None, KerasChoice | None]:
-        """Finds the modules and makes sure that their files are Python; gives the training module and its Keras."""
+        """Finds the modules and compiles their files; returns the training module and its Keras version."""
         request = self._request
         try:
             modules = request.find_modules(os.path.join(self._folder, "source"))
@@ -166,7 +168,7 @@ class _Check:
         return source, keras
 
     def _try(self, source: ModuleSource | None, keras: KerasChoice | None, environment: dict[str, str]) -> Trial:
-        """Tries the module; raw data are prepared once for each kind of schema."""
+        """Tries the module; raw data are prepared once for each value of `schema_shapes`."""
         raw_data: dict[str, RawData] = {}
         transforms = bool(self._modules and self._modules.transform)
 
@@ -194,7 +196,7 @@ class _Check:
                 raw.thread.join()
 
     def _prepare_raw_data(self, environment: dict[str, str], shapes: str) -> RawData:
-        """Begins to prepare raw data in a process beside the one that loads the training module."""
+        """Starts preparing raw data in a process parallel to the one that loads the training module."""
         source = self._modules.transform if self._modules else None
         if self._modules and source:
             keras = choose_keras_for(self._modules, source, self._request.options.keras)
@@ -253,13 +255,13 @@ class _Check:
             self._add_plan(EvaluationPlan.from_json(report.evaluation_plan))
 
     def _add_plan(self, plan: EvaluationPlan) -> None:
-        """Adds the verdict on the evaluation, which is no reason to refuse a run."""
+        """Adds the verdict on the evaluation plan: at most a warning, never a failure."""
         self._report.findings["evaluation_plan"] = plan.to_json()
         self._add(Verdict(EVALUATION_PLAN, PASSED if plan.compares else WARNING, plan.line(), details=plan.to_json()))
 
 
 def _without(text: str, *folders: str) -> str:
-    """Returns a text with paths in these folders shortened to what is below them."""
+    """Returns a text with paths in these folders made relative to them."""
     for folder in folders:
         text = text.replace(f"{folder}/", "")
     return text

@@ -1,4 +1,4 @@
-"""How long the steps that were asked for will take, and how much memory, by the few that were tried."""
+"""Estimates duration and peak memory of a training from the steps of a trial."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _PEAK = re.compile(r"VmHWM:\s*(\d+) kB")
 
 
 class Memory:
-    """The most memory that this process has had since it was made, and of a GPU, if there is one."""
+    """Measures peak memory of this process since construction, and of its GPUs."""
 
     def __init__(self) -> None:
         try:
             with open("/proc/self/clear_refs", "w") as file:
-                file.write("5")  # begins the peak anew
+                file.write("5")  # resets VmHWM
         except OSError:
-            pass  # the peak is then that of the whole process
+            pass  # the peak then covers the process's lifetime
 
     def peak(self) -> dict[str, int]:
-        """Returns bytes: `memory`, and `gpu_memory` where there is one."""
+        """Returns peak bytes: `memory`, and with GPUs `gpu_memory`, the maximum over all GPUs."""
         peaks = {"memory": _peak_of_process()}
         import tensorflow as tf
 
@@ -39,12 +39,12 @@ def verdict(
     """Returns the estimate for a whole run.
 
     Args:
-      watch: What was seen of the trial.
-      asked: How many steps were asked for, or None.
-      is_shortened: Whether the trial was asked for fewer, so that its loop planned fewer.
-      records: How many training examples there may be; 0 when nobody knows.
-      seconds: What the trial took.
-      peaks: Bytes, as `Memory.peak` gives them.
+      watch: Measurements of the trial.
+      asked: Requested number of steps, or None.
+      is_shortened: Whether the trial got a reduced number of steps, so that `watch.planned_steps` is too small.
+      records: Estimated number of training examples; 0 if unknown.
+      seconds: Duration of the trial.
+      peaks: Bytes, as returned by `Memory.peak`.
     """
     memory = f"{peaks['memory'] / 1e9:.2g} GB of memory"
     if "gpu_memory" in peaks:
@@ -71,7 +71,7 @@ def verdict(
 
 
 def _steps(watch: Watch, asked: int | None, is_shortened: bool, records: int) -> int | None:
-    """Returns how many steps a run would do: as the loop was going to, as asked, or by the number of records."""
+    """Returns the number of steps of a run: planned by the loop, requested, or computed from epochs and records."""
     planned = None if is_shortened else watch.planned_steps
     if planned or asked:
         return planned or asked

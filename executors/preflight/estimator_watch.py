@@ -1,4 +1,4 @@
-"""Sees what Estimators do, and ends their training and evaluation after a few steps."""
+"""Records training, evaluation and export of Estimators, and stops their loops after a few steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 @contextlib.contextmanager
 def watching(watch: Watch) -> Iterator[None]:
-    """Watches all Estimators in the block; nothing is done where the module has imported none."""
+    """Patches all Estimators for the duration of the block; a no-op if no module has imported them."""
     estimator, constructor = compat.estimator_class(), compat.executor_constructor()
     if estimator is None or constructor is None:
         yield
@@ -39,10 +39,10 @@ def watching(watch: Watch) -> Iterator[None]:
 class _Seen:
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._is_planned = False  # by the specs of train_and_evaluate
+        self._is_planned = False  # whether train_and_evaluate's specs have set planned_steps
 
     def plan(self, original: Callable[..., None], executor: object, *args: object, **options: object) -> None:
-        """Is called when `train_and_evaluate` takes its specs."""
+        """Replaces the constructor of `train_and_evaluate`'s executor: limits the steps of both specs."""
         bound = inspect.signature(original).bind(executor, *args, **options)
         given = bound.arguments
         most, enough = given["train_spec"].max_steps, self._watch.most_steps
@@ -54,7 +54,7 @@ class _Seen:
     def train(
         self, original: Callable[..., R], estimator: tf.estimator.Estimator, *args: object, **options: object
     ) -> R:
-        """Is called in place of `Estimator.train`."""
+        """Replaces `Estimator.train`: limits `max_steps` and adds a hook that reports each step."""
         bound = inspect.signature(original).bind(estimator, *args, **options)
         given = bound.arguments
         asked, enough = given.get("steps") or given.get("max_steps"), self._watch.most_steps
@@ -70,13 +70,13 @@ class _Seen:
     def evaluate(
         self, original: Callable[..., R], estimator: tf.estimator.Estimator, *args: object, **options: object
     ) -> R:
-        """Is called in place of `Estimator.evaluate`: one batch."""
+        """Replaces `Estimator.evaluate`: evaluates one batch."""
         bound = inspect.signature(original).bind(estimator, *args, **options)
         bound.arguments["steps"] = 1
         self._watch.enter("evaluation")
         values = original(*bound.args, **bound.kwargs)
         self._watch.evaluations += 1
-        if self._watch.in_loop:  # after a checkpoint, between two steps
+        if self._watch.in_loop:  # an evaluation after a checkpoint, between two training steps
             self._watch.enter("training")
         return values
 
@@ -87,7 +87,7 @@ class _Seen:
         *args: P.args,
         **options: P.kwargs,
     ) -> R:
-        """Is called in place of what calls the model function, with a graph open."""
+        """Replaces the call of `model_fn`: records the number of weights in the graph."""
         import tensorflow as tf
 
         spec = original(estimator, *args, **options)
@@ -104,7 +104,7 @@ class _Seen:
         *args: P.args,
         **options: P.kwargs,
     ) -> R:
-        """Is called in place of what exports."""
+        """Replaces the SavedModel export: records its folder."""
         in_loop, self._watch.in_loop = self._watch.in_loop, False
         try:
             self._watch.note_save(str(folder))
@@ -119,7 +119,7 @@ def _step_hook(watch: Watch) -> tf.compat.v1.train.SessionRunHook:
     v1 = tf.compat.v1
 
     class Steps(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-        """Reports each step, with the Estimator's loss where the graph knows it."""
+        """Reports each step, with the last loss in the graph's LOSSES collection if there is one."""
 
         def begin(self) -> None:
             losses = v1.get_collection(v1.GraphKeys.LOSSES)

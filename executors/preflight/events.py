@@ -1,4 +1,4 @@
-"""What the processes of a check tell while they work: lines of JSON in a file, which outlives a crash of theirs."""
+"""Progress events of a check's subprocesses: JSON lines in a file, which survives a crash of the process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Event(TypedDict, total=False):
-    """A line of the file: one of these, as JSON values; see `EventWriter`."""
+    """A line of the file, with one of these keys; see `EventWriter`."""
 
     verdict: dict[str, object]
     stage: str
@@ -25,27 +25,31 @@ class Event(TypedDict, total=False):
 
 
 class EventWriter:
-    """Writes what is found for who waits outside."""
+    """Writes events for the parent process.
+
+    Attributes:
+      has_failed: Whether a verdict with status FAILED was written.
+    """
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
         self.has_failed = False
 
     def verdict(self, verdict: Verdict) -> None:
-        """Tells what was found of an item."""
+        """Writes a verdict."""
         self.has_failed |= verdict.status == FAILED
         self._write({"verdict": verdict.to_json()})
 
     def stage(self, item: str) -> None:
-        """Tells what is being done now."""
+        """Writes the start of a stage: an item, or "trial"."""
         self._write({"stage": item})
 
     def seen(self, seen: Seen) -> None:
-        """Tells how far the training is."""
+        """Writes the progress of the training."""
         self._write({"seen": seen})
 
     def reads(self, reads: Reads) -> None:
-        """Tells how the module's input pipeline reads its examples; see `input_watch`."""
+        """Writes how the module's input pipeline reads its examples; see `input_watch`."""
         self._write({"reads": reads})
 
     def _write(self, event: Event) -> None:
@@ -54,13 +58,19 @@ class EventWriter:
 
 
 class EventReader:
-    """What the processes write while they work.
+    """Reads events while the processes write them.
+
+    Args:
+      path: The event file of the worker process.
+      raw: The event file of the process that prepares raw data; "" without one.
+      add: Called with each verdict.
+      limit: Timeout of a stage of the worker process, in seconds.
 
     Attributes:
-      stage: What the module's process does now.
-      seen: What it saw last of the training.
+      stage: Current stage of the worker process; "load" at first.
+      seen: Last progress of the training.
       reads: How the module's input pipeline reads its examples; see `input_watch`.
-      is_over_limit: Whether it was ended for taking too long.
+      is_over_limit: Whether the worker process exceeded the limit.
     """
 
     def __init__(self, path: str, raw: str, add: Callable[[Verdict], None], limit: float) -> None:
@@ -75,13 +85,13 @@ class EventReader:
         self._since = time.monotonic()
 
     def is_over(self) -> bool:
-        """Takes note of what is new; returns whether the process takes too long."""
+        """Reads new events; returns whether the current stage exceeds the limit."""
         self.read()
         self.is_over_limit = time.monotonic() - self._since > self._limit
         return self.is_over_limit
 
     def read(self) -> None:
-        """Takes note of what is new."""
+        """Reads new events; leaves an incomplete last line for the next call."""
         for path in self._read:
             with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
                 file.seek(self._read[path])

@@ -1,4 +1,4 @@
-"""What examples hold, feature by feature, and how that goes with a schema and with the label."""
+"""Statistics of examples by feature, and comparisons with a schema, a label and another split."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from ..saved_models.sample_input import Value
 
 _KINDS = {"bytes_list": "BYTES", "float_list": "FLOAT", "int64_list": "INT"}
-_TYPES = {str: "BYTES", bytes: "BYTES", float: "FLOAT", int: "INT", bool: "INT"}  # of Parquet
-_SHOWN = 8  # features, in one line
-_CHARACTERS = 100  # of a value
-_LISTED = 20  # problems
-_OFTEN = 10  # times that a value is there on average, from which on the values are taken for a vocabulary
-MOST_VALUES = 1000  # of a feature that are kept
-_FEW_VALUES = 50  # of a feature that a summary names
+_TYPES = {str: "BYTES", bytes: "BYTES", float: "FLOAT", int: "INT", bool: "INT"}  # Python types of Parquet values
+_SHOWN = 8  # features or values listed in one line
+_CHARACTERS = 100  # shown of a value
+_LISTED = 20  # maximum number of problems listed
+_OFTEN = 10  # minimum average count of each distinct value for a feature to be treated as categorical
+MOST_VALUES = 1000  # distinct values kept for each feature
+_FEW_VALUES = 50  # a summary lists the values of an integer feature with at most this many distinct ones
 
 
 @dataclasses.dataclass
 class FeatureFacts:
-    """What some examples hold of a feature.
+    """Statistics of a feature over some examples.
 
     Attributes:
-      kind: "BYTES", "FLOAT" or "INT", as in a schema; "mixed" when examples differ.
-      examples: How many have it.
-      least, most: How many values they have of it.
-      lowest, highest: Of numbers, the bounds of those that are finite; None for words.
-      not_finite: How many values are NaN or infinite.
-      values: Some of the words, or of the integers.
+      kind: "BYTES", "FLOAT" or "INT", as in a schema; "mixed" if examples differ.
+      examples: Number of examples with at least one value.
+      least, most: Minimum and maximum number of values in an example.
+      lowest, highest: Minimum and maximum of the finite numbers; None without any, and for strings.
+      not_finite: Number of values that are NaN or infinite.
+      values: Distinct strings or integers, about `MOST_VALUES` at most.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class FeatureFacts:
     not_finite: int = 0
 
     def take(self, kind: str, values: list[Any]) -> None:
-        """Takes note of an example's values."""
+        """Adds an example's values to the statistics."""
         self.kind = self.kind if self.kind == kind else "mixed"
         self.examples += bool(values)
         self.least, self.most = min(self.least, len(values)), max(self.most, len(values))
@@ -62,17 +62,20 @@ class FeatureFacts:
             self.values.update(values)
 
     def summary(self) -> FeatureSummary:
-        """Returns the facts as JSON values, for `evaluation.features`; of words and of many numbers no values."""
+        """Returns the statistics as JSON values, for `evaluation.features`.
+
+        Contains values only of integer features with at most 50 distinct ones.
+        """
         values = sorted(self.values) if self.kind == "INT" and len(self.values) <= _FEW_VALUES else []
         names = ("kind", "least", "most", "lowest", "highest")
         return cast("FeatureSummary", {**{name: getattr(self, name) for name in names}, "values": values})
 
 
 def facts_of(records: Iterable[bytes]) -> dict[str, FeatureFacts]:
-    """Looks through serialized tf.Examples.
+    """Computes statistics of serialized tf.Examples, by feature.
 
     Raises:
-      google.protobuf.message.DecodeError: When one of them is something else.
+      google.protobuf.message.DecodeError: If a record is not a tf.Example.
     """
     import tensorflow as tf
 
@@ -87,7 +90,7 @@ def facts_of(records: Iterable[bytes]) -> dict[str, FeatureFacts]:
 
 
 def facts_of_rows(rows: Iterable[Mapping[str, object]]) -> dict[str, FeatureFacts]:
-    """Looks through rows of Parquet; columns of other types than a tf.Example's are left out."""
+    """Computes statistics of Parquet rows, by column; skips values of types that a tf.Example does not have."""
     facts: dict[str, FeatureFacts] = {}
     for row in rows:
         for name, value in row.items():
@@ -101,15 +104,15 @@ def facts_of_rows(rows: Iterable[Mapping[str, object]]) -> dict[str, FeatureFact
 def differences(
     train: dict[str, FeatureFacts], evaluation: dict[str, FeatureFacts], is_whole: bool
 ) -> tuple[list[str], list[str]]:
-    """Compares the examples to train on with those to evaluate on.
+    """Compares training and evaluation examples.
 
     Args:
-      train: What the former hold.
-      evaluation: What the latter hold.
-      is_whole: Whether these are all examples, so that a word that is not there is nowhere.
+      train: Statistics of the training examples.
+      evaluation: Statistics of the evaluation examples.
+      is_whole: Whether the statistics cover all examples; only then are values missing from train reported.
 
     Returns:
-      What cannot be read in the same way, and what is odd.
+      Errors (features of different types) and warnings.
     """
     wrong, odd = [], []
     for name in sorted({*train, *evaluation}):
@@ -126,13 +129,13 @@ def differences(
 
 
 def odd_values(facts: dict[str, FeatureFacts], label: str, split: str, count: int) -> list[str]:
-    """Returns what is odd about values: of a feature that is not finite, and of a label that some examples lack.
+    """Returns warnings about NaN or infinite values, and about examples without the label.
 
     Args:
-      facts: What the examples of the split hold.
+      facts: Statistics of the split.
       label: The label's name, or "".
-      split: Its name.
-      count: How many examples were looked at.
+      split: The split's name.
+      count: Number of examples that `facts` covers.
     """
     odd = [
         f"feature {shown(name)} has {_count(fact.not_finite)} in {split} that {_are(fact.not_finite)} NaN or infinite"
@@ -145,19 +148,19 @@ def odd_values(facts: dict[str, FeatureFacts], label: str, split: str, count: in
 
 
 def first_of(problems: list[str]) -> list[str]:
-    """Returns the first problems, and how many more there are."""
+    """Returns the first 20 problems, and if there are more, a last entry with the number of the others."""
     more = len(problems) - _LISTED
     return problems if more <= 0 else [*problems[:_LISTED], f"and {more:,} more like these"]
 
 
 def _strange(train: FeatureFacts, evaluation: FeatureFacts) -> list[Value]:
-    """Returns words and numbers of eval that train does not have, where a feature has a few that come many times."""
+    """Returns values that only eval has, for categorical features; [] for others."""
     is_vocabulary = 0 < _OFTEN * len(train.values) <= train.examples and len(evaluation.values) < MOST_VALUES
     return sorted(evaluation.values - train.values, key=_in_order) if is_vocabulary else []
 
 
 def _in_order(value: Value) -> tuple[bool, Any]:
-    return isinstance(value, bytes), value  # a feature may have both, words and numbers
+    return isinstance(value, bytes), value  # a feature of kind "mixed" has strings and numbers
 
 
 def _count(number: int) -> str:
@@ -172,7 +175,7 @@ def contradictions(facts: dict[str, FeatureFacts], schema: schema_pb2.Schema) ->
     """Compares examples with a schema.
 
     Returns:
-      What cannot be parsed by the schema, and what is odd.
+      Errors (features that cannot be parsed by the schema) and warnings (missing features, values out of domain).
     """
     from tensorflow_metadata.proto.v0 import schema_pb2
 

@@ -1,4 +1,4 @@
-"""The files that a run is given: are they there, and are they what they should be?"""
+"""Checks that a run's input files exist and have the expected content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _GRAPH_PARTS = ("transform_fn", "transformed_metadata")
 
 
 def file_verdicts(request: CheckRequest) -> Iterator[Verdict]:
-    """Yields a verdict on each file or folder that the request names; values that were read go into its `fn_args`."""
+    """Yields a verdict on each file or folder that the request names.
+
+    Sets `fn_args.base_model` and `fn_args.hyperparameters` of the request.
+    """
     fn_args = request.fn_args
     given: list[tuple[str, object, Callable[[], str]]] = [
         ("train files", fn_args.train_files, lambda: _examples(fn_args.train_files)),
@@ -51,7 +54,7 @@ def _examples(patterns: list[str]) -> str:
 
 
 def _near(pattern: str) -> str:
-    """Returns the nearest name in the first folder that is not there, " Did you mean …?"."""
+    """Returns " Did you mean …?" for the first path component that does not exist, or ""."""
     if file_io.is_remote(pattern):
         return ""
     path = pattern

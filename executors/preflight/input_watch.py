@@ -1,10 +1,9 @@
-"""Records how a module's input pipeline reads its examples: which features it parses, and whether it transforms them.
+"""Records which features a module's input pipeline parses, and whether it applies the Transform graph.
 
     with watching(tell):
         run_fn(fn_args)       # tell({"parsed": {"fare": "FLOAT", "company": "BYTES"}, "transforms": True})
 
-Only what happens while a `tf.data` pipeline is built counts. Serving functions parse raw examples whatever the module
-is trained on.
+Only calls made while a `tf.data` pipeline is built count: serving functions parse raw examples in any case.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ _KINDS = {"string": "BYTES", "int64": "INT", "float32": "FLOAT"}
 
 
 class Reads(TypedDict, total=False):
-    """How an input pipeline reads its examples, as JSON values; empty while nothing is known.
+    """How an input pipeline reads its examples, as JSON values; empty if nothing was recorded.
 
     Attributes:
-      parsed: The features that it parses, with their types: "BYTES", "FLOAT" or "INT"; "" for any other.
+      parsed: The features that it parses, with their types: "BYTES", "FLOAT" or "INT"; "" for other types.
       transforms: Whether it applies the Transform graph.
     """
 
@@ -36,10 +35,10 @@ class Reads(TypedDict, total=False):
 
 @contextlib.contextmanager
 def watching(tell: Callable[[Reads], None]) -> Iterator[None]:
-    """Watches the input pipelines that are built in the block.
+    """Records the input pipelines that are built in the block.
 
     Args:
-      tell: Called with what is known so far, each time that something is added.
+      tell: Called with all records so far each time one is added.
     """
     seen = _Seen(tell)
     with contextlib.ExitStack() as stack:
@@ -54,12 +53,12 @@ def watching(tell: Callable[[Reads], None]) -> Iterator[None]:
 class _Seen:
     def __init__(self, tell: Callable[[Reads], None]) -> None:
         self._tell = tell
-        self._depth = 0  # of pipelines that are being built
+        self._depth = 0  # of nested calls that build a pipeline
         self._parsed: dict[str, str] = {}
         self._transforms = False
 
     def build(self, original: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
-        """Is called in place of what builds a part of a `tf.data` pipeline."""
+        """Replaces a function that builds a part of a `tf.data` pipeline."""
         self._depth += 1
         try:
             return original(*args, **options)
@@ -69,14 +68,14 @@ class _Seen:
     def parse(
         self, original: Callable[Concatenate[object, P], R], features: object, *args: P.args, **options: P.kwargs
     ) -> R:
-        """Is called in place of what reads a feature spec."""
+        """Replaces TensorFlow's reader of feature specs: records the parsed features."""
         if self._depth and isinstance(features, Mapping):
             self._parsed.update(kind for name, feature in features.items() for kind in _keys(name, feature))
             self._say()
         return original(features, *args, **options)
 
     def transform(self, original: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
-        """Is called in place of what applies the Transform graph."""
+        """Replaces a function that applies the Transform graph."""
         if self._depth and not self._transforms:
             self._transforms = True
             self._say()

@@ -1,4 +1,4 @@
-"""Sees what Keras's `fit` and `evaluate` do, and ends them after a few steps; of Keras 2 and 3."""
+"""Records the steps of Keras's `fit` and `evaluate`, and stops them after a few; for Keras 2 and 3."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _INFINITE = -1  # tf.data.INFINITE_CARDINALITY
 
 
 class KerasWatch(KerasObserver):
-    """Cuts `fit` off after one epoch or enough steps, and `evaluate` after one batch."""
+    """Stops `fit` after one epoch or a few steps, and `evaluate` after one batch."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
 
     def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
-        """Limits the fit to one epoch and one validation batch."""
+        """Limits `fit` to one epoch with one validation batch; records model, steps and batch size."""
         if self._watch.in_loop:
             return proceed()
         given = call.arguments
@@ -48,13 +48,13 @@ class KerasWatch(KerasObserver):
         return history
 
     def evaluate(self, call: KerasCall, proceed: Callable[[], object]) -> object:
-        """Limits the evaluation to one batch."""
+        """Limits `evaluate` on a dataset to one batch."""
         if hasattr(call.arguments.get("x"), "cardinality"):
             call.arguments["steps"] = 1
         before = self._watch.evaluations
         self._watch.enter("evaluation")
         values = proceed()
-        self._watch.evaluations = max(self._watch.evaluations, before + 1)  # fit's own is counted by the callback
+        self._watch.evaluations = max(self._watch.evaluations, before + 1)  # the callback counts those within fit
         if self._watch.in_loop:
             self._watch.enter("training")
         return values
@@ -68,9 +68,9 @@ class KerasWatch(KerasObserver):
 
 def _step_callback(model: keras.Model, watch: Watch) -> keras.callbacks.Callback:
     class Steps(callback_class(model)):  # type: ignore[misc]
-        """Reports each step, and ends the epoch."""
+        """Reports each step, and stops training after enough steps."""
 
-        _done = 0  # in this epoch; with steps_per_execution there are several to a call
+        _done = 0  # steps in this epoch; with steps_per_execution, a call reports several
 
         def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
             loss = (logs or {}).get("loss")
@@ -92,17 +92,17 @@ def _step_callback(model: keras.Model, watch: Watch) -> keras.callbacks.Callback
 
 
 def _described(model: keras.Model) -> str:
-    """Returns a model in words: "model 'taxi', 1,234 weights"."""
-    inner = getattr(model, "inner", model)  # of an ElasticDL job
+    """Returns a model's name and size: "model 'taxi', 1,234 weights"."""
+    inner = getattr(model, "inner", model)  # the user's model in the wrapper of an ElasticDL job
     try:
         weights = f", {inner.count_params():,} weights"
-    except Exception:  # it has none before it is called
+    except Exception:  # raised before the model is built
         weights = ""
     return f"model {inner.name!r}{weights}"
 
 
 def _batch_size(x: tf.data.Dataset | np.ndarray, asked: int | None) -> int | None:
-    """Returns how many examples there are in a batch of what was given to `fit`."""
+    """Returns the number of examples in the first batch of a dataset, or the `batch_size` argument for arrays."""
     if not hasattr(x, "cardinality"):
         return asked
     import tensorflow as tf
@@ -110,5 +110,5 @@ def _batch_size(x: tf.data.Dataset | np.ndarray, asked: int | None) -> int | Non
     try:
         first = tf.nest.flatten(next(iter(x.take(1))))[0]
         return int(first.shape[0])
-    except Exception:  # a dataset may be of anything, and the estimate does without
+    except Exception:  # elements may have any structure, and the batch size is optional for the estimate
         return None

@@ -1,4 +1,4 @@
-"""Examples made up from a schema, for who has no data yet: varied within the domains, the same each time.
+"""Generates synthetic examples from a schema, for checks without data: random within the domains, with a fixed seed.
 
 records = made_up(read_schema("schema.pbtxt"), count=64)
 """
@@ -17,16 +17,20 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 _WORDS = ("a", "b", "c")
-_MOST_VALUES = 3  # of a feature whose number of values is open
+_MOST_VALUES = 3  # extra values of a feature with a variable number of values
 _SEED = 1
 
 
 def made_up(schema: schema_pb2.Schema, count: int) -> list[bytes]:
-    """Returns serialized tf.Examples.
+    """Generates serialized tf.Examples.
 
-    Numbers lie in their domain: integers without one are 0 or 1, as any table of ids has rows for these; floats
-    without one are between 0 and 1. Words are those of the domain, or a, b and c. What the schema does not require is
-    missing now and then.
+    Numbers are within their domain. Integers without a domain are 0 or 1, which are valid ids for every embedding
+    table; floats without one are between 0 and 1. Strings are from the domain, or "a", "b" or "c". Features that the
+    schema does not require are missing in 10 % of the examples.
+
+    Args:
+      schema: Features with their types, shapes and domains.
+      count: Number of examples.
     """
     import tensorflow as tf
 

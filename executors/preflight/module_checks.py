@@ -1,4 +1,4 @@
-"""Which dialect a loaded module speaks, and whether its functions can be called as they will be."""
+"""Chooses the dialect of a loaded module, and checks the signatures of its functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..dialects.signatures import require_call, shown_signature
 from ..fn_args import FnArgs
 from .request import CheckRequest
 
-# Functions that a pipeline's other steps call: (arguments, how it is written).
+# Functions that other components of a pipeline call: (number of arguments, expected form).
 _OF_STEPS = {
     "preprocessing_fn": (1, "preprocessing_fn(inputs), or preprocessing_fn(inputs, custom_config)"),
     "stats_options_updater_fn": (2, "stats_options_updater_fn(stats_type, stats_options)"),
@@ -22,14 +22,14 @@ _OF_STEPS = {
 
 @dataclasses.dataclass(frozen=True)
 class CheckedModule:
-    """A loaded module whose functions can be called as its dialect calls them.
+    """A loaded module whose functions have the signatures that its dialect requires.
 
     Attributes:
       dialect: The dialect.
-      run_fn: The module as a `run_fn`.
-      signatures: Those that were looked at: "run_fn(fn_args), preprocessing_fn(inputs)"; or what the dialect needs.
-      warnings: What is allowed, and probably not meant.
-      steps: How many training steps a run does; None if it ends with its data or epochs.
+      run_fn: Function that trains the module, with the interface of TFX's `run_fn`.
+      signatures: Checked signatures: "run_fn(fn_args), preprocessing_fn(inputs)"; or the dialect's requirements.
+      warnings: Valid usage that is probably a mistake.
+      steps: Number of training steps of a run; None if data or epochs limit it.
     """
 
     dialect: Dialect
@@ -40,10 +40,10 @@ class CheckedModule:
 
 
 def dialect_of(module: ModuleType, request: CheckRequest) -> tuple[str, str]:
-    """Returns the dialect's name, and why.
+    """Returns the dialect's name, and the reason for the choice.
 
     Raises:
-      TrainerError: When none fits, or several, or what was asked for is not installed.
+      TrainerError: If no dialect or several match, or the requested one is not installed.
     """
     return dialects.choose(module, request.function, request.options, dialects.installed())
 
@@ -56,11 +56,11 @@ def checked_module(
     Args:
       dialect: The module's dialect.
       module: The training module.
-      request: What is checked.
-      of_steps: Functions of it that other steps of the pipeline call, such as `preprocessing_fn`.
+      request: The run to check.
+      of_steps: Names of functions in it that other components of the pipeline call, such as `preprocessing_fn`.
 
     Raises:
-      TrainerError: With file, function and the form that it has to have.
+      TrainerError: With file, function and expected form, if a signature does not match.
     """
     chosen = dialects.installed()[dialect]
     run_fn = chosen.run_fn(module, request.function, request.options)
@@ -71,10 +71,10 @@ def checked_module(
 
 
 def require_step_functions(module: ModuleType, names: Sequence[str]) -> None:
-    """Makes sure that the pipeline's steps can call a module's functions; one that it lacks is left out.
+    """Checks that a pipeline's components can call a module's functions; skips those that it does not define.
 
     Raises:
-      ModuleError: With file, function and the form that it has to have.
+      ModuleError: With file, function and expected form, if a signature does not match.
     """
     for name in names:
         count, form = _OF_STEPS[name]

@@ -1,7 +1,7 @@
-"""Where in the user's own files an error happened.
+"""Finds the line in the user's files that an error comes from.
 
-An exception's traceback ends in TensorFlow. What the user can change is the last line of their own: a frame of the
-traceback, or of the ones that TensorFlow puts into its messages, since the code of a `tf.function` runs later.
+A traceback usually ends inside TensorFlow. The relevant line is the last frame in the user's files: in the traceback,
+or in the stack trace that TensorFlow includes in messages of errors within a `tf.function`, whose code runs later.
 
     place_of(error, source.files)   # Place("taxi.py", 80, "model.fit(train)")
 """
@@ -27,11 +27,11 @@ _MEANT = re.compile(r"Did you mean '(\w+)'")
 
 
 def place_of(error: BaseException, files: Sequence[str]) -> Place | None:
-    """Returns the user's line that an exception comes from, or None.
+    """Returns the line in the user's files that an exception or its causes come from, or None.
 
     Args:
       error: The exception, with its traceback.
-      files: The user's files, absolute.
+      files: Absolute paths of the user's files.
     """
     own = {os.path.realpath(file): file for file in files}
     for one in _chain(error):
@@ -51,13 +51,13 @@ def place_of(error: BaseException, files: Sequence[str]) -> Place | None:
 
 
 def place_at(file: str, line: int) -> Place:
-    """Returns a line of a file, with its text."""
+    """Returns the `Place` of a line of a file, with the line's text."""
     linecache.checkcache(file)
     return Place(shown(file), line, linecache.getline(file, line).strip() if line else "")
 
 
 def definition(file: str, name: str) -> Place | None:
-    """Returns where a file defines a function, a class or a variable at its top level, or None."""
+    """Returns the place of a top-level function, class or variable in a file, or None."""
     for node in parsed(file).body:
         targets = getattr(node, "targets", [getattr(node, "target", None)])
         names = {getattr(node, "name", None), *(getattr(target, "id", None) for target in targets)}
@@ -67,7 +67,7 @@ def definition(file: str, name: str) -> Place | None:
 
 
 def calling_place(frame: FrameType | None, files: Sequence[str]) -> Place | None:
-    """Returns the innermost of the user's lines that led to a frame, or None."""
+    """Returns the innermost line of the user's files on the call stack of a frame, or None."""
     own = {os.path.realpath(file) for file in files}
     while frame is not None:
         if os.path.realpath(frame.f_code.co_filename) in own:
@@ -77,7 +77,7 @@ def calling_place(frame: FrameType | None, files: Sequence[str]) -> Place | None
 
 
 def string_constants(file: str) -> Iterator[tuple[str, str, int]]:
-    """Yields (name, value, line) of what a file assigns a string at its top level: LABEL = "variety"."""
+    """Yields (name, value, line) of top-level assignments of string literals: LABEL = "variety"."""
     for node in parsed(file).body:
         if (
             isinstance(node, ast.Assign)
@@ -89,13 +89,13 @@ def string_constants(file: str) -> Iterator[tuple[str, str, int]]:
 
 
 def shown(path: str) -> str:
-    """Returns a path as a person in this folder would write it."""
+    """Returns a path relative to the current directory, or unchanged if it is outside."""
     relative = os.path.relpath(path) if os.path.isabs(path) else path
     return path if relative.startswith(os.pardir) else relative
 
 
 def _told(text: str, own: dict[str, str]) -> Place | None:
-    """Finds the place that one of our own messages names: "taxi.py, line 3", or "taxi.py: model_fn"."""
+    """Returns the place named in the message of a `TrainerError`: "taxi.py, line 3", or "taxi.py: model_fn"."""
     for file, line in _IN_TEXT.findall(text):
         if os.path.realpath(file) in own:
             return place_at(file, int(line))
@@ -105,7 +105,7 @@ def _told(text: str, own: dict[str, str]) -> Place | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yields an exception and those that it came from, each once."""
+    """Yields an exception and its chain of causes and contexts, each once."""
     seen: set[int] = set()
     one: BaseException | None = error
     while one is not None and id(one) not in seen:
@@ -117,5 +117,5 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # a __str__ of the user's
+    except Exception:  # raised by a __str__ of the user's exception class
         return ""

@@ -1,7 +1,7 @@
-"""Some rows of CSV files as tf.Examples, typed by all rows that can be read in a second.
+"""Converts a sample of CSV rows to tf.Examples, with column types inferred from the first 100,000 rows.
 
-A sample that is only the first rows would have other types than the whole (1, 2, … and 4.5 later on), and columns
-without a gap, or without a value. So many rows are looked at, and those are taken that show what is in each column.
+The first rows alone may suggest wrong types (1, 2, … with 4.5 later on), and may have columns without missing values or
+without any values. So the sample adds random later rows, and rows with and without a value of each column.
 """
 
 from __future__ import annotations
@@ -15,20 +15,23 @@ from ..inputs.readers.record_files import check_text
 from ..inputs.shown import listed
 from ..runtime.files import file_io
 
-_SCANNED = 100_000  # rows
-_FIRST, _OTHERS = 400, 200  # rows that are taken: the first, and some of all the others
-_OF_EACH = 3  # rows at least with a value of a column, and as many without one, if there are such
+_SCANNED = 100_000  # maximum number of rows read
+_FIRST, _OTHERS = 400, 200  # rows in the sample: the first, and random later ones
+_OF_EACH = 3  # minimum number of rows with a value of each column, and of rows without one, if there are as many
 _KINDS = (int, float, str)
-_INT_BITS = 63  # and a sign
+_INT_BITS = 63  # of an int64, without the sign
 
 
 def csv_examples(paths: Sequence[str]) -> tuple[list[bytes], int]:
-    """Returns some rows as serialized tf.Examples, and how many rows there may be in all.
+    """Returns a sample of rows as serialized tf.Examples, and the estimated total number of rows.
 
-    A column is of integers, of floats or of text, as CsvExampleGen has it; an empty cell is a missing value.
+    Columns are integers, floats or strings, by CsvExampleGen's rules; an empty cell is a missing value.
+
+    Args:
+      paths: CSV files with the same header row.
 
     Raises:
-      InputError: When a row does not fit the header, or files have other headers than the first, or there are no rows.
+      InputError: If a row does not fit the header, headers differ, a file cannot be read as CSV, or there are no rows.
     """
     table: _Table | None = None
     size = sum(map(file_io.size_of, paths))
@@ -49,7 +52,7 @@ def csv_examples(paths: Sequence[str]) -> tuple[list[bytes], int]:
 
 
 class _Table:
-    """The rows that are taken, and what is known of the columns."""
+    """The sampled rows, and the column types."""
 
     def __init__(self, header: list[str]) -> None:
         self.header = header
@@ -58,11 +61,11 @@ class _Table:
         self._seen = [[0, 0] for _ in header]  # rows taken without and with a value
         self._first: list[list[str]] = []
         self._others: list[list[str]] = []
-        self._telling: list[list[str]] = []
+        self._telling: list[list[str]] = []  # later rows with a rare combination of column and missing or present value
         self._chance = random.Random(1)  # noqa: S311 (a sample, no secrets)
 
     def take(self, row: list[str]) -> None:
-        """Takes note of a row, and keeps it if it is wanted."""
+        """Updates the column types by a row, and adds the row to the sample if selected."""
         self.count += 1
         is_telling = False
         for column, value in enumerate(row):
@@ -79,9 +82,9 @@ class _Table:
             self._others[place] = row
 
     def examples(self) -> list[bytes]:
-        """Returns the rows that were kept."""
+        """Returns the sampled rows as serialized tf.Examples."""
         kinds = [_KINDS[kind] for kind in self._kinds]
-        # Those that tell most come at the front and at the back, so that both splits have some.
+        # Rows with rare values go to the front and to the back, so that both splits get some.
         rows = [*self._telling[::2], *self._first, *self._others, *self._telling[1::2]]
         return [_example(self.header, kinds, row) for row in rows]
 
@@ -92,7 +95,7 @@ class _Table:
 
 
 def _rows(path: str) -> Iterator[tuple[list[str], list[str], int]]:
-    """Yields (header, row, bytes) of a CSV file."""
+    """Yields (header, row, approximate bytes of the row) of a CSV file."""
     check_text(path)
     with file_io.file_system(path).open(path, mode="rb") as raw:
         reader = csv.reader(line.decode("utf-8") for line in raw)
@@ -108,7 +111,7 @@ def _rows(path: str) -> Iterator[tuple[list[str], list[str], int]]:
 
 
 def _kind(value: str) -> int:
-    """Returns the index of a cell's kind, as CsvExampleGen infers it: whole numbers beyond int64 are words to it."""
+    """Returns the index in `_KINDS` of a cell's type by CsvExampleGen's rules: integers beyond int64 are strings."""
     try:
         return 0 if int(value).bit_length() <= _INT_BITS else 2
     except ValueError:

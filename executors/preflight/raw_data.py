@@ -1,7 +1,7 @@
-"""A few examples out of a pipeline's raw data, as its first steps would make them: the process that prepares them.
+"""Subprocess that prepares a sample of a pipeline's raw data, with the results of ExampleGen, SchemaGen and Transform.
 
-What lies in the folder is found as ExampleGen finds it: CSV files, folders `train` and `eval` of TFRecords, or
-TFRecords. TFDV infers the schema from the sample, and Transform runs on it if the module has a preprocessing_fn.
+Finds the same files as the pipeline's ExampleGen: CSV files, folders `train` and `eval` of TFRecords, or TFRecords.
+TFDV infers the schema from the sample, and Transform runs on it if there is a module with a preprocessing_fn.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from .verdicts import FAILED, PASSED, Verdict
 if TYPE_CHECKING:
     from ..evaluation.features import FeatureSummary
 
-_EVERY = 3  # of the rows one is for evaluation, as ExampleGen has it
+_EVERY = 3  # every third row goes to the eval split: ExampleGen's default ratio is 2:1
 _PLACES = {RAW: sample.RAW_EXAMPLES, TRANSFORMED: "Transform/transformed_examples/4"}  # as in TFX
-_FILLED = 8192  # examples; batches of more are rare
+_FILLED = 8192  # examples to provide; larger batches are rare
 
 
 class RawDataRequest(TypedDict):
-    """What the process is asked to prepare, as JSON values.
+    """Request to the process, as JSON values.
 
     Attributes:
       check: A `CheckRequest`.
       source: The Transform module's `ModuleSource`; None without one.
       serves: Names of the functions that the pipeline calls in it.
-      folder: For all that is written.
-      events: The file for verdicts.
+      folder: Folder for all output.
+      events: File for verdicts; see `events`.
     """
 
     check: dict[str, Any]
@@ -57,13 +57,13 @@ class RawDataRequest(TypedDict):
 
 
 class Prepared(TypedDict, total=False):
-    """A sample of raw data, as JSON values; empty when a verdict says what is wrong.
+    """A sample of raw data, as JSON values; empty after a failure, which is written as a verdict.
 
     Attributes:
-      fn_args: What of them is to be set.
+      fn_args: Values to set in `fn_args`: `schema_path`, `transform_graph_path`, and estimated `num_examples`.
       examples: {"raw" and, with a Transform, "transformed": {"train_files": …, "eval_files": …}}.
       kinds: {the same keys: {feature: "BYTES", "FLOAT" or "INT"}}.
-      features: What raw and transformed examples hold.
+      features: {the same keys: {feature: statistics}}.
     """
 
     fn_args: dict[str, object]
@@ -73,7 +73,7 @@ class Prepared(TypedDict, total=False):
 
 
 def execute(state: RawDataRequest) -> Prepared:
-    """Prepares a sample of the raw data of a request."""
+    """Entry point of the process: prepares a sample of the raw data of a request."""
     request = CheckRequest.from_json(state["check"])
     source = ModuleSource.of(state["source"]) if state["source"] else None
     with open(state["events"], "a", encoding="utf-8") as events:
@@ -128,7 +128,7 @@ def execute(state: RawDataRequest) -> Prepared:
 
 
 def _kinds(facts: Mapping[str, FeatureFacts], schema_path: str) -> dict[str, str]:
-    """Returns the features' types, by the schema where no example of the sample has values."""
+    """Returns the types of features: from the sample, or from the schema for features that the sample lacks."""
     from tensorflow_metadata.proto.v0 import schema_pb2
 
     schema = read_schema(schema_path)
@@ -137,7 +137,7 @@ def _kinds(facts: Mapping[str, FeatureFacts], schema_path: str) -> dict[str, str
 
 
 def _verdict(item: str, error: BaseException, source: ModuleSource | None, request: CheckRequest) -> Verdict:
-    """Returns the verdict on an exception; one that came through Beam has the module's as its cause, or as text."""
+    """Returns the verdict on an exception, without the "[while running …" that Beam appends to messages."""
     verdict = trial.failure(item, error, source, request.fn_args)
     if isinstance(error, TrainerError):
         return verdict
@@ -146,7 +146,7 @@ def _verdict(item: str, error: BaseException, source: ModuleSource | None, reque
 
 
 def _read(data: str, folder: str) -> tuple[dict[str, list[bytes]], dict[str, int]]:
-    """Returns serialized tf.Examples by split, and how many there may be in all."""
+    """Returns serialized tf.Examples, and the estimated total number of examples, by split."""
     files = raw_data_files(data)
     if tables := [path for path in files if path.endswith(".csv")]:
         return _split(*csv_examples(tables))
@@ -163,14 +163,14 @@ def _read(data: str, folder: str) -> tuple[dict[str, list[bytes]], dict[str, int
 
 
 def _split(records: Sequence[bytes], total: int) -> tuple[dict[str, list[bytes]], dict[str, int]]:
-    """Divides examples as ExampleGen does, two to one."""
+    """Splits examples two to one, ExampleGen's default ratio."""
     train = [record for number, record in enumerate(records) if number % _EVERY != _EVERY - 1]
     splits = {"train": train, "eval": list(records[_EVERY - 1 :: _EVERY]) or train}
     return splits, {"train": total - total // _EVERY, "eval": total // _EVERY}
 
 
 def _infer(splits: dict[str, list[bytes]], folder: str, shapes: bool) -> str:
-    """Infers a schema, as SchemaGen does, with or without the features' shapes, and writes it."""
+    """Infers a schema with TFDV, as SchemaGen does, with or without shapes; returns the path of the schema file."""
     from google.protobuf import text_format
     from tfx_bsl.coders import example_coder
 
@@ -186,9 +186,9 @@ def _infer(splits: dict[str, list[bytes]], folder: str, shapes: bool) -> str:
 
 
 def _write(records: Sequence[bytes], total: int, folder: str) -> str:
-    """Writes a split as ExampleGen and Transform do; returns the pattern that finds it.
+    """Writes a split as gzipped TFRecords, as ExampleGen and Transform do; returns a pattern for its files.
 
-    Where there are more examples in all, the file is there several times, by links.
+    If the data have more examples than the sample, symbolic links repeat the file, up to about 8192 examples.
     """
     import tensorflow as tf
 

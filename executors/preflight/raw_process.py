@@ -1,4 +1,4 @@
-"""The process that prepares raw data, and a thread that waits for it and says when they are there."""
+"""Runs the process that prepares raw data in the background, and writes a file on completion."""
 
 from __future__ import annotations
 
@@ -21,7 +21,19 @@ _WORKER = f"{__name__.rpartition('.')[0]}.raw_data"
 
 
 class RawData:
-    """A process that prepares raw data, and a thread that waits for it and says when they are there."""
+    """A background process that prepares raw data; started by the constructor.
+
+    Args:
+      request: What to prepare.
+      environment: Environment variables of the process.
+      done: File for the result, created by an atomic rename on completion.
+      output: Captures the output of the process.
+
+    Attributes:
+      done: The file for the result.
+      events: The file for verdicts.
+      thread: Waits for the process, and writes `done`.
+    """
 
     def __init__(self, request: RawDataRequest, environment: dict[str, str], done: str, output: LastText) -> None:
         self.done = done
@@ -31,7 +43,7 @@ class RawData:
         self.thread.start()
 
     def prepared(self) -> Prepared:
-        """Returns what the process has returned; {} when it has not, or its data cannot be used."""
+        """Returns the result; {} if the process is still running or has failed."""
         with contextlib.suppress(FileNotFoundError), open(self.done, encoding="utf-8") as file:
             prepared: Prepared = json.load(file)
             return prepared
@@ -58,7 +70,7 @@ class RawData:
             verdict = Verdict(
                 "data", WARNING, f"preparing them was ended after {request['check']['limit']:g} s (--limit)"
             )
-        except Exception as error:  # what is wrong with data and module comes as a verdict of the process
+        except Exception as error:  # the process itself failed: it reports errors of data and module as verdicts
             verdict = Verdict("data", FAILED, f"{type(error).__name__}: {error}", exit_code=1, error=describe(error))
         else:
             verdict = None

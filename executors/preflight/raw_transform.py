@@ -1,6 +1,6 @@
-"""Transform on a few examples, without the pipeline: the module's preprocessing_fn, analyzed and applied.
+"""Runs Transform on a few examples without a pipeline: analyzes and applies the module's preprocessing_fn.
 
-It does by TFT's own Beam implementation what TFX's executor does, statistics left out.
+Uses `tensorflow_transform.beam` as TFX's Transform executor does, without computing statistics.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _BEAM_ARGS = (IN_PROCESS, "--direct_running_mode=in_memory", "--direct_num_worke
 def transform(
     module: ModuleType, splits: dict[str, list[bytes]], schema_path: str, fn_args: FnArgs, folder: str
 ) -> tuple[str, dict[str, list[bytes]]]:
-    """Analyzes the training split, and transforms both.
+    """Analyzes the training split, and transforms all splits.
 
     Args:
-      module: Has a `preprocessing_fn(inputs[, custom_config])`.
+      module: Module with a `preprocessing_fn(inputs[, custom_config])`.
       splits: Serialized raw tf.Examples by split.
-      schema_path: Their schema.
-      fn_args: Its custom_config is for the function.
-      folder: Where the transform graph goes.
+      schema_path: Schema of the raw examples.
+      fn_args: Provides the function's `custom_config`.
+      folder: Folder for all output.
 
     Returns:
-      The transform graph's folder, and the transformed examples.
+      The transform graph's folder, and the serialized transformed examples by split.
     """
     schema = read_schema(schema_path)
     tfxio = tf_example_record.TFExampleBeamRecord(physical_format="inmem", schema=schema)
@@ -87,7 +87,7 @@ def _read(path: str) -> list[bytes]:
 
 
 def _bound(function: Callable[..., R], custom_config: Mapping[str, object] | None) -> Callable[..., R]:
-    """Returns the function with custom_config, if it takes that, as TFX's executor does."""
+    """Binds custom_config if the function has such a parameter, as TFX's executor does."""
     if "custom_config" in inspect.signature(function).parameters:
         return functools.partial(function, custom_config=custom_config)
     return function

@@ -1,4 +1,4 @@
-"""What to do about errors that people meet often, by what they say."""
+"""Advice on common errors, matched by their messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..runtime.logs.exceptions import gist_of
 
 _LAST_ERROR = re.compile(r"^\s*(?:\w+\.)*(\w*(?:Error|Exception)): (.+)", re.MULTILINE | re.DOTALL)
 _LONGEST = 400
-# What Keras and TensorFlow put around what they say.
+# Decoration that Keras and TensorFlow add to messages.
 _AROUND = re.compile(
     r"\x1b\[\d*m|\{\{function_node [^}]*\}\}\s*|\[Op:\w+\]( name:\s*$)?|\[\[\{\{node [^]]*\]\]|Name: <unknown>, "
     r"|\s*Arguments received by .*|<stack traces unavailable>|Graph execution error:"
@@ -60,7 +60,7 @@ _SMELLS = (
 
 
 def said(error: BaseException) -> str:
-    """Returns an exception in one line: its type, and what it says without TensorFlow's own frames."""
+    """Returns an exception in one line: its type and message, without TensorFlow's stack frames, and its notes."""
     text = str(getattr(error, "message", None) or error)
     if ("in user code" in text or "Exception encountered" in text) and (found := _LAST_ERROR.findall(text)):
         name, message = found[-1]
@@ -71,24 +71,24 @@ def said(error: BaseException) -> str:
 
 
 def shortened(text: str) -> str:
-    """Returns a text in one line, without what Keras and TensorFlow put around it."""
+    """Returns a message in one line of at most 400 characters, without what Keras and TensorFlow add to it."""
     line = " ".join(_AROUND.sub(" ", text).split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
 def remedy_by_words(text: str) -> str:
-    """Returns advice by what an error says, or ""."""
+    """Returns advice on an error message, or ""."""
     return next((remedy for pattern, remedy in _SMELLS if re.search(pattern, text)), "")
 
 
 def remedy_for(error: BaseException, beside: Sequence[str], config: Sequence[str] | None = None, line: str = "") -> str:
-    """Returns advice on an exception of the module's, or "".
+    """Returns advice on an exception that the module raised, or "".
 
     Args:
       error: The exception.
-      beside: Names of the modules in the user's folder.
-      config: The keys of custom_config.
-      line: The user's line that it comes from.
+      beside: Names of Python modules in the training module's folder, for suggestions.
+      config: Keys of custom_config.
+      line: Text of the user's line that raised it.
     """
     if isinstance(error, ModuleNotFoundError):
         name = error.name or ""

@@ -1,4 +1,4 @@
-"""What is to be checked: a module and what a run would give it."""
+"""The request of a check: a training module and the arguments and options of its run."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from ..modules.source import with_tuples
 from ..options import TrainingOptions
 from .adaptation import AUTO
 
-LIMIT = 60.0  # seconds; a first step that takes longer is rare, and who waits for it knows of it
+LIMIT = 60.0  # seconds; a first step rarely takes longer, and --limit can raise it
 
 
 @dataclasses.dataclass(frozen=True)
 class CheckRequest:
-    """A run that nobody has started yet.
+    """A planned run to check.
 
     Attributes:
-      module: The training module, in any form that `find_source` takes.
-      fn_args: What the run would be given; its output folders are not used.
-      options: The run's options. Engine and workers are left aside: one process tries the training.
-      function: The function to run, when it is not to be found by the dialect.
-      data: A folder of raw data, as for a pipeline; "" to take `fn_args.train_files`.
-      label: The label's feature name, raw or transformed, or OUTPUT=FEATURE,…; "" when none was given.
-      evaluation: Further options that decide about the evaluation plan, as `evaluation.overrides` reads them.
+      module: The training module, in any form that `find_source` accepts.
+      fn_args: The arguments of the run; their output folders are not used.
+      options: The run's options. Engine and number of workers are ignored: one process tries the training.
+      function: The function to run; None to let the dialect choose it.
+      data: A folder of raw data, as for a pipeline; "" to use `fn_args.train_files`.
+      label: The label's feature name, raw or transformed, or OUTPUT=FEATURE,…; "" if none was given.
+      evaluation: Further options for the evaluation plan, in the form that `evaluation.overrides` parses.
       hyperparameters: The file for `fn_args.hyperparameters`; "" for none.
       transform_module: The module with `preprocessing_fn`; "" for the training module, or a file near it.
       tuner_module: The module with `tuner_fn`; "" for the training module.
-      tunes: Whether a search with the module's `tuner_fn` would find the hyper-parameters; its defaults are tried.
-      base_model: The folder that `fn_args.base_model` is to be found in; "" for none.
-      train_examples: What a Trainer after a Transform reads: "raw" or "transformed" examples; "auto" to find out.
-      schema_shapes: Whether an inferred schema holds the features' shapes: "yes" or "no"; "auto" to find out.
-      problems: What is wrong with an item that was read before, such as custom_config: {item: message}.
-      limit: Seconds after which loading, reading or training is ended.
-      modules: The modules, when the command has found them before; None to find them.
+      tunes: Whether the run searches hyperparameters with the module's `tuner_fn`; the check uses their defaults.
+      base_model: The folder that contains `fn_args.base_model`; "" for none.
+      train_examples: Input of a Trainer after a Transform: "raw" or "transformed" examples; "auto" to find out.
+      schema_shapes: Whether an inferred schema contains the features' shapes: "yes" or "no"; "auto" to find out.
+      problems: Errors of items that were read before, such as custom_config: {item: message}.
+      limit: Timeout in seconds of each stage: loading, reading or training.
+      modules: The modules, if the command has found them already; None to find them.
     """
 
     module: str
@@ -61,7 +61,7 @@ class CheckRequest:
         """Returns the modules; see `pipeline_modules.find_modules`.
 
         Raises:
-          ModuleError: When there is no such module.
+          ModuleError: If a module is not found.
         """
         return self.modules or find_modules(self.module, scratch, self.transform_module, self.tuner_module)
 
@@ -74,7 +74,7 @@ class CheckRequest:
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> CheckRequest:
-        """Rebuilds the request."""
+        """Rebuilds a request from the output of `to_json`."""
         fn_args, options = FnArgs.from_json(state["fn_args"]), TrainingOptions(**with_tuples(state["options"]))
         modules = PipelineModules.of(state["modules"]) if state["modules"] else None
         return cls(**{**state, "fn_args": fn_args, "options": options, "modules": modules})

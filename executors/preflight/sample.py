@@ -1,8 +1,8 @@
-"""A few real examples of a split, copied into files of the same form, for a training that is cut short.
+"""Samples real examples of a split into files of the same format, for a shortened training.
 
-Copying keeps what a module may rely on: the kind of file, its compression, the end of its name, a CSV's header. Small
-data are taken whole. Of larger ones the first records of some files are taken, and the copies are there many times
-over by links, so that large batches fill.
+The copies keep file format, compression, file name extension and a CSV's header row, as modules may depend on them.
+Data of up to 4 MiB are copied completely. Of larger data, the first records of up to four files are copied, and
+symbolic links repeat the copies, so that there are enough records for large batches.
 
     sample = take(["data/train/*"], folder, columns_wanted=False)
     sample.pattern, sample.records, sample.facts
@@ -25,27 +25,27 @@ from ..inputs.recordio import records as recordio
 from ..runtime.files import file_io
 
 RAW_EXAMPLES = "CsvExampleGen/examples/1"  # the folder of a pipeline's raw examples, below its root
-_WHOLE_BYTES = 4 << 20  # data that are no larger are taken whole
-_RECORDS = 512  # of each file, of larger data
-_FILES = 4
-_BYTES = 16 << 20  # of each file, whatever the records' size
-_FILLED = 8192  # records; batches of more are rare
+_WHOLE_BYTES = 4 << 20  # data up to this size are copied completely
+_RECORDS = 512  # copied of each file of larger data
+_FILES = 4  # copied of larger data
+_BYTES = 16 << 20  # maximum copied of each file
+_FILLED = 8192  # records to provide; larger batches are rare
 
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """Some records of a split.
+    """A sample of a split's records.
 
     Attributes:
-      pattern: What finds the copies.
+      pattern: Pattern of the copied files.
       kind: One of reader_params.READER_TYPES.
-      records: The first of them: bytes of TFRecords, rows of Parquet as dicts; [] for other kinds.
-      count: How many there are in the copies, without the links; 0 where nobody counted.
-      bytes_read: How many bytes of the data's files they take.
-      bytes_total: How many bytes all files have.
-      files: How many files there are.
-      whole: Whether these are all records.
-      misnamed: A file whose name says another compression than it has, or "".
+      records: The first records: bytes of TFRecords, rows of Parquet as dicts; [] for other kinds.
+      count: Number of records in the copies, without links.
+      bytes_read: Size of the copied part of the data.
+      bytes_total: Size of all files.
+      files: Number of all files.
+      whole: Whether the sample contains all records.
+      misnamed: A TFRecord file whose ".gz" extension contradicts its compression, or "".
     """
 
     pattern: str
@@ -60,22 +60,22 @@ class Sample:
 
     @property
     def estimated_records(self) -> int:
-        """How many records all files may have, by their size."""
+        """Number of records in all files, extrapolated by size unless the sample is complete."""
         if self.whole or not self.bytes_read:
             return self.count
         return int(self.count * self.bytes_total / self.bytes_read)
 
 
 def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> Sample:
-    """Copies some records of the files that match.
+    """Copies a sample of the records in the matching files.
 
     Args:
-      patterns: Of the files; folders stand for the files in them.
-      folder: Where the copies go; it is made.
-      columns_wanted: Whether a .csv is read by columns, or as lines.
+      patterns: Patterns of files; a folder matches all files in it. Names that start with "." or "_" are skipped.
+      folder: Folder for the copies; created.
+      columns_wanted: Whether .csv files are read as columns, rather than as lines of text.
 
     Raises:
-      InputError: When files are empty, damaged, or of different kinds.
+      InputError: If files are empty, damaged, or of different kinds.
     """
     named = [
         path for pattern in patterns for path in _files(pattern) if not os.path.basename(path).startswith((".", "_"))
@@ -114,13 +114,13 @@ def _files(pattern: str) -> list[str]:
 
 
 def _spread(files: Sequence[str]) -> list[str]:
-    """Returns some of the files, from the first to the last."""
+    """Returns up to four files, evenly spaced from the first to the last."""
     last = len(files) - 1
     return [files[index] for index in sorted({round(last * part / (_FILES - 1)) for part in range(_FILES)})]
 
 
 def _repeat(folder: str, count: int) -> None:
-    """Links the copies until there are enough records to fill a large batch."""
+    """Repeats the copies by symbolic links until there are enough records for a large batch."""
     originals = sorted(os.listdir(folder))
     for turn in range(1, _FILLED // max(count, 1) + 1):
         for name in originals:
@@ -149,7 +149,7 @@ def _copy_tf_records(path: str, target: str, most: int | None) -> _Taken:
 
 
 def _tf_records(path: str, compression: str) -> Iterator[bytes]:
-    """Yields a file's records without tf.data, whose runtime the module may want to set up itself."""
+    """Yields a file's records without tf.data, which would initialize the runtime before the module configures it."""
     import tensorflow as tf
 
     v1 = tf.compat.v1.io
@@ -167,7 +167,7 @@ def _copy_lines(path: str, target: str, most: int | None) -> _Taken:
             for line in gzip.GzipFile(fileobj=raw) if zipped else raw:
                 copy.write(line)
                 count, size, quotes = count + 1, size + len(line), quotes + line.count(b'"')
-                # An odd number of quotes: the row goes on in the next line.
+                # With an odd number of quotes, a quoted CSV field continues in the next line.
                 if most is not None and (count >= most or size >= _BYTES) and quotes % 2 == 0:
                     break
         except GZIP_ERRORS as error:

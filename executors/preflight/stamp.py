@@ -1,7 +1,7 @@
-"""Notes in a pipeline's root that a check has passed and what it found, so that the same is not checked again.
+"""Caches passed checks and their findings in a pipeline's root, so that an unchanged run is not checked again.
 
 stamp.note(root, stamp.fingerprint(request), report.findings)
-stamp.findings(root, stamp.fingerprint(request))    # {"train_examples": "raw"}; None when it has to be checked
+stamp.findings(root, stamp.fingerprint(request))    # {"train_examples": "raw"}; None on a cache miss
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _PACKAGES = ("generic-trainer", "tensorflow", "tfx")
 
 
 def fingerprint(request: CheckRequest) -> str:
-    """Returns what a check's outcome depends on as a digest: the module's files, options, data's names and sizes.
+    """Returns a SHA-256 digest of everything that a check's outcome depends on; "" if the module is not found.
 
-    "" when the module cannot be found.
+    Covers the modules' source files, the options, the versions of TensorFlow, TFX and this package, and name, size and
+    modification time of files in raw data, schema and base model.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
@@ -34,7 +35,7 @@ def fingerprint(request: CheckRequest) -> str:
     except TrainerError:
         return ""
     state = request.to_json()
-    del state["modules"]  # what counts of them is in `code`
+    del state["modules"]  # covered by `code`
     for name in ("serving_model_dir", "eval_model_dir", "model_run_dir", "checkpoint_dir"):
         state["fn_args"].pop(name, None)
     named = [path for path in (request.data, state["fn_args"].get("schema_path"), request.base_model) if path]
@@ -45,10 +46,7 @@ def fingerprint(request: CheckRequest) -> str:
 
 
 def findings(root: str, digest: str) -> dict[str, Any] | None:
-    """Returns the findings of the passed check with this digest (see `Report.findings`).
-
-    None when no such check passed in this root.
-    """
+    """Returns the findings (see `Report.findings`) of the last passed check if it has this digest, else None."""
     with contextlib.suppress(OSError, ValueError, KeyError, AttributeError):  # a file of an older version has a list
         found: dict[str, Any] | None = json.loads(file_io.read_text(os.path.join(root, FILE)))["passed"].get(digest)
         return found
@@ -56,12 +54,14 @@ def findings(root: str, digest: str) -> dict[str, Any] | None:
 
 
 def note(root: str, digest: str, found: Mapping[str, object]) -> None:
-    """Notes that the check with this digest passed, and its findings. Creates the folder if needed.
+    """Writes that the check with this digest passed, and its findings; replaces the previous entry.
+
+    Creates the folder if needed. Ignores OSErrors.
 
     Args:
       root: The pipeline's root.
-      digest: From `fingerprint`; nothing is noted for "".
-      found: JSON values.
+      digest: Digest from `fingerprint`; a no-op for "".
+      found: The findings, as JSON values.
     """
     if digest:
         with contextlib.suppress(OSError):

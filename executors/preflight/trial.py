@@ -1,7 +1,7 @@
-"""A training cut short: a few steps on a few examples, an evaluation and an export, and a verdict on each.
+"""A shortened training: a few steps on a few examples, an evaluation and an export, with a verdict on each.
 
-Nothing of it is kept: the module works in folders that the check removes. What Keras and Estimators do is ended by
-`watch.py`; the loops of the ElasticDL and DLRover dialects, and loops written by hand, are told to do few steps.
+The module writes to temporary folders that the check removes. `watch.py` stops Keras and Estimator loops early; loops
+of the ElasticDL and DLRover dialects and custom loops get small step counts in `fn_args`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .watch import EVALUATION, EXPORT, MODEL, PHASES, STEPS, TRAINING, Watch
 if TYPE_CHECKING:
     from .watch import Seen
 
-_HAND_STEPS = 10  # for a loop that only fn_args can shorten
+_HAND_STEPS = 10  # for a custom loop, which only fn_args can shorten
 _HAND_EVAL_STEPS = 2
 _NAN = "Look for a logarithm or a division of zero in loss and model, for NaN in the data, or lower the learning rate."
 
@@ -45,17 +45,17 @@ def try_training(
     records: int,
     tell: Callable[[Seen], None],
 ) -> tuple[list[Verdict], Watch]:
-    """Runs a module with its training cut short.
+    """Runs a module with a shortened training.
 
     Args:
       module: The module.
-      source: Its files.
-      fn_args: With the sample's files and folders that will be removed.
-      records: How many training examples a run would have, by estimate; 0 when nobody knows.
-      tell: Called with what is seen, while it goes on.
+      source: The module's files.
+      fn_args: Arguments with the sample's files and temporary output folders.
+      records: Estimated number of training examples of a run; 0 if unknown.
+      tell: Called with the progress during the training.
 
     Returns:
-      Verdicts on the phases that were reached, and what was seen.
+      Verdicts on the phases that were reached, and the `Watch` with all measurements.
     """
     theirs, is_shortened = shortened(fn_args, module.dialect, source)
     watch = Watch(source.files, tell)
@@ -78,7 +78,7 @@ def try_training(
 
 @contextlib.contextmanager
 def _errors_logged(watch: Watch) -> Iterator[None]:
-    """Keeps the first error that is logged in a block: a module may catch its exceptions and go on."""
+    """Records the first error logged in the block: a module may catch and log its exceptions."""
 
     class FirstError(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -87,7 +87,7 @@ def _errors_logged(watch: Watch) -> Iterator[None]:
             watch.logged_error = watch.logged_error or shorten_message(": ".join(filter(None, parts)))
 
     handlers = FirstError(logging.ERROR), FirstError(logging.ERROR)
-    loggers = logging.getLogger(), logging.getLogger("absl")  # which may not propagate
+    loggers = logging.getLogger(), logging.getLogger("absl")  # absl may not propagate
     for logger, handler in zip(loggers, handlers, strict=True):
         logger.addHandler(handler)
     try:
@@ -98,10 +98,10 @@ def _errors_logged(watch: Watch) -> Iterator[None]:
 
 
 def shortened(fn_args: FnArgs, dialect: Dialect, source: ModuleSource) -> tuple[FnArgs, bool]:
-    """Returns the arguments with few steps, where these are what a loop goes by, and whether that is so.
+    """Returns a copy of the arguments, and whether its step counts were reduced.
 
-    A module that trains by Keras's `fit` or by an Estimator gets the numbers of steps that were asked for: it may
-    compute epochs from them.
+    They are reduced for dialects and custom loops that take their number of steps from the arguments. A module that
+    trains with Keras's `fit` or an Estimator gets the requested step counts, as it may compute epochs from them.
     """
     theirs = copy.copy(fn_args)
     theirs.custom_config = copy.deepcopy(fn_args.custom_config)
@@ -115,7 +115,15 @@ def shortened(fn_args: FnArgs, dialect: Dialect, source: ModuleSource) -> tuple[
 
 
 def failure(item: str, error: BaseException, source: ModuleSource | None, fn_args: FnArgs, hint: str = "") -> Verdict:
-    """Returns the verdict on an item for which an exception was raised."""
+    """Returns the verdict on an item for which an exception was raised.
+
+    Args:
+      item: The item of the report.
+      error: The exception, with its traceback.
+      source: The module's files, to find the user's line; None without a module.
+      fn_args: The run's arguments.
+      hint: Advice added to the remedy.
+    """
     files = source.files if source else ()
     place = place_of(error, files)
     if place is None and item == "transform" and source:
@@ -138,7 +146,7 @@ def failure(item: str, error: BaseException, source: ModuleSource | None, fn_arg
 def _verdicts(
     watch: Watch, error: BaseException | None, source: ModuleSource, fn_args: FnArgs, seconds: float
 ) -> Iterator[Verdict]:
-    """Yields a verdict on each phase up to the one that failed, or on all."""
+    """Yields a verdict on each phase up to the failed one, or on all phases."""
     failed_at = PHASES.index(watch.phase) if error else len(PHASES)
     if isinstance(error, FloatingPointError) and watch.losses and _is_nan(watch.losses[-1]):
         failed_at = PHASES.index(TRAINING)
@@ -148,7 +156,7 @@ def _verdicts(
             yield failure(phase, error, source, fn_args, _NAN if isinstance(error, FloatingPointError) else "")
             return
         if error and phase == EVALUATION and not watch.evaluations:
-            continue  # it is after the phase that failed in some modules, and before it in others
+            continue  # modules evaluate before or after the export
         yield look(watch, fn_args, seconds)
 
 
@@ -216,7 +224,7 @@ _LOOKS: Mapping[str, Callable[[Watch, FnArgs, float], Verdict]] = {
 
 
 def _masked(folder: str, fn_args: FnArgs) -> str:
-    """Returns a folder by the argument that it lies below, where it is one of the check's own."""
+    """Returns a folder of the check relative to the argument of `fn_args` that contains it."""
     for name in ("model_run_dir", "checkpoint_dir"):
         if folder.startswith(getattr(fn_args, name)):
             return f"fn_args.{name}{folder[len(getattr(fn_args, name)) :]}"
@@ -231,7 +239,7 @@ def _python_files_beside(source: ModuleSource | None) -> Sequence[str]:
 
 
 def _trains_visibly(source: ModuleSource) -> bool:
-    """Returns whether a module trains by Keras's `fit` or by an Estimator, read off its source."""
+    """Returns whether the source calls a method `fit` or uses Estimators, whose steps `Watch` limits."""
     nodes = (node for file in source.files for node in ast.walk(parsed(file)))
     return uses_estimators(source.files) or any(map(_is_fit, nodes))
 
@@ -249,5 +257,5 @@ def _time(seconds: float) -> str:
 
 
 def place_of_save(watch: Watch) -> Place | None:
-    """Returns where the model was saved that is checked, or None."""
+    """Returns the user's line that wrote the last SavedModel, or None."""
     return next((place for _, place in reversed(watch.saves) if place), None)

@@ -1,7 +1,7 @@
-"""What a check says of each item: passed, failed where and what to do, or not reached.
+"""Verdicts of a check: status of each item, with the user's line and a remedy if it failed.
 
 report = Report("taxi.py")
-report.add(Verdict("dialect", PASSED, "run_fn: it defines run_fn"))
+report.verdicts.append(Verdict("dialect", PASSED, "run_fn: it defines run_fn"))
 report.first_failure, report.exit_code
 """
 
@@ -13,8 +13,8 @@ from typing import Any, TypedDict
 
 PASSED, WARNING, FAILED, NOT_REACHED, SKIPPED = "passed", "warning", "failed", "not reached", "skipped"
 
-# In the order of the report. Those of the first group do not depend on each other, so that several faults are seen at
-# once; those of the second each need all before them.
+# Items in report order. STATIC items are independent of each other, so one report can show several failures; each TRIAL
+# item requires all items before it.
 STATIC = (
     "module",
     "train files",
@@ -38,11 +38,11 @@ ALWAYS = ("module", "load", "dialect", "signatures", "examples", *_PHASES, "esti
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """A line of the user's.
+    """A line in one of the user's files.
 
     Attributes:
       file: The path, as the user would write it.
-      line: Its number, from 1; 0 when only the file is known.
+      line: The line number, from 1; 0 if only the file is known.
       source: The line's text, stripped.
     """
 
@@ -56,18 +56,18 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What was found of one item.
+    """The result of checking one item.
 
     Attributes:
       item: A name of STATIC or TRIAL.
       status: PASSED, WARNING, FAILED, NOT_REACHED or SKIPPED.
-      text: One line: what was found, or what is wrong.
-      place: Where in the user's files, or None.
-      remedy: What to do; "" where the text says it.
-      exit_code: What the command ends with for it; 0 unless it failed.
-      traceback: Of the user's exception; "" when there is none.
-      error: The exception as `raised_errors.describe` gives it, or None.
-      details: Numbers and names behind the text.
+      text: One line: the result, or the problem.
+      place: The line in the user's files, or None.
+      remedy: How to fix it; "" if there is no advice beyond the text.
+      exit_code: The command's exit code for this failure; 0 unless the item failed.
+      traceback: Traceback of the user's exception; "" without one.
+      error: The exception as returned by `exceptions.describe`, or None.
+      details: Numbers and names behind the text, for programs.
     """
 
     item: str
@@ -81,18 +81,18 @@ class Verdict:
     details: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
-        """Returns it as JSON values; what is empty is left out."""
+        """Returns the verdict as JSON values, without empty fields."""
         return {name: value for name, value in dataclasses.asdict(self).items() if value not in (None, "", {}, 0)}
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> Verdict:
-        """Rebuilds what `to_json` returned."""
+        """Rebuilds a verdict from the output of `to_json`."""
         place = state.get("place")
         return cls(**{**state, "place": Place(**place) if place else None})
 
 
 class ReportState(TypedDict):
-    """A report as JSON values: its verdicts, and what follows from them."""
+    """A report as JSON values: its verdicts, and the results derived from them."""
 
     module: str
     passed: bool
@@ -107,12 +107,11 @@ class Report:
     """All verdicts of a check.
 
     Attributes:
-      module: What was checked.
-      verdicts: In the order in which they came.
-      seconds: How long it took.
-      findings: What `run` takes over from the check, as JSON values: {name of a field of `PipelineOptions`, or of
-        `TrainingOptions`: value}.
-        Only options that the user left open are in it.
+      module: The module that was checked.
+      verdicts: The verdicts in order of arrival; `check` sorts them by `STATIC` and `TRIAL` at the end.
+      seconds: Duration of the check.
+      findings: Option values that `run` takes over from the check, as JSON values: {name of a field of
+        `PipelineOptions` or `TrainingOptions`: value}. Contains only options that the user left open.
     """
 
     module: str
@@ -126,12 +125,12 @@ class Report:
 
     @property
     def failures(self) -> list[Verdict]:
-        """What failed, in the report's order."""
+        """The failed verdicts, in the report's order."""
         return [verdict for verdict in self.verdicts if verdict.status == FAILED]
 
     @property
     def first_failure(self) -> Verdict | None:
-        """The first of them, or None."""
+        """The first failed verdict, or None."""
         return next(iter(self.failures), None)
 
     @property
@@ -141,7 +140,7 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0, or that of the first failure: 1 the module failed, 2 wrong usage or input, 3 the model is not one."""
+        """0, or the code of the first failure: 1 for the module, 2 for usage or input, 3 for an invalid model."""
         return self.failures[0].exit_code if self.failures else 0
 
     def to_json(self) -> ReportState:
@@ -157,6 +156,6 @@ class Report:
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> Report:
-        """Rebuilds what `to_json` returned."""
+        """Rebuilds a report from the output of `to_json`."""
         verdicts = [Verdict.from_json(one) for one in state["verdicts"]]
         return cls(state["module"], verdicts, state["seconds"], state["findings"])

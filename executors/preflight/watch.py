@@ -1,13 +1,13 @@
-"""Sees a training from inside of its process: which phase it is in, each step, each export.
+"""Records phases, steps and exports of a training in this process, and stops its loops early.
 
     watch = Watch(source.files, tell)
     with watch.watching():
         run_fn(fn_args)
     watch.steps, watch.step_seconds, watch.saves
 
-Loops of Keras and of Estimators are seen by their own callbacks and hooks, and cut short there (`keras_watch.py`,
-`estimator_watch.py`). Of any other loop, a training step is a call of the `tf.function` in which a GradientTape was
-opened, or a tape outside of any.
+Loops of Keras and Estimators are recorded and stopped by callbacks and hooks (`keras_watch.py`, `estimator_watch.py`).
+In custom loops, a training step is a call of a `tf.function` that opens a GradientTape when traced, or a GradientTape
+opened outside any `tf.function`.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MODEL, TRAINING, EVALUATION, EXPORT = PHASES = ("model", "training", "evaluation", "export")
-STEPS = 8  # the first is traced, the second may be; the others tell how long one takes
-_ENOUGH_SECONDS = 5.0  # after which two steps do
-_TELL_SECONDS = 0.5
-_LABEL_BATCHES = 4  # that are read for the labels' values
+STEPS = 8  # the first is traced, the second may be retraced; the others measure the time of a step
+_ENOUGH_SECONDS = 5.0  # of measured steps, after which two steps are enough
+_TELL_SECONDS = 0.5  # minimum interval of progress reports
+_LABEL_BATCHES = 4  # read for the labels' values
 
 
 class Seen(TypedDict, total=False):
-    """The state of a training in a few words, as JSON values; empty while nothing was seen.
+    """Progress of a training, as JSON values; empty before the first report.
 
     Attributes:
       phase: One of PHASES.
-      steps: Training steps done.
-      losses: The last one; [] when none was seen.
-      model: What was built, in words.
+      steps: Completed training steps.
+      losses: The last loss; [] if none was recorded.
+      model: Name and size of the model.
     """
 
     phase: str
@@ -60,25 +60,29 @@ class Seen(TypedDict, total=False):
 
 
 class Watch:
-    """What is seen of one training.
+    """Measurements of one training.
+
+    Args:
+      files: The module's source files.
+      tell: Called with the progress, at most every 0.5 s and at each new phase.
 
     Attributes:
       phase: One of PHASES.
-      model: What was built, in words; "" when nobody saw it.
-      steps: Training steps done.
-      first_seconds: From the loop's begin to the end of the first one.
-      step_seconds: Of each of the others.
-      losses: Of the steps whose loss was seen.
-      evaluations: Evaluation steps done.
-      evaluates_forever: Whether a `fit` was given validation data without an end, and no number of steps.
-      saves: Folders of SavedModels that were written, and where in the user's files.
-      planned_steps: Steps that the loop would have done, or None.
-      epochs: Passes over the data that it would have done, where there is no number of steps.
+      model: Name and size of the model; "" if unknown.
+      steps: Completed training steps.
+      first_seconds: Seconds from the start of the loop to the end of the first step.
+      step_seconds: Seconds of each later step.
+      losses: Losses of the steps whose loss is known.
+      evaluations: Completed evaluation steps.
+      evaluates_forever: Whether a `fit` has infinite validation data and no `validation_steps`.
+      saves: (folder, place in the user's files or None) of each SavedModel.
+      planned_steps: Number of steps of the unshortened loop, or None.
+      epochs: Number of epochs of the unshortened loop, if it has no number of steps; else None.
       batch_size: Examples in a step, or None.
       logged_error: The first error that the module logged; "" for none.
-      files: The user's.
-      fits: What Keras's fits show of the task; None before `watching`.
-      most_steps: Training steps after which a loop is ended.
+      files: The module's source files.
+      fits: Observer of losses and labels in Keras fits; None before `watching`.
+      most_steps: Number of training steps after which a loop is stopped.
     """
 
     most_steps = STEPS
@@ -95,7 +99,7 @@ class Watch:
         self.planned_steps: int | None = None
         self.epochs: int | None = None
         self.batch_size: int | None = None
-        self.in_loop = False  # of Keras or an Estimator, which report their steps themselves
+        self.in_loop = False  # within a loop of Keras or an Estimator, whose callback or hook reports the steps
         self.files = files
         self.fits: Observer | None = None
         self._tell = tell
@@ -107,7 +111,7 @@ class Watch:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Watches what happens in the block, in this process."""
+        """Patches TensorFlow, Keras and Estimators for the duration of the block to record the training."""
         import tensorflow as tf
 
         with contextlib.ExitStack() as stack:
@@ -120,16 +124,16 @@ class Watch:
             yield
 
     def enter(self, phase: str) -> None:
-        """Takes note of a phase."""
+        """Sets the current phase."""
         if phase != self.phase:
             self.phase = phase
             if phase == TRAINING and self._last is not None:
-                self._last = time.perf_counter()  # what came between two steps is no part of them
+                self._last = time.perf_counter()  # excludes an evaluation or export between two steps
             self._say(now=True)
 
     @contextlib.contextmanager
     def loop(self) -> Iterator[None]:
-        """Takes note that a loop begins which reports its steps by `step`."""
+        """Marks the block as a training loop that reports its steps with `step`."""
         before, self.in_loop = self.in_loop, True
         self.enter(TRAINING)
         self._last = time.perf_counter()
@@ -139,10 +143,14 @@ class Watch:
             self.in_loop = before
 
     def step(self, loss: float | None = None, steps: int = 1) -> None:
-        """Takes note of a training step that is done, or of several that were done in one call.
+        """Records a completed training step, or several steps of one call.
+
+        Args:
+          loss: The loss, or None if unknown.
+          steps: Number of steps, more than 1 with `steps_per_execution`.
 
         Raises:
-          FloatingPointError: When its loss is NaN or infinite.
+          FloatingPointError: If the loss is NaN or infinite.
         """
         now = time.perf_counter()
         seconds = now - (self._last or now)
@@ -153,17 +161,17 @@ class Watch:
                 raise FloatingPointError(f"The loss is {loss} at step {self.steps}.")
 
     def has_enough(self) -> bool:
-        """Returns whether there were steps enough to tell how long one takes."""
+        """Returns whether there are enough steps to estimate the time of a step."""
         return bool(self.step_seconds) and (self.steps >= STEPS or sum(self.step_seconds) > _ENOUGH_SECONDS)
 
     def steady_seconds(self) -> float | None:
-        """Returns what a step takes, the traced ones left out; None where there were too few."""
+        """Returns the mean seconds of a step, without traced ones; None with fewer than two steps."""
         later = self.step_seconds[1:] if len(self.step_seconds) > 2 else self.step_seconds
-        # The mean, since several steps may run in one call, whose time is that of the first of them.
+        # The mean rather than the median: with several steps in one call, the first may account for all of the time.
         return max(statistics.fmean(later), 0.0) if later else None
 
     def seen(self) -> Seen:
-        """Returns the state in a few words, for who watches from outside."""
+        """Returns the progress, for the parent process."""
         return {"phase": self.phase, "steps": self.steps, "losses": self.losses[-1:], "model": self.model}
 
     def _count(self, seconds: float, now: float, steps: int = 1) -> None:
@@ -187,7 +195,7 @@ class Watch:
         *args: P.args,
         **options: P.kwargs,
     ) -> R:
-        """Is called in place of a tf.function."""
+        """Replaces the call of a `tf.function`: records a step if the function opens a GradientTape."""
         begin = time.perf_counter()
         self._calling.append(function)
         try:
@@ -201,7 +209,7 @@ class Watch:
         return result
 
     def _taped(self, original: Callable[[tf.GradientTape], R], tape: tf.GradientTape) -> R:
-        """Is called when a GradientTape is opened."""
+        """Replaces `GradientTape.__enter__`: marks the running tf.functions as training steps, or records a step."""
         if self.in_loop:
             return original(tape)
         if self._calling:
@@ -209,7 +217,7 @@ class Watch:
         else:
             now = time.perf_counter()
             self.enter(TRAINING)
-            if self._tape_began is not None:  # a step has ended where the next one begins
+            if self._tape_began is not None:  # the previous step ends where this one starts
                 self._count(now - self._tape_began, now)
             self._tape_began = now
         return original(tape)
@@ -222,7 +230,7 @@ class Watch:
         *args: P.args,
         **options: P.kwargs,
     ) -> R:
-        """Is called in place of what writes a SavedModel."""
+        """Replaces TensorFlow's writer of SavedModels: ends a custom loop's last step, and records the folder."""
         if self._tape_began is not None:
             self._count(time.perf_counter() - self._tape_began, time.perf_counter())
             self._tape_began = None
@@ -230,14 +238,14 @@ class Watch:
         return original(obj, export_dir, *args, **options)
 
     def note_save(self, folder: str) -> None:
-        """Takes note of a SavedModel that is being written."""
+        """Records a SavedModel that is being written, with the user's line that saves it."""
         self.saves.append((folder, calling_place(sys._getframe(1), self.files)))
         if not self.in_loop:
             self.enter(EXPORT)
 
 
 def _scalar(result: object) -> float | None:
-    """Returns what a step gives if it is one number, as a loss is."""
+    """Returns the result of a step as a loss if it is a floating-point scalar, else None."""
     shape, dtype = getattr(result, "shape", None), getattr(result, "dtype", None)
     if shape is None or tuple(shape) != () or not getattr(dtype, "is_floating", False) or not hasattr(result, "numpy"):
         return None

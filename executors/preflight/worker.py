@@ -1,6 +1,6 @@
-"""The process that loads a module, reads its examples and tries a training; see `check.py`, which starts it.
+"""Worker process of a check: loads the module, reads its examples and tries a training; started by `attempt.py`.
 
-What it finds it writes as it goes, a line of JSON each: a crash of the module's takes nothing of that along.
+Verdicts and progress are written immediately, one JSON object a line, so they survive a crash of the module.
 """
 
 from __future__ import annotations
@@ -54,25 +54,25 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _LABELS = ("LABEL_KEY", "_LABEL_KEY", "label_key", "LABEL", "_LABEL")
-# By which a module tells that it reads examples by the run's schema.
+# A module with one of these words in its source parses examples by the run's schema.
 _SCHEMA_WORDS = ("schema_path", "schema_file", "preprocessing_fn", "feature_spec")
-_MADE_UP = 256  # examples
+_MADE_UP = 256  # synthetic examples
 _WAIT_SECONDS = 0.05
 
 
 class Found(TypedDict, total=False):
-    """What the model's check has to know, as JSON values; empty when no training was tried.
+    """Result of a trial and input of the SavedModel check, as JSON values; empty if no training was tried.
 
     Attributes:
-      estimate: The `Verdict` on it; None when the trial failed.
+      estimate: The `Verdict` on time and memory; None if the trial failed.
       op_packages: Packages to import before the model is loaded.
-      example: An example for the model's check.
+      example: A sample input for the SavedModel check.
       eval_files: Patterns of the evaluation examples.
-      raw_eval_files: Those of the raw ones, where `eval_files` are transformed.
-      schema_path: Their schema, or None.
+      raw_eval_files: Patterns of the raw evaluation examples; [] without raw data.
+      schema_path: Schema of the raw examples, or None.
       transform_graph_path: The Transform graph, or None.
-      saved_at: The `Place` where the model was saved, or None.
-      evaluation: What the plan of the model's evaluation is made from.
+      saved_at: The `Place` in the user's files that saved the model, or None.
+      evaluation: Facts from which the evaluation plan is made.
     """
 
     estimate: Any
@@ -87,7 +87,7 @@ class Found(TypedDict, total=False):
 
 
 def execute(state: ExaminationRequest) -> Found:
-    """Makes the checks of a request."""
+    """Entry point of the worker process: runs the checks of a request."""
     request = CheckRequest.from_json(state["check"])
     source = ModuleSource.of(state["source"]) if state["source"] else None
     with open(state["events"], "a", encoding="utf-8") as events:
@@ -105,13 +105,13 @@ class _Examination:
         self._say = say
         self._fn_args = request.fn_args
         self._hints: list[str] = list(state["hints"])
-        self._features: dict[str, dict[str, FeatureSummary]] = {}  # what raw and transformed examples hold
+        self._features: dict[str, dict[str, FeatureSummary]] = {}  # by RAW and TRANSFORMED
         self._records = 0
         self._raw_eval_files: list[str] = []
         self._module: ModuleType | None = None
 
     def make(self) -> Found:
-        """Makes all checks that can be made here."""
+        """Loads the module, checks the examples, and tries a training if nothing has failed."""
         with contextlib.ExitStack() as stack:
             found = self._load(stack) if self._source else None
             self._attempt("examples", self._examine_examples)
@@ -143,7 +143,7 @@ class _Examination:
         }
 
     def _facts_for_evaluation(self, watch: Watch) -> Known:
-        """Returns what the plan of the model's evaluation is made from."""
+        """Returns the facts from which the evaluation plan is made."""
         evidence = watch.fits.evidence() if watch.fits else None
         asked = overrides_of({"label": self._request.label, **self._request.evaluation})
         return {
@@ -153,7 +153,7 @@ class _Examination:
         }
 
     def _load(self, stack: contextlib.ExitStack) -> CheckedModule | None:
-        """Loads the module, and finds out how to run it."""
+        """Loads the module, chooses its dialect and checks its functions; returns None after a failure."""
         assert self._source is not None
         self._say.stage("load")
         begin = time.perf_counter()
@@ -183,7 +183,7 @@ class _Examination:
 
     def _take_defaults_of_search(self) -> None:
         fn_args = copy.copy(self._fn_args)
-        # Named as in TFX: some modules take the path apart.
+        # TFX's directory layout: some modules parse the path.
         working = ("Tuner", ".system", "executor_execution", "1", ".temp", "1")
         fn_args.working_dir = os.path.join(self._state["folder"], *working)
         tuner = ModuleSource.of(self._state["tuner"])
@@ -228,14 +228,14 @@ class _Examination:
         self._say.verdict(self._of_examples(samples))
 
     def _await_raw_data(self) -> None:
-        """Waits until the process that reads the raw data is through, and takes what it has written."""
+        """Waits for the process that prepares raw data, and sets the module's arguments from its result."""
         self._say.stage("data")
         while not os.path.exists(self._state["raw"]):
             time.sleep(_WAIT_SECONDS)
         with open(self._state["raw"], encoding="utf-8") as file:
             prepared = json.load(file)
         if not prepared:
-            self._say.has_failed = True  # the verdict has been given
+            self._say.has_failed = True  # the other process has written the verdict
             self._state["failed"].append("train files")
             self._fn_args.train_files = ["-"]
             return
@@ -249,7 +249,7 @@ class _Examination:
         self._fn_args.schema_file = self._fn_args.schema_path
 
     def _make_up(self) -> None:
-        """Makes examples up from the schema, if there is one."""
+        """Generates synthetic examples from the schema, if there is one."""
         fn_args = self._fn_args
         path = self._schema_of_examples()
         if not path or "schema" in self._state["failed"] or fn_args.examples_format.payload != TF_EXAMPLE:
@@ -287,7 +287,7 @@ class _Examination:
         wrong, odd = self._by_schema(facts)
         wrong += apart
         odd += strange
-        if not self._mentions(*_SCHEMA_WORDS, *read_by_dialects()):  # its own schema may do
+        if not self._mentions(*_SCHEMA_WORDS, *read_by_dialects()):  # it may parse by its own feature spec
             self._hints += wrong
             wrong, odd = [], [*wrong, *odd]
         kind = TRANSFORMED if self._reads_transformed() else RAW
@@ -307,7 +307,7 @@ class _Examination:
     def _of_splits(
         self, samples: dict[str, Sample], facts_of: Callable[[list[Any]], dict[str, FeatureFacts]]
     ) -> tuple[list[str], list[str]]:
-        """Returns in what train and eval differ so that one way of reading cannot serve both, and what is odd."""
+        """Returns differences of train and eval that rule out a common feature spec, and other anomalies."""
         facts = {split: facts_of(sample.records) for split, sample in samples.items()}
         odd = [
             said
@@ -338,7 +338,7 @@ class _Examination:
         return example_facts.contradictions(facts, read_schema(path))
 
     def _schema_of_examples(self) -> str | None:
-        """Returns the schema of the examples that the module is given."""
+        """Returns the schema path of the examples that the module reads."""
         if not self._reads_transformed():
             return self._fn_args.schema_path
         return os.path.join(self._fn_args.transform_graph_path or "", "transformed_metadata", "schema.pbtxt")
@@ -347,11 +347,11 @@ class _Examination:
         return bool(self._fn_args.transform_graph_path) and self._request.train_examples != RAW
 
     def _label(self, facts: Mapping[str, FeatureFacts]) -> tuple[str, Place | None]:
-        """Returns the label that was named, or the one that the module names, with its line."""
+        """Returns the requested label, or the module's LABEL_KEY or similar constant with its place."""
         if self._request.label:
             return self._request.label, None
         if self._fn_args.transform_graph_path:
-            return "", None  # the module may name the raw label
+            return "", None  # the module's constant may be the raw label's name
         for file in self._source.files if self._source else ():
             for name, value, line in string_constants(file):
                 if name in _LABELS:
@@ -359,7 +359,7 @@ class _Examination:
         return "", None
 
     def _label_problem(self, label: str) -> str:
-        """Returns what is wrong with a label that neither raw nor transformed examples have."""
+        """Returns the problem with a label that is in neither raw nor transformed examples, or ""."""
         raw = set(self._features.get("raw", ()))
         graph = self._fn_args.transform_graph_path
         path = os.path.join(graph, "metadata", "schema.pbtxt") if graph else ""
@@ -372,7 +372,7 @@ class _Examination:
         return os.path.join(self._state["folder"], RAW_EXAMPLES, f"Split-{split}")
 
     def _mentions(self, *words: str) -> bool:
-        """Returns whether one of the words is in one of the module's files."""
+        """Returns whether one of the module's files contains one of the words."""
         texts = [text_of(file) for file in self._source.files] if self._source else []
         return any(word in text for text in texts for word in words)
 
@@ -383,7 +383,7 @@ class _Examination:
         return Verdict(**{**vars(verdict), "remedy": " ".join(f"{hint.rstrip('.')}." for hint in hints)})
 
     def _of_keras(self, verdict: Verdict) -> str:
-        """Returns advice when a failure, or an exception that the module had caught before, reads like wrong Keras."""
+        """Returns advice if a failure, or a chained exception in its traceback, suggests the wrong Keras version."""
         if not self._state["keras"]:
             return ""
         raised = [line for line in verdict.traceback.splitlines() if line and not line[0].isspace()]

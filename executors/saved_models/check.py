@@ -1,8 +1,8 @@
-"""The check that a run's outcome is a model: it parses, has signatures, loads in a fresh process, answers.
+"""Validates a trained SavedModel: it parses, has signatures, loads in a fresh process, and predicts finite values.
 
-TFX asks whether a folder is there. A folder is there after a crash, too, and a SavedModel that no other
-process can load is found out in production. So a process that knows nothing of the training loads the
-model and puts one of the evaluation examples to it.
+TFX only checks that the model's folder exists. But a crashed training leaves a folder too, and a SavedModel that other
+processes cannot load would fail in production. So a subprocess that shares no state with the training loads the model
+and runs one of its signatures on an evaluation example.
 
 Usage:
 
@@ -43,7 +43,7 @@ class SignatureTensors(TypedDict):
 
 
 class ProbeRequest(TypedDict):
-    """What the fresh process is asked, as JSON values; see `check_saved_model`."""
+    """Request to the fresh process, as JSON values; see `check_saved_model`."""
 
     model: str
     shown_as: str
@@ -59,7 +59,7 @@ class ProbeRequest(TypedDict):
 
 
 class ProbeReport(TypedDict):
-    """The answer of the fresh process, as JSON values: the fields of `CheckReport` but for the size."""
+    """Result of the fresh process, as JSON values: the fields of `CheckReport` except `size_bytes`."""
 
     checks: dict[str, str]
     signatures: dict[str, SignatureTensors]
@@ -73,19 +73,19 @@ class ProbeReport(TypedDict):
 
 @dataclasses.dataclass(frozen=True)
 class CheckReport:
-    """What the check found.
+    """The result of a check.
 
     Attributes:
-      checks: Each check's name and its outcome: "passed", "skipped", or why it could not be made.
+      checks: {check: outcome}: "passed", "skipped", or why the check could not run or judge.
       signatures: {signature: {"inputs": {name: "float32 (?, 4)"}, "outputs": {…}}}.
-      size_bytes: Bytes of all files of the model.
-      example: Where the example came from that the model answered, or why there was none.
-      answer: {output: value as nested lists, shortened}, or {} when nothing was asked.
-      asked: The signature that answered; "" when nothing was asked.
-      inputs: {feature: values, shortened} of the example that it answered; {} where it is no tf.Example.
-      latency: Of repeated calls with that example, on the processor: `median` and `p90` in seconds, and `calls`; {}
-        when nothing was asked.
-      evaluation_plan: How the model is evaluated, as `evaluation.plan.EvaluationPlan`; {} if the probe makes no plan.
+      size_bytes: Size of all files of the model.
+      example: Source of the example that the model was run on; "not asked" if it was not run.
+      answer: {output: flat list of its first 10 values}; {} if no signature was run.
+      asked: The signature that was run; "" if none was.
+      inputs: {feature: its first 10 values} of the example; {} if it is not a tf.Example.
+      latency: `median` and `p90` in seconds of repeated calls with that example on the CPU, and their number `calls`;
+        {} if no signature was run.
+      evaluation_plan: The model's `evaluation.plan.EvaluationPlan`; {} if the probe makes none.
     """
 
     checks: dict[str, str]
@@ -120,27 +120,26 @@ def check_saved_model(
     """Checks the SavedModel that a training module wrote.
 
     Args:
-      folder: The `serving_model_dir` that the module was given.
-      eval_files: Patterns of evaluation examples; the first record of them is put to the model.
-      raw_eval_files: Patterns of raw evaluation examples, where `eval_files` are transformed ones and raw ones are at
-        hand: a signature that takes raw examples is asked one of them.
-      examples_format: How these are encoded.
-      schema_path: The examples' schema; with it a Parquet row becomes a tf.Example.
-      transform_graph_path: A Transform graph. Its raw schema makes up an example when the eval examples
-        are transformed ones and the model's signature takes raw ones.
-      required_signatures: Signatures that must be there; any one will do when empty.
-      skip: Names of checks to leave out, of `options.CHECKS`.
+      folder: The module's `serving_model_dir`.
+      eval_files: Patterns of evaluation examples; the model is run on the first record.
+      raw_eval_files: Patterns of raw evaluation examples, if `eval_files` are transformed and raw ones are available:
+        for signatures that take raw examples.
+      examples_format: Encoding of the examples.
+      schema_path: The examples' schema, for a synthetic example if no real one fits.
+      transform_graph_path: A Transform graph; its raw schema is preferred for the synthetic example.
+      required_signatures: Signatures that the model must have; if empty, any one is enough.
+      skip: Names of checks to skip, from `options.CHECKS`.
       op_packages: Packages to import first because they register TensorFlow ops.
-      example: What to ask when the eval files hold no records that can be read here: `source`, where it is from, and
-        `features`, {name of the model's input: its values, in one list; bytes as {"b64": …}}.
-      probe: The module whose `execute` answers in the fresh process. `evaluation.probe` also plans the evaluation.
-      probe_arguments: JSON values that this module takes in addition.
-      shown_as: The folder's name in messages, when the check is made on a copy of it.
-      environment: Variables for the fresh process, such as which Keras `tf.keras` is: TensorFlow imports one of them.
-      timeout: Seconds that the fresh process may take.
+      example: Sample input for the case that the eval files have no readable records: `source`, a description, and
+        `features`, {name of the model's input: flat list of values; bytes as {"b64": …}}.
+      probe: The module whose `execute` runs in the fresh process. `evaluation.probe` also plans the evaluation.
+      probe_arguments: Additional JSON values of the request to this module.
+      shown_as: The folder's name in messages, if `folder` is a copy.
+      environment: Environment variables of the fresh process, such as the one that selects Keras 2 or 3 for `tf.keras`.
+      timeout: Timeout of the fresh process in seconds; None for no limit.
 
     Raises:
-      ModelCheckError: With the check's name, the folder, what was found and how to leave the check out.
+      ModelCheckError: With the check's name, the folder, the problem and how to skip the check.
     """
     shown = shown_as or folder
     if not file_io.isdir(folder):
@@ -189,14 +188,14 @@ def check_saved_model(
 
     try:
         found = asked()
-    except (ProcessDiedError, MemoryError):  # the training must not be lost by a moment's want of memory
+    except (ProcessDiedError, MemoryError):  # retry: a temporary lack of memory must not discard the training
         logging.warning("The check of the model in %s was cut off, and is made once more.", shown)
         found = asked()
     return CheckReport(size_bytes=size, **found)
 
 
 def log_report(report: CheckReport) -> None:
-    """Logs what the check found; what it could not look at is a warning."""
+    """Logs the result of a check; checks that could not run are warnings."""
     if report.checks["loads"] == "passed":
         logging.info("The model loads in a fresh process; its signatures: %s", ", ".join(report.signatures))
     if report.answer:

@@ -1,4 +1,4 @@
-"""Packages that register TensorFlow ops when they are imported; a model that uses such an op loads only after that."""
+"""Imports packages that register TensorFlow custom ops, which models with such ops need before they can be loaded."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _PACKAGES = {
 }
 
 
-_ESTIMATOR = "tensorflow_estimator"  # tf.estimator, which others may use when they are imported
+_ESTIMATOR = "tensorflow_estimator"  # provides tf.estimator, which other packages may use at import
 
 
 def imported_op_packages() -> list[str]:
-    """Returns those of these packages that this process has imported, in an order that another one can import them in.
+    """Returns the op packages that this process has imported, in an order suitable for import in another process.
 
-    `tensorflow_estimator` stands before them where `tf.estimator` is in use.
+    `tensorflow_estimator` comes first if it is imported too.
     """
     found = [name for name in (*_PACKAGES, "tensorflow_ranking") if name in sys.modules]
     return [_ESTIMATOR, *found] if found and _ESTIMATOR in sys.modules else found
 
 
 def packages_for(ops: Iterable[str]) -> list[str]:
-    """Returns the packages that register those of a model's ops that this process does not have."""
+    """Returns the packages that register a model's ops that are not registered in this process."""
     unknown = [op for op in ops if not is_registered_op(op)]
     return [name for name, pattern in _PACKAGES.items() if any(re.match(pattern, op) for op in unknown)]
 
 
 def import_op_package(package: str) -> None:
-    """Imports a package; `tf.estimator`, which TensorFlow has dropped, is restored for one that needs it.
+    """Imports a package; restores `tf.estimator`, removed from TensorFlow, if the package needs it.
 
     Raises:
-      Exception: What the package raises.
+      Exception: Any exception of the package's import.
     """
     if package == _ESTIMATOR:
         restore_estimator()
@@ -61,15 +61,15 @@ def import_op_package(package: str) -> None:
 
 
 def import_packages_for(ops: Iterable[str], named: Sequence[str], model: str) -> None:
-    """Imports the packages that register those of a model's ops that TensorFlow itself does not have.
+    """Imports the packages that register a model's ops that TensorFlow itself does not have.
 
     Args:
       ops: Names of all ops in the model.
-      named: Packages that the user names; they are imported first.
+      named: Packages from --op-package; imported first.
       model: The model's folder, for messages.
 
     Raises:
-      InputError: When an op is still unknown; it names the op and the package.
+      InputError: If a package cannot be imported, or an op is still not registered; names the op and the package.
     """
     for name in named:
         _import(name, f"--op-package {name}")
@@ -92,5 +92,5 @@ def _import(package: str, why: str) -> None:
         import_op_package(package)
     except ModuleNotFoundError as error:
         raise InputError(f"{why}, and there is no {error.name!r} here. Install it: pip install {package}") from error
-    except Exception as error:  # TensorFlow raises errors of its own for a library built for another release
+    except Exception as error:  # TensorFlow raises its own errors for a library built for another release
         raise InputError(f"{why}, and that cannot be imported: {type(error).__name__}: {error}") from error

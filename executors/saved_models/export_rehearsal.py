@@ -1,7 +1,7 @@
-"""Rehearses an export before training: traces and saves the untrained model, without its variables, in memory.
+"""Export dry run before training: traces the untrained model and saves it, without its variables, in memory.
 
-What is wrong with a signature, `feed` in prediction or a serving input function is then found before the first step. A
-rehearsal changes nothing: generators of random numbers continue where they were, and no file is left.
+Errors in a signature, in `feed` for prediction or in a serving input function then show up before the first training
+step. A rehearsal has no side effects: it restores the state of random number generators, and leaves no files.
 
 Usage:
 
@@ -29,7 +29,7 @@ from ..runtime.logs.exceptions import add_note, gist_of
 if TYPE_CHECKING:
     import keras
 
-# Of files that training may still write, of memory and of the disk: no reason to refuse a training that may succeed.
+# Errors that may not recur after training: files that training may still write, lack of memory or disk space.
 _UNDECIDED = (
     OSError,
     MemoryError,
@@ -46,12 +46,12 @@ _NOTE = (
 
 @contextlib.contextmanager
 def rehearsal(model: keras.Model | None = None) -> Iterator[str]:
-    """Gives a folder in memory to export to; an error that leaves the block gets a note that says when it was raised.
+    """Provides an in-memory folder to export to; adds a note about the rehearsal to errors raised in the block.
 
-    An error about files or memory is logged only: it need not come again after training.
+    Suppresses errors about files, memory or access and logs them at debug level, as they may not recur after training.
 
     Args:
-      model: The Keras model that is traced in the block and trained afterwards, if there is one.
+      model: The Keras model that is traced in the block and trained afterwards; None without one.
     """
     folder = f"ram://rehearsal-{uuid.uuid4().hex}"
     begin = time.perf_counter()
@@ -76,7 +76,7 @@ def _remove(folder: str) -> None:
 
 @contextlib.contextmanager
 def _random_state_kept(model: keras.Model | None) -> Iterator[None]:
-    """Puts the generators that tracing a model may draw from back to where they were before the block."""
+    """Restores the random number generators that tracing a model may use to their state before the block."""
     found: list[Any] = [random, seed_generator(), *seed_generators()]
     generators = [generator for generator in found if generator is not None]
     states = [generator.getstate() for generator in generators]

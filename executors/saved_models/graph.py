@@ -1,4 +1,4 @@
-"""Follows tensors of a SavedModel's graph backwards, through the bodies of the functions that it calls.
+"""Traces tensors of a SavedModel's graph back to their producers, through the bodies of called functions.
 
 graph = Graph(meta_graph.graph_def)
 graph.producers("StatefulPartitionedCall:0")  # {"Sigmoid"}
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tensorflow.core.framework import function_pb2, graph_pb2, node_def_pb2, tensor_pb2
 
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-# Ops that keep or rearrange their first input's values.
+# Ops that pass on or rearrange the values of one input.
 _REARRANGING = (
     *("Identity", "Cast", "StopGradient", "PreventGradient", "CheckNumerics", "PlaceholderWithDefault"),
     *("Reshape", "Squeeze", "ExpandDims", "EnsureShape", "Transpose"),
@@ -27,14 +27,14 @@ PLACEHOLDER = "Placeholder"
 
 @dataclasses.dataclass(eq=False)
 class Scope:
-    """The graph itself, or the body of one call of a function.
+    """The top-level graph, or the body of one function call.
 
     Attributes:
-      nodes: The nodes by name.
-      function: The function's definition; None for the graph.
-      parent: The scope of the call; None for the graph.
-      arguments: The tensors of the calling scope by the function's arguments.
-      children: Scopes of calls in this one, by the calling node's name.
+      nodes: Nodes by name.
+      function: The function's definition; None for the top-level graph.
+      parent: The calling scope; None for the top-level graph.
+      arguments: {argument of the function: tensor in the calling scope}.
+      children: Scopes of function calls in this one, by the calling node's name.
     """
 
     nodes: Mapping[str, node_def_pb2.NodeDef]
@@ -46,7 +46,13 @@ class Scope:
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """A node, in the scope in which its inputs are named, and which of its outputs is meant."""
+    """One output of a node.
+
+    Attributes:
+      scope: The scope that contains the node and in which its inputs are named.
+      definition: The NodeDef.
+      output: Index of the output.
+    """
 
     scope: Scope
     definition: node_def_pb2.NodeDef
@@ -59,12 +65,12 @@ class Node:
 
     @property
     def inputs(self) -> list[str]:
-        """Names of the tensors that it takes."""
+        """Names of the input tensors, without control inputs."""
         return [name for name in self.definition.input if not name.startswith("^")]
 
 
 class Graph:
-    """A GraphDef whose tensors can be followed.
+    """A GraphDef with queries on the dependencies of tensors.
 
     Args:
       graph_def: The graph with its function library.
@@ -75,7 +81,7 @@ class Graph:
         self.top = Scope({node.name: node for node in graph_def.node})
 
     def node(self, tensor: str, scope: Scope | None = None) -> Node | None:
-        """Returns the node that makes a tensor, inside of the functions that pass it on; None if there is none."""
+        """Returns the node that produces a tensor, resolving function calls and arguments; None if not found."""
         scope = scope or self.top
         while True:
             head, *rest = tensor.split(":")
@@ -96,7 +102,7 @@ class Graph:
             tensor, scope = function.ret[named or outputs[index]], self._child(scope, definition, function)
 
     def nodes(self, tensors: Mapping[str, str] | list[str]) -> Iterator[Node]:
-        """Yields every node that tensors of the graph depend on, each once."""
+        """Yields every node that tensors of the top-level graph depend on, each once."""
         names = list(tensors.values()) if isinstance(tensors, Mapping) else tensors
         waiting: list[tuple[str, Scope]] = [(name, self.top) for name in names]
         seen: set[tuple[int, str]] = set()
@@ -114,7 +120,7 @@ class Graph:
         return {str(one.definition.name) for one in self.nodes([tensor]) if one.op == PLACEHOLDER}
 
     def producers(self, tensor: str) -> set[str]:
-        """Returns the ops that compute a tensor's values; those that only rearrange values are passed over."""
+        """Returns the types of the ops that compute a tensor's values, skipping ops that only rearrange values."""
         found: set[str] = set()
         waiting: list[tuple[str, Scope]] = [(tensor, self.top)]
         seen: set[tuple[int, str, int]] = set()
@@ -131,14 +137,14 @@ class Graph:
         return found
 
     def constant(self, tensor: str, scope: Scope) -> tensor_pb2.TensorProto | None:
-        """Returns the TensorProto of a constant, or None for what is computed."""
+        """Returns the TensorProto of a constant tensor, or None for a computed one."""
         node = self.node(tensor, scope)
         while node is not None and node.op == "Identity":
             node = self.node(node.inputs[0], node.scope)
         return node.definition.attr["value"].tensor if node is not None and node.op == "Const" else None
 
     def bodies_called_by(self, node: Node) -> Iterator[node_def_pb2.NodeDef]:
-        """Yields the nodes of the functions that a node calls in another way, such as the branches of an If."""
+        """Yields the nodes of functions in a node's attributes, such as branches of an If, recursively."""
         waiting, seen = [node.definition], set()
         while waiting:
             for attribute in waiting.pop().attr.values():
@@ -155,7 +161,7 @@ class Graph:
                 return [inputs[node.output]]
             return inputs[:-1] if node.op == "ConcatV2" else inputs[1:] if node.op == "Concat" else inputs
         if node.op == "Sub" and self.constant(inputs[0], node.scope) is not None:
-            return inputs[1:]  # 1 - p, beside p
+            return inputs[1:]  # 1 - p, in a tensor of [1 - p, p]
         if node.op in _REARRANGING:
             return inputs[1:2] if node.op == "Split" else inputs[:1]
         return None

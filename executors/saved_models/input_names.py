@@ -1,8 +1,8 @@
-"""Names of a signature's inputs for features whose own names TensorFlow does not accept there.
+"""Maps feature names to valid names of a signature's inputs.
 
-TensorFlow makes each input of a signature an argument of a Python function and a node of a graph, so its name has to be
-an identifier of ASCII letters, digits and underscores that starts with a letter and differs from the others in more
-than case. A feature keeps its own name where that holds.
+TensorFlow makes each input of a signature an argument of a Python function and a node of a graph. So its name must be
+an identifier of ASCII letters, digits and underscores that starts with a letter and is unique when case is ignored.
+Features with a valid name keep it.
 
 Usage:
 
@@ -18,13 +18,13 @@ import re
 from collections.abc import Collection, Iterable
 
 _USABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_RESERVED = ("self",)  # TensorFlow binds it when it calls a signature by keyword
+_RESERVED = ("self",)  # conflicts with the bound argument when TensorFlow calls a signature with keyword arguments
 
 
 def argument_names(features: Iterable[str]) -> dict[str, str]:
-    """Returns {feature: name of its input}; the same features always get the same names, in any order.
+    """Returns {feature: name of its input}; the mapping does not depend on the order of the features.
 
-    Of features whose names become the same, all but one get a number.
+    If several features map to the same name, all but one get a numeric suffix.
     """
     features = list(features)
     taken: dict[str, str] = {}  # name in lower case: feature
@@ -43,7 +43,7 @@ def argument_names(features: Iterable[str]) -> dict[str, str]:
 
 
 def feature_for(name: str, features: Collection[str]) -> str | None:
-    """Returns the feature that an input is named after, or None when there is none, or more than one."""
+    """Returns the feature that an input's name was derived from; None if no feature or several match."""
     if name in features:
         return name
     found = [feature for feature, own in argument_names(features).items() if own == name]
@@ -52,7 +52,7 @@ def feature_for(name: str, features: Collection[str]) -> str | None:
 
 
 def is_usable(name: str) -> bool:
-    """Whether an input can have this name."""
+    """Whether the name is valid for an input of a signature."""
     return bool(_USABLE.fullmatch(name)) and not keyword.iskeyword(name) and name not in _RESERVED
 
 

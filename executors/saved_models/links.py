@@ -1,7 +1,7 @@
-"""Replaces symbolic links in a module's outputs with copies, so that the published model depends on nothing else.
+"""Replaces symbolic links in a module's outputs with copies, so that the published model is self-contained.
 
-A link may lead anywhere: to a checkpoint that is deleted after the run, to a disk that production does not have, to an
-absolute path in the staging directory, which is gone after publishing.
+A link may point to a checkpoint that is deleted after the run, to a disk that is not mounted in production, or to an
+absolute path in the staging directory, which does not exist after publishing.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ..runtime.files.retry import retried
 
 
 def replace_links(folder: str) -> None:
-    """Replaces every symbolic link below a folder with a copy of the file or folder that it leads to.
+    """Replaces every symbolic link below a folder with a copy of its target.
 
     Args:
-      folder: A folder on this machine; remote ones have no links.
+      folder: A local folder; a no-op for remote ones, which have no links.
 
     Raises:
-      ModelCheckError: When a link leads nowhere, to one of the folders that it lies in, or to something else than
-        files and folders.
-      StorageError: When a file cannot be copied.
+      ModelCheckError: If a link is dangling, points to a folder that contains it, or to something other than a file or
+        folder.
+      StorageError: If a file cannot be copied.
     """
     if not file_io.is_remote(folder) and os.path.isdir(folder):
         _replace_below(folder, lambda path: os.path.relpath(path, folder))
@@ -66,9 +66,9 @@ def _copy(source: str, target: str, within: tuple[str, ...]) -> None:
     """Copies a file or folder, following links.
 
     Args:
-      source: What to copy.
+      source: The file or folder.
       target: A path that does not exist yet.
-      within: The real paths of the folders that are being copied, and of the one that holds the link.
+      within: Real paths of the folders that are being copied, and of the link's folder; for the detection of cycles.
     """
     real = os.path.realpath(source)
     try:

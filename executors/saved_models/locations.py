@@ -1,4 +1,4 @@
-"""Where a SavedModel lies in a trainer's outputs, in this and in earlier releases of TFX."""
+"""Finds the SavedModel in a trainer's outputs, in the layouts of all TFX releases."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 
 
 def base_model_path(uri: str) -> str:
-    """Returns the SavedModel's folder in a Model artifact, in a layout of any TFX release.
+    """Returns the SavedModel's folder in a Model artifact of any TFX release.
 
-    These are `Format-Serving` or `serving_model_dir`, holding the SavedModel itself or, as Estimators
-    export, `export/NAME/TIMESTAMP`, of which the newest is taken; or the SavedModel right at the URI; or
-    what `generic-trainer train` writes, which has them all below `model`.
+    Searches `Format-Serving` and `serving_model_dir`, which may contain the SavedModel itself or, for Estimators,
+    `export/NAME/TIMESTAMP` (the newest is returned); then the URI itself. In the output of `generic-trainer train`, the
+    first two are below `model`.
 
     Raises:
-      InputError: When there is no SavedModel in any of these places.
+      InputError: If none of these contains a SavedModel.
     """
     artifact = os.path.join(uri, "model") if file_io.isdir(os.path.join(uri, "model")) else uri
     for folder in [*(os.path.join(artifact, name) for name in SERVING_DIRS), uri]:
@@ -31,10 +31,10 @@ def base_model_path(uri: str) -> str:
 
 
 def find_saved_model(folder: str) -> str | None:
-    """Returns the folder with the SavedModel, or None when there is none.
+    """Returns the folder of the SavedModel in a serving model directory, or None.
 
-    That is `folder`; or the newest in `folder/export/NAME/TIMESTAMP`, as an Estimator's exporters write; or the only
-    one in `folder/TIMESTAMP`, as `Estimator.export_saved_model(folder)` writes.
+    Searches `folder` itself; then `folder/export/NAME/TIMESTAMP`, written by an Estimator's exporters (the newest is
+    returned); then `folder/TIMESTAMP`, written by `Estimator.export_saved_model(folder)`, if there is only one.
     """
     if _holds_model(folder):
         return folder
@@ -45,7 +45,7 @@ def find_saved_model(folder: str) -> str | None:
 
 
 def lift_timestamped_model(folder: str) -> None:
-    """Moves the only SavedModel in `folder/TIMESTAMP` to the folder itself, where readers of a model look for it."""
+    """Moves the only SavedModel in `folder/TIMESTAMP` to the folder itself, where TFX and Serving look for it."""
     found = find_saved_model(folder)
     if found is None or file_io.parent(found) != folder.rstrip("/"):
         return
@@ -69,6 +69,6 @@ def _newest_export(exports: str) -> str | None:
 
 
 def timestamped_models(folder: str) -> list[str]:
-    """Returns the SavedModels in subfolders that are called by a number."""
+    """Returns the subfolders with numeric names that contain a SavedModel."""
     paths = [os.path.join(folder, name) for name in file_io.listdir(folder) if name.isdigit()]
     return [path for path in paths if _holds_model(path)]

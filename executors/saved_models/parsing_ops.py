@@ -1,4 +1,4 @@
-"""Which features a graph parses out of serialized tf.Examples, read off its parsing ops."""
+"""Extracts from a graph's parsing ops which features they parse from serialized tf.Examples."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from tensorflow.core.framework import node_def_pb2, tensor_pb2
 
 PARSERS = ("ParseExampleV2", "ParseExample", "ParseSingleExample")
-# They take serialized records as well, of other kinds or with keys that are not constants here.
+# Ops that parse serialized records too, but of other kinds or with keys that are not constant inputs.
 OTHER_PARSERS = ("ParseSequenceExampleV2", "ParseSequenceExample", "ParseSingleSequenceExample", "DecodeProtoV2")
 
 
 @dataclasses.dataclass(frozen=True)
 class ParsedFeature:
-    """A feature that a signature reads from a tf.Example.
+    """A feature that a signature parses from a tf.Example.
 
     Attributes:
-      name: The feature.
+      name: The feature's name.
       dtype: "int64", "float32" or "string".
-      is_dense: Whether it has a fixed length; else it becomes a sparse or ragged tensor.
+      is_dense: Whether it is parsed into a dense tensor, rather than a sparse or ragged one.
       required: Whether an example without it is an error: it is dense and has no default.
     """
 
@@ -38,7 +38,7 @@ def parsed_by(
 
     Args:
       node: A NodeDef whose op is one of PARSERS.
-      constant: Returns the TensorProto of an input that is a constant, else None.
+      constant: Returns the TensorProto of a constant input, else None.
     """
     import tensorflow as tf
 
@@ -65,5 +65,5 @@ def parsed_by(
             yield ParsedFeature(name, tf.dtypes.as_dtype(kind).name, is_dense=False, required=False)
     for number, (name, kind) in enumerate(zip(dense, node.attr["Tdense"].list.type)):  # noqa: B905
         default = constant(defaults[number]) if number < len(defaults) else None
-        has_default = default is None or tf.make_ndarray(default).size > 0  # an empty constant stands for none
+        has_default = default is None or tf.make_ndarray(default).size > 0  # an empty constant means no default
         yield ParsedFeature(name, tf.dtypes.as_dtype(kind).name, required=not has_default)

@@ -1,6 +1,6 @@
-"""Which files of a SavedModel are missing or empty.
+"""Finds missing or empty files of a SavedModel.
 
-TensorFlow's own errors on such a model name a tensor, an operation or a byte position, seldom the file.
+TensorFlow's errors on loading such a model name a tensor, an operation or a byte offset, but seldom the file.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _SHARD = re.compile(r"variables\.data-\d{5}-of-(\d{5})$")
 
 
 def missing_parts(model: str, meta_graph: meta_graph_pb2.MetaGraphDef) -> list[str]:
-    """Returns what a SavedModel lacks, as "variables/variables.index is missing".
+    """Returns the problems with a SavedModel's files, such as "variables/variables.index is missing".
 
     Args:
       model: The folder with `saved_model.pb`.
-      meta_graph: Its MetaGraphDef.
+      meta_graph: The model's MetaGraphDef.
     """
     return [*_missing_variables(model, meta_graph), *_missing_assets(model, meta_graph)]
 
@@ -33,7 +33,7 @@ def _missing_variables(model: str, meta_graph: meta_graph_pb2.MetaGraphDef) -> I
     names = file_io.listdir(folder) if file_io.isdir(folder) else []
     nodes = meta_graph.object_graph_def.nodes
     if not names and not any(node.WhichOneof("kind") == "variable" for node in nodes):
-        return  # a model may have none
+        return  # a model without variables
     if "variables.index" not in names:
         yield "variables/variables.index is missing"
     shards = [found for name in names if (found := _SHARD.match(name))]

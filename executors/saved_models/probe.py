@@ -1,4 +1,4 @@
-"""The fresh process that loads a SavedModel and asks it something; see `check.py`."""
+"""Subprocess that loads a SavedModel and runs one of its signatures; see `check.py`."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
     from .signatures import LoadedModel
 
 _INTERNAL_SIGNATURES = ("__saved_model_init_op", "__saved_model_train_op")
-_NO_MEMORY = (MemoryError, tf.errors.ResourceExhaustedError)  # for which the model cannot be blamed
-_UNREGISTERED = "not registered"  # an op, in TensorFlow's words
+_NO_MEMORY = (MemoryError, tf.errors.ResourceExhaustedError)  # not a fault of the model
+_UNREGISTERED = "not registered"  # in TensorFlow's message about an unknown op
 _CUT_OFF = (
     "Writing it was cut off, as by a full disk or a killed process, or a file was lost afterwards: save it again."
 )
 _VALUES_SHOWN, _CHARACTERS_SHOWN = 10, 200
-_TIMED_SECONDS, _TIMED_CALLS = 0.25, 200  # whichever is reached first ends the timing
+_TIMED_SECONDS, _TIMED_CALLS = 0.25, 200  # limits of the latency measurement; the first one reached ends it
 
 
 def execute(request: ProbeRequest) -> ProbeReport:
-    """Makes the checks that `check.check_saved_model` asks for; returns its report's fields."""
+    """Entry point of the subprocess: runs the checks that `check.check_saved_model` requests."""
     shown, skip = request["shown_as"], request["skip"]
     checks = {name: "skipped" if name in skip else "passed" for name in CHECKS}
     meta_graph = _parse(request["model"], shown)
@@ -94,9 +94,9 @@ def execute(request: ProbeRequest) -> ProbeReport:
 
 
 def _import_op_packages(packages: list[str]) -> str:
-    """Imports packages that register ops; returns which of them cannot be, and why, or "".
+    """Imports packages that register ops; returns the import errors as text, or "".
 
-    That is no fault of the model's, which may load without them.
+    A failed import does not fail the check: the model may load without the package.
     """
     problems = []
     for package in packages:
@@ -109,7 +109,7 @@ def _import_op_packages(packages: list[str]) -> str:
 
 
 def _parse(model: str, shown: str) -> meta_graph_pb2.MetaGraphDef:
-    """Returns the meta graph that is for serving."""
+    """Returns the meta graph with the tag "serve"."""
     saved_model = saved_model_pb2.SavedModel()
     path = os.path.join(model, "saved_model.pb")
     if not tf.io.gfile.exists(path):
@@ -183,7 +183,14 @@ def _signature_to_ask(signatures: Mapping[str, object], required: list[str]) -> 
 
 @dataclasses.dataclass(frozen=True)
 class _Reply:
-    """What came of asking: the example, the answer or why no fair question could be put, and what asks it again."""
+    """The result of running a signature.
+
+    Attributes:
+      example: The example, or the last one that was tried.
+      answer: {output: array}; {} after a problem.
+      problem: Why no example could be used, or why the model failed on a synthetic one; "" on success.
+      ask_again: Repeats the call with the same inputs.
+    """
 
     example: Example
     answer: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
@@ -192,10 +199,10 @@ class _Reply:
 
 
 def _ask(function: tf.types.experimental.ConcreteFunction, name: str, request: ProbeRequest) -> _Reply:
-    """Puts an example to a signature.
+    """Runs a signature on the first of the available examples that it accepts.
 
     Raises:
-      ModelCheckError: When the model fails on a real example that fits its signature.
+      ModelCheckError: If the model fails on a real example that fits its signature.
     """
     specs = function.structured_input_signature[1]
     problem = "there was no example to ask"
@@ -222,14 +229,17 @@ def _answer(function: tf.types.experimental.ConcreteFunction, inputs: Mapping[st
 
 
 def _latency(call: Callable[[], object]) -> dict[str, float]:
-    """Times a call over and over; it has been made before. Returns {} when it does not go well every time."""
+    """Measures the latency of a call that has been made once before; returns {} if a repeated call raises.
+
+    Calls for 0.25 seconds, at most 200 times. Returns `median` and `p90` in seconds, and the number of `calls`.
+    """
     took: list[float] = []
     end = time.perf_counter() + _TIMED_SECONDS
     while not took or (len(took) < _TIMED_CALLS and time.perf_counter() < end):
         begin = time.perf_counter()
         try:
             call()
-        except Exception:  # a model with a state of its own; it is for the check to judge, not for a stopwatch
+        except Exception:  # a stateful model; repeated calls are not part of the check
             return {}
         took.append(time.perf_counter() - begin)
     p90 = sorted(took)[math.ceil(0.9 * len(took)) - 1]
@@ -237,7 +247,7 @@ def _latency(call: Callable[[], object]) -> dict[str, float]:
 
 
 def _examples(request: ProbeRequest, signature: str) -> Iterator[Example]:
-    """Yields examples to try: a real one first, then made-up ones that prove less."""
+    """Yields examples to try: real ones first, then the sample input, a synthetic example, and zeros."""
     transformed = request["transform_graph_path"]
     payload = request["examples_format"]["payload"]
     real = probe_examples.first_example(request["eval_files"], payload)
@@ -245,8 +255,8 @@ def _examples(request: ProbeRequest, signature: str) -> Iterator[Example]:
         if real is not None:
             yield real
     else:
-        # A record is raw or transformed, and a signature takes one of the two; where it parses features that may be
-        # absent, it answers the other kind too, with a number that means nothing.
+        # A signature takes raw or transformed examples. If all features that it parses are optional, it also accepts
+        # the other kind, with meaningless results.
         raw = probe_examples.first_example(request["raw_eval_files"], payload)
         for one in probe_examples.answerable([real, raw], _parsed(request["model"], signature)):
             yield dataclasses.replace(one, is_certain=False)
@@ -259,7 +269,7 @@ def _examples(request: ProbeRequest, signature: str) -> Iterator[Example]:
 
 
 def _parsed(model: str, signature: str) -> list[tuple[str, bool]]:
-    """Returns the features that a signature parses, and whether each is required; [] when it is not known."""
+    """Returns (feature, whether it is required) of the features that a signature parses; [] if unknown."""
     try:
         asked = next(one for one in signatures_of(model) if one.name == signature)
     except (OSError, ValueError, StopIteration):
@@ -268,7 +278,7 @@ def _parsed(model: str, signature: str) -> list[tuple[str, bool]]:
 
 
 def _inputs(specs: Mapping[str, tf.TensorSpec], example: Example) -> dict[str, tf.Tensor] | str:
-    """Returns the tensors for a signature, or why the example does not provide them."""
+    """Returns the input tensors for a signature, or the reason why the example does not fit."""
     [first, *others] = specs.values() if specs else [None]
     if first is not None and not others and first.dtype == tf.string and (first.shape.rank or 0) <= 1:
         name = next(iter(specs))
@@ -290,7 +300,10 @@ def _inputs(specs: Mapping[str, tf.TensorSpec], example: Example) -> dict[str, t
 
 
 def _fitted(values: Sequence[Value], spec: tf.TensorSpec) -> tf.Tensor:
-    """Returns values as a tensor of the spec's shape, with 1 for sizes that it leaves open."""
+    """Returns values as a tensor of the spec's shape.
+
+    Unknown sizes become 1, except the last of several, which becomes the number of values.
+    """
     if spec.shape.rank is None:
         shape = [1, len(values)]
     else:
@@ -302,7 +315,7 @@ def _fitted(values: Sequence[Value], spec: tf.TensorSpec) -> tf.Tensor:
 
 
 def _not_finite(answer: Mapping[str, np.ndarray]) -> str:
-    """Returns "output=value" of the first output with NaN or infinity in it, or ""."""
+    """Returns "output=values" of the first output with NaN or infinity, or ""."""
     for name, value in answer.items():
         if np.issubdtype(value.dtype, np.floating) and not np.all(np.isfinite(value)):
             return f"{name}={_shortened(value)}"
@@ -315,7 +328,7 @@ def _shortened(value: np.ndarray | Sequence[Value]) -> list[str | float]:
 
 
 def _text(value: bytes | str) -> str:
-    """Returns a text, its beginning if it is long: an image, say."""
+    """Returns a text, cut after 200 characters: it may be an image's bytes."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     return text if len(text) <= _CHARACTERS_SHOWN else f"{text[:_CHARACTERS_SHOWN]}…"
 

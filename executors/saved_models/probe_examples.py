@@ -1,4 +1,4 @@
-"""Examples to put to a freshly loaded model: the first evaluation record, or one made up from a schema."""
+"""Examples to run a freshly loaded model on: the first evaluation record, or a synthetic one from a schema."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """One example in the two forms that signatures take.
+    """One example, as serialized record and as features, for both kinds of signatures.
 
     Attributes:
-      source: Where it came from, for people.
-      serialized: The record's bytes; empty when there are none.
-      features: {name: values}; empty when the record is not a tf.Example.
-      is_certain: Whether a model that fails on it is a broken model.
+      source: Description of its origin, for messages.
+      serialized: The record's bytes; empty without a record.
+      features: {name: values}; empty if the record is not a tf.Example.
+      is_certain: Whether an error of the model on this example fails the check.
     """
 
     source: str
@@ -38,7 +38,7 @@ class Example:
 
 
 def first_example(patterns: Sequence[str], payload_format: str) -> Example | None:
-    """Returns the first record of the files that match, or None when none of them has a readable one."""
+    """Returns the first readable record of the files that match, or None."""
     for path in sorted(path for pattern in patterns for path in tf.io.gfile.glob(pattern)):
         if tf.io.gfile.isdir(path):
             continue
@@ -58,12 +58,12 @@ def first_example(patterns: Sequence[str], payload_format: str) -> Example | Non
 
 
 def answerable(examples: Sequence[Example | None], parsed: Collection[tuple[str, bool]]) -> list[Example]:
-    """Returns the examples that hold what a signature parses, those with most of it first.
+    """Returns the examples that have the features that a signature requires, sorted by how many it parses of them.
 
     Args:
-      examples: Real ones, raw or transformed; None where there is none.
-      parsed: The features that the signature parses, and whether an example without it is an error; empty when it is
-        not known, and every example counts.
+      examples: Real examples, raw or transformed; Nones are ignored.
+      parsed: (feature, whether it is required) of the features that the signature parses; if empty (unknown), all
+        examples are returned.
     """
     required = {name for name, is_required in parsed if is_required}
     names = {name for name, _ in parsed}
@@ -74,11 +74,13 @@ def answerable(examples: Sequence[Example | None], parsed: Collection[tuple[str,
 
 
 def from_schema(schema_path: str | None, transform_graph_path: str | None) -> Example | None:
-    """Makes up an example that a schema allows: smallest numbers, first words, one value each.
+    """Generates an example from a schema, with each domain's minimum (else 1) or first string; None without a schema.
+
+    Features without a shape get one value.
 
     Args:
-      schema_path: The examples' schema file.
-      transform_graph_path: A Transform graph; its schema of the raw examples is used if it has one.
+      schema_path: The examples' schema file, or None.
+      transform_graph_path: A Transform graph, whose schema of the raw examples takes precedence; or None.
     """
     paths = [os.path.join(transform_graph_path, "metadata", "schema.pbtxt")] if transform_graph_path else []
     paths += [schema_path] if schema_path else []
@@ -100,7 +102,7 @@ def _first_record(path: str) -> bytes | None:
         for record in tf.data.TFRecordDataset(path, compression).take(1):
             return bytes(record.numpy())
     except tf.errors.DataLossError:
-        pass  # not a TFRecord file: the module reads it in a way of its own
+        pass  # not a TFRecord file: the module has its own reader
     return None
 
 

@@ -1,4 +1,4 @@
-"""Moves a run's checked outputs from its staging directory to where they belong.
+"""Publishes a run's checked outputs: moves them from the staging directory to their final paths.
 
 publish(staging.path, staging.outputs, names, final)
 """
@@ -26,21 +26,21 @@ _HERE, _EXCHANGE = -100, 2  # AT_FDCWD of <fcntl.h>, RENAME_EXCHANGE of <linux/f
 
 
 def publish(staging: str, outputs: str, names: Sequence[str], final: str) -> None:
-    """Moves a run's outputs to where they belong, the serving model last, and reads the models there once more.
+    """Moves a run's outputs to their final paths, the serving model last, and verifies them there.
 
-    A model that is there already is replaced in one step where the system can do that, so that at every moment the
-    folder holds a whole model. Elsewhere it is moved into the staging directory first, so that at every moment the
-    folder holds a whole model or is missing. What is replaced is deleted with the staging directory. When a disk
-    refuses, or what was moved is not what was checked, what was there before is moved back.
+    Replaces an existing model atomically (`renameat2` with `RENAME_EXCHANGE`) if the system supports it, so that the
+    path always contains a complete model. Otherwise it first moves the existing model into the staging directory, so
+    that the path contains a complete model or does not exist. Replaced outputs are deleted with the staging directory.
+    If a move or the verification fails, all moves are rolled back.
 
     Args:
       staging: The staging directory.
-      outputs: The directory in it that holds the outputs.
-      names: What to move of them; anything else in there stays.
-      final: The serving model's path; the others are moved beside it.
+      outputs: The directory in it that contains the outputs.
+      names: Names of the outputs to move; others stay.
+      final: The serving model's path; the other outputs are moved to its parent directory.
 
     Raises:
-      StorageError: When a disk refuses, or holds something else than what was moved there.
+      StorageError: If a move fails, or published files differ from the checked ones.
     """
     parent, serving = file_io.parent(final), os.path.basename(final.rstrip("/"))
     with contextlib.ExitStack() as undo:
@@ -49,13 +49,13 @@ def publish(staging: str, outputs: str, names: Sequence[str], final: str) -> Non
             checked = _content_of(staged)
             with _put_in_place(staged, target, os.path.join(staging, f"{REPLACED}{name}"), undo) as moved:
                 there = _content_of(target)
-                if there != checked and moved.is_at(target):  # else another run has replaced it since
+                if there != checked and moved.is_at(target):  # otherwise another run has replaced it already
                     raise _changed(target, checked, there)
         undo.pop_all()
 
 
 def _content_of(path: str) -> _Content:
-    """Returns the size of every file, and a checksum of those by which TensorFlow finds the others."""
+    """Returns size and checksum of every file; the checksum is 0 except for graph and variable index files."""
     files = list(file_io.files_below(path)) if file_io.isdir(path) else [""]
     return {name: _size_and_checksum(os.path.join(path, name) if name else path) for name in files}
 
@@ -66,13 +66,13 @@ def _size_and_checksum(file: str) -> tuple[int, int]:
 
 
 class _Moved:
-    """A folder or file that was moved. It is held open: the number of a deleted one would go to a new one."""
+    """A moved folder or file, kept open so that its inode number is not reused if it is deleted."""
 
     def __init__(self, path: str) -> None:
         self._descriptor = None if file_io.is_remote(path) else os.open(path, os.O_RDONLY)
 
     def is_at(self, path: str) -> bool:
-        """Returns whether it is still at a path; an object store cannot tell."""
+        """Returns whether it is still at a path; always True on an object store."""
         return self._descriptor is None or os.path.samestat(os.fstat(self._descriptor), os.stat(path))
 
     def __enter__(self) -> _Moved:
@@ -95,7 +95,7 @@ def _changed(target: str, checked: _Content, there: _Content) -> StorageError:
 
 
 def _put_in_place(staged: str, target: str, replaced: str, undo: contextlib.ExitStack) -> _Moved:
-    """Moves one folder or file, and registers how to undo it if it, or another one, cannot be moved."""
+    """Moves one folder or file into place, and registers callbacks that undo the move."""
     if file_io.exists(target):
         with contextlib.ExitStack() as close:
             moved = close.enter_context(_Moved(staged))
@@ -108,15 +108,15 @@ def _put_in_place(staged: str, target: str, replaced: str, undo: contextlib.Exit
     try:
         file_io.move(staged, target)
     except OSError as error:
-        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):  # else another run's model is there now
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):  # otherwise another run has published there
             undo.callback(_take_back, staged, target)
         raise
     undo.callback(_take_back, staged, target)
-    return _Moved(target)  # which may be a copy
+    return _Moved(target)  # the target, as a move to another disk copies
 
 
 def _exchanged(one: str, other: str) -> bool:
-    """Exchanges two folders in one step; returns False, with nothing done, where the system does not do that."""
+    """Exchanges two paths atomically with `renameat2`; returns False, without effect, if that is not supported."""
     if sys.platform != "linux" or file_io.is_remote(other):
         return False
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
@@ -124,11 +124,11 @@ def _exchanged(one: str, other: str) -> bool:
         return False
     number = os.stat(one).st_ino
     done = rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
-    return done or os.stat(other).st_ino == number  # a network's file system may do it, and say that it failed
+    return done or os.stat(other).st_ino == number  # a network file system may succeed and return an error
 
 
 def _take_back(staged: str, target: str) -> None:
-    """Undoes the move of a folder, also half of one."""
+    """Undoes the move of a folder, complete or partial."""
     with _tried(target):
         if not file_io.exists(staged):
             file_io.move(target, staged)
@@ -137,7 +137,7 @@ def _take_back(staged: str, target: str) -> None:
 
 
 def _put_back(replaced: str, target: str) -> None:
-    """Puts back what was there before, if it has been moved."""
+    """Restores the replaced folder or file, if it was moved."""
     with _tried(target):
         if file_io.exists(replaced):
             file_io.move(replaced, target)

@@ -1,4 +1,4 @@
-"""The folder that models are pushed to: numbered versions, of which TensorFlow Serving loads the highest.
+"""The push destination for models: a folder of numbered versions, of which TensorFlow Serving loads the highest.
 
 place = already_pushed(model, "pipeline/serving") or push(model, "pipeline/serving")
 """
@@ -19,10 +19,10 @@ _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 def already_pushed(model: str, folder: str) -> str | None:
-    """Returns the newest version in a folder if it is this very model, else None.
+    """Returns the path of the newest version in a folder if it is the same model, else None.
 
-    Compares contents: every file of the model must be in the version, byte for byte. The version may have more, such
-    as warm-up requests. Older versions do not count, because a server loads the newest.
+    Compares contents: the version must contain every file of the model, byte for byte. It may contain further files,
+    such as warm-up requests. Older versions are ignored, as a server loads the newest.
     """
     version = newest_version(folder)
     if version is None:
@@ -34,15 +34,15 @@ def already_pushed(model: str, folder: str) -> str | None:
 def push(model: str, folder: str) -> str:
     """Copies a model into a new version of a folder, and returns the version's path.
 
-    The version's number is the time in seconds, as with TFX's Pusher, but always higher than those that are there, so
-    that a server loads it even if the clock was set back. On a local disk the version appears by one rename; on an
-    object store `saved_model.pb` is copied last. A copy that fails is removed.
+    The version number is the time in seconds, as with TFX's Pusher, but always higher than existing ones, so that a
+    server loads it even if the clock was set back. On a local disk the version appears by an atomic rename; on an
+    object store `saved_model.pb` is copied last. A failed copy is removed.
     """
     if file_io.is_remote(folder):
         place = _next_version(folder)
         file_io.copytree(model, place)
         return place
-    with staging_directory(folder) as staging:  # servers look at numbers alone
+    with staging_directory(folder) as staging:  # servers ignore names that are not numbers
         file_io.copytree(model, staging.written)
         return _numbered(staging.written, folder)
 
@@ -52,7 +52,7 @@ def _next_version(folder: str) -> str:
 
 
 def _numbered(staged: str, folder: str) -> str:
-    """Renames a staged model to the next version; another pipeline may take the same number at the same time."""
+    """Renames a staged model to the next version; tries again if another pipeline creates the same version."""
     while True:
         place = _next_version(folder)
         try:
@@ -65,7 +65,7 @@ def _numbered(staged: str, folder: str) -> str:
 
 
 def newest_version(folder: str) -> int | None:
-    """Returns the highest number that a sub-folder is called by; None where there is none."""
+    """Returns the highest numeric name in a folder; None without any."""
     names = file_io.listdir(folder) if file_io.isdir(folder) else []
     return max((int(name) for name in names if name.isdigit()), default=None)
 

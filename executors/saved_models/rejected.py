@@ -1,10 +1,10 @@
-"""Keeps what a module wrote when it is not published: a finished training is never deleted.
+"""Keeps a module's outputs that are not published, so that a finished training is never lost.
 
-That is a model that fails its check or cannot be published, and a model that the module had saved before it raised.
+Keeps models that fail their check or cannot be published, and models that were saved before the module raised:
 
     <model run>/rejected/20261123T153000Z-1f0c92ab/Format-Serving
 
-The last `KEPT` of them are kept. TFX deletes the model run of a step that fails; there they are kept in
+Keeps the last `KEPT` (3). TFX deletes the model run of a failed component; in pipelines they are kept in
 `.failed/NUMBER` beside it, with the run's record and report (see `report.writing`).
 """
 
@@ -37,11 +37,11 @@ _DEPENDS = (
 
 @contextlib.contextmanager
 def kept_when_refused(staging: Staging, model_run_dir: str, record: RunRecord) -> Iterator[None]:
-    """Moves the outputs of a run to `rejected/` when the block raises, and names the path in the error and the record.
+    """Moves a run's outputs to `rejected/` if the block raises, and adds the path to the error and the run's record.
 
     Args:
-      staging: Where the outputs are.
-      model_run_dir: The folder to keep them in.
+      staging: The staging directory with the outputs.
+      model_run_dir: The folder that contains `rejected/`.
       record: The run's record.
     """
     try:
@@ -60,18 +60,18 @@ def kept_when_refused(staging: Staging, model_run_dir: str, record: RunRecord) -
 def kept_when_interrupted(
     staging: Staging, serving_model_dir: str, model_run_dir: str, record: RunRecord, check: Callable[[], object]
 ) -> Iterator[None]:
-    """Keeps the SavedModel that a module had saved when the block, which runs the module, raises.
+    """Moves a run's outputs to `rejected/` if the block, which runs the module, raises after a SavedModel was saved.
 
-    A model that passes the check is called complete. On Ctrl-C or a signal there is no time for a check: the model is
-    kept, and the message says that it was not checked. Anything else that the module wrote is left to the staging
-    directory, which is deleted.
+    After an error, the outputs are kept only if the model passes the check. After Ctrl-C or a signal there is no time
+    for a check: they are kept, and the message notes that the model was not checked. Otherwise they are deleted with
+    the staging directory.
 
     Args:
-      staging: Where the outputs are.
-      serving_model_dir: The folder in the staging directory that the module saves its model to.
-      model_run_dir: The folder to keep the outputs in.
+      staging: The staging directory with the outputs.
+      serving_model_dir: The folder in the staging directory for the module's serving model.
+      model_run_dir: The folder that contains `rejected/`.
       record: The run's record.
-      check: Checks the model and records the result; raises when the model is not complete.
+      check: Checks the model and records the result; raises if the model is incomplete.
     """
     try:
         yield
@@ -93,21 +93,21 @@ def kept_when_interrupted(
 def _is_saved(serving_model_dir: str) -> bool:
     try:
         return find_saved_model(serving_model_dir) is not None
-    except OSError:  # it must not hide the first error
+    except OSError:  # must not hide the original error
         return False
 
 
 def _problem(check: Callable[[], object]) -> str:
-    """Returns why a model is not complete; "" for one that is."""
+    """Returns the error of a model's check; "" if it passes."""
     try:
         check()
-    except Exception as error:  # it must not hide the first error
+    except Exception as error:  # must not hide the original error
         return f"{type(error).__name__}: {error}"
     return ""
 
 
 def _kept(staging: Staging, place: str, record: RunRecord) -> str:
-    """Moves the outputs; returns their new path, "" when there are none or they cannot be moved."""
+    """Moves the outputs to `place`; returns their new path, or "" if there are none or the move fails."""
     started = datetime.datetime.fromisoformat(record.started).strftime("%Y%m%dT%H%M%SZ")
     path = os.path.join(place, f"{started}-{record.id[:8]}")
     try:
@@ -116,7 +116,7 @@ def _kept(staging: Staging, place: str, record: RunRecord) -> str:
             return ""
         _move(outputs, path)
         _delete_older(place, os.path.basename(path))
-    except OSError as error:  # must not hide the first error
+    except OSError as error:  # must not hide the original error
         logging.error("What the module wrote cannot be kept in %s: %s", path, error)
         return ""
     return path
@@ -133,7 +133,7 @@ def _in(base: str, names: list[str]) -> list[str]:
 
 
 def _move(outputs: str, path: str) -> None:
-    """Moves a folder; on another disk the copy has the suffix `.part` until it is whole, and links stay links."""
+    """Moves a folder; a copy to another disk keeps symbolic links, and has the suffix `.part` until it is complete."""
     if file_io.is_remote(outputs) or file_io.is_remote(path):
         file_io.move(outputs, path)
         return
@@ -156,7 +156,7 @@ def _delete_older(place: str, newest: str) -> None:
 
 
 def _add(error: Exception, sentence: str) -> None:
-    """Adds a sentence to an error: to its message if it is one of the trainer's, as a note otherwise."""
+    """Adds a sentence to an error: to the message or advice of a `TrainerError`, as a note to other errors."""
     if isinstance(error, StorageError) and error.advice:
         error.advice = f"{error.advice} {sentence}"
     elif isinstance(error, TrainerError) and not isinstance(error, OSError):

@@ -1,6 +1,6 @@
-"""An example for the model's check, from a dialect that reads what the check cannot: rows of CSV files, RecordIO.
+"""Sample input for the SavedModel check, provided by dialects whose data the check cannot read: CSV rows, RecordIO.
 
-It stays in the run: what is published holds no record of the data. The JSON is that of TensorFlow Serving's REST API.
+The sample input is not published with the model. Bytes are encoded as in TensorFlow Serving's REST API.
 
 Usage, in a dialect:
 
@@ -26,11 +26,11 @@ Value: TypeAlias = "bytes | str | int | float"
 
 
 class SampleInput(TypedDict, total=False):
-    """An offered example as JSON values; empty when none was offered.
+    """A sample input as JSON values; empty if none was offered.
 
     Attributes:
-      source: Where it comes from, for people.
-      features: {name of a model's input: its values, in one list; bytes as {"b64": …}}.
+      source: Description of its origin, for messages.
+      features: {name of a model's input: flat list of values; bytes as {"b64": …}}.
     """
 
     source: str
@@ -38,23 +38,23 @@ class SampleInput(TypedDict, total=False):
 
 
 class _Sample(dict[str, object]):
-    """The `SampleInput` that is offered."""
+    """Collects the `SampleInput` in the run's context."""
 
 
 @contextlib.contextmanager
 def example_wanted() -> Iterator[SampleInput]:
-    """Gives a mapping of JSON values, in which the example is that is offered during a block; empty when none is."""
+    """Collects the sample input offered in the block; yields the mapping that `offer_example` fills."""
     sample = _Sample()
     with run_context.extended(sample):
         yield cast("SampleInput", sample)
 
 
 def offer_example(source: str, features: Mapping[str, Sequence[object]]) -> None:
-    """Offers an example; outside of `example_wanted` nobody takes it, and of several the last one counts.
+    """Offers a sample input, replacing an earlier one; a no-op outside of `example_wanted`.
 
     Args:
-      source: Where it comes from, for people.
-      features: {name of a model's input: its values, in one list: bytes and numbers}.
+      source: Description of its origin, for messages.
+      features: {name of a model's input: flat list of bytes or numbers}.
     """
     sample = run_context.part(_Sample)
     if sample is not None:
@@ -63,7 +63,7 @@ def offer_example(source: str, features: Mapping[str, Sequence[object]]) -> None
 
 
 def features_of(offered: SampleInput) -> dict[str, list[Value]]:
-    """Returns the features that were offered."""
+    """Returns the features of a sample input, with decoded bytes."""
     return {name: [_unpacked(value) for value in values] for name, values in offered["features"].items()}
 
 

@@ -1,4 +1,4 @@
-"""What a SavedModel's signatures take and answer, read off its graph without loading it.
+"""Reads inputs, outputs and parsed features of a SavedModel's signatures from its graph, without loading it.
 
 for signature in signatures_of("serving/1795279056"):
     signature.parsed  # features that it reads from serialized tf.Examples; None if it takes none
@@ -24,19 +24,26 @@ if TYPE_CHECKING:
 
 _CLASS_OPS = ("ArgMax", "ArgMin", "TopKV2", "LookupTableFindV2", "AsString", "Greater", "GreaterEqual", "Less", "Round")
 _TRIVIAL = ("Const", "Identity", "NoOp", "Placeholder", "PartitionedCall", "StatefulPartitionedCall")
-_COMMON = 0.8  # of a function's ops that must be Transform's
+_COMMON = 0.8  # minimum share of a function's ops that are in the Transform graph for it to count as contained
 Shape = tuple["int | None", ...]
 
 
 class LoadedModel(Protocol):
-    """What `tf.saved_model.load` returns."""
+    """The type of objects returned by `tf.saved_model.load`."""
 
     signatures: Mapping[str, tf.types.experimental.ConcreteFunction]
 
 
 @dataclasses.dataclass(frozen=True)
 class ServedInput:
-    """An input of a signature; the shape is without the batch dimension, None where the rank is open."""
+    """An input of a signature.
+
+    Attributes:
+      name: Its key.
+      dtype: TensorFlow's name of its type.
+      shape: Shape without the batch dimension, None for unknown sizes; None if the rank is unknown.
+      is_batched: Whether it has a batch dimension.
+    """
 
     name: str
     dtype: str
@@ -51,8 +58,8 @@ class ServedOutput:
     Attributes:
       name: Its key.
       dtype: TensorFlow's name of its type.
-      shape: Without the batch dimension; None where the rank is open.
-      op: The op that computes its values, or "" where there are several.
+      shape: Shape without the batch dimension, None for unknown sizes; None if the rank is unknown.
+      op: The op that computes its values; "" if there are several.
     """
 
     name: str
@@ -62,12 +69,12 @@ class ServedOutput:
 
     @property
     def is_score(self) -> bool:
-        """Whether its numbers are scores or values, in contrast to classes, keys and whole sequences."""
+        """Whether it is a floating-point tensor that is not computed by an op for classes, keys or rounding."""
         return self.dtype in ("float32", "float64", "float16", "bfloat16") and self.op not in _CLASS_OPS
 
     @property
     def width(self) -> int | None:
-        """Its numbers per example; None where that is open."""
+        """Size of the last dimension: 1 for a scalar per example, None if unknown."""
         if self.shape is None or None in self.shape[-1:]:
             return None
         return self.shape[-1] if self.shape else 1
@@ -79,10 +86,10 @@ class ServedSignature:
 
     Attributes:
       name: Its name.
-      inputs: What it takes.
-      outputs: What it answers.
-      parsed: The features that it parses out of tf.Examples; None when its graph parses nothing.
-      transforms: Whether the Transform graph is part of its own; None when that was not looked at.
+      inputs: Its inputs, sorted by key.
+      outputs: Its outputs, sorted by key.
+      parsed: Features that it parses from tf.Examples; None if its graph has no parsing op.
+      transforms: Whether its graph contains the Transform graph; None if that was not checked.
     """
 
     name: str
@@ -100,10 +107,10 @@ class ServedSignature:
 
 
 def meta_graph_of(model: str) -> meta_graph_pb2.MetaGraphDef:
-    """Returns the MetaGraphDef for serving of a SavedModel.
+    """Returns the MetaGraphDef of a SavedModel with the tag "serve".
 
     Raises:
-      OSError, ValueError: When there is no readable SavedModel.
+      OSError, ValueError: If there is no readable SavedModel, or no such graph.
     """
     graphs = parse_saved_model(model).meta_graphs
     for graph in graphs:
@@ -117,10 +124,10 @@ def signatures_of(model: str, transform_fn: str | None = None) -> tuple[ServedSi
 
     Args:
       model: The model's folder.
-      transform_fn: The SavedModel of a Transform graph, to find out which signatures contain it.
+      transform_fn: The SavedModel of a Transform graph, to set `ServedSignature.transforms`; or None.
 
     Raises:
-      OSError, ValueError: When one of the two cannot be read.
+      OSError, ValueError: If one of the two cannot be read.
     """
     meta_graph = meta_graph_of(model)
     graph = Graph(meta_graph.graph_def)
@@ -174,7 +181,7 @@ def _parsed(graph: Graph, nodes: Iterable[Node]) -> tuple[ParsedFeature, ...] | 
 
 
 def _contains(nodes: Iterable[Node], transform: set[tuple[str, str]]) -> bool:
-    """Whether one of the functions that nodes are in is Transform's, which may have been pruned."""
+    """Whether one of the nodes' functions is the Transform graph, from which nodes may have been pruned."""
     by_scope: dict[int, set[tuple[str, str]]] = {}
     for node in nodes:
         if node.scope.function is not None and node.op not in _TRIVIAL:
@@ -183,7 +190,7 @@ def _contains(nodes: Iterable[Node], transform: set[tuple[str, str]]) -> bool:
 
 
 def _ops_of(graph_def: graph_pb2.GraphDef) -> set[tuple[str, str]]:
-    """Returns names and ops of all nodes that compute something."""
+    """Returns (name, op) of all nodes with non-trivial ops."""
     return {(node.name, node.op) for node in _all_nodes(graph_def) if node.op not in _TRIVIAL}
 
 

@@ -1,15 +1,15 @@
-"""The private directory in which a run's outputs lie until they are published.
+"""The private staging directory for a run's outputs before they are published.
 
     with staging_directory(parent) as staging:
         train(staging.written)             # the module writes here
-        outputs = staging.take_outputs()   # renamed, so that nothing can depend on the path it was written to
+        outputs = staging.take_outputs()   # renames: a model that depends on the path it was written to fails the check
         check(outputs)
         publish(staging.path, outputs, final)
 
-Each run has its own, `.staging-1f0c92ab` beside the model, which only its user may enter. The run locks it
-(`lock.py`) and leaves a note about itself in it. A later run deletes the directory when its owner has ended: on a
-local disk when nobody has it locked, elsewhere (network mounts, object stores) only when the note names a process of
-this machine and PID namespace that is gone. Where neither is certain the directory stays.
+Each run creates `.staging-1f0c92ab` beside the model, with mode 0700, locks it (`lock.py`) and writes an owner file.
+A later run deletes the directories of runs that have ended: on a local disk, those that are not locked; elsewhere
+(network mounts, object stores), only those whose owner file marks the run as ended or names a process of this boot and
+PID namespace that no longer exists. Directories of unknown state are kept.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from ..runtime.files.retry import retried
 from ..runtime.process.identity import start_of
 
 STAGING = ".staging"
-REPLACED = "replaced-"  # prefix of what was published before, while it lies in the staging directory
+REPLACED = "replaced-"  # prefix of outputs published before, which are moved to the staging directory
 _OWNER = ".owner"
 _WRITTEN, _OUTPUTS = "written", "outputs"
-_NAME = re.compile(rf"{re.escape(STAGING)}-([0-9a-f]{{8}}|[0-9a-f]{{12}})")  # of a run, and of a cluster
+_NAME = re.compile(rf"{re.escape(STAGING)}-([0-9a-f]{{8}}|[0-9a-f]{{12}})")  # one run's, or shared by a cluster
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,34 +51,34 @@ class Staging:
 
     @property
     def written(self) -> str:
-        """The directory for the module's outputs, while it trains."""
+        """The directory for the module's outputs during training."""
         return os.path.join(self.path, _WRITTEN)
 
     @property
     def outputs(self) -> str:
-        """Where the outputs are now: below `written` until `take_outputs`."""
+        """The current directory of the outputs: `written` until `take_outputs`."""
         taken = os.path.join(self.path, _OUTPUTS)
         return taken if file_io.isdir(taken) else self.written
 
     @classmethod
     def of(cls, model: str) -> Staging | None:
-        """Returns the staging directory of a model that is being written; None for a folder elsewhere."""
+        """Returns the staging directory that contains a model in its `written` directory; None for other folders."""
         written = file_io.parent(model)
         path = file_io.parent(written)
         is_staging = os.path.basename(written) == _WRITTEN and _NAME.fullmatch(os.path.basename(path))
         return cls(path) if is_staging else None
 
     def strays(self) -> list[str]:
-        """Returns the names of what the module wrote to the staging directory itself."""
+        """Returns the names of files that the module wrote to the staging directory instead of `written`."""
         names = file_io.listdir(self.path) if file_io.isdir(self.path) else []
         own = (_WRITTEN, _OUTPUTS, _OWNER)
         return sorted(name for name in names if name not in own and not name.startswith(REPLACED))
 
     def take_outputs(self) -> str:
-        """Moves what was written to another path and returns that.
+        """Renames the outputs' directory and returns the new path.
 
-        A model that holds the path it was written to, such as that of a vocabulary that is no asset, then fails its
-        check rather than in production. Remote outputs stay: each file would have to be copied.
+        A model that depends on the path it was written to, such as that of a vocabulary that is not an asset, then
+        fails its check rather than in production. Remote outputs are not moved, as that would copy each file.
         """
         if file_io.is_remote(self.path):
             return self.written
@@ -87,10 +87,10 @@ class Staging:
         return self.outputs
 
     def require(self) -> None:
-        """Makes sure that the directory still exists.
+        """Checks that the directory still exists; a no-op for a remote one.
 
         Raises:
-          InputError: When it was deleted, or lies in a directory that was replaced.
+          InputError: If it or a parent directory was deleted, replaced or unmounted.
         """
         if not file_io.is_remote(self.path) and not file_io.isdir(self.path):
             raise InputError(
@@ -102,16 +102,16 @@ class Staging:
 
 @contextlib.contextmanager
 def staging_directory(parent: str, shared_name: str = "") -> Iterator[Staging]:
-    """Creates a run's staging directory in `parent` and deletes it at the end.
+    """Creates a run's staging directory in `parent` and deletes it at the end of the block.
 
-    Directories of runs that have ended are deleted first.
+    First deletes the directories of runs that have ended.
 
     Args:
       parent: The directory of the model.
-      shared_name: The name of the directory if the tasks of a cluster share it; by default it is unique.
+      shared_name: Name of a directory shared by the tasks of a cluster; "" for a unique name.
 
     Raises:
-      InputError: When another run has locked the shared directory.
+      InputError: If another run has locked the shared directory.
     """
     _delete_left_behind(parent, shared_name)
     path, lock = _shared(parent, shared_name) if shared_name else _created(parent)
@@ -143,7 +143,7 @@ def _created(parent: str) -> tuple[str, FileLock | None]:
         with contextlib.suppress(FileExistsError):
             _make(path)
             lock, is_ours = _locked(path)
-            if is_ours and os.path.isdir(path):  # else another run took it for one of a dead run, and deletes it
+            if is_ours and os.path.isdir(path):  # otherwise another run deletes it: it was not locked yet
                 return path, lock
             if lock is not None:
                 lock.release()
@@ -154,7 +154,7 @@ def _make(path: str) -> None:
 
 
 def _locked(path: str) -> tuple[FileLock | None, bool]:
-    """Returns the lock on a directory if the file system has locks, and whether no other run has locked it."""
+    """Locks a directory; returns the lock (None if locks are unsupported) and whether no other run has locked it."""
     try:
         lock = FileLock(path)
     except OSError:
@@ -164,14 +164,14 @@ def _locked(path: str) -> tuple[FileLock | None, bool]:
     except BlockingIOError:
         lock.release()
         return None, False
-    except OSError:  # no locks here
+    except OSError:  # the file system does not support locks
         lock.release()
         return None, True
     return lock, True
 
 
 def _shared(parent: str, name: str) -> tuple[str, FileLock | None]:
-    """Creates the directory that a cluster shares, in which the evaluator may have begun."""
+    """Creates and locks the directory that a cluster shares; the evaluator task may have created it already."""
     path = os.path.join(parent, name)
     if file_io.is_remote(path):
         return path, None
@@ -185,7 +185,7 @@ def _shared(parent: str, name: str) -> tuple[str, FileLock | None]:
 
 
 def _delete(staging: str) -> None:
-    """Deletes a staging directory; a model that was moved into it, and is missing outside, is moved back first."""
+    """Deletes a staging directory; first moves replaced outputs back if their final paths do not exist."""
     for name in file_io.listdir(staging) if file_io.isdir(staging) else ():
         target = os.path.join(file_io.parent(staging), name.removeprefix(REPLACED))
         if name.startswith(REPLACED) and not file_io.exists(target):
@@ -194,7 +194,7 @@ def _delete(staging: str) -> None:
 
 
 def _delete_left_behind(parent: str, shared_name: str) -> None:
-    """Deletes the staging directories of runs that have ended, in a pipeline those of all executions of the step."""
+    """Deletes staging directories of runs that have ended; in a pipeline, of all executions of the component."""
     for path in _found(parent):
         if os.path.basename(path) == shared_name and file_io.parent(path) == parent.rstrip("/"):
             continue
@@ -217,7 +217,7 @@ def _found(parent: str) -> list[str]:
 
 @contextlib.contextmanager
 def _claimed(path: str) -> Iterator[bool]:
-    """Gives whether the owner of a staging directory has certainly ended; locks the directory meanwhile if it can."""
+    """Yields whether the owner of a staging directory has certainly ended; locks the directory during the block."""
     owner = _Owner.read(path)
     if owner is not None and owner.has_ended():
         yield True
@@ -239,16 +239,16 @@ def _locks_are_proof(path: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Owner:
-    """The process that uses a staging directory.
+    """The process that uses a staging directory, written to its owner file.
 
-    Host names and process numbers repeat: two containers that share a volume may both have PID 1 and one name.
+    Host name and PID are not unique: two containers that share a volume may both have PID 1 and the same host name.
 
     Attributes:
-      boot: The id of the machine's current boot.
-      namespace: The PID namespace: each container has its own.
-      process: The number of the process there.
-      started: When the process began.
-      ended: Whether the run has ended, but could not delete the directory.
+      boot: The machine's boot id.
+      namespace: The PID namespace, different for each container.
+      process: PID in that namespace.
+      started: Start time of the process.
+      ended: Whether the run has ended without being able to delete the directory.
     """
 
     boot: str
@@ -267,14 +267,14 @@ class _Owner:
         path = os.path.join(staging, _OWNER)
         try:
             return cls(**json.loads(file_io.read_text(path))) if file_io.exists(path) else None
-        except (OSError, TypeError, ValueError):  # gone meanwhile, or of another release
+        except (OSError, TypeError, ValueError):  # deleted by another run, or written by another release
             return None
 
     def write(self, staging: str) -> None:
         file_io.write_text(os.path.join(staging, _OWNER), json.dumps(dataclasses.asdict(self)))
 
     def has_ended(self) -> bool:
-        """Whether the run has certainly ended; False if that is unknown, as in another container."""
+        """Whether the run has certainly ended; False if unknown, as for another container."""
         is_known = self.boot and (self.boot, self.namespace) == (_boot(), _namespace())
         return self.ended or bool(is_known and self.started and start_of(self.process) != self.started)
 

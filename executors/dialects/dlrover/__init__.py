@@ -7,17 +7,17 @@
         train_set = {"reader": FileReader("train.csv"), "columns": (…), "batch_size": 64, "epoch": 10}
         eval_set = {"reader": FileReader("eval.csv"), "columns": train_set["columns"]}
 
-    conf.py       the attributes of a conf, those too that DLRover documented and ignored
-    columns.py    columns: which is the label, and how rows become tensors
-    sources.py    where a set's rows come from, and how far they have been trained
-    data.py       a set's rows as batches for the Estimator
-    examples.py   tf.Examples in place of rows
-    serving.py    what the exported model is fed with
-    estimator.py  the Estimator that a conf names
-    run.py        training, evaluation and export, put together
+    conf.py       reads and checks the attributes of a conf, including those that DLRover documented but ignored
+    columns.py    the column definitions, and decoding of rows to tensors
+    sources.py    the row sources of a data set, and their positions for resuming
+    data.py       batches of rows as input of the Estimator
+    examples.py   parsing of tf.Examples by the conf's columns
+    serving.py    the serving signatures of the exported model
+    estimator.py  construction of the Estimator
+    run.py        entry point: trains, evaluates and exports
 
-    dialect.py    the dialect
-    detection.py  how a conf is recognized before it is imported
+    dialect.py    the `Dialect` subclass
+    detection.py  detects confs before they are imported
 
-The names that confs import from DLRover are provided by `shim/`.
+The DLRover names that confs import are provided by `shim/`.
 """

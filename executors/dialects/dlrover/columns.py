@@ -1,6 +1,6 @@
-"""A conf's columns: which one is the label, and how rows become tensors.
+"""The columns of a conf's data set: checks, the label, and decoding of rows to tensors.
 
-Columns are DLRover's or ours (`shim/`): all that counts is that they have `name`, `dtype`, `is_sparse` and
+Column objects may be DLRover's or those of `shim/`; they need the attributes `name`, `dtype`, `is_sparse` and
 `is_label`.
 """
 
@@ -30,10 +30,10 @@ class Columns:
     Attributes:
       fields: All columns, in the order of a row's fields.
       label: The label's name.
-      field_delim: What separates a row's fields.
-      value_delim: What separates the values of a sparse column.
-      row: The fields of a row of text, where these are others than the columns; they are by the names of a header then.
-      kinds: What tf.Examples hold of the columns, as of `examples.kinds_in`.
+      field_delim: The separator between a row's fields.
+      value_delim: The separator between the values of a sparse column.
+      row: The fields of a row of text in the order of its header row; () if they are the same as `fields`.
+      kinds: The types of the columns in tf.Examples, as returned by `examples.kinds_in`.
     """
 
     fields: tuple[Field, ...]
@@ -45,15 +45,16 @@ class Columns:
 
     @classmethod
     def of(cls, data: DataSet, where: str, dense: bool = False) -> Columns:
-        """Reads the columns of a data set.
+        """Returns the checked columns of a data set.
 
         Args:
           data: The data set.
-          where: The conf, for messages.
-          dense: Whether sparse columns are to be read as others are, as DLRover did it.
+          where: The conf, for error messages.
+          dense: Whether to treat sparse columns as dense ones, as DLRover did.
 
         Raises:
-          InputError: When a column has no usable name or type, two have the same name, or not exactly one is the label.
+          InputError: When a column has no valid name or dtype, when names are not unique, when not exactly one column
+            is the label, or when the label is sparse.
         """
         where = f"{where}: {data.name}"
         names = [getattr(column, "name", None) for column in data.columns]
@@ -68,7 +69,7 @@ class Columns:
             raise InputError(f"{where} needs one column with is_label=True; {found} is.")
         if labels[0].is_sparse:
             raise InputError(f"{where}: the label {labels[0].name!r} cannot be sparse.")
-        try:  # an empty label would be trained as 0
+        try:  # the label is required: an empty one would be trained as 0
             fields = tuple(
                 Field(c.name, c.dtype, bool(c.is_sparse) and not dense, c.is_label is True) for c in data.columns
             )
@@ -78,31 +79,38 @@ class Columns:
 
     @property
     def features(self) -> tuple[Field, ...]:
-        """All columns but the label."""
+        """All columns except the label."""
         return tuple(field for field in self.fields if field.name != self.label)
 
     @property
     def row_fields(self) -> tuple[Field, ...]:
-        """The fields of a row of text, in their order."""
+        """The fields of a row of text, in the order of the row."""
         return self.row or self.fields
 
     def decode(self, rows: tf.Tensor) -> FeaturesAndLabel:
-        """Returns the features and the label of delimited rows, a string vector; every one [batch], or sparse."""
+        """Decodes delimited rows, a string vector [batch], to features and label, each [batch] or sparse."""
         return self.chosen(decode(rows, self.row_fields, self.field_delim, self.value_delim))
 
     def chosen(self, decoded: Mapping[str, tf.Tensor | tf.SparseTensor]) -> FeaturesAndLabel:
-        """Returns the features and the label out of the decoded fields of rows."""
+        """Returns the features and the label from the decoded fields of rows."""
         return self._split({field.name: decoded[field.name] for field in self.fields})
 
     def parse(self, examples: tf.Tensor) -> FeaturesAndLabel:
-        """Returns the features and the label of serialized tf.Examples, a string vector, in the same form."""
+        """Parses serialized tf.Examples, a string vector [batch], to features and label, each [batch] or sparse."""
         return self._split(parse_examples(examples, self.fields, self.kinds, self.value_delim))
 
     def under(self, header: Sequence[str]) -> Columns:
-        """Returns the columns for rows with their fields in a header's order; itself if that is another kind of row.
+        """Returns the columns for rows whose fields are in the order of a header row.
+
+        Args:
+          header: The fields of a file's first row. Fields that are not columns are skipped in all rows.
+
+        Returns:
+          Columns with `row` set; or these columns, if the row is not a header: more than half of the column names are
+          missing or not unique in it.
 
         Raises:
-          InputError: When it names half of the columns or more, and not all of them, or one twice.
+          InputError: When a column is missing in the header or appears twice in it.
         """
         known = {field.name: field for field in self.fields}
         counts = collections.Counter(header)

@@ -1,6 +1,6 @@
-"""A conf class as options that are checked: names, defaults and meaning are those of contract dlrover.md, 1.3.
+"""Reads a conf class into checked options, with the names, defaults and semantics of contract dlrover.md, 1.3.
 
-DLRover read half of what its documents and examples have in a conf. Here all of it does what it says.
+DLRover ignored about half of the attributes in its documentation and examples. Here all of them take effect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...fn_args import FnArgs
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# Entries of custom_config that are no attributes of a conf; see `run.train`.
+# Keys of custom_config that are not attributes of a conf; see `run.train`.
 OWN_MODEL_DIR = "use_conf_model_dir"
 ANEW = "train_data_anew"
 TRAINED = "has_trained"
@@ -35,7 +35,7 @@ _NUMBERS = ("max_steps", "eval_steps", "log_steps", "save_steps", "save_secs", "
 
 
 class ConfColumn(Protocol):
-    """A column of a conf, DLRover's or the shim's; its name and dtype are checked when it is read."""
+    """The interface of a conf's columns, whether of DLRover or of the shim; `Columns.of` checks name and dtype."""
 
     name: str
     dtype: str
@@ -44,7 +44,7 @@ class ConfColumn(Protocol):
 
 
 class _Sizes(TypedDict):
-    """The numbers of a data set."""
+    """The numeric settings of a data set."""
 
     batch_size: int
     epoch: int
@@ -52,17 +52,20 @@ class _Sizes(TypedDict):
 
 @dataclasses.dataclass(frozen=True)
 class DataSet:
-    """`train_set` or `eval_set` of a conf.
+    """The `train_set` or `eval_set` of a conf.
+
+    The run's example files, if it has any, take precedence over `reader` and `path`.
 
     Attributes:
-      name: "train_set" or "eval_set", for messages.
+      name: "train_set" or "eval_set", for error messages.
       columns: The conf's columns, in the order of a row's fields.
-      reader: An object with read_data_by_index_range and count_data, or with iterator(); None to go by `path`.
-      path: "file://…", "fake://…" or several; when there is neither, the run's example files are read.
-      field_delim: What separates a row's fields.
-      value_delim: What separates the values in the field of a sparse column.
-      batch_size: Rows in a batch; the last one may have fewer.
-      epoch: Passes over the data.
+      reader: An object, or a class of objects, with read_data_by_index_range and count_data, or with iterator(); a
+        function that yields rows; or None to use `path`.
+      path: "file://…", "fake://…" or a list of these.
+      field_delim: The separator between a row's fields; one character.
+      value_delim: The separator between the values in the field of a sparse column; one character.
+      batch_size: Rows per batch; the last batch may have fewer.
+      epoch: Number of passes over the data.
     """
 
     name: str
@@ -77,24 +80,26 @@ class DataSet:
 
 @dataclasses.dataclass(frozen=True)
 class Conf:
-    """What a conf class says.
+    """The settings of a conf class.
 
     Attributes:
-      where: File and class, for messages.
-      classifier_class: A class or function that is called with (model_dir, config, params).
-      train_set: The data to train on.
-      eval_set: The data to evaluate on; one pass, unless its `epoch` says otherwise.
-      params: Given to the Estimator.
-      model_dir: Where the Estimator works; None when the conf does not say.
-      max_steps: Global step at which training ends; None to end with the data.
-      eval_steps: Batches in an evaluation.
-      log_steps: Steps between two log lines with loss and steps per second.
+      where: File and class, for error messages.
+      classifier_class: An Estimator class, a function that returns an Estimator, or the dotted name of one; see
+        `make_estimator` for its arguments.
+      train_set: The training data.
+      eval_set: The evaluation data; one pass, unless the set has its own `epoch`.
+      params: Hyperparameters that are passed to the Estimator.
+      model_dir: The Estimator's directory with `use_conf_model_dir`; None if the conf has none.
+      max_steps: The global step at which training ends; None to train until the end of the data.
+      eval_steps: Batches per evaluation; None for all.
+      log_steps: Steps between log lines with the loss and steps per second.
       save_steps: Steps between checkpoints, or None.
       save_secs: Seconds between checkpoints, or None.
-      keep_checkpoint_max: How many checkpoints are kept; 0 for all.
+      keep_checkpoint_max: The number of checkpoints to keep; 0 for all.
       session_config: A tf.compat.v1.ConfigProto, a dict of its fields, or None.
-      run_config: A tf.estimator.RunConfig to start from, a dict of its fields, or None.
-      compare_fn: (best so far, current) -> whether the current evaluation is the best; None for the smaller loss.
+      run_config: The base tf.estimator.RunConfig, a dict of its fields, or None.
+      compare_fn: A function (best so far, current) that returns whether the current evaluation is the best; None to
+        compare the loss.
     """
 
     where: str
@@ -115,7 +120,7 @@ class Conf:
 
 
 def conf_classes(module: ModuleType) -> list[str]:
-    """Returns the names of a module's conf classes: those defined there, else those that it imports."""
+    """Returns the names of the conf classes that a module defines or, if it defines none, of those it imports."""
     found = {
         name: value
         for name, value in vars(module).items()
@@ -126,10 +131,14 @@ def conf_classes(module: ModuleType) -> list[str]:
 
 
 def find_conf(module: ModuleType, name: str | None) -> tuple[type, str]:
-    """Returns a module's conf class, and its file and name for messages.
+    """Returns a module's conf class, and its file and name for error messages.
+
+    Args:
+      module: The imported module.
+      name: The class's name; None if the module has only one conf class.
 
     Raises:
-      ModuleError: When it is not there, or when there are several and none was named.
+      ModuleError: When the class is missing or not a conf class, or when there are several and no name is given.
     """
     names = conf_classes(module)
     if name is None and len(names) == 1:
@@ -151,16 +160,17 @@ def find_conf(module: ModuleType, name: str | None) -> tuple[type, str]:
 
 
 def read_conf(conf: type, fn_args: FnArgs, where: str) -> Conf:
-    """Reads a conf class.
+    """Returns the checked settings of a conf class.
 
     Args:
       conf: The class.
-      fn_args: Its train_steps and eval_steps, and entries of custom_config with the name of an attribute, come before
-        what the conf says.
-      where: The file and class, for messages.
+      fn_args: The run's arguments. `train_steps` and `eval_steps` override `max_steps` and `eval_steps` of the conf;
+        entries of `custom_config` override the attribute of their name, except `train_set` and `eval_set`, and the
+        entry of their name in `params`.
+      where: The file and class, for error messages.
 
     Raises:
-      InputError: When a value is not of the kind that it has to be.
+      InputError: When a value has a wrong type or is out of range.
     """
     values = _merged_values(conf)
     config: Mapping[str, object] = fn_args.custom_config or {}
@@ -183,17 +193,17 @@ def read_conf(conf: type, fn_args: FnArgs, where: str) -> Conf:
 
 
 def _merged_values(conf: type) -> dict[str, Any]:
-    """Returns what a conf class holds, merged with the confs that were registered beside it.
+    """Returns the attributes of a conf class, merged with those of the other registered confs.
 
-    That fills DLRover's `Configuration`, too, from where a model may read it.
+    As a side effect, this fills DLRover's global `Configuration`, which models may read.
     """
     values = {name: getattr(conf, name) for name in dir(conf) if not name.startswith("__")}
-    conf_util = sys.modules.get("dlrover.trainer.util.conf_util")  # a name of DLRover's, or of ours in its place
+    conf_util = sys.modules.get("dlrover.trainer.util.conf_util")  # DLRover's own module, or its shim
     return values | (dict(conf_util.get_conf(conf).to_dict()) if conf_util else {})
 
 
 def _settings(values: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Returns what is given of Conf's own settings; an absent number may also be None or 0 in a conf."""
+    """Returns the checked values of the scalar fields of `Conf`; None and 0 in a conf mean that a number is not set."""
     names = {field.name for field in dataclasses.fields(Conf)} - {"where", "train_set", "eval_set", "params"}
     given = {name: value for name, value in values.items() if name in names}
     for name in _NUMBERS:
@@ -208,7 +218,7 @@ def _settings(values: Mapping[str, Any], where: str) -> dict[str, Any]:
         if name in given:
             given[name] = given[name] or None
     if by_secs:
-        given["save_steps"] = None  # DLRover's default of 100 stayed, and TensorFlow takes only one of them
+        given["save_steps"] = None  # overrides the default of 100; TensorFlow accepts only one of them
     elif "save_steps" in given and not by_steps:
         raise InputError(f"{where}: save_steps={by_steps!r} without save_secs saves nothing; give one of them.")
     if not given.get("log_steps", 1):
@@ -227,7 +237,7 @@ def _data_set(name: str, values: Mapping[str, Any], where: str) -> DataSet:
     columns = given.get("columns")
     if not columns or isinstance(columns, (str, bytes, Mapping)) or not isinstance(columns, Iterable):
         raise InputError(f"{where}: {name} has no columns. Give a tuple of Column.create(name=…, dtype=…, is_label=…).")
-    # An evaluation is one pass over its data, unless the conf says so for that very set.
+    # An evaluation is one pass over its data, unless its own set has an `epoch`.
     epochs = values.get("epoch") or _EPOCHS if name == "train_set" else 1
     sizes: _Sizes = {
         "batch_size": given.get("batch_size") or values.get("batch_size") or _BATCH_SIZE,

@@ -1,4 +1,4 @@
-"""The rows of a set of a conf as batches for an Estimator."""
+"""Batches of the rows of a conf's data set, as input for an Estimator."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ _BATCHES_AHEAD = 4
 
 
 class Batches:
-    """A set's batches as an Estimator's input, and their position as checkpoints hold it.
+    """The input of an Estimator from a data set, with its position for checkpoints.
 
     Args:
-      data: The set.
-      source: Its rows.
-      part: This task's part in a cluster whose workers share the rows; None to read them all.
+      data: The data set.
+      source: The source of its rows.
+      part: This task's part in a cluster whose workers share the rows; None to read all rows.
 
     Attributes:
-      records: Number of rows in the batch of a step, a tensor of the graph being built.
+      columns: The columns of the source.
+      records: The number of rows in a step's batch, a tensor in the graph of `training_input`.
       takes_examples: Whether rows are serialized tf.Examples.
     """
 
@@ -46,7 +47,7 @@ class Batches:
         self._errors = ReaderErrors()
 
     def training_input(self) -> FeaturesAndLabel:
-        """Builds the input of a training: features and labels. `begin` has to be called in the session."""
+        """Builds the training input: features and labels. `begin` must be called in the session before it is read."""
         dataset, self._fed = self._dataset()
         iterator = tf.data.make_initializable_iterator(dataset)
         features, labels, self.records = iterator.get_next()
@@ -54,28 +55,33 @@ class Batches:
         return features, labels
 
     def evaluation_input(self) -> tf.data.Dataset:
-        """Builds the input of an evaluation, which begins at the first row."""
+        """Returns the dataset for an evaluation, which starts at the first row."""
         self._source.restart(None)
         dataset, _ = self._dataset()
         return dataset.map(_as_it_is(lambda features, labels, _: (features, labels)))
 
     def begin(self, session: tf.Session, position: str | None) -> None:
-        """Begins to read in a session of the graph that `training_input` was built in."""
+        """Starts reading in a session of the graph that `training_input` was called in.
+
+        Args:
+          session: The session, in which the iterator is initialized.
+          position: A position returned by `position`; None for the first row.
+        """
         self._source.restart(position)
         if self._part is not None:
             self._source.share(self._part)
         session.run(self._initializer, {tensor: value() for tensor, value in self._fed.items()})
 
     def trained(self, count: int) -> None:
-        """Takes note that the next so many rows are in the weights."""
+        """Advances the position by `count` rows, which have been trained on."""
         self._source.trained(count)
 
     def position(self) -> str:
-        """Returns how far the rows are in the weights."""
+        """Returns the position up to which rows have been trained on."""
         return self._source.position()
 
     def explain(self) -> None:
-        """Raises what the reader has raised, or what is wrong with the next rows, if that can be found out."""
+        """Re-raises the reader's exception, or raises an error for the first invalid row, if one is found."""
         self._errors.reraise()
         self._source.examine()
         files = self.columns.kinds.files if isinstance(self.columns.kinds, Kinds) else ()
@@ -87,13 +93,13 @@ class Batches:
         return (*self._source.decode(*rows), tf.shape(rows[0])[0])
 
     def _dataset(self) -> tuple[tf.data.Dataset, Feed]:
-        with tf.name_scope(_SCOPE):  # none of the model's names is taken
+        with tf.name_scope(_SCOPE):  # avoids name collisions with the model
             rows, fed = self._source.batches(self._batch_size, self._errors)
             parsed = rows.map(_as_it_is(self._decoded), tf.data.AUTOTUNE)
             return parsed.prefetch(_BATCHES_AHEAD), fed
 
 
 def _as_it_is(function: Function) -> Function:
-    """Returns a function that AutoGraph leaves alone: it takes half a second to find nothing to convert."""
+    """Excludes a function from AutoGraph, which takes half a second although there is nothing to convert."""
     plain: Function = tf.autograph.experimental.do_not_convert(function)
     return plain

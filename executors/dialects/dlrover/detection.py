@@ -1,7 +1,7 @@
-"""Whether a module's source is a conf of DLRover's, or a file that comes with one, read off before it runs.
+"""Detects DLRover confs, and files that import DLRover, by their source before they are imported.
 
-It has to be known before: the names that it imports have to be there for the module's first line, TensorFlow has to
-behave as DLRover's trainer made it, and its models are Estimators.
+Detection cannot wait for the import: before the module's first line runs, the shims for DLRover's packages must be
+installed, TensorFlow 2 behavior disabled as in DLRover's trainer, and `tf.estimator` restored.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _OF_A_CONF = ("train_set", "classifier_class")
 
 
 def dlrover_use(path: str) -> tuple[int, str] | None:
-    """Returns the line and the words by which a source file is one for DLRover, or None.
+    """Returns the line number and the code that identify a source file as one for DLRover, or None.
 
-    It imports DLRover, or has a class that is a conf.
+    Such a file imports DLRover, or defines a conf class.
     """
     if found := first_import(path, _PACKAGES):
         return found
@@ -30,7 +30,7 @@ def dlrover_use(path: str) -> tuple[int, str] | None:
 
 
 def is_conf(node: ast.ClassDef) -> bool:
-    """Returns whether a class has what every conf has, going by what stands in its own body."""
+    """Returns whether a class body assigns both `train_set` and `classifier_class`."""
     return set(_OF_A_CONF) <= set(_assigned(node))
 
 

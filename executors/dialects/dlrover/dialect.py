@@ -1,4 +1,4 @@
-"""The dialect of DLRover's conf classes."""
+"""The dialect of DLRover conf classes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .conf import Conf, conf_classes, find_conf, read_conf
 from .detection import dlrover_use, is_conf
 from .shim import provide_dlrover
 
-# Attributes of a conf that are read, beside the fields of `Conf`.
+# Known attributes of a conf, in addition to the fields of `Conf`.
 _ATTRIBUTES = (
     "batch_size",
     "epoch",
@@ -27,37 +27,37 @@ _ATTRIBUTES = (
 
 
 class DLRoverDialect(Dialect):
-    """Modules with a conf class; `function` names the class."""
+    """Modules with a conf class. A requested `function` is the name of the class."""
 
     needs = "a class with classifier_class, train_set and eval_set, such as DLRover's TrainConf"
     converts_from = "a conf of DLRover's"
     no_scaffold = "its confs are written around Estimators, which TensorFlow does not have since 2.16"
 
     def detect(self, path: str) -> Evidence | None:
-        """Returns where a file imports DLRover or defines a conf; its model is an Estimator."""
+        """Returns where a file imports DLRover or defines a conf class; both imply an Estimator and Keras 2."""
         found = dlrover_use(path)
         return Evidence(*found, keras="2", uses_estimators=True) if found else None
 
     def prepare(self, files: Sequence[str]) -> None:
-        """Restores `tf.estimator`, provides DLRover's names, and sets TensorFlow up as DLRover's trainer did."""
+        """Restores `tf.estimator`, installs the DLRover shims and disables TensorFlow 2 behavior, as DLRover did."""
         if any(dlrover_use(file) for file in files):
             restore_estimator()
             provide_dlrover()
 
     def matches(self, module: ModuleType, function: str | None) -> str:
-        """Returns evidence when a module holds a conf class and no function of a trainer's."""
+        """Returns the reason if a module has a conf class, and neither `run_fn` nor `trainer_fn`."""
         names = conf_classes(module)
         if function is not None:
             return f"{function} is a conf class" if function in names else ""
         if any(callable(getattr(module, name, None)) for name in ("run_fn", "trainer_fn")):
-            return ""  # a module that grew one wants it to be used
+            return ""  # an added entry point takes precedence
         return f"it holds the conf {', '.join(names)}" if names else ""
 
     def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
         """Returns a `run_fn` that builds the Estimator, trains and exports it.
 
         Raises:
-          ModuleError: When there is no conf class, or several and no name.
+          ModuleError: When there is no conf class, or several and none was requested.
         """
         conf, where = find_conf(module, function)
 
@@ -69,14 +69,14 @@ class DLRoverDialect(Dialect):
         return run
 
     def convertible(self, definitions: Mapping[str, ast.stmt], function: str | None) -> list[str]:
-        """Returns the conf classes; of a named class, that name: it may inherit what a conf needs."""
+        """Returns the conf classes; or the requested class, which may inherit the required attributes."""
         classes = {name: node for name, node in definitions.items() if isinstance(node, ast.ClassDef)}
         if function is not None:
             return [function] if function in classes else []
         return [name for name, node in classes.items() if is_conf(node)]
 
     def check(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> list[str]:
-        """Checks the conf's values; warns of attributes that nothing reads."""
+        """Checks the conf's values; returns warnings about unknown attributes that resemble known ones."""
         conf, where = find_conf(module, function)
         read_conf(conf, fn_args, where)
         known = [*Conf.__dataclass_fields__, *_ATTRIBUTES]
@@ -84,11 +84,11 @@ class DLRoverDialect(Dialect):
         return [f"{where}: nothing reads {name!r}.{hint}" for name in unread if (hint := did_you_mean(name, known))]
 
     def steps_requested(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> int | None:
-        """Returns the conf's `max_steps`."""
+        """Returns `max_steps` of the conf, which `fn_args.train_steps` overrides."""
         conf, where = find_conf(module, function)
         return read_conf(conf, fn_args, where).max_steps
 
     def limit_steps(self, fn_args: FnArgs, steps: int) -> bool:
-        """Limits the loop; a trial neither reads nor writes the conf's own folders."""
+        """Limits the training loop and returns True; a trial does not use the conf's own model directory."""
         limit_loop(fn_args, steps)
         return True

@@ -1,9 +1,9 @@
-"""The Estimator that a conf names: called with (model_dir, config, params), as DLRover did it, or by name.
+"""Creates the Estimator of a conf from its `classifier_class`.
 
-* A custom Estimator takes the three in this order. One without a constructor of its own, as in DLRover's documents, has
-  its `model_fn` method for a model function and its `run_config` attribute set.
-* A ready-made one, `tf.estimator.DNNClassifier` or a function like DeepCTR's `DeepFMEstimator`, takes other arguments
-  first: it gets `model_dir` and `config` by name and the rest from the conf's `params`.
+* A custom Estimator is called with (model_dir, config, params), as in DLRover. For a class without a constructor, as in
+  DLRover's documentation, the `model_fn` method is the model function, and the attribute `run_config` is set.
+* A premade Estimator, such as `tf.estimator.DNNClassifier` or a function like DeepCTR's `DeepFMEstimator`, has other
+  parameters first: it is called with the conf's `params` and with `model_dir` and `config` as keyword arguments.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def make_estimator(conf: Conf, config: tf.estimator.RunConfig) -> tf.estimator.E
     """Returns the conf's Estimator.
 
     Args:
-      conf: Its `classifier_class` is a class, a function, or a dotted name of one.
-      config: The RunConfig; its model_dir is where the Estimator works.
+      conf: The conf; its `classifier_class` is a class, a function, or the dotted name of one.
+      config: The RunConfig, with the Estimator's `model_dir`.
 
     Raises:
-      ModuleError: When what comes out is no Estimator.
+      ModuleError: When `classifier_class` is not found, or the result is not an Estimator.
     """
     made_by = _found(conf)
     if _names_directory_later(made_by):
@@ -45,7 +45,7 @@ def make_estimator(conf: Conf, config: tf.estimator.RunConfig) -> tf.estimator.E
 
 
 def make_run_config(conf: Conf, model_dir: str, fn_args: FnArgs) -> tf.estimator.RunConfig:
-    """Returns the RunConfig that the conf asks for."""
+    """Returns the RunConfig with the conf's settings, the given model directory and the run's seed, if it has none."""
     given = conf.run_config
     config = tf.estimator.RunConfig(**given) if isinstance(given, dict) else given or tf.estimator.RunConfig()
     session = conf.session_config
@@ -59,7 +59,7 @@ def make_run_config(conf: Conf, model_dir: str, fn_args: FnArgs) -> tf.estimator
         keep_checkpoint_max=conf.keep_checkpoint_max,
         save_checkpoints_steps=conf.save_steps,
         save_checkpoints_secs=conf.save_secs,
-        # TensorFlow lets workers wait for seconds, so that they find the chief's variables; ours ask the chief.
+        # By default, workers delay their start to find the chief's variables; here they query the chief instead.
         experimental_max_worker_delay_secs=0,
     )
 
@@ -84,14 +84,14 @@ def _found(conf: Conf) -> Callable[..., tf.estimator.Estimator]:
 
 
 def _names_directory_later(made_by: Callable[..., tf.estimator.Estimator]) -> bool:
-    """Returns whether something takes a model_dir, but not as its first argument."""
+    """Returns whether a callable has a parameter `model_dir` that is not its first one."""
     if inspect.isclass(made_by) and _lacks_constructor(made_by):
         return False
     return _DIR in list(inspect.signature(made_by).parameters)[1:]
 
 
 def _lacks_constructor(made_by: type) -> bool:
-    """Returns whether a subclass has a model function for a method, and nothing that hands it to the Estimator."""
+    """Returns whether a subclass defines a `model_fn` method, but no `__init__` that passes it to the Estimator."""
     ready_made = "tensorflow_estimator"
     own = [cls for cls in made_by.__mro__ if not cls.__module__.startswith(ready_made) and cls is not object]
     return any("model_fn" in vars(cls) for cls in own) and not any("__init__" in vars(cls) for cls in own)

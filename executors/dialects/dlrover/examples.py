@@ -1,8 +1,8 @@
-"""tf.Examples as the columns of a conf, by name.
+"""Parses tf.Examples to the columns of a conf, by name.
 
-A column says how text is to be read. In a tf.Example it has been read already, to int64, float32 or bytes, and not by
-the conf's types: TFX's ExampleGen makes int64 of a column where all numbers are whole, and where all words are digits.
-So a column is parsed as what the examples hold, and then made what the conf says.
+The dtype of a column defines how text is parsed. A tf.Example has parsed values (int64, float32 or bytes) whose types
+may differ from the conf's: TFX's ExampleGen infers int64 for columns with only whole numbers, and for strings of
+digits. So a column is parsed with the type in the examples, and then cast to the conf's dtype.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from ...inputs.tfrecord.native_records import first_tf_records
 if TYPE_CHECKING:
     from tensorflow.core.example import feature_pb2
 
-READER = "DLRover"  # to `bad_records.policy`
-_RECORDS = 10_000  # a feature that is in none of so many is taken for what the conf says
+READER = "DLRover"  # the reader's name for `bad_records.policy`
+_RECORDS = 10_000  # records to scan; features in none of them get the conf's type
 _KINDS = {"int64_list": tf.int64, "float_list": tf.float32, "bytes_list": tf.string}
-_DIGITS = 9  # behind the point: more than a float32 has
+_DIGITS = 9  # after the decimal point; more than the precision of float32
 
 
 class Kinds(dict[str, tf.DType]):
-    """What tf.Examples hold of some columns.
+    """The types of columns in tf.Examples: {column: tf.int64, tf.float32 or tf.string}.
 
     Attributes:
-      files: In which they were looked up.
+      files: The files that the types were found in.
     """
 
     def __init__(self, files: Sequence[str], kinds: Mapping[str, tf.DType]) -> None:
@@ -42,19 +42,19 @@ class Kinds(dict[str, tf.DType]):
 
 
 def kinds_in(files: Sequence[str], fields: Sequence[Field], where: str) -> Kinds:
-    """Looks up what the tf.Examples in TFRecord files hold.
+    """Finds the types of columns in the first 10,000 tf.Examples of TFRecord files.
 
     Args:
       files: The files.
       fields: The columns.
-      where: The data set, for messages.
+      where: The data set, for error messages.
 
     Returns:
-      {column: tf.int64, tf.float32 or tf.string}, without those that are not in the first examples.
+      {column: tf.int64, tf.float32 or tf.string}, without columns that these examples do not have.
 
     Raises:
-      InputError: When a column cannot be made of what the examples hold; or when they have none of the columns, or no
-        label.
+      InputError: When a type cannot be converted to the column's dtype, or when the examples have none of the columns
+        or no label.
     """
     kinds: dict[str, tf.DType] = {}
     for record in first_tf_records(files, _RECORDS):
@@ -88,16 +88,19 @@ def kinds_in(files: Sequence[str], fields: Sequence[Field], where: str) -> Kinds
 def parse_examples(
     examples: tf.Tensor, fields: Sequence[Field], kinds: Mapping[str, tf.DType], value_delim: str
 ) -> dict[str, tf.Tensor | tf.SparseTensor]:
-    """Returns columns out of serialized tf.Examples; a value that is missing is 0 or "" or an error, as an empty field.
+    """Parses serialized tf.Examples to columns.
+
+    A missing value is treated like an empty field of a row: 0 or "", or an error for a required column.
 
     Args:
       examples: String vector, [batch].
       fields: The columns.
-      kinds: What the examples hold, as of `kinds_in`; of other columns, what their type is nearest to.
-      value_delim: What separates the values in the text of a sparse column.
+      kinds: The types in the examples, as returned by `kinds_in`; other columns default to the type closest to their
+        dtype.
+      value_delim: The separator between values in the text of a sparse column.
 
     Returns:
-      {name: tensor [batch] of the column's dtype, or SparseTensor [batch, most values of a row]}.
+      {name: tensor [batch] of the column's dtype, or SparseTensor [batch, maximum number of values per row]}.
     """
     spec: dict[str, tf.io.FixedLenFeature | tf.io.VarLenFeature | tf.io.FixedLenSequenceFeature] = {}
     for field in fields:
@@ -106,14 +109,14 @@ def parse_examples(
             spec[field.name] = tf.io.FixedLenFeature([], kind)
         elif field.is_sparse or (field.dtype == tf.string and kind != tf.string):
             spec[field.name] = tf.io.VarLenFeature(kind)
-        else:  # a FixedLenFeature does without a feature, but not without a value in one, as CsvExampleGen writes it
+        else:  # CsvExampleGen writes features without a value, which FixedLenFeature rejects even with a default
             spec[field.name] = tf.io.FixedLenSequenceFeature([], kind, allow_missing=True)
     parsed = tf.io.parse_example(examples, spec)
     return {field.name: _as_column(parsed[field.name], field, value_delim) for field in fields}
 
 
 def joined(values: tf.SparseTensor, delim: str) -> tf.Tensor:
-    """Returns the values of each row of a SparseTensor as one string, as a field of a row holds them."""
+    """Joins the values in each row of a SparseTensor to one string, in the format of a field in a row of text."""
     text = values.values
     if text.dtype.is_floating:
         text = tf.strings.as_string(text, precision=_DIGITS, scientific=True)
@@ -125,17 +128,17 @@ def joined(values: tf.SparseTensor, delim: str) -> tf.Tensor:
 
 def _as_column(parsed: tf.Tensor | tf.SparseTensor, field: Field, value_delim: str) -> tf.Tensor | tf.SparseTensor:
     if field.is_sparse:
-        if parsed.dtype == tf.string:  # the text of a CSV's field, or one value each
+        if parsed.dtype == tf.string:  # one string with separators, from a CSV field, or a list of values
             return split_values(joined(parsed, value_delim), field, value_delim)
         return tf.SparseTensor(parsed.indices, _cast(parsed.values, field.dtype), parsed.dense_shape)
-    if isinstance(parsed, tf.SparseTensor):  # numbers that are to be text, of which there is none where one is missing
+    if isinstance(parsed, tf.SparseTensor):  # numbers to convert to text; a missing one becomes ""
         text = _cast(parsed.values, tf.string)
         return joined(tf.SparseTensor(parsed.indices, text, parsed.dense_shape), value_delim)
     return _cast(parsed if field.is_required else _only_value(parsed, field.name), field.dtype)
 
 
 def _only_value(padded: tf.Tensor, name: str) -> tf.Tensor:
-    """Returns the values of a [batch, most values of a row] tensor as a vector, with 0 or "" for rows without one."""
+    """Returns a [batch, n] tensor with n < 2 as a vector, with 0 or "" for rows without a value; asserts that n < 2."""
     several = f"a tf.Example has several values of {name}; that takes a column with is_sparse=True"
     with tf.control_dependencies([tf.debugging.assert_less(tf.shape(padded)[1], 2, message=several)]):
         return tf.pad(padded, [[0, 0], [0, 1]], constant_values="" if padded.dtype == tf.string else 0)[:, 0]
@@ -154,7 +157,7 @@ def _features(record: bytes, file: str) -> Mapping[str, feature_pb2.Feature]:
         features: Mapping[str, feature_pb2.Feature] = tf.train.Example.FromString(record).features.feature
     except DecodeError as error:
         if policy(READER) is not None:
-            return {}  # it is left out when it is read
+            return {}  # it is skipped when it is read
         raise InputError(f"{file} is a TFRecord file, but not of tf.Examples: {error}.") from error
     return features
 

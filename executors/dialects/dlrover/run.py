@@ -1,4 +1,4 @@
-"""Trains, evaluates and exports what a conf describes."""
+"""Trains, evaluates and exports the Estimator of a DLRover conf."""
 
 from __future__ import annotations
 
@@ -37,26 +37,27 @@ from .serving import serving_input_receiver_fn
 from .sources import open_source
 
 _MARK = "finished_job.json"
-_EXPORTER = "best_exporter"  # DLRover's, so that models are found where they were
+_EXPORTER = "best_exporter"  # as in DLRover, for the same export paths
 
 
 def train(conf: type, fn_args: FnArgs, where: str) -> dict[str, float]:
-    """Does this process's part of training, evaluating and exporting the Estimator of a conf class.
+    """Runs this process's task of training, evaluating and exporting the Estimator of a conf class.
 
     Args:
       conf: The class.
-      fn_args: The run's arguments. In custom_config: attributes of the conf to replace, `use_conf_model_dir` to work in
-        the conf's model_dir and not in the model run, `train_data_anew` to begin at the data's first row whatever the
-        checkpoint says, `has_trained` when this job has been through with training before it broke off, and
-        `label_in_signature` for DLRover's form of the serving signature.
-      where: The file and class, for messages.
+      fn_args: The run's arguments. `custom_config` may have attributes of the conf to override, and:
+        `use_conf_model_dir`: use the conf's `model_dir` instead of the model run directory.
+        `train_data_anew`: start at the first row of the data, regardless of the position in the checkpoint.
+        `has_trained`: this job had completed training before it was interrupted.
+        `label_in_signature`: include the label in the serving signature, as DLRover did.
+      where: The file and class, for error messages.
 
     Returns:
-      The exported model's metrics.
+      The exported model's metrics; see `train_and_export`.
 
     Raises:
-      InputError: When a value of the conf, a column or a row cannot be used, or the examples are transformed ones.
-      ModuleError: When classifier_class gives no Estimator.
+      InputError: When a conf value, a column or a row is invalid, or when there is a transform graph.
+      ModuleError: When `classifier_class` is not an Estimator class and does not return an Estimator.
     """
     if fn_args.transform_graph_path:
         raise InputError(
@@ -74,7 +75,7 @@ def train(conf: type, fn_args: FnArgs, where: str) -> dict[str, float]:
 
 
 class _Job:
-    """What a conf describes, as an Estimator with its specs."""
+    """Builds the Estimator and the specs of a conf."""
 
     def __init__(self, conf: Conf, fn_args: FnArgs, part: Part | None) -> None:
         self._conf = conf
@@ -121,12 +122,15 @@ class _Job:
         )
 
     def note_that_it_is_through(self) -> None:
-        """Leaves word in the conf's model_dir that whoever trains on from this checkpoint is another job."""
+        """Marks the job as finished in the conf's `model_dir`.
+
+        A later job that continues from this checkpoint then starts at the data's first row.
+        """
         if self._is_own:
             file_io.write_text(self._mark(), json.dumps({"checkpoint": self._latest_checkpoint()}))
 
     def _is_anew(self) -> bool:
-        """Returns whether the data is to be read from its beginning: a job that broke off goes on, the next begins."""
+        """Returns whether to read the data from the first row: true for a new job, false for an interrupted one."""
         if self._config.get(ANEW):
             return True
         if not self._is_own or self._config.get(TRAINED) or not file_io.exists(self._mark()):
@@ -142,7 +146,10 @@ class _Job:
 
     @contextlib.contextmanager
     def examined(self) -> Iterator[None]:
-        """Has a reader's own exception raised, and a row that cannot be decoded named, where TensorFlow says less."""
+        """Re-raises TensorFlow's input errors in the block as the reader's exception or an error for the invalid row.
+
+        If neither is found, the original error is raised.
+        """
         try:
             yield
         except (tf.errors.OpError, *DECODE_ERRORS):
@@ -158,7 +165,7 @@ class _Job:
         return batches
 
     def _takes_sparse(self, config: tf.estimator.RunConfig) -> bool:
-        """Returns whether the model takes sparse columns as SparseTensors; DLRover's gave them as other columns."""
+        """Returns whether the model function accepts sparse columns as SparseTensors; DLRover passed dense tensors."""
         conf = self._conf
         columns = Columns.of(conf.train_set, conf.where)
         if not any(field.is_sparse for field in columns.fields):

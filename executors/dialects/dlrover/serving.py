@@ -1,8 +1,8 @@
-"""What the exported model is fed with: the columns by name, or serialized tf.Examples; the label is no part of it.
+"""The serving signatures of the exported model: columns by name, or serialized tf.Examples, without the label.
 
-DLRover's exports take each column as a vector, and so does `serving_default` here. "examples:" before a signature's
-name gives the same one over serialized tf.Examples. For a model that was trained on tf.Examples, as in a TFX pipeline,
-it is the other way round: `serving_default` takes these, as TFX's components expect, and "columns:" marks the others.
+As in DLRover's exports, `serving_default` takes each column as a vector; a signature with the prefix "examples:" takes
+serialized tf.Examples instead. For a model that was trained on tf.Examples, as in a TFX pipeline, `serving_default`
+takes tf.Examples, as TFX's components expect, and signatures with the prefix "columns:" take the columns.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ _SCOPE = "serving_input"
 def serving_input_receiver_fn(
     columns: Columns, takes_examples: bool, with_label: bool = False
 ) -> ServingInputReceiverFn:
-    """Returns the function that an exporter calls.
+    """Returns a serving_input_receiver_fn for an exporter.
 
     Args:
-      columns: The columns that the model was evaluated with.
+      columns: The columns of the evaluation data.
       takes_examples: Whether `serving_default` takes tf.Examples.
-      with_label: Whether the signature by columns takes the label too, as DLRover's did; the model does not get it.
+      with_label: Whether the columns signature also has an input for the label, as in DLRover; it is not passed to the
+        model.
     """
 
     def receiver_fn() -> tf.estimator.export.ServingInputReceiver:
-        # In a scope: an op with a column's name would rename the model's variable of that name.
+        # The scope avoids name collisions: an op with a column's name would rename the model's variable of that name.
         with tf.name_scope(_SCOPE):
             examples = tf.compat.v1.placeholder(tf.string, [None], name=_EXAMPLES)
             parsed = parse_examples(examples, columns.features, columns.kinds, columns.value_delim)
@@ -53,5 +54,5 @@ def serving_input_receiver_fn(
 
 
 def _by_itself(parsed: tf.Tensor | tf.SparseTensor, field: Field, delim: str) -> tf.Tensor:
-    """Returns a column out of a tf.Example as a vector that can be fed in place of it; a sparse one as text."""
+    """Returns a parsed column as a vector placeholder that defaults to it; sparse columns as joined strings."""
     return tf.compat.v1.placeholder_with_default(joined(parsed, delim) if field.is_sparse else parsed, [None])

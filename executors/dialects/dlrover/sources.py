@@ -1,13 +1,13 @@
-"""Where the rows of a set come from, in their order, and how far they have been trained.
+"""The row sources of a data set, in a fixed order, with a position for resuming.
 
-What the run gives comes before what the conf says:
+In order of precedence, the rows come from:
 
 * the run's example files: tf.Examples by the columns' names, or delimited text;
-* a reader that reads by index ranges (DLRover's ElasticReader and FileReader): the ledger hands out the ranges;
-* a reader with only `iterator()`, or a `reader_fn`: a stream, which is read again up to the position on resuming;
+* a reader that reads index ranges (DLRover's ElasticReader and FileReader), which a ledger assigns;
+* a reader with only `iterator()`, or a `reader_fn`: a stream, which is re-read up to the position on resuming;
 * a path, `file://…` or `fake://…`.
 
-Each is a `Source`. None shuffles: DLRover did not.
+Each is a `Source`. As in DLRover, rows are not shuffled.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ if TYPE_CHECKING:
     from ...estimator.shared_ledger import Part
     from ...inputs.csv.delimited_blocks import BlockDecoder
 
-Feed: TypeAlias = "dict[tf.Tensor, Callable[[], int]]"  # called when an iterator is initialized
+Feed: TypeAlias = "dict[tf.Tensor, Callable[[], int]]"  # functions that are called when an iterator is initialized
 
 _BATCHES_IN_SHARD = 10  # DLRover's documented default
 _ROWS_EXAMINED = 1_000_000
-_THREADS_OF_MANY = 2  # of each worker, so that the last ranges are not all in the hands of one
-_ROWS_IN_BLOCK = 2048  # at least, or what Arrow takes to begin is no less than what decode_csv takes for all of them
+_THREADS_OF_MANY = 2  # per worker when workers share rows; few, so that no worker prefetches all of the last ranges
+_ROWS_IN_BLOCK = 2048  # minimum; for fewer rows, Arrow's startup time exceeds the time of decode_csv
 
 
 class Source(Protocol):
-    """Rows in their order, and a position in them.
+    """The interface of row sources: rows in a fixed order, and the position up to which they have been trained on.
 
     Attributes:
-      columns: What the rows hold.
+      columns: The columns of the rows.
       takes_examples: Whether rows are serialized tf.Examples.
     """
 
@@ -75,41 +75,51 @@ class Source(Protocol):
     takes_examples: bool
 
     def batches(self, size: int, errors: ReaderErrors) -> tuple[tf.data.Dataset, Feed]:
-        """Returns a dataset of batches for `decode`, and what has to be fed when its iterator is initialized."""
+        """Returns a dataset of batches for `decode`, and the feeds for initializing its iterator.
+
+        Args:
+          size: Rows per batch.
+          errors: Collects the exceptions of the reader.
+        """
 
     def decode(self, *rows: tf.Tensor) -> FeaturesAndLabel:
-        """Returns the features and labels of a batch, which is one tensor or several."""
+        """Returns the features and labels of a batch.
+
+        Args:
+          *rows: An element of the dataset from `batches`: one tensor or several.
+        """
 
     def examine(self) -> None:
-        """Raises what is wrong with the rows from the position on, if that can be found out."""
+        """Raises an error for the first invalid row from the position on, if one is found."""
 
     def restart(self, position: str | None) -> None:
-        """Goes to a position that was taken earlier; to the beginning when there is none."""
+        """Moves to a position that `position` returned; to the first row if it is None."""
 
     def share(self, part: Part) -> None:
-        """Shares the rows from the position on with the other workers of a cluster."""
+        """Shares the rows from the position on among the workers of a cluster."""
 
     def trained(self, count: int) -> None:
-        """Takes note that the next so many rows are in the weights."""
+        """Advances the position by `count` rows, which have been trained on."""
 
     def position(self) -> str:
-        """Returns how far the rows are in the weights."""
+        """Returns the position up to which rows have been trained on, as JSON."""
 
 
 def open_source(
     data: DataSet, columns: Columns, files: Sequence[str], where: str, *, is_shared: bool = False
 ) -> Source:
-    """Finds out where the rows of a set come from.
+    """Returns the row source of a data set.
 
     Args:
-      data: The set.
+      data: The data set.
       columns: Its columns.
-      files: Patterns of the run's example files, which come before what the conf says.
-      where: The conf, for messages.
-      is_shared: Whether several workers are to share the rows.
+      files: Patterns of the run's example files, which take precedence over the conf's reader and path.
+      where: The conf, for error messages.
+      is_shared: Whether several workers share the rows.
 
     Raises:
-      InputError: When there are no rows, or what should give them does not, or they cannot be shared.
+      InputError: When there is no source, when the files or the reader are not usable, or when the rows cannot be
+        shared.
     """
     where = f"{where}: {data.name}"
     if files:
@@ -152,7 +162,7 @@ def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where:
         )
     readers = [FileReader(file) for file in files]
     headers = [reader.header() or "" for reader in readers]
-    # Nobody said whether these are headers. Names of all columns are one, and words where numbers are wanted.
+    # Header detection: a header has the names of all columns, or text in numeric columns.
     try:
         named = columns.under(_names(headers[0], columns.field_delim))
     except InputError as error:
@@ -170,7 +180,7 @@ def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where:
 
 
 class RangeSource:
-    """Rows of a reader with `read_data_by_index_range`; a ledger hands out its ranges."""
+    """Rows of a reader with `read_data_by_index_range`, in ranges that a ledger assigns."""
 
     takes_examples = False
 
@@ -181,7 +191,7 @@ class RangeSource:
         self._where = where
         self._name = str(path_of(reader) or type(reader).__qualname__)
         configure(reader, data.batch_size, data.epoch)
-        self._bad: set[int] = set()  # numbers of rows that are left out
+        self._bad: set[int] = set()  # numbers of skipped rows
         self._size = count_rows(reader)
         self._warn_of_lost_row()
         self._threads = THREADS
@@ -243,7 +253,7 @@ class RangeSource:
         self._ledger.trained(count)
 
     def position(self) -> str:
-        """See Source; of rows that are shared it is the chief who knows."""
+        """See Source. If workers share the rows, only the chief's position is current."""
         return self._own.to_json()
 
     def _shard_size(self) -> int:
@@ -256,7 +266,7 @@ class RangeSource:
         return ShardLedger.from_json(position) if "of" not in json.loads(position) else None
 
     def _read_good(self, reader: Any, start: int, end: int, is_stopped: Callable[[], bool]) -> np.ndarray:
-        """Returns the rows of a range without the bad ones, whose numbers are kept."""
+        """Returns the valid rows of a range; adds the numbers of the others to `_bad`."""
         rows = read_range(reader, start, end, is_stopped)
         return self._good(rows, lambda index: (self._name, self._row(start + index)), start)
 
@@ -272,14 +282,17 @@ class RangeSource:
         check_rows(rows, columns.row_fields, columns.field_delim, columns.value_delim, shard.start, self._place)
 
     def _block_decoder(self) -> BlockDecoder | None:
-        """Returns what decodes whole ranges; None where rows come one by one, or ranges are too small to gain by it."""
+        """Returns a decoder of whole ranges.
+
+        None if bad rows are to be skipped, if the reader has no `read_text`, or if ranges are too small to gain by it.
+        """
         if (
             policy(READER)
             or min(self._own.shard_size, self._size) < _ROWS_IN_BLOCK
             or not hasattr(self._reader, "read_text")
         ):
             return None
-        from ...inputs.csv.delimited_blocks import BlockDecoder  # it needs Arrow
+        from ...inputs.csv.delimited_blocks import BlockDecoder  # imports Arrow
 
         columns = self.columns
         return BlockDecoder(columns.row_fields, columns.field_delim, columns.value_delim)
@@ -291,7 +304,7 @@ class RangeSource:
         return f"row {row + 1}" + (" after the header" if _skips_header(self._reader) else "")
 
     def _warn_of_lost_row(self) -> None:
-        """Says so when a header is skipped that does not look like one: DLRover lost the first row of such files."""
+        """Warns if the skipped header row looks like data; DLRover silently dropped the first row of such files."""
         header = self._reader.header() if _skips_header(self._reader) else None
         if header and looks_like_data(header, self.columns.fields, self.columns.field_delim):
             logging.warning(
@@ -304,7 +317,7 @@ class RangeSource:
 
 
 class ExampleRangeSource(RangeSource):
-    """tf.Examples out of TFRecords, by the names of the columns, in ranges that several workers share."""
+    """tf.Examples in TFRecord files, parsed by column name, in ranges that several workers can share."""
 
     takes_examples = True
 
@@ -314,7 +327,7 @@ class ExampleRangeSource(RangeSource):
         super().__init__(data, columns, TfRecordRanges(files, skip), where)
 
     def _restored(self, position: str) -> ShardLedger | None:
-        """Takes the position of an `ExampleSource`, too, which read the same records in the same order."""
+        """Also restores positions of an `ExampleSource`, which reads the same records in the same order."""
         saved = json.loads(position)
         if saved.get("of") != self._name:
             return super()._restored(position)
@@ -343,12 +356,12 @@ class ExampleRangeSource(RangeSource):
         return self.columns.parse(*rows)
 
     def _examine(self, shard: Shard) -> None:
-        """Reads the rows, whose checksums are looked at then."""
+        """Reads the rows, which verifies their checksums."""
         read_range(self._reader, shard.start, shard.end)
 
 
 class _CountedSource:
-    """Rows that come one after the other: the position is how many of them are in the weights."""
+    """Base class of sequential sources, whose position is the number of rows that have been trained on."""
 
     takes_examples = False
 
@@ -357,7 +370,7 @@ class _CountedSource:
         self._name = name
         self._where = where
         self._trained = 0
-        self._bad: set[int] = set()  # numbers of rows that are left out, from the first one of the first epoch
+        self._bad: set[int] = set()  # numbers of skipped rows, counted over all epochs
 
     def restart(self, position: str | None) -> None:
         """See Source."""
@@ -369,7 +382,7 @@ class _CountedSource:
             _warn_of_other_data(self._where)
 
     def share(self, part: Part) -> None:
-        """See Source; `open_source` gives these to one worker alone."""
+        """Raises NotImplementedError; `open_source` does not return sequential sources for shared rows."""
         raise NotImplementedError
 
     def trained(self, count: int) -> None:
@@ -382,7 +395,7 @@ class _CountedSource:
 
 
 class StreamSource(_CountedSource):
-    """Rows of an iterator, which cannot be entered in the middle: to resume, the rows before are read and left out."""
+    """Rows of an iterator without random access; resuming re-reads and drops the rows before the position."""
 
     def __init__(self, data: DataSet, columns: Columns, reader: Any, where: str) -> None:
         super().__init__(columns, str(getattr(reader, "__qualname__", type(reader).__qualname__)), where)
@@ -415,7 +428,7 @@ class StreamSource(_CountedSource):
         return (block for _, _, block in self._numbered_blocks())
 
     def _numbered_blocks(self) -> Iterator[tuple[int, int, np.ndarray]]:
-        """Yields blocks with the numbers of their first rows: over all epochs, and in the epoch."""
+        """Yields (number of the block's first row over all epochs, its number within the epoch, block)."""
         skip, read = self._trained, 0
         for _ in range(self._epochs):
             before = read
@@ -426,13 +439,13 @@ class StreamSource(_CountedSource):
                 if len(rest):
                     yield first, first - before, rest
             if read == before:
-                break  # it can be iterated only once
+                break  # the reader supports only one iteration
         if not read:
             raise InputError(f"{self._where}: the reader yields no rows.")
 
 
 class ExampleSource(_CountedSource):
-    """tf.Examples out of TFRecords, by the names of the columns."""
+    """tf.Examples in TFRecord files, parsed by column name, in sequence."""
 
     takes_examples = True
 
@@ -464,7 +477,16 @@ def _without_bad(
     bad: set[int],
     start: int,
 ) -> np.ndarray:
-    """Returns the rows that can be decoded; notes the numbers of the others, and leaves these out."""
+    """Returns the rows that can be decoded; adds the numbers of the others to `bad` and skips them.
+
+    Args:
+      rows: The rows.
+      columns: Their columns.
+      trial: Tries to parse rows.
+      place: Returns the file and the place of a row by its index in `rows`.
+      bad: The numbers of skipped rows, which is updated.
+      start: The number of the first row.
+    """
     found = refused(rows, trial)
     for index, problem in found:
         wrong = what_is_wrong(rows[index], columns.row_fields, columns.field_delim, columns.value_delim)
@@ -486,7 +508,7 @@ def _names(header: str, delim: str) -> list[str]:
     try:
         fields = split_row(header.encode("utf-8", "surrogateescape"), delim)
     except ValueError:
-        return []  # it is no header
+        return []  # not a valid row, so not a header
     return [field.decode("utf-8", "replace").strip() for field in fields]
 
 
@@ -499,7 +521,7 @@ def _skips_header(reader: object) -> bool:
 
 
 def _examine(blocks: Iterator[np.ndarray], columns: Columns, first: int, place: Callable[[int], str]) -> None:
-    """Looks for a row that cannot be decoded, among as many as anyone would wait for."""
+    """Raises an error for the first row that cannot be decoded, checking 1,000,000 rows at most."""
     looked_at = 0
     for block in blocks:
         check_rows(list(block), columns.row_fields, columns.field_delim, columns.value_delim, first + looked_at, place)

@@ -1,16 +1,19 @@
-"""The dialect of ElasticDL: a model file with a Keras model, its `feed`, loss, optimizer and metrics.
+"""The dialect of ElasticDL model files: a module with a Keras model, `feed`, loss, optimizer and metrics.
 
-    parts.py      the parts of a file, in every form they had
-    options.py    the flags of ElasticDL's command that still mean something
-    job.py        the file as a Keras model that `fit` can run
-    metrics.py    its metrics
-    loop.py       training with ElasticDL's evaluations, checkpoints and limits
-    export.py     the SavedModel
-    run.py        training, evaluation and prediction, put together
+parts.py              access to the definitions of a model file, in all supported forms
+options.py            the supported flags of ElasticDL's command
+job.py                adapts a model file to a Keras model for `fit` and `evaluate`
+metrics.py            adapts `eval_metrics_fn` to Keras metrics
+loop.py               training loop with ElasticDL's evaluation and checkpoint intervals and limits
+grouped_steps.py      runs several training steps per call
+parameter_servers.py  training with parameter servers
+predictions.py        writes predictions
+export.py             exports the SavedModel
+run.py                entry points: train, evaluate, predict
+worker.py             evaluation and prediction in a subprocess
 
-    dialect.py    the dialect
-    detection.py  how a model file is recognized before it is imported
-    prepare/      data preparation with a model file
-
-The names that model files import from ElasticDL are provided by `shim/`.
+dialect.py            the `Dialect` subclass
+detection.py          detects model files before they are imported
+prepare/              data preparation with a model file
+shim/                 the ElasticDL names that model files import
 """

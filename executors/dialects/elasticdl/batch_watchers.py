@@ -1,4 +1,4 @@
-"""Which Keras callbacks look at the model after each batch: with them, steps cannot be run in groups."""
+"""Finds Keras callbacks that act on each batch, which rule out running several steps per call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 _HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
-# Keras's own callbacks that have such hooks, which do nothing with a batch as long as these attributes are as here.
+# Keras's own callbacks whose batch hooks do nothing if the attributes have these values.
 _HARMLESS_IF: dict[str, dict[str, object]] = {
     "BackupAndRestore": {"save_freq": "epoch"},
     "ModelCheckpoint": {"save_freq": "epoch"},
@@ -22,10 +22,10 @@ _HARMLESS_IF: dict[str, dict[str, object]] = {
 
 
 def batch_watcher(callbacks: Iterable[tf.keras.callbacks.Callback]) -> str:
-    """Returns the name of the first callback that is called for each batch and does something then, or "".
+    """Returns the class name of the first callback that acts on each batch, or "".
 
     Args:
-      callbacks: Of Keras 2 or 3.
+      callbacks: Keras 2 or Keras 3 callbacks.
     """
     for callback in callbacks:
         if any(_watches(callback, hook) for hook in _HOOKS):
@@ -34,7 +34,7 @@ def batch_watcher(callbacks: Iterable[tf.keras.callbacks.Callback]) -> str:
 
 
 def _watches(callback: tf.keras.callbacks.Callback, hook: str) -> bool:
-    if hook in vars(callback):  # a LambdaCallback's
+    if hook in vars(callback):  # set by LambdaCallback
         return vars(callback)[hook] is not None
     owner = next((kind for kind in type(callback).__mro__ if hook in vars(kind)), None)
     if owner is None:

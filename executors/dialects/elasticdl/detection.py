@@ -1,7 +1,7 @@
-"""Whether a module's source is a model file of ElasticDL's, read off before it runs.
+"""Detects ElasticDL model files by their source, before they are imported.
 
-It has to be known before: the names that it imports have to be there for the module's first line, and ElasticDL's model
-files were written for Keras 2.
+Detection cannot wait for the import: the shims for ElasticDL's packages must be installed before the module's first
+line runs, and ElasticDL model files need Keras 2.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _PACKAGES = ("elasticdl", "elasticdl_preprocessing", "elasticdl_client", "elasti
 
 
 def elasticdl_use(path: str) -> tuple[int, str] | None:
-    """Returns the line and the words by which a source file is one of ElasticDL's, or None.
+    """Returns the line number and the code that identify a source file as an ElasticDL model file, or None.
 
-    It imports ElasticDL, or defines what every model file has to.
+    A model file imports an ElasticDL package, or defines `loss`, `optimizer` and either `feed` or `dataset_fn`.
     """
     found = first_import(path, _PACKAGES)
     if found or not all(defines(path, name) for name in _PARTS):

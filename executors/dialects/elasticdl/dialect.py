@@ -1,4 +1,4 @@
-"""The dialect of ElasticDL's model files."""
+"""The dialect of ElasticDL model files."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from .shim import provide_elasticdl
 
 
 class ElasticDLDialect(Dialect):
-    """Model files; `function` names the model."""
+    """ElasticDL model files. A requested `function` is the name of the model definition."""
 
     needs = "a Keras model (custom_model, CustomModel or model), feed or dataset_fn, loss and optimizer"
     functions = ("custom_model", "feed", "dataset_fn", "loss", "optimizer", "eval_metrics_fn")
     no_scaffold = "its models read records one by one and get no statistics of the data, such as means and vocabularies"
 
     def detect(self, path: str) -> Evidence | None:
-        """Returns where a file imports ElasticDL or defines what every model file has to."""
+        """Returns where a file imports ElasticDL or defines the required parts of a model file."""
         found = elasticdl_use(path)
         return Evidence(*found, keras="2") if found else None
 
     def prepare(self, files: Sequence[str]) -> None:
-        """Provides ElasticDL's names."""
+        """Installs the shims for ElasticDL's packages if a file uses ElasticDL."""
         if any(elasticdl_use(file) for file in files):
             provide_elasticdl()
 
     def matches(self, module: ModuleType, function: str | None) -> str:
-        """Returns evidence when a module has the parts that every model file has."""
+        """Returns the reason if a module has a model, a feed function, a loss and an optimizer."""
         feed = next((name for name in FEED_NAMES if callable(getattr(module, name, None))), None)
         model = next((name for name in (function, *MODEL_NAMES) if name and hasattr(module, name)), None)
         has_loss = callable(getattr(module, "loss", None))
@@ -46,14 +46,18 @@ class ElasticDLDialect(Dialect):
         """Returns a `run_fn` that trains the module's model and exports it."""
 
         def run(fn_args: FnArgs) -> object:
-            from .run import train  # imports TensorFlow, with the Keras that was chosen
+            from .run import train  # imports TensorFlow with the chosen Keras version
 
             return train(module, function, fn_args)
 
         return run
 
     def check(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> list[str]:
-        """Checks that the parts are there, and that loss and optimizer can be called."""
+        """Checks that feed, loss and optimizer exist, and the parameters of loss and optimizer.
+
+        Raises:
+          ModuleError: When one is missing or cannot be called; names the required signature.
+        """
         options = ElasticDLOptions.of(fn_args)
         Parts(module, function, options).require()
         require_call(module, options.loss, getattr(module, options.loss, None), 2, "loss(labels, predictions)")
@@ -63,10 +67,10 @@ class ElasticDLDialect(Dialect):
         return []
 
     def steps_requested(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> int | None:
-        """Returns the flag `max_step`, else `train_steps`."""
+        """Returns the flag `max_step`, else `train_steps`; None if neither is set."""
         return int((fn_args.custom_config or {}).get("max_step") or fn_args.train_steps or 0) or None
 
     def limit_steps(self, fn_args: FnArgs, steps: int) -> bool:
-        """Limits the loop; a trial does not resume from the user's checkpoints."""
+        """Limits the training loop and returns True; a trial does not resume from the user's checkpoints."""
         limit_loop(fn_args, steps)
         return True

@@ -1,4 +1,4 @@
-"""An ElasticDL model as a SavedModel that takes raw records, as `feed` does, or the tensors that `feed` makes of them.
+"""Exports an ElasticDL model as a SavedModel with signatures for raw records and for the tensors from `feed`.
 
 serving_default    records: serialized tf.Examples, lines, or rows of a CSV file as strings
 tensors            the model's own inputs
@@ -35,19 +35,22 @@ def export(
     folder: str,
     write: Callable[..., object] | None = None,
 ) -> bool:
-    """Writes the SavedModel; returns whether it takes records, and not only the tensors that feed makes of them.
+    """Writes the SavedModel; returns whether its `serving_default` takes raw records.
+
+    If feed cannot be exported, `serving_default` takes the tensors that feed returns, like the signature `tensors`.
 
     Args:
-      model: The model.
-      parts: Its file, for `feed`.
-      records: The dataset of records that it is trained on.
-      metadata: What the reader tells of it.
-      folder: Where to write.
-      write: Called in place of `tf.saved_model.save`.
+      model: The trained model.
+      parts: The model file, for `feed`.
+      records: The dataset of training records.
+      metadata: The reader's metadata.
+      folder: The directory to write to.
+      write: Replacement for `tf.saved_model.save`, or None.
 
     Raises:
-      ModuleError: When neither records nor what feed makes of them can be a signature's inputs.
-      Exception: What feed or the model raises.
+      ModuleError: When the records are not strings and feed returns sparse or ragged tensors, so that neither can be
+        the inputs of a signature.
+      Exception: Any exception of feed or of the model.
     """
     write = write or tf.saved_model.save
     spec = records.element_spec
@@ -62,7 +65,7 @@ def export(
         except (AssertionError, ValueError) as error:
             if not signatures:
                 raise
-            # A table that only a closure of feed's holds cannot be saved along.
+            # For example, a lookup table that only a closure in feed references is untracked and cannot be saved.
             logging.warning(
                 "The model takes tensors only, for its feed cannot be exported: %s", str(error).split("\n")[0]
             )
@@ -77,12 +80,21 @@ def export(
 
 
 def first_inputs(parts: Parts, records: Records, takes_records: bool) -> dict[str, list[object]]:
-    """Returns what `serving_default` takes for the first record: {input: its values}; {} where it cannot be told."""
+    """Returns the inputs of `serving_default` for the first record, as {input: flat list of values}.
+
+    Args:
+      parts: The model file, for `feed`.
+      records: The records to read the first one of.
+      takes_records: Whether `serving_default` takes raw records, as returned by `export`.
+
+    Returns:
+      {} if feed fails on the record, or an input is not a dense tensor.
+    """
     data = records.dataset().take(1)
     try:
         given = data if takes_records else parts.feed(data, PREDICTION, records.metadata)
         first = next(iter(given), None)
-    except Exception as error:  # feed is the user's
+    except Exception as error:  # feed is user code
         logging.warning("feed makes no features of the first record in %s: %s", PREDICTION, gist_of(error))
         return {}
     features = {"records": first} if takes_records else features_of(first)
@@ -94,17 +106,17 @@ def first_inputs(parts: Parts, records: Records, takes_records: bool) -> dict[st
 
 
 def features_of(element: _Features | tuple[_Features, object]) -> _Features:
-    """Returns the features' part of what feed gives, or of its spec; some files give labels in prediction, too."""
+    """Returns the features of an element from feed, or of its spec; some files return labels for prediction, too."""
     return element[0] if isinstance(element, tuple) else element
 
 
 def _tensor_signature(
     model: tf.keras.Model, features: FeatureSpecs
 ) -> tf.types.experimental.PolymorphicFunction | None:
-    """Returns the signature of the model's own inputs; None when these are not all dense tensors.
+    """Returns the signature of the model's own inputs; None unless all are dense tensors.
 
-    As all signatures it is traced while it is saved: only then does TensorFlow read the variables of a distribution
-    strategy in a way that can be saved.
+    It is not traced here but when it is saved, as only then TensorFlow reads the variables of a distribution strategy
+    in a form that can be saved.
     """
     names = argument_names(features) if isinstance(features, Mapping) else {"inputs": "inputs"}
     specs: list[tf.TypeSpec] = list(features.values()) if isinstance(features, Mapping) else [features]
@@ -135,7 +147,7 @@ def _record_signature(
 
 
 def named(outputs: Tensors) -> dict[str, AnyTensor]:
-    """Returns outputs by name; ElasticDL calls the only one "output"."""
+    """Returns the outputs as a dict; a single one is named "output", as in ElasticDL, list items `output_{index}`."""
     if isinstance(outputs, Mapping):
         return dict(outputs)
     if isinstance(outputs, (list, tuple)):

@@ -1,8 +1,8 @@
-"""Runs several steps of an ElasticDL job in one call, where nothing is due between them.
+"""Runs several training steps of an ElasticDL job per call of the train function.
 
-For a small model Keras's own Python between two steps takes longer than the step. Keras's `steps_per_execution` does
-the same with a number that stays; here each group's size depends on what is due next: an evaluation, a checkpoint, a
-log line, the last step. A callback that looks at the model after each batch would find it ahead: see
+For a small model, Keras's Python overhead between two steps exceeds the time of a step. Keras's `steps_per_execution`
+solves this with a fixed number of steps; here, a group ends at the next due event: an evaluation, a checkpoint, a log
+line or the last step. Callbacks that inspect the model after each batch would find it ahead of that batch; see
 `batch_watchers.py`.
 
 Usage, for a compiled model:
@@ -25,23 +25,23 @@ import tensorflow as tf
 from ...compat.keras import STEPS_PER_EXECUTION, train_counter
 from .shim.tensor_values import Tensors
 
-_SECONDS = 0.1  # that a group may take, so that nothing has to wait long for its end
-_MOST = 64  # steps of a group; more were no faster (benchmarks/training_loops.py)
+_SECONDS = 0.1  # target maximum duration of a group, which bounds the wait for its end
+_MOST = 64  # steps of a group; larger groups were no faster (benchmarks/training_loops.py)
 
 
 class GroupedSteps:
-    """A train function that runs several steps at a time: more, the shorter a step is.
+    """A train function that runs several steps per call; the group size adapts to the step time.
 
     Attributes:
-      size: Steps of the next group, if there is room for as many.
+      size: The number of steps of the next group, unless `room` or the epoch limits it; 1 to 64.
     """
 
     def __init__(self, model: tf.keras.Model, room: Callable[[], int]) -> None:
-        """Makes the function; nothing is traced yet.
+        """Creates the train function; it is traced at its first call.
 
         Args:
-          model: Compiled; of Keras 2 or 3.
-          room: Says before each group how many steps it may have at most.
+          model: A compiled Keras 2 or Keras 3 model.
+          room: Called before each group; returns the maximum number of steps for it.
         """
         self.size = 1
         self._model = model
@@ -49,18 +49,21 @@ class GroupedSteps:
         self._run = _function(model)
         self._instead: Any = None
         self._logs: Mapping[str, tf.Tensor] | None = None
-        self._left = 0  # steps of the group that fit has not asked for
-        self._steps = 0  # of the group
-        self._seconds = 0.0  # that the group has taken so far
-        self._returned: float | None = None  # when fit was last given a step of this epoch
-        self._asked = 0  # for steps, in this epoch
-        self._known: int | None = None  # steps in an epoch
+        self._left = 0  # steps of the group that have run, but that fit has not requested yet
+        self._steps = 0  # steps of the current group
+        self._seconds = 0.0  # duration of the current group so far
+        self._returned: float | None = None  # time of the last return to fit in this epoch
+        self._asked = 0  # steps that fit has requested in this epoch
+        self._known: int | None = None  # steps per epoch
 
     def __call__(self, iterator: tf.data.Iterator) -> Mapping[str, tf.Tensor] | None:
-        """Does for one step what `fit` expects of a train function.
+        """Implements Keras's train function for one step: runs a group, or returns the logs of the current one.
+
+        Args:
+          iterator: The iterator over the epoch's batches.
 
         Raises:
-          OutOfRangeError: When the data is at its end.
+          OutOfRangeError: At the end of the data.
         """
         begin = time.perf_counter()
         if self._returned is not None:
@@ -79,8 +82,8 @@ class GroupedSteps:
 
     @contextlib.contextmanager
     def in_fit(self) -> Iterator[None]:
-        """Takes the place of the model's train function, for a block that fits it."""
-        attributes = vars(self._model)  # set here, for the model would take a variable for one of its weights
+        """Replaces the model's train function for the duration of a block that calls `fit`."""
+        attributes = vars(self._model)  # bypasses Keras, which would track a variable as a weight
         known = attributes.get(STEPS_PER_EXECUTION)  # a variable that Keras 2 reads at each step
         one = _One(1)
         self._model.train_function = self
@@ -94,11 +97,11 @@ class GroupedSteps:
                 attributes[STEPS_PER_EXECUTION] = known
 
     def epochs(self) -> tf.keras.callbacks.Callback:
-        """Returns the callback that `fit` has to have: no group may reach into the next epoch."""
+        """Returns a callback that must be passed to `fit`; it prevents groups from crossing epoch boundaries."""
         grouped = self
 
         class Epochs(tf.keras.callbacks.Callback):  # type: ignore[misc]
-            """Tells the groups where epochs begin, and how long they are once one has been seen."""
+            """Resets the group at the start of each epoch, and records the number of steps of the first epoch."""
 
             def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
                 grouped._resize()
@@ -106,21 +109,24 @@ class GroupedSteps:
                 grouped._returned = None
 
             def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
-                if grouped._known is None:  # Keras keeps to the first epoch's number
+                if grouped._known is None:  # Keras uses the first epoch's number for all epochs
                     grouped._known = grouped._asked
 
         return Epochs()
 
     def _resize(self) -> None:
-        """Doubles the size, or halves it, by what the last group took."""
+        """Doubles or halves the group size depending on the duration of the last group."""
         if self._seconds > _SECONDS:
             self.size = max(1, self.size // 2)
-        elif self._steps == self.size and self._seconds < _SECONDS / 2:  # the last of an epoch may be smaller
+        elif self._steps == self.size and self._seconds < _SECONDS / 2:  # only for full groups
             self.size = min(2 * self.size, _MOST)
         self._steps, self._seconds = 0, 0.0
 
     def _can_be_traced(self, iterator: tf.data.Iterator) -> bool:
-        """Returns whether a group can be run at all; else Keras's own function says what is wrong, or does it."""
+        """Returns whether the train function can be traced.
+
+        If not, Keras's own train function is used instead, which raises the original error or works.
+        """
         try:
             self._run.get_concrete_function(iterator, tf.constant(1))
         except Exception:
@@ -140,7 +146,7 @@ class GroupedSteps:
 
 
 class _One(int):
-    """Stands in for a variable that is 1, for to read one takes as long as a twentieth of a small model's step."""
+    """Replacement for a variable of value 1; reading a variable takes a twentieth of a small model's step."""
 
     def numpy(self) -> np.int64:
         """Returns the value."""
@@ -148,18 +154,18 @@ class _One(int):
         return value
 
     def assign(self, value: int) -> None:
-        """Does nothing: Keras 2 would put back what was there, or another value for an epoch without a step."""
+        """No-op; Keras 2 assigns the original value, or another one for an epoch without a step."""
 
 
 def _function(model: tf.keras.Model) -> tf.types.experimental.PolymorphicFunction:
-    """Returns a function that trains on as many batches of an iterator as it is told, or as there are.
+    """Returns a `tf.function` (iterator, maximum number of batches) that trains on that many batches, or all left.
 
-    It returns how many these were, and the logs of the last one.
+    It returns the number of trained batches, and the logs of the last one.
     """
     counter = train_counter(model)
 
     def train(data: Sequence[Tensors]) -> Mapping[str, tf.Tensor]:
-        # Keras 3 has an Optional in its data for a sample weight that is not there.
+        # Keras 3 represents a missing sample weight in its data by an Optional.
         data = tf.nest.map_structure(lambda one: None if isinstance(one, tf.experimental.Optional) else one, data)
         logs: Mapping[str, tf.Tensor] = model.train_step(data)
         if counter is not None:
@@ -167,7 +173,7 @@ def _function(model: tf.keras.Model) -> tf.types.experimental.PolymorphicFunctio
                 counter.assign_add(1)
         return logs
 
-    # AutoGraph is left to what is called: a step of a user's is converted by Keras, as ever.
+    # No AutoGraph for these wrappers; Keras converts a user's train step as usual.
     plain = tf.autograph.experimental.do_not_convert
     jit_compile = getattr(model, "jit_compile", None) or None
     step = tf.function(plain(train), reduce_retracing=True, jit_compile=jit_compile)

@@ -1,7 +1,7 @@
-"""An ElasticDL model as a Keras model that `fit` and `evaluate` can run.
+"""Wraps an ElasticDL model as a Keras model for `fit` and `evaluate`.
 
-`fit` loops, shards over devices and compiles; what one step does is the model file's: its own loss on its own labels,
-with the model's regularisation added, as ElasticDL's workers did it.
+Keras provides the loop, the distribution over devices and graph compilation. A step computes, as in ElasticDL's
+workers, the model file's loss on the labels of its `feed`, plus the model's regularization losses.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _TAKES_VALUE = "_takes_the_only_feature_itself"
 
 
 class Job(tf.keras.Model):  # type: ignore[misc]
-    """A model file's model with its loss and metrics.
+    """The model of a model file with its loss and metrics.
 
     Attributes:
-      inner: The model itself.
-      step: Steps trained, an int64 variable.
-      nan_step: The step whose loss was the first that was NaN, or -1.
+      inner: The file's own Keras model.
+      step: The number of trained steps, an int64 variable.
+      nan_step: The first step with a NaN loss, or -1; an int64 variable.
     """
 
     def __init__(self, inner: tf.keras.Model, parts: Parts, eval_metrics: EvalMetrics) -> None:
         super().__init__(name="elasticdl_job")
         self.resumes_by_its_own_checkpoints = True  # see `finished_fits`
-        self.distribute_reduction_method = "first"  # the metrics are of all workers, and not to be added up
+        self.distribute_reduction_method = "first"  # metrics are global already and must not be summed
         self.inner = inner
         self.step = _counter(0, "step")
         self.nan_step = _counter(-1, "nan_step")
@@ -44,7 +44,7 @@ class Job(tf.keras.Model):  # type: ignore[misc]
 
     @property
     def metrics(self) -> list[tf.keras.metrics.Metric]:
-        """What Keras resets at the start of each epoch and evaluation."""
+        """The metrics, which Keras resets at the start of each epoch and evaluation."""
         return [self._mean_loss, *self._eval_metrics.trackers.values()]
 
     def call(self, features: Tensors, training: bool = False) -> Tensors:
@@ -52,13 +52,13 @@ class Job(tf.keras.Model):  # type: ignore[misc]
         return call_model(self.inner, features, training)
 
     def train_step(self, data: tuple[Tensors, Tensors]) -> dict[str, tf.Tensor]:
-        """Trains on one batch of (features, labels)."""
+        """Trains on one batch of (features, labels); returns the mean loss so far."""
         if self.distribute_strategy.num_replicas_in_sync > 1:
             return self._shared_step(data)
         return self.learn(*self.gradients(data))
 
     def gradients(self, data: tuple[Tensors, Tensors]) -> tuple[list[Gradient], tf.Tensor, tf.Tensor]:
-        """Returns a batch's gradients, its loss and how many records it has."""
+        """Returns the gradients, the loss and the number of records of a batch."""
         features, labels = data
         with tf.GradientTape() as tape:
             outputs = self(features, training=True)
@@ -66,14 +66,15 @@ class Job(tf.keras.Model):  # type: ignore[misc]
         return tape.gradient(loss, self.inner.trainable_variables), loss, batch_size(outputs)
 
     def learn(self, gradients: list[Gradient], loss: tf.Tensor, records: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Applies what `gradients` gave, and counts the step."""
+        """Applies the results of `gradients` to the variables and increments the step."""
         self.optimizer.apply_gradients(zip(gradients, self.inner.trainable_variables, strict=True))
         return self._count(loss, records)
 
     def _shared_step(self, data: tuple[Tensors, Tensors]) -> dict[str, tf.Tensor]:
-        """Trains on this worker's part of a batch; it may be larger than others, and that of a short batch empty.
+        """Trains on this replica's shard of a global batch.
 
-        The step is the one that a single worker would do with the whole batch.
+        Shards may differ in size; that of a short batch may be empty. The loss is weighted by shard size, so that the
+        step equals that of a single worker with the whole batch.
         """
         features, labels = data
         workers = tf.distribute.get_replica_context()
@@ -84,7 +85,7 @@ class Job(tf.keras.Model):  # type: ignore[misc]
         variables = self.inner.trainable_variables
         self.optimizer.apply_gradients(zip(tape.gradient(part, variables), variables, strict=True))
         loss = workers.all_reduce("SUM", part)
-        with tf.control_dependencies([loss]):  # at the end of the data there is none, and nothing is counted
+        with tf.control_dependencies([loss]):  # not computed at the end of the data, so no step is counted
             return self._count(loss, own)
 
     def _count(self, loss: tf.Tensor, records: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -95,7 +96,7 @@ class Job(tf.keras.Model):  # type: ignore[misc]
         return {"loss": self._mean_loss.result()}
 
     def test_step(self, data: tuple[Tensors, Tensors]) -> dict[str, tf.Tensor]:
-        """Evaluates one batch of (features, labels)."""
+        """Evaluates one batch of (features, labels); returns the metric results so far."""
         self.compare(*self.answers(data))
         return self.results()
 
@@ -105,13 +106,13 @@ class Job(tf.keras.Model):  # type: ignore[misc]
         return labels, self(features, training=False)
 
     def compare(self, labels: Tensors, outputs: Tensors) -> None:
-        """Has the metrics take into account what `answers` gave."""
+        """Updates the loss and the metrics with the results of `answers`."""
         records = batch_size(outputs)
         self._mean_loss.update_state(none_of_nothing(self._loss(labels, outputs), records), sample_weight=records)
         self._eval_metrics.update(labels, outputs)
 
     def results(self) -> dict[str, tf.Tensor]:
-        """Returns what the metrics have come to."""
+        """Returns the current metric results by name, including "loss"."""
         values = {name: metric.result() for name, metric in self._eval_metrics.trackers.items()}
         return {"loss": self._mean_loss.result(), **values}
 
@@ -122,22 +123,23 @@ class Job(tf.keras.Model):  # type: ignore[misc]
 
 
 def _counter(value: int, name: str) -> tf.Variable:
-    """Returns a variable that is the same on all workers."""
+    """Returns an int64 variable with the same value on all workers."""
     one_for_all = tf.VariableAggregation.ONLY_FIRST_REPLICA
     return tf.Variable(value, dtype=tf.int64, trainable=False, name=name, aggregation=one_for_all)
 
 
 def build(model: tf.keras.Model, features: Tensors) -> Tensors:
-    """Calls a model for the first time, which makes its variables; returns its outputs.
+    """Calls a model for the first time, which creates its variables; returns its outputs.
 
-    A subclass of Model may want the dict that feed gives, or the one tensor in it: what works is remembered.
+    If the call with a dict of a single feature fails, it is retried with the tensor itself. If that works, the model is
+    marked, and later calls pass the tensor.
     """
     try:
         return call_model(model, features, training=False)
     except Exception:
         if not isinstance(features, Mapping) or len(features) != 1:
             raise
-        object.__setattr__(model, _TAKES_VALUE, True)  # past Keras, which would save it
+        object.__setattr__(model, _TAKES_VALUE, True)  # bypasses Keras's attribute tracking
         try:
             return call_model(model, features, training=False)
         except Exception:
@@ -146,9 +148,10 @@ def build(model: tf.keras.Model, features: Tensors) -> Tensors:
 
 
 def call_model(model: tf.keras.Model, features: Tensors, training: bool) -> Tensors:
-    """Calls a model with what `feed` made.
+    """Calls a model with features from `feed`.
 
-    Feeds mostly give a dict, also to functional models whose only input has no name.
+    A dict of a single feature is unpacked for a functional model whose only input has another name. `training` is
+    passed if the model's `call` accepts it.
     """
     parameters = inspect.signature(model.call).parameters.values()
     takes_training = any(

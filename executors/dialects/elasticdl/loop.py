@@ -1,7 +1,7 @@
-"""Trains an ElasticDL model file by Keras's `fit`, with ElasticDL's evaluations, checkpoints and limits.
+"""Trains an ElasticDL model with Keras's `fit`, and ElasticDL's evaluation and checkpoint intervals and step limits.
 
-Between two of these, steps are run in groups (`grouped_steps.py`), or one by one if a callback of the
-file's looks at each batch.
+Between these events, steps run in groups (`grouped_steps.py`), or one by one if one of the file's callbacks watches
+each batch.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from .job import Job
 from .options import ElasticDLOptions
 
 CHECKPOINT_NAME = "version"
-ENDLESS = 2**31  # epochs, which max_step cuts off
+ENDLESS = 2**31  # epochs; max_step ends training before
 
 
 class Checkpoints:
-    """The checkpoints of a job: weights, optimizer, step, and how far it was.
+    """The checkpoints of a job: weights, optimizer, step, and position in the data.
 
-    How far is told in records, as a batch has others when there are more or fewer workers.
+    The position is counted in records, since the global batch size depends on the number of workers.
 
     Attributes:
-      epoch: Number of the epoch, from 0.
-      records: How many of its records have been trained.
+      epoch: The 0-based epoch, an int64 variable.
+      records: The number of the epoch's records that have been trained on, an int64 variable.
     """
 
     def __init__(self, job: Job, optimizer: tf.keras.optimizers.Optimizer, options: ElasticDLOptions) -> None:
@@ -57,22 +57,23 @@ class Checkpoints:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Waits until the last one is written."""
+        """Waits until the last checkpoint is written."""
         self._saved.__exit__(*error)
 
     @property
     def latest(self) -> str | None:
-        """The last one that is whole."""
+        """The path of the latest complete checkpoint, or None."""
         return self._saved.latest
 
     def resume(self, unpublished: str | None = None) -> bool:
-        """Resumes an unfinished job from its last checkpoint; a finished one is trained anew.
+        """Restores an unfinished job from its latest checkpoint; after a finished job, training starts from scratch.
 
         Args:
-          unpublished: The last checkpoint of a finished job whose model was not published. That job is restored.
+          unpublished: The base name of the last checkpoint of a finished job whose model was not published. If it is
+            the latest checkpoint, that job is restored.
 
         Returns:
-          Whether that is the job that was restored, so that nothing is left to train.
+          Whether a finished job was restored, so that no training is left to do.
         """
         latest = self._saved.latest
         if latest is None:
@@ -86,7 +87,7 @@ class Checkpoints:
         return bool(finished)
 
     def save(self, epoch: int, records: int, finished: bool = False) -> None:
-        """Saves the job as it is now; it is written while training goes on."""
+        """Saves a snapshot of the job; it is written in the background."""
         self.epoch.assign(epoch)
         self.records.assign(records)
         self._finished.assign(finished)
@@ -94,13 +95,17 @@ class Checkpoints:
 
 
 def load_weights(model: tf.keras.Model, folder: str) -> str:
-    """Restores a model's weights from a folder of checkpoints, or from one of them.
+    """Restores a model's weights from a checkpoint, or from the latest one in a directory.
+
+    Args:
+      model: The built model.
+      folder: A checkpoint directory, or the path prefix of a checkpoint.
 
     Returns:
-      The checkpoint.
+      The checkpoint's path prefix.
 
     Raises:
-      InputError: When there is none, or when its weights are another model's.
+      InputError: When there is no checkpoint, or when its weights do not match the model.
     """
     path = tf.train.latest_checkpoint(folder) if tf.io.gfile.isdir(folder) else folder
     if path is None or not tf.io.gfile.glob(f"{path}.index"):
@@ -114,13 +119,16 @@ def load_weights(model: tf.keras.Model, folder: str) -> str:
 
 
 class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Between batches: evaluates, saves, logs, and ends where the options say so."""
+    """Callback that evaluates, saves checkpoints, logs the loss and ends training at the steps set in the options.
+
+    On a preemption request, it saves a checkpoint and raises `Preempted`.
+    """
 
     def __init__(
         self, job: Job, checkpoints: Checkpoints, options: ElasticDLOptions, evaluation: Evaluation, batch_size: int
     ) -> None:
         super().__init__()
-        self._supports_tf_logs = True  # Keras would otherwise wait for the loss after every batch
+        self._supports_tf_logs = True  # otherwise Keras fetches the loss after every batch
         self._job = job
         self._checkpoints = checkpoints
         self._options = options
@@ -132,20 +140,25 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._logged = self._step
 
     def room(self) -> int:
-        """Returns how many steps there are until something is due."""
+        """Returns the number of steps until the next log line, checkpoint, evaluation or the step limit."""
         options = self._options
         periods = (options.log_loss_steps, options.checkpoint_steps, options.evaluation_steps)
         rest = [period - self._step % period for period in periods if period > 0]
         return min([*rest, options.max_step - self._step] if options.max_step > 0 else rest, default=ENDLESS)
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
-        """Notes the epoch; the one that a resumed job begins with has batches behind it."""
+        """Resets the record count, except in the epoch in which a resumed job starts."""
         if epoch != self._epoch:
             self._epoch, self._records = epoch, 0
         report_progress(self._step)
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
-        """Does what is due at this step."""
+        """Logs, saves and evaluates if due at this step.
+
+        Raises:
+          Preempted: When preemption was requested; the checkpoint is being saved.
+          FloatingPointError: When the loss became NaN.
+        """
         options = self._options
         self._step += 1
         self._records += self._batch_size
@@ -158,12 +171,12 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._evaluation.run(self._step)
         if 0 < options.max_step <= self._step:
             self._job.stop_training = True
-        elif asked() and int(self._job.step.numpy()) == self._step:  # else a group of steps has run, and is counted yet
+        elif asked() and int(self._job.step.numpy()) == self._step:  # not within a group of steps
             self._checkpoints.save(self._epoch, self._records)
             raise Preempted(f"step {self._step}")
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        """Evaluates, unless that has just been done; the file's callbacks find the metrics as Keras's `val_…`."""
+        """Evaluates, unless just done; adds the metrics to `logs` as `val_…` for the file's callbacks."""
         self._epoch, self._records = epoch + 1, 0
         self._log(logs)
         self._evaluation.run(self._step)
@@ -171,7 +184,10 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
             logs.update({f"val_{name}": value for name, value in self._evaluation.results.items()})
 
     def finish(self) -> None:
-        """Saves the finished job. Not at Keras's end of training, which a resumed job comes to twice."""
+        """Saves a checkpoint of the finished job.
+
+        This is not `on_train_end`, since a resumed job may call `fit` twice.
+        """
         self._checkpoints.save(self._epoch, self._records, finished=True)
 
     def _log(self, logs: Mapping[str, float] | None) -> None:
@@ -187,19 +203,19 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
 
 class EvaluationState(TypedDict):
-    """The best weights of a job that is resumed: their loss and their path."""
+    """The best weights so far: their evaluation loss and the path of their checkpoint."""
 
     lowest: float
     best: str | None
 
 
 class Evaluation:
-    """Evaluates the job on the validation data, keeps the best weights and logs for TensorBoard.
+    """Evaluates the job on the validation data, saves the best weights and writes TensorBoard summaries.
 
     Attributes:
-      results: The last evaluation's metrics.
-      folder: Where it keeps the best weights, and writes for TensorBoard.
-      best: Where the weights of the lowest loss are, or None.
+      results: The metrics of the last evaluation by name.
+      folder: The directory for the best weights and the summaries.
+      best: The path of the checkpoint with the lowest loss, or None.
     """
 
     def __init__(
@@ -213,23 +229,23 @@ class Evaluation:
         self.best: str | None = None
         self._job = job
         self._dataset = dataset
-        self._evaluate = evaluate  # a dataset
+        self._evaluate = evaluate
         self._lowest = math.inf
         self._done: tuple[int, tuple[str, ...]] = -1, ()
         self.folder = folder
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
 
     def to_json(self) -> EvaluationState:
-        """Returns what `resume` takes."""
+        """Returns the state for `resume`."""
         return {"lowest": self._lowest, "best": self.best}
 
     def resume(self, state: EvaluationState) -> None:
-        """Takes the best weights from an earlier try, if they are still there."""
+        """Restores the best loss and path from an earlier attempt, if the checkpoint still exists."""
         if state["best"] and tf.io.gfile.exists(f"{state['best']}.index"):
             self._lowest, self.best = state["lowest"], state["best"]
 
     def run(self, step: int) -> None:
-        """Evaluates the weights of a step, unless they have just been evaluated."""
+        """Evaluates the current weights, unless the same weights were evaluated at this step."""
         if self._dataset is None:
             return
         weights = of_weights(self._job.inner.weights)
@@ -245,7 +261,7 @@ class Evaluation:
             self.best = tf.train.Checkpoint(model=self._job.inner).write(path)
 
     def log(self, split: str, step: int, values: dict[str, float]) -> None:
-        """Logs values for people and for TensorBoard."""
+        """Writes values to the log and to the TensorBoard summaries of a split ("train" or "eval")."""
         shown = ", ".join(f"{name} {value:.5g}" for name, value in values.items())
         logging.info("Step %d: %s %s", step, split, shown)
         if split not in self._writers:
@@ -263,16 +279,16 @@ def fit(
     schedule: Schedule,
     callbacks: list[tf.keras.callbacks.Callback],
 ) -> None:
-    """Trains from where the job is: the rest of the epoch that was interrupted, then the other epochs.
+    """Trains from the job's current position: the rest of an interrupted epoch, then the remaining epochs.
 
     Args:
-      job: Compiled.
-      training: Given an epoch and a number of records to leave out, returns the batches of (features, labels) of that
-        epoch and, iterated again, of the next ones.
-      checkpoints: Tell the epoch and the record to begin at.
-      options: Tell how many epochs, and steps.
-      schedule: Does what is due.
-      callbacks: Keras's, of the file.
+      job: The compiled job.
+      training: A function (epoch, records to skip) that returns the batches of (features, labels) of that epoch;
+        further iterations of the dataset give the following epochs.
+      checkpoints: Provides the epoch and the record to start from.
+      options: Provides `num_epochs` and `max_step`.
+      schedule: The callback for logging, checkpoints and evaluations.
+      callbacks: The file's Keras callbacks.
     """
     epoch, records = int(checkpoints.epoch.numpy()), int(checkpoints.records.numpy())
     if 0 < options.max_step <= int(job.step.numpy()):
@@ -284,10 +300,10 @@ def fit(
             grouped = GroupedSteps(job, room)
             callbacks = [grouped.epochs(), *callbacks]
             stack.enter_context(grouped.in_fit())
-            stack.enter_context(heeded())  # several workers, of which one is asked to end, all go back to a checkpoint
+            stack.enter_context(heeded())  # several workers do not save on preemption; they resume from a checkpoint
         epochs = options.num_epochs if options.num_epochs > 0 else ENDLESS
         if records:
-            # None are left if the checkpoint is that of an epoch's last step.
+            # No records are left if the checkpoint was saved at the epoch's last step.
             if next(iter(training(epoch, records).take(1)), None) is not None:
                 rest = training(epoch, records)
                 job.fit(rest, initial_epoch=epoch, epochs=epoch + 1, callbacks=callbacks, verbose=0)

@@ -1,12 +1,12 @@
-"""The metrics of an ElasticDL model file, whichever form its `eval_metrics_fn` has, as Keras metrics.
+"""Converts the metrics of an ElasticDL model file to Keras metrics, for all forms of `eval_metrics_fn`.
 
-| what the function gives | example |
+| return value | example |
 | --- | --- |
 | metrics or functions by name | `{"accuracy": tf.keras.metrics.Accuracy()}`, `{"mse": lambda labels, predictions: …}` |
 | the same for each output of the model | `{"logits": {"accuracy": …}, "probs": {"auc": …}}` |
 | values, from predictions and labels | `{"accuracy": tf.reduce_mean(…)}` |
 
-A function's value for a batch counts as often as the batch has records, so that a short last batch counts less.
+A function's value for a batch is weighted by the number of records in the batch, so a short last batch counts less.
 """
 
 from __future__ import annotations
@@ -25,19 +25,22 @@ Metric: TypeAlias = "tf.keras.metrics.Metric | Callable[..., tf.Tensor]"
 
 
 class EvalMetrics:
-    """Metrics that are updated batch by batch.
+    """The Keras metrics of a model file.
 
     Attributes:
-      trackers: The Keras metrics by name, those of a nested dict as `output_name`.
+      trackers: The Keras metrics by name; those of a nested dict as `{output}_{name}`.
     """
 
     def __init__(self, function: Callable[..., object] | None, labels: Tensors, outputs: Tensors) -> None:
-        """Makes the metrics.
+        """Creates the metrics.
 
         Args:
-          function: The file's `eval_metrics_fn`, or None.
-          labels: Those of one batch: the oldest form is asked for its names with them.
-          outputs: The model's for that batch.
+          function: The file's `eval_metrics_fn`, or None for no metrics.
+          labels: The labels of one batch. A function that returns values is called with them to find the names.
+          outputs: The model's outputs for that batch.
+
+        Raises:
+          ModuleError: When the function does not return a dict with at least one metric.
         """
         self.trackers: dict[str, tf.keras.metrics.Metric] = {}
         self._updates: list[Update] = []
@@ -55,7 +58,7 @@ class EvalMetrics:
                 self._add(name, definition, None)
 
     def update(self, labels: Tensors, outputs: Tensors) -> None:
-        """Takes a batch into account; may be traced."""
+        """Updates all metrics with a batch; can be traced in a `tf.function`."""
         for update in self._updates:
             update(labels, outputs)
 
@@ -99,7 +102,7 @@ def _dict(value: object, function: Callable[..., object]) -> Mapping[str, object
 
 
 def _select(outputs: Tensors, name: str | None) -> Tensors:
-    """Returns one of the model's outputs; the only one, where ElasticDL called it "output"."""
+    """Returns an output by name; all outputs if there is no name, or if the model does not return a dict."""
     if name is None or not isinstance(outputs, Mapping):
         return outputs
     if name not in outputs:
@@ -117,10 +120,10 @@ def _update_mean(mean: tf.keras.metrics.Mean, value: tf.Tensor, outputs: Tensors
 
 
 def none_of_nothing(mean: tf.Tensor, records: tf.Tensor) -> tf.Tensor:
-    """Returns a mean over some records; 0 of no record at all, which is what a worker may get of a short batch."""
+    """Returns the mean, or 0 if there are no records; a worker's shard of a short batch may be empty."""
     return tf.math.multiply_no_nan(mean, tf.cast(records > 0, mean.dtype))
 
 
 def batch_size(outputs: Tensors) -> tf.Tensor:
-    """Returns the number of records of a batch, by the first of the model's outputs."""
+    """Returns the number of records in a batch: the first dimension of the model's first output."""
     return tf.shape(tf.nest.flatten(outputs)[0])[0]

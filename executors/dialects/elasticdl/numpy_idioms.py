@@ -1,7 +1,7 @@
-"""`labels.flatten()`: what model files of 2019 say, whose losses and metrics were called with NumPy arrays as labels.
+"""Adds `flatten()` to tensors for model files of 2019, whose losses and metrics got labels as NumPy arrays.
 
-An array takes on the type of what it is compared with, a tensor does not: `tf.equal(tf.argmax(predictions, 1),
-labels.flatten())` compares int64 with int32. So `flatten()` gives labels that become a tensor of the type asked for.
+NumPy labels are converted to the other operand's dtype, tensors are not: `tf.equal(tf.argmax(predictions, 1),
+labels.flatten())` would compare int64 with int32. So `flatten()` returns labels that convert to any requested dtype.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import tensorflow as tf
 
 
 class FlatLabels:
-    """A vector of labels, of whatever numeric type is wanted.
+    """A vector of labels that converts to a tensor of any requested dtype.
 
     Attributes:
-      tensor: The labels, with the type that `feed` gave them.
+      tensor: The labels with their original dtype.
     """
 
     def __init__(self, tensor: tf.Tensor) -> None:
         self.tensor = tensor
 
     def __tf_tensor__(self, dtype: tf.DType | None = None, name: str | None = None) -> tf.Tensor:
-        """Returns the labels as TensorFlow asks for them."""
+        """Returns the labels as a tensor of `dtype`; implements TensorFlow's conversion protocol."""
         return self.tensor if dtype in (None, self.tensor.dtype) else tf.cast(self.tensor, dtype, name)
 
     def __getattr__(self, name: str) -> Any:
@@ -40,6 +40,6 @@ for _name in ("add", "sub", "mul", "truediv", "lt", "le", "gt", "ge", "getitem")
 
 
 def allow_numpy_idioms() -> None:
-    """Gives tensors a `flatten()` in this process; changes nothing where they have one."""
+    """Adds a `flatten` method to `tf.Tensor` in this process, unless it has one."""
     if not hasattr(tf.Tensor, "flatten"):
         tf.Tensor.flatten = lambda self: FlatLabels(tf.reshape(self, [-1]))

@@ -1,4 +1,4 @@
-"""What an ElasticDL job is told beside its model file: the flags of ElasticDL's command that still mean something."""
+"""The options of an ElasticDL job: the supported flags of ElasticDL's command."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from ...fn_args import FnArgs
 
 @dataclasses.dataclass(frozen=True)
 class ElasticDLOptions:
-    """Options of a job, under the names and with the defaults of ElasticDL's flags.
+    """The options of a job, with the names and defaults of ElasticDL's flags.
 
-    They come in `custom_config`; entries of other names are the module's own business.
+    They are read from `custom_config`; entries with other names are ignored and left to the module.
 
     Attributes:
-      training_data: File, folder, pattern or table; fn_args.train_files when empty.
-      validation_data: The same for evaluation; fn_args.eval_files when empty.
-      minibatch_size: Records in a batch; the last one of an epoch may have fewer.
-      num_epochs: Passes over the training data; endless when not above 0, which needs max_step.
-      max_step: Steps after which training ends; fn_args.train_steps when 0, no limit when that is None.
-      evaluation_steps: Steps between evaluations, beside those at each epoch's end; 0 for none.
-      checkpoint_steps: Steps between checkpoints, beside the one at the end; 0 for none.
-      checkpoint_dir: Folder of checkpoints; fn_args.checkpoint_dir when empty.
-      keep_checkpoint_max: How many checkpoints are kept; 0 for all.
-      checkpoint_dir_for_init: Folder of checkpoints, or one of them, whose weights to start from.
-      log_loss_steps: Steps between two log lines with the loss.
-      data_reader_params: For the reader: "columns=['a', 'b']; sep=','", or a dict.
-      model_params: Arguments of the model's function or class, in the same form.
-      records_per_task: Given to a custom reader.
-      feed: Name of the function that turns records into features and labels.
+      training_data: File, directory, file pattern or table; default `fn_args.train_files`.
+      validation_data: The same for evaluation; default `fn_args.eval_files`.
+      minibatch_size: Records per batch and worker, at least 1; the last batch of an epoch may have fewer.
+      num_epochs: Passes over the training data; 0 or less repeats the data without end and requires `max_step`.
+      max_step: Total number of training steps; 0 for `fn_args.train_steps`, and no limit if that is None.
+      evaluation_steps: Steps between evaluations, in addition to those at epoch ends; 0 for none.
+      checkpoint_steps: Steps between checkpoints, in addition to the final one; 0 for none.
+      checkpoint_dir: Checkpoint directory; default `fn_args.checkpoint_dir`.
+      keep_checkpoint_max: Number of checkpoints to keep; 0 for all.
+      checkpoint_dir_for_init: Checkpoint, or checkpoint directory, to initialize the weights from.
+      log_loss_steps: Steps between log lines with the loss.
+      data_reader_params: Parameters of the reader: "columns=['a', 'b']; sep=','", or a dict.
+      model_params: Arguments of the model function or class, in the same format.
+      records_per_task: Passed to a custom reader; 0 for None.
+      feed: Name of the function that turns records into features and labels; "" for `feed` or `dataset_fn`.
       loss: Name of the loss function.
       optimizer: Name of the function that returns the optimizer.
-      eval_metrics_fn: Name of the metrics' function.
+      eval_metrics_fn: Name of the function that returns the metrics.
       callbacks: Name of the function that returns Keras callbacks.
       custom_data_reader: Name of the function that returns a reader.
-      prediction_outputs_processor: Name of the class that takes predictions.
+      prediction_outputs_processor: Name of the class that processes predictions.
     """
 
     training_data: str = ""
@@ -70,7 +70,11 @@ class ElasticDLOptions:
 
     @classmethod
     def of(cls, fn_args: FnArgs) -> ElasticDLOptions:
-        """Reads the options out of a run's arguments."""
+        """Returns the options in a run's arguments.
+
+        Raises:
+          InputError: When an option in `custom_config` has a wrong type or value.
+        """
         config: Mapping[str, Any] = fn_args.custom_config or {}
         values = {field.name: config[field.name] for field in dataclasses.fields(cls) if field.name in config}
         for name, value in values.items():

@@ -1,17 +1,17 @@
-"""Training with parameter servers: they hold the variables, and workers take batches as they are free.
+"""Asynchronous training with parameter servers, which hold the variables.
 
-The chief reads the data and hands out the batches, one to each worker and one to itself, and the next one to whoever
-has done with his; a slow worker does fewer. A worker computes gradients of the variables as it finds them. These are
-applied one after the other, as by ElasticDL's own servers: Keras's optimizers and metrics update a variable in several
-operations, so that of two at once one would be lost or counted twice. (Tried with SGD without momentum, TensorFlow
-2.21 and Keras 2: after 10,000 updates by three workers 12,280 were in the weights.)
+The chief reads the data and dispatches batches to the workers and to itself; each one gets its next batch as soon as it
+is idle, so a slow worker processes fewer batches. A worker computes gradients with the current values of the variables.
+As in ElasticDL's own servers, gradients are applied one at a time: Keras's optimizers and metrics update a variable in
+several operations, so concurrent updates would be lost or counted twice. (Measured with SGD without momentum,
+TensorFlow 2.21 and Keras 2: after 10,000 updates by three workers, the weights contained 12,280.)
 
-Nothing is under way when a checkpoint is made, so that it holds each batch once. A step on a worker that was lost may
-have been done or not, so it ends the try: all go on from the last checkpoint. TensorFlow's own `ClusterCoordinator`
-would do such a step again.
+No batch is in flight while a checkpoint is saved, so a checkpoint contains each batch exactly once. If a worker is
+lost, it is unknown whether its step was applied; so the attempt fails, and all tasks resume from the last checkpoint.
+TensorFlow's own `ClusterCoordinator` would repeat the step.
 
-All data goes through the chief. Where reading it takes longer than training, more workers do not help; take all-reduce,
-without parameter servers, for what is no larger than a worker's memory.
+All data passes through the chief. If reading is slower than training, more workers do not help. For models that fit in
+a worker's memory, prefer all-reduce, without parameter servers.
 
 Usage, in the chief:
 
@@ -59,18 +59,19 @@ from .shim.tensor_values import Tensors
 Batch: TypeAlias = "tuple[Tensors, Tensors]"  # features and labels
 
 _LOOK_SECONDS = 1.0
-_SAVING_SECONDS = 8.0  # for which a worker stays after SIGTERM, which the chief has got as well: it is killed after ten
-# What ElasticDL gave its servers was larger than 2 MB. The index of an Embedding without input_dim is not: it is whole.
+_SAVING_SECONDS = 8.0  # how long a worker serves after SIGTERM while the chief saves; it is killed after 10
+# As in ElasticDL, only larger variables are partitioned. The index of an Embedding without input_dim is smaller.
 _PART_BYTES = 2 << 20
 
 
 def served_strategy(fn_args: FnArgs, task: ClusterTask) -> tf.distribute.Strategy:
-    """Returns the chief's strategy, after all the others have begun to serve.
+    """Returns the chief's distribution strategy, after all other tasks have started to serve.
 
-    Several parameter servers divide large variables among themselves, with Keras 2; Keras 3's variables cannot be.
+    With several parameter servers, variables larger than 2 MiB are partitioned among them. This needs Keras 2; the
+    variables of Keras 3 cannot be partitioned.
 
     Raises:
-      InputError: When the cluster is none that can be trained on.
+      InputError: When the cluster has no chief or no worker, or when a worker has more than one GPU.
     """
     found = {role: len(addresses) for role, addresses in task.jobs.items()}
     if CHIEF not in found or WORKER not in found:
@@ -90,7 +91,7 @@ def served_strategy(fn_args: FnArgs, task: ClusterTask) -> tf.distribute.Strateg
 
 
 class Crew:
-    """The chief and its workers."""
+    """The chief and its workers, as seen by the chief, which dispatches batches to them."""
 
     def __init__(self, job_strategy: tf.distribute.Strategy, task: ClusterTask) -> None:
         self._strategy = job_strategy
@@ -107,10 +108,10 @@ class Crew:
         schedule: Schedule,
         callbacks: list[tf.keras.callbacks.Callback],
     ) -> None:
-        """Trains from where the job is; see `loop.fit`.
+        """Trains from the job's current position; see `loop.fit` for the arguments.
 
-        Callbacks are called when all batches before something due have been trained. If one looks at each batch, as
-        many are trained at a time as there are workers.
+        Callbacks are called after all batches up to the next due event have been trained. If a callback acts on each
+        batch, groups contain at most one batch for each worker and the chief.
         """
         step = self._step(job.gradients, job.learn)
         most = len(self._devices) if batch_watcher(callbacks) else ENDLESS
@@ -140,13 +141,13 @@ class Crew:
         heard.on_train_end()
 
     def evaluate(self, job: Job, dataset: tf.data.Dataset) -> dict[str, tf.Tensor]:
-        """Returns the metrics of the batches of a dataset."""
+        """Evaluates the job on the batches of a dataset; returns the metrics."""
         job.reset_metrics()
         self._share(self._step(job.answers, job.compare), iter(dataset))
         return job.results()
 
     def _step(self, compute: Callable[..., Sequence[object]], update: Callable[..., object]) -> Callable[[Batch], None]:
-        """Returns what is done with a batch: computed by many at a time, taken into the variables by one."""
+        """Returns the step for a batch: `compute` runs concurrently on all devices, `update` on one at a time."""
 
         def run(function: Callable[..., object]) -> tf.types.experimental.PolymorphicFunction:
             return tf.function(lambda *given: self._strategy.run(function, args=given), reduce_retracing=True)
@@ -162,10 +163,10 @@ class Crew:
         return step
 
     def _share(self, step: Callable[[Batch], None], batches: Iterator[Batch]) -> int:
-        """Has all batches done, each by who is free; returns how many there were.
+        """Runs the step for all batches, each on the next idle device; returns the number of batches.
 
         Raises:
-          Exception: What the first step that failed raised.
+          Exception: The exception of the first failed step.
         """
         turn, failed = threading.Lock(), threading.Event()
 
@@ -195,27 +196,29 @@ class Crew:
 
 
 def _leave() -> None:
-    """Ends the process, for which TensorFlow takes a minute when it has lost another one."""
+    """Exits immediately; TensorFlow's own shutdown takes a minute after another task was lost."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(1)
 
 
 def _announced(batches: Iterator[Batch], number: int, callbacks: tf.keras.callbacks.CallbackList) -> Iterator[Batch]:
-    """Yields batches, each when callbacks have heard of it."""
+    """Yields batches after calling `on_train_batch_begin`; stops on a preemption request."""
     for batch in batches:
         callbacks.on_train_batch_begin(number)
         yield batch
         number += 1
         if asked():
-            break  # so that it can be saved
+            break  # so that the schedule can save a checkpoint
 
 
 def serve(task: ClusterTask, model_run_dir: str) -> None:
-    """Does what the chief asks for, until it has done: the part of a worker; a parameter server is ended by others.
+    """Runs a worker or a parameter server.
+
+    A worker serves until the chief releases it. A parameter server serves until its process is terminated.
 
     Raises:
-      Preempted: When SIGTERM has come, and the chief had time to save.
+      Preempted: In a worker, 8 seconds after SIGTERM, which gives the chief time to save.
     """
     before = _released(task, model_run_dir)
     threads = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=max(os.cpu_count() or 1, task.num_workers + 1))
@@ -235,7 +238,7 @@ def serve(task: ClusterTask, model_run_dir: str) -> None:
 
 @contextlib.contextmanager
 def released(task: ClusterTask, model_run_dir: str) -> Iterator[None]:
-    """Tells the workers after a block that nothing is left to do: it has ended, or SIGTERM has ended it."""
+    """Releases the workers after the block, if it succeeded or was preempted, but not if it failed."""
     try:
         yield
     except Preempted:
@@ -249,7 +252,7 @@ def _release(task: ClusterTask, model_run_dir: str) -> None:
 
 
 def _released(task: ClusterTask, model_run_dir: str) -> str:
-    """Returns what the chief has said, which is another word each time; "" when it has said nothing."""
+    """Returns the content of the chief's release file, which is unique for each release; "" if there is none."""
     path = _release_of(task, model_run_dir)
     return file_io.read_text(path) if file_io.exists(path) else ""
 

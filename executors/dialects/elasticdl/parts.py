@@ -1,13 +1,13 @@
-"""The parts of an ElasticDL model file, in every form that they had over the years.
+"""Access to the definitions of an ElasticDL model file, in all forms that ElasticDL's releases supported.
 
 | part | forms |
 | --- | --- |
-| model | a function, a class, or an instance: `custom_model`, `CustomModel`, `model`, or the one that is named |
+| model | a function, a class, or an instance: `custom_model`, `CustomModel`, `model`, or the requested name |
 | feed | `feed(dataset, mode, metadata)`, `dataset_fn(dataset, mode)`, `dataset_fn(dataset, training)` |
-| loss | `loss(labels, predictions)`, or the other way round; the parameters' names decide |
+| loss | `loss(labels, predictions)`, or in reverse order, depending on the parameter names |
 | optimizer | a function without required arguments, or an optimizer |
-| eval_metrics_fn | `()` to metrics or functions by name, also nested by output; or `(predictions, labels)` to values |
-| callbacks | `()` to a list of Keras callbacks |
+| eval_metrics_fn | `()` returns metrics or functions by name, or by output and name; `(predictions, labels)` values |
+| callbacks | `()` returns a list of Keras callbacks |
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _LOOKS = {
 
 
 class Parts:
-    """One model file.
+    """The definitions of one model file.
 
     Attributes:
-      module: The module.
-      options: The job's options, with the parts' names.
+      module: The imported module.
+      options: The job's options, which include the names of the definitions.
     """
 
     def __init__(self, module: ModuleType, model_name: str | None, options: ElasticDLOptions) -> None:
@@ -56,10 +56,10 @@ class Parts:
         self._model_name = model_name
 
     def model(self) -> tf.keras.Model:
-        """Returns the Keras model: built by its function or class, or as it stands in the module.
+        """Returns the Keras model: the result of its function or class, or the module's instance.
 
         Raises:
-          ModuleError: When there is none, or when it is something else.
+          ModuleError: When it is missing, or not a Keras model.
         """
         import tensorflow as tf
 
@@ -74,10 +74,13 @@ class Parts:
         return model
 
     def require_functions(self, why: str) -> None:
-        """Makes sure that the model and the optimizer are made anew each time, by a function or a class.
+        """Checks that the model and the optimizer are functions or classes, so that each call creates a new one.
+
+        Args:
+          why: The reason for the requirement, for the error message.
 
         Raises:
-          ModuleError: When one of them stands in the file ready-made.
+          ModuleError: When one of them is an instance that is created on import.
         """
         for part, name in (("model", self._name_of_model()), ("optimizer", self.options.optimizer)):
             value = self._get(name)
@@ -88,7 +91,16 @@ class Parts:
         return self._model_name or next((name for name in MODEL_NAMES if hasattr(self.module, name)), MODEL_NAMES[0])
 
     def feed(self, dataset: tf.data.Dataset, mode: str, metadata: Metadata) -> tf.data.Dataset:
-        """Returns features and labels (in prediction, features) of each record, as the file makes them."""
+        """Returns the dataset from the file's feed function: (features, labels), or features for prediction.
+
+        Args:
+          dataset: The records.
+          mode: TRAINING, EVALUATION or PREDICTION.
+          metadata: The reader's metadata.
+
+        Raises:
+          ModuleError: When there is no feed function, or it does not return a dataset.
+        """
         name, function = self._feed()
         parameters = _positional(function)
         second = parameters[1:2]
@@ -100,19 +112,19 @@ class Parts:
         return result
 
     def loss(self, labels: Tensors, predictions: Tensors) -> tf.Tensor:
-        """Calls the file's loss, whichever order its parameters have."""
+        """Calls the file's loss function with its arguments in the order of its parameters."""
         function = self._function("loss")
         return function(labels, predictions) if labels_first(function) else function(predictions, labels)
 
     def optimizer(self) -> tf.keras.optimizers.Optimizer:
-        """Returns the optimizer."""
+        """Returns the optimizer: the result of its function or class, or the module's instance."""
         value = self._get(self.options.optimizer)
         if value is None:
             raise self._missing(self.options.optimizer, "optimizer")
         return value() if inspect.isroutine(value) or inspect.isclass(value) else value
 
     def eval_metrics_fn(self) -> Callable[..., object] | None:
-        """Returns the metrics' function, or None; a job without metrics is evaluated by its loss."""
+        """Returns the metrics function, or None; evaluation then computes the loss only."""
         return self._optional(self.options.eval_metrics_fn)
 
     def callbacks(self) -> list[tf.keras.callbacks.Callback]:
@@ -125,15 +137,15 @@ class Parts:
         return self._optional(self.options.custom_data_reader)
 
     def prediction_outputs_processor(self) -> Any:
-        """Returns an instance of the file's processor of predictions, or None."""
+        """Returns an instance of the file's prediction processor, or None."""
         value = self._optional(self.options.prediction_outputs_processor)
         return value() if inspect.isclass(value) else value
 
     def require(self) -> None:
-        """Makes sure that all parts are there that training cannot do without.
+        """Checks that feed, loss and optimizer exist.
 
         Raises:
-          ModuleError: With the part and what it looks like.
+          ModuleError: When one is missing; names it and shows an example.
         """
         self._feed()
         self._function("loss")
@@ -160,7 +172,7 @@ class Parts:
         return value if callable(value) else None
 
     def _get(self, name: str) -> Any:
-        """Returns what has a name in the file, or, as `other_module.name`, in another one of its folder."""
+        """Returns the attribute of a name in the file, or `other_module.name` in an importable module; else None."""
         other, _, last = name.rpartition(".")
         return getattr(importlib.import_module(other) if other else self.module, last, None)
 
@@ -176,7 +188,7 @@ class Parts:
 
 
 def labels_first(function: Callable[..., object]) -> bool:
-    """Returns whether a loss or metric takes labels before predictions, by its parameters' names; True in doubt."""
+    """Returns whether a loss or metric takes labels before predictions, by its parameter names; default True."""
     first, second = (*_positional(function), "", "")[:2]
     return bool(_IS_LABEL.search(first)) or not _IS_LABEL.search(second)
 

@@ -1,4 +1,4 @@
-"""Takes the predictions of an ElasticDL model to its file's processor, and to a file of JSON lines."""
+"""Passes the predictions of an ElasticDL model to the file's processor and writes them as JSON lines."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ FILE_NAME = "predictions.jsonl"
 
 
 class Predictions:
-    """A context in which batches of features are predicted.
+    """Context manager that predicts batches of features and writes them to `predictions.jsonl` in a directory.
 
     Attributes:
-      count: How many predictions there are so far.
+      count: The number of predictions so far.
     """
 
     def __init__(self, model: tf.keras.Model, processor: BasePredictionOutputsProcessor | None, folder: str) -> None:
@@ -37,7 +37,7 @@ class Predictions:
         self._opened.__exit__(*error)
 
     def add(self, features: Tensors) -> None:
-        """Predicts one batch."""
+        """Predicts one batch of features, calls the processor and writes the predictions."""
         outputs = self._function(features)
         arrays = {name: value.numpy() for name, value in named(outputs).items()}
         if self._processor is not None:

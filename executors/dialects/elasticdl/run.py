@@ -1,4 +1,4 @@
-"""Training, evaluation and prediction of an ElasticDL model file."""
+"""Training, evaluation and prediction with an ElasticDL model file."""
 
 from __future__ import annotations
 
@@ -42,14 +42,19 @@ BEST_DIR = "best/model"
 def train(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[str, float]:
     """Trains the file's model and exports it to `fn_args.serving_model_dir`.
 
-    The weights of the lowest evaluation loss are exported as well, to `best/model` in the model run.
+    The weights with the lowest evaluation loss are exported as well, to `best/model` in the model run directory.
+
+    Args:
+      module: The model file.
+      model_name: The name of the model definition; None for the standard names.
+      fn_args: The run's arguments; ElasticDL's options are in `custom_config`.
 
     Returns:
-      The last evaluation's metrics, as `eval_…`.
+      The metrics of the last evaluation, with the prefix `eval_`; {} in tasks that only serve the chief.
 
     Raises:
-      ModuleError: When a part is missing, or gives something else than it should.
-      InputError: When there is no data, or no checkpoint to start from.
+      ModuleError: When a definition is missing or returns a wrong type.
+      InputError: When there is no data, or no checkpoint to initialize from.
     """
     parts = _parts(module, model_name, fn_args)
     task = task_from_environment()
@@ -83,22 +88,22 @@ def _train(
     seed = zlib.crc32(options.checkpoint_dir.encode()) if fn_args.seed is None else fn_args.seed
 
     def training(epoch: int, skip: int) -> tf.data.Dataset:
-        tf.random.set_seed(seed)  # a feed that shuffles does it as in the try before
+        tf.random.set_seed(seed)  # so that a shuffling feed repeats the interrupted run's order
         fed = _fed(parts, records, TRAINING)
         for _ in range(epoch):
-            iter(fed)  # each time it is iterated it has another order
+            iter(fed)  # a shuffled dataset has a new order in each iteration
         return _batched(fed.skip(skip) if skip else fed, size)
 
     with workers.scope():
-        job = _job(parts, _batches(parts, records, TRAINING))  # reading the other one would change its order
+        job = _job(parts, _batches(parts, records, TRAINING))  # a separate dataset, since iterating changes the order
         optimizer = parts.optimizer()
         job.compile(optimizer=optimizer)
         if crew and hasattr(optimizer, "build"):
-            optimizer.build(job.inner.trainable_variables)  # here, where variables are made on the servers
+            optimizer.build(job.inner.trainable_variables)  # in this scope, variables are created on the servers
         if options.checkpoint_dir_for_init:
             load_weights(job.inner, options.checkpoint_dir_for_init)
     _rehearse_export(parts, records, job, is_remote=crew is not None)
-    checkpoints = Checkpoints(job, optimizer, options)  # with variables that no other worker's depend on
+    checkpoints = Checkpoints(job, optimizer, options)  # outside the scope: its variables are not synchronized
     trained = TrainedMark(
         fn_args.checkpoint_dir, "elasticdl", {"epochs": options.num_epochs, "steps": options.max_step}
     )
@@ -134,9 +139,9 @@ def _train(
 
 
 def _rehearse_export(parts: Parts, records: Records, job: Job, is_remote: bool) -> None:
-    """Raises before training what the export would raise after it.
+    """Runs the export without weights, so that its errors are raised before training instead of after it.
 
-    All workers do it: the graphs of a distribution strategy have to be built in the same order on each.
+    All workers do this: with a distribution strategy, each must build the same graphs in the same order.
     """
     with rehearsal(job.inner) as folder:
         model = _local_model(parts, records) if is_remote else job.inner
@@ -144,21 +149,29 @@ def _rehearse_export(parts: Parts, records: Records, job: Job, is_remote: bool) 
 
 
 def _local_model(parts: Parts, records: Records) -> tf.keras.Model:
-    """Returns the model anew, with variables of this process: parameter servers hold the others, perhaps in pieces."""
+    """Returns a new instance of the model with variables in this process.
+
+    With parameter servers, the variables of the trained model are on the servers and may be partitioned.
+    """
     model = parts.model()
     build(model, features_of(_first(_batches(parts, records, TRAINING))))
     return model
 
 
 def _workers(fn_args: FnArgs, servers: ClusterTask | None) -> tf.distribute.Strategy:
-    """Returns the strategy by which several workers train, each on `minibatch_size` records at a time."""
+    """Returns the distribution strategy; each worker trains on `minibatch_size` records per step."""
     if servers:
         return served_strategy(fn_args, servers)
     return strategy(fn_args) if fn_args.num_workers > 1 else tf.distribute.get_strategy()
 
 
 def evaluate(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[str, float]:
-    """Evaluates the weights of a checkpoint on the validation data; returns the metrics."""
+    """Evaluates the weights of `checkpoint_dir_for_init` on the validation data; returns the metrics by name.
+
+    Raises:
+      ModuleError: When a definition is missing or returns a wrong type.
+      InputError: When there is no data or no checkpoint.
+    """
     parts = _parts(module, model_name, fn_args)
     records = _records(parts, parts.options.validation_data or fn_args.eval_files, "validation_data")
     with records.reraising():
@@ -171,12 +184,17 @@ def evaluate(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dic
 
 
 def predict(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[str, float]:
-    """Puts the prediction data to the weights of a checkpoint.
+    """Runs batch inference on the validation data with the weights of `checkpoint_dir_for_init`.
 
-    The predictions go to the file's processor, and as JSON lines to `predictions.jsonl` in the serving_model_dir.
+    The predictions are passed to the file's processor, if any, and written as JSON lines to `predictions.jsonl` in
+    `fn_args.serving_model_dir`.
 
     Returns:
       {"count": the number of predictions}.
+
+    Raises:
+      ModuleError: When a definition is missing or returns a wrong type.
+      InputError: When there is no data or no checkpoint.
     """
     options = ElasticDLOptions.of(fn_args)
     parts = Parts(module, model_name, options)
@@ -196,7 +214,7 @@ def predict(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict
 
 
 def _parts(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> Parts:
-    """Returns a file's parts, those that training and evaluation cannot do without looked over."""
+    """Returns a file's parts, after checking those that training and evaluation require."""
     parts = Parts(module, model_name, ElasticDLOptions.of(fn_args))
     parts.require()
     allow_numpy_idioms()
@@ -216,12 +234,12 @@ def _records(parts: Parts, origin: str | Sequence[str], what: str) -> Records:
 
 
 def _batches(parts: Parts, records: Records, mode: str, size: int = 0) -> tf.data.Dataset:
-    """Returns batches of what feed makes of the records, of `size` or `minibatch_size` records."""
+    """Returns the output of `feed` in batches of `size`, or of `minibatch_size` if `size` is 0."""
     return _batched(_fed(parts, records, mode), size or parts.options.minibatch_size)
 
 
 def _fed(parts: Parts, records: Records, mode: str) -> tf.data.Dataset:
-    """Returns what feed makes of the records."""
+    """Returns the unbatched dataset that `feed` returns for the records."""
     dataset = parts.feed(records.dataset(), mode, records.metadata)
     if mode != PREDICTION and not (isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) == 2):
         raise ModuleError(
@@ -231,17 +249,17 @@ def _fed(parts: Parts, records: Records, mode: str) -> tf.data.Dataset:
 
 
 def _batched(dataset: tf.data.Dataset, size: int) -> tf.data.Dataset:
-    """Returns batches of a dataset, of all workers together; the last one may be a short one."""
+    """Returns a dataset in global batches of `size` records; the last one may be shorter."""
     options = tf.data.Options()
-    options.experimental_optimization.map_parallelization = True  # feeds map record by record, one after the other
-    options.autotune.enabled = False  # measuring each of these small steps takes as long as they do
-    # Workers share each batch; of files they would take other records than one worker does.
+    options.experimental_optimization.map_parallelization = True  # feeds map single records, sequentially
+    options.autotune.enabled = False  # its overhead per record is as large as these maps themselves
+    # Shard each batch: with sharding by file, the workers' records would differ from those of a single worker.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return dataset.batch(size).prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
 def _job(parts: Parts, data: tf.data.Dataset) -> Job:
-    """Builds the model and its metrics by one batch of data, outside of any graph, where errors are easy to read."""
+    """Builds the model and its metrics with one batch of data, eagerly, for readable errors."""
     features, labels = _first(data)
     model = parts.model()
     outputs = build(model, features)

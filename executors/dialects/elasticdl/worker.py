@@ -1,4 +1,4 @@
-"""Evaluation and prediction of an ElasticDL model file, in a process of their own."""
+"""Evaluation and prediction with an ElasticDL model file in a subprocess."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..loading import choose_keras, loaded
 
 
 def run(action: str, module: str, model_name: str | None, fn_args: FnArgs, scratch: str) -> dict[str, float]:
-    """Starts the process and waits for its answer.
+    """Runs an action in a subprocess with the module's Keras version; returns the metrics by name.
 
     Args:
       action: "evaluate" or "predict".
       module: The model file.
-      model_name: The model's name in it.
-      fn_args: The job's arguments; its options are in custom_config.
-      scratch: A folder for what has to be copied here first.
+      model_name: The name of the model definition; None for the standard names.
+      fn_args: The job's arguments; its options are in `custom_config`.
+      scratch: A temporary directory for local copies of remote or archived modules.
 
     Raises:
-      ModuleError: When there is no such file, or a part of it is missing.
+      ModuleError: When the file or one of its required definitions is missing.
       InputError: When there is no data or no checkpoint.
-      Exception: What the file raises.
+      Exception: Any exception that the file raises.
     """
     source = find_source(module, scratch)
     keras = choose_keras("auto", source.files)
@@ -37,7 +37,7 @@ def run(action: str, module: str, model_name: str | None, fn_args: FnArgs, scrat
 
 
 def execute(state: dict[str, Any]) -> dict[str, float]:
-    """Carries the request out, in the process; returns the metrics."""
+    """Runs the request in the subprocess; returns the metrics."""
     action = state.pop("action")
     request = TrainingRequest.from_json(state)
     with loaded(request.source) as module:

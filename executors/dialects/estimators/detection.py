@@ -1,7 +1,7 @@
-"""Whether a module's source uses Estimators, read off before it runs.
+"""Detects Estimator use in a module's source before it is imported.
 
-It has to be known before: the module may touch `tf.estimator` in its first line, and Estimators need Keras 2 in the
-process from the start.
+Detection cannot wait for the import: the module may access `tf.estimator` in its first line, and Estimators need
+Keras 2 in the process from the start.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ...modules.source import imports_in, parsed
 
 _NAMES = re.compile(r"^(tf|tensorflow|tf_compat_v1)(\.compat\.v[12])?\.estimator\b|^tfma\.export\b")
 _ENTRY_POINTS = ("trainer_fn",)
-_PACKAGES_THAT_USE_IT = ("tensorflow_hub",)  # 0.15 imports tf.compat.v1.estimator, whatever the module does with it
+_PACKAGES_THAT_USE_IT = ("tensorflow_hub",)  # 0.15 accesses tf.compat.v1.estimator on import
 
 
 def estimator_use(path: str) -> tuple[int, str] | None:
-    """Returns the line and the words by which a source file uses Estimators, or None."""
+    """Returns the line number and the code of an Estimator use in a source file, or None."""
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Attribute) and _NAMES.search(ast.unparse(node)):
             return node.lineno, ast.unparse(node)
@@ -37,7 +37,11 @@ def estimator_use(path: str) -> tuple[int, str] | None:
 
 
 def restore_what_is_used(files: Sequence[str]) -> None:
-    """Puts back what TensorFlow and TFMA dropped, if a module's files or the packages they import use it."""
+    """Restores the APIs that TensorFlow and TFMA removed, if a module's files or the packages they import use them.
+
+    `tf.estimator` is restored for files that use Estimators or import `tensorflow_hub`; `tfma.export` for files that
+    use Estimators and import TFMA.
+    """
     packages = {name.partition(".")[0] for file in files for _, name in imports_in(file)}
     if any(estimator_use(file) for file in files):
         restore_estimator()

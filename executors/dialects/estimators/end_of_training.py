@@ -1,4 +1,4 @@
-"""Whether an Estimator's training is over that was run before, in a run that published nothing."""
+"""Detects that an interrupted run had completed an Estimator's training, but had not published the model."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 
 class EndOfTraining:
-    """The end of an Estimator's training on one machine; the tasks of a cluster note none.
+    """Records the end of an Estimator's training, so that a retry resumes at the export.
 
-    Without `max_steps`, or where training was stopped early, the last checkpoint alone doesn't show that it is the end.
+    The record is needed because the last checkpoint alone does not show that training completed without `max_steps`, or
+    after early stopping. It is kept in `fn_args.checkpoint_dir` on a single machine; cluster tasks record nothing.
 
     Args:
-      job: The Estimator; how long it is to train has to be the same for its end to count.
-      fn_args: The run's own arguments.
+      job: The Estimator job. A record counts only for the same `max_steps` and early-stopping goal.
+      fn_args: The run's arguments.
     """
 
     def __init__(self, job: EstimatorJob, fn_args: FnArgs) -> None:
@@ -33,16 +34,16 @@ class EndOfTraining:
         self._mark = TrainedMark(folder, "estimator", length)
 
     def note(self, step: int) -> None:
-        """Notes the step that was the last one."""
+        """Records the last training step."""
         self._mark.write(step=step)
 
     def note_export(self, metrics: dict[str, float]) -> None:
-        """Notes that the exporters are through, with the metrics of what they exported."""
+        """Records that the exporters have finished, with the metrics of the exported model."""
         if noted := self._mark.read():
             self._mark.write(**noted, metrics=metrics)
 
     def is_over(self) -> bool:
-        """Whether the last checkpoint is that of the last step."""
+        """Whether the latest checkpoint is that of the recorded last step."""
         latest = self._estimator.latest_checkpoint() or ""
         if not latest or latest.rpartition("-")[2] != str(self._mark.read().get("step")):
             return False
@@ -50,7 +51,7 @@ class EndOfTraining:
         return True
 
     def exported(self) -> dict[str, float] | None:
-        """Returns the metrics of the model that an earlier try has exported; None when there is none."""
+        """Returns the metrics of the model that an earlier attempt exported; None when there is none."""
         metrics: dict[str, float] | None = self._mark.read().get("metrics")
         if metrics is None or find_saved_model(self._estimator.model_dir) is None or not self.is_over():
             return None

@@ -1,4 +1,4 @@
-"""Input and serving functions for an Estimator that brings none: the examples, read by their schema."""
+"""Default input and serving functions for Estimator modules without their own; they parse examples by schema."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _BATCH_SIZE = 32
 def examples_input_fn(
     fn_args: FnArgs, patterns: Sequence[str], label: str | None, params: Mapping[str, object], training: bool
 ) -> Callable[[], tf.data.Dataset]:
-    """Returns an input function over the examples: (features by name, label) in batches.
+    """Returns an input function that yields batches of (features by name, label).
 
     Args:
-      fn_args: Its data_accessor reads; its transform graph, else its schema, says what there is.
-      patterns: The files.
+      fn_args: Provides the data_accessor for reading, and the transform graph or, without one, the schema.
+      patterns: File patterns of the examples.
       label: The label's feature name.
-      params: `batch_size` is used, 32 by default.
-      training: Whether to shuffle (by fn_args.seed) and to repeat; otherwise it is one pass in order.
+      params: `batch_size` is read from here; default 32.
+      training: Whether to shuffle (with `fn_args.seed`) and repeat; otherwise one pass in order.
 
     Raises:
       InputError: When there is neither a schema nor a transform graph.
@@ -57,11 +57,13 @@ def examples_input_fn(
 
 
 def parsing_receiver_fn(fn_args: FnArgs, label: str | None) -> ServingInputReceiverFn:
-    """Returns a serving_input_receiver_fn that parses serialized raw tf.Examples, and transforms them if there is how.
+    """Returns a serving_input_receiver_fn that parses serialized raw tf.Examples.
+
+    With a transform graph, it also applies the transform to the parsed features.
 
     Args:
-      fn_args: Its transform graph, else its schema, says what an example holds.
-      label: A feature to leave out.
+      fn_args: Provides the transform graph or, without one, the schema for the feature spec.
+      label: The name of the feature to leave out, or None.
     """
     import tensorflow as tf
 

@@ -1,20 +1,22 @@
-"""The dialect of bare Estimators: a module with `model_fn`, or with an Estimator itself, and its input functions.
+"""The dialect of bare Estimators: a module with `model_fn` or an Estimator, and optional input functions.
 
     def model_fn(features, labels, mode, params): …       # as tf.estimator.Estimator calls it
     def input_fn(fn_args, mode): …                        # or train_input_fn(fn_args) and eval_input_fn(fn_args)
 
-Both may take what they like of `fn_args`, `mode`, `params`, `config`, `file_pattern` and the names in `params`. Without
-input functions the examples are read by their schema; the label is then the module's LABEL_KEY. A module may define:
+Input functions are called with those of `fn_args`, `mode`, `params`, `config`, `file_pattern` and the keys of `params`
+that they have parameters for. Without input functions, examples are parsed by their schema, with the module's LABEL_KEY
+as the label. A module may also define:
 
-* `params`: a dict, or a function that returns one. Tuned hyper-parameters and custom_config are put on top.
+* `params`: a dict, or a function that returns one. Tuned hyperparameters, then custom_config, override its entries.
 * `run_config`: a tf.estimator.RunConfig, or a function that returns one.
-* `serving_input_receiver_fn`: by default it parses tf.Examples by their schema.
-* `exporters`: exporters, or a function that returns them; by default a FinalExporter.
-* `hooks`: hooks for training, or a function that returns them.
-* `train_steps`, `eval_steps`: used where fn_args has none.
-* `start_delay_secs`, `throttle_secs`: the EvalSpec's.
+* `serving_input_receiver_fn`: by default, tf.Examples are parsed by their schema.
+* `exporters`: exporters, or a function that returns them; default a FinalExporter.
+* `hooks`: training hooks, or a function that returns them.
+* `train_steps`, `eval_steps`: used if fn_args has no value.
+* `start_delay_secs`, `throttle_secs`: for the EvalSpec.
 
-In place of `model_fn` it may hold an Estimator, `build_estimator` that returns one, or a subclass of Estimator.
+Instead of `model_fn`, the module may have an Estimator instance, a function `build_estimator` that returns one, or a
+subclass of Estimator.
 """
 
 from __future__ import annotations
@@ -47,11 +49,11 @@ _KERAS_VARIABLE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _BUILDER = "build_estimator"
 _PATTERN_NAMES = ("file_pattern", "file_patterns", "files", "filenames", "input_files")
 _LABELS = ("LABEL_KEY", "_LABEL_KEY", "label_key", "LABEL")
-_PARAMETERS = ("features", "labels", "mode", "params", "config", "self")  # that an Estimator calls a model_fn with
+_PARAMETERS = ("features", "labels", "mode", "params", "config", "self")  # as an Estimator passes to model_fn
 
 
 class ModelFnDialect(Dialect):
-    """Modules with `model_fn`, or with an Estimator itself. Another dialect that fits goes before it."""
+    """Modules with `model_fn` or an Estimator. Any other matching dialect takes precedence."""
 
     needs = "a function model_fn(features, labels, mode, params), or an Estimator"
     entry_points = ("model_fn",)
@@ -62,7 +64,7 @@ class ModelFnDialect(Dialect):
     no_scaffold = "it is an Estimator's function, and TensorFlow has no Estimators since 2.16"
 
     def detect(self, path: str) -> Evidence | None:
-        """Returns where a file uses Estimators, whatever dialect its module is in."""
+        """Returns where a file uses Estimators, for modules of any dialect."""
         found = estimator_use(path)
         return Evidence(*found, keras="2", uses_estimators=True) if found else None
 
@@ -71,7 +73,7 @@ class ModelFnDialect(Dialect):
         restore_what_is_used(files)
 
     def matches(self, module: ModuleType, function: str | None) -> str:
-        """Returns evidence when the module has a model function or an Estimator."""
+        """Returns the reason if the module has a model function or an Estimator."""
         if function is not None:
             candidate = getattr(module, function, None)
             return f"the function {function} takes features and labels" if takes_features_and_labels(candidate) else ""
@@ -81,7 +83,7 @@ class ModelFnDialect(Dialect):
         return f"it holds the Estimator {found[0]}" if found else ""
 
     def yields(self, function: str | None) -> bool:
-        """A `run_fn`, a `trainer_fn` or a conf in the module says more than its model function."""
+        """Whether no function was requested: a module's `run_fn`, `trainer_fn` or conf takes precedence then."""
         return function is None
 
     def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
@@ -102,7 +104,7 @@ class ModelFnDialect(Dialect):
         return lambda fn_args: train_and_export(lambda: _Parts(module, name, at_work(fn_args)).job(), fn_args, where)
 
     def convertible(self, definitions: Mapping[str, ast.stmt], function: str | None) -> list[str]:
-        """Returns `model_fn`, else `build_estimator`; of a named function, that name if it takes features first."""
+        """Returns `model_fn`, else `build_estimator`; or the requested function if it takes `features` first."""
         if function is None:
             return [name for name in ("model_fn", _BUILDER) if name in definitions][:1]
         if function not in definitions:
@@ -111,7 +113,11 @@ class ModelFnDialect(Dialect):
         return [function] if is_one else []
 
     def check(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> list[str]:
-        """Checks that the model function has no parameter that an Estimator does not give."""
+        """Checks that the model function has no required parameter that an Estimator does not pass.
+
+        Raises:
+          ModuleError: When it has one; names the parameter and the required signature.
+        """
         name = function or "model_fn"
         model_fn = getattr(module, name, None)
         if not inspect.isfunction(model_fn):
@@ -131,17 +137,17 @@ class ModelFnDialect(Dialect):
         return []
 
     def limit_steps(self, fn_args: FnArgs, steps: int) -> bool:
-        """An Estimator is stopped from outside."""
+        """Returns True; the trainer stops Estimators by other means."""
         return True
 
 
 def _estimators_in(module: ModuleType) -> list[str]:
-    """Returns the names of the module's own Estimators: `build_estimator`, else instances, else subclasses."""
+    """Returns the names by which the module provides Estimators: `build_estimator`, else instances, else subclasses."""
     if callable(getattr(module, _BUILDER, None)):
         return [_BUILDER]
     estimator_class = compat.estimator_class()
     if estimator_class is None:
-        return []  # nobody has made one
+        return []  # no Estimator class is loaded
     instances = [name for name, value in vars(module).items() if isinstance(value, estimator_class)]
     return instances or [
         name
@@ -151,7 +157,7 @@ def _estimators_in(module: ModuleType) -> list[str]:
 
 
 class _Known(TypedDict, total=False):
-    """What the module's functions may take, by parameter name, beside the names in `params`."""
+    """The arguments available to the module's functions, by parameter name, in addition to the entries of `params`."""
 
     fn_args: FnArgs
     params: dict[str, Any]
@@ -163,7 +169,7 @@ class _Known(TypedDict, total=False):
 
 
 class _Parts:
-    """The parts of a module, put together to an Estimator and its specs."""
+    """Builds an Estimator and its specs from the definitions of a module."""
 
     def __init__(self, module: ModuleType, name: str, fn_args: FnArgs) -> None:
         import tensorflow as tf
@@ -203,7 +209,7 @@ class _Parts:
         return EstimatorJob(self._estimator(), train_spec, eval_spec, known.get("eval_input_receiver_fn"))
 
     def _value(self, name: str) -> Any:
-        """Returns what the module has under a name, calling it if it is a function."""
+        """Returns the module's attribute of a name, or its result if it is a function; None if it is not defined."""
         value = getattr(self._module, name, None)
         return self._call(value, name) if inspect.isroutine(value) else value
 
@@ -242,7 +248,7 @@ class _Parts:
         return tf.estimator.Estimator(value, config=self._known["config"], **params, **warm_start)
 
     def _warm_start(self) -> dict[str, str]:
-        """Returns the Estimator's argument that starts it from the weights of `fn_args.base_model`."""
+        """Returns the `warm_start_from` argument for `fn_args.base_model`; {} without a base model."""
         import tensorflow as tf
 
         base_model = self._fn_args.base_model
@@ -257,9 +263,9 @@ class _Parts:
         return {"warm_start_from": base_model}
 
     def _moved(self, estimator: tf.estimator.Estimator) -> tf.estimator.Estimator:
-        """Returns a module's Estimator as one that works in the model run, if its author chose no folder for it.
+        """Returns a copy of the Estimator with the run's `model_dir`, if its `model_dir` was not set explicitly.
 
-        TensorFlow makes up a folder for an Estimator that was given none.
+        TensorFlow creates a temporary directory for an Estimator without `model_dir`, which identifies this case.
         """
         parent, name = os.path.split(os.path.realpath(estimator.model_dir))
         if parent != os.path.realpath(tempfile.gettempdir()) or not name.startswith("tmp"):

@@ -1,4 +1,4 @@
-"""Rehearses an Estimator's export before training: builds and saves each exporter's graph, without its variables."""
+"""Rehearses an Estimator's export before training: builds and saves each exporter's graph without variables."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _WHEEL = "tensorflow_estimator"
 
 
 def rehearse_exports(estimator: tf.estimator.Estimator, exporters: Iterable[tf.estimator.Exporter], where: str) -> None:
-    """Raises before training what the exporters' serving functions, or the model function, would raise after it.
+    """Builds the export graphs before training, so that errors in them are raised before training instead of after it.
 
-    TensorFlow's exporters are rehearsed; how others export is not known.
+    Only TensorFlow's own exporters and `export_saved_model` are rehearsed; overridden ones are skipped.
 
     Args:
       estimator: The Estimator, untrained or not.
-      exporters: The EvalSpec's.
-      where: The module and function, for messages.
+      exporters: The EvalSpec's exporters.
+      where: The module and function, for error messages.
 
     Raises:
-      ModuleError: When an input of a signature has a name with which the model could not be loaded.
-      Exception: What the module raises.
+      ModuleError: When a signature input has a name that would prevent loading the model.
+      Exception: Any exception of the serving functions or the model function.
     """
     done: list[ServingInputReceiverFn] = []
     for exporter in exporters:
@@ -57,10 +57,11 @@ def _is_tensorflows(method: Callable[..., object]) -> bool:
 
 @contextlib.contextmanager
 def _same_classes() -> Iterator[None]:
-    """Undoes what tf-keras does to classes during a block.
+    """Restores the base classes of all `tf.Module` subclasses after the block.
 
-    A Keras model that is cloned in a graph gets the base classes of TensorFlow 1, with its class and all its instances.
-    The model of a `model_to_estimator`, made in eager mode, could then no longer be cloned for training.
+    When tf-keras clones a model in a graph, it replaces the bases of the model's class by their TensorFlow 1 versions,
+    which affects all instances. The model of a `model_to_estimator`, created in eager mode, could then no longer be
+    cloned for training.
     """
     before = {one: one.__bases__ for one in _subclasses(tf.Module)}
     try:
@@ -81,7 +82,7 @@ def _subclasses(base: type) -> Iterator[type]:
 def _save_graph(
     estimator: tf.estimator.Estimator, receiver_fn: ServingInputReceiverFn, folder: str
 ) -> dict[str, meta_graph_pb2.SignatureDef]:
-    """Does what `export_saved_model` does, but for the variables; returns the signatures by name."""
+    """Exports the serving graph like `export_saved_model` but without variables; returns the signatures by name."""
     predict = tf.estimator.ModeKeys.PREDICT
     with tf.Graph().as_default():
         builder = tf.compat.v1.saved_model.Builder(folder)
@@ -92,9 +93,9 @@ def _save_graph(
 
 
 def _require_loadable(signature: meta_graph_pb2.SignatureDef, folder: str, what: str) -> None:
-    """Raises if TensorFlow cannot load and call a signature because of its inputs' names.
+    """Raises if TensorFlow cannot load and call a signature because of the names of its inputs.
 
-    It is tried with a model of the same names, if any of them is out of the ordinary.
+    If any name is not a valid argument name, a tiny model with the same input names is saved, loaded and called.
     """
     names = sorted(signature.inputs)
     odd = [name for name, argument in argument_names(names).items() if name != argument]

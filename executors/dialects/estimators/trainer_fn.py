@@ -1,6 +1,6 @@
-"""The dialect of TFX up to 0.29: `trainer_fn(fn_args, schema)` returns an Estimator and how to train it.
+"""The dialect of TFX up to 0.29: `trainer_fn(fn_args, schema)` returns an Estimator, a TrainSpec and an EvalSpec.
 
-The shim does what TFX's executor of that time did (1.15.1 had it last); see `training.py`.
+It reproduces TFX's Estimator executor, which was last in TFX 1.15.1; see `training.py`.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ class TrainerFnDialect(Dialect):
     no_scaffold = "it is written around an Estimator, and TensorFlow has none since 2.16"
 
     def matches(self, module: ModuleType, function: str | None) -> str:
-        """Returns evidence when the module has `trainer_fn` and no `run_fn`, or names a function of two arguments."""
+        """Returns the reason if the module has `trainer_fn` and no `run_fn`, or the requested function takes two."""
         if function is not None:
             candidate = getattr(module, function, None)
             return f"the function {function} takes fn_args and schema" if takes_fn_args_and_schema(candidate) else ""
         if callable(getattr(module, "run_fn", None)):
-            return ""  # a module that grew a run_fn wants it to be used
+            return ""  # an added run_fn takes precedence
         return "it defines trainer_fn" if callable(getattr(module, "trainer_fn", None)) else ""
 
     def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
-        """Returns a `run_fn` around the module's `trainer_fn`.
+        """Returns a `run_fn` that calls the module's `trainer_fn`, trains and exports.
 
         Raises:
-          ModuleError: When it is missing.
+          ModuleError: When `trainer_fn` is missing.
         """
         name = function or "trainer_fn"
         trainer_fn = function_in(module, name, self.needs)
@@ -53,7 +53,7 @@ class TrainerFnDialect(Dialect):
         return lambda fn_args: _train(trainer_fn, where, fn_args)
 
     def convertible(self, definitions: Mapping[str, ast.stmt], function: str | None) -> list[str]:
-        """Returns `trainer_fn`; of a named function, that name if it takes two parameters."""
+        """Returns `trainer_fn`, or the requested function if it has two parameters and is not a model function."""
         name = function or "trainer_fn"
         if name not in definitions:
             return []
@@ -68,14 +68,14 @@ class TrainerFnDialect(Dialect):
         return []
 
     def limit_steps(self, fn_args: FnArgs, steps: int) -> bool:
-        """An Estimator is stopped from outside."""
+        """Returns True; the trainer stops Estimators by other means."""
         return True
 
 
 def _train(trainer_fn: Callable[..., object], where: str, fn_args: FnArgs) -> dict[str, float]:
     theirs = at_work(fn_args)
     for key, value in (fn_args.custom_config or {}).items():
-        vars(theirs).setdefault(key, value)  # TFX 0.21 to 0.25 handed its entries over one by one
+        vars(theirs).setdefault(key, value)  # TFX 0.21 to 0.25 set its entries as attributes
     schema = read_schema(fn_args.schema_path) if fn_args.schema_path else None
 
     def make_job() -> EstimatorJob:
@@ -88,10 +88,10 @@ def _train(trainer_fn: Callable[..., object], where: str, fn_args: FnArgs) -> di
 
 
 def _checked(spec: object, where: str) -> Mapping[str, Any]:
-    """Looks the returned dict over, key by key.
+    """Checks the keys and types of the returned dict.
 
     Raises:
-      ModuleError: With the key, what it holds, and what it has to hold.
+      ModuleError: When a key is missing or has a wrong type; names the key, its value and the required type.
     """
     import tensorflow as tf
 

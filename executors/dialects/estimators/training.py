@@ -1,12 +1,12 @@
-"""Trains an Estimator, evaluates it and exports it, on one machine or as a task of a cluster.
+"""Trains, evaluates and exports an Estimator, on a single machine or as a task of a cluster.
 
-What the dialects of Estimators share. Training is `tf.estimator.train_and_evaluate`'s. Around it stands what TFX's
-executor of Estimators did (1.15.1 had it last): the Estimator works in the model run's folder, and what is exported
-there is copied to where models are expected. Three things are better than they were:
+Shared by the Estimator dialects. It calls `tf.estimator.train_and_evaluate` and reproduces the steps of TFX's Estimator
+executor (last in TFX 1.15.1): the Estimator's `model_dir` is the model run directory, and its exports are copied from
+there to the serving and evaluation model directories. It differs from TFX in three points:
 
-* where several exports lie in that folder, the newest counts (TFX died of them);
-* an evaluator ends when training has ended, whatever it was that ended it, and then exports for good;
-* it works with a MultiWorkerMirroredStrategy, which TensorFlow cannot even build in an evaluator's process.
+* if the directory contains several exports, the newest one is used (TFX raised an error);
+* the evaluator task stops as soon as training has ended, for whatever reason, and then runs the final export;
+* it supports MultiWorkerMirroredStrategy, which TensorFlow cannot construct in an evaluator process.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _LOOK_SECONDS = 1.0
 
 @dataclasses.dataclass(frozen=True)
 class EstimatorJob:
-    """An Estimator and how to train it.
+    """An Estimator with its training and evaluation specs.
 
     Attributes:
       estimator: The tf.estimator.Estimator.
-      train_spec: Its tf.estimator.TrainSpec.
-      eval_spec: Its tf.estimator.EvalSpec.
-      eval_input_receiver_fn: For TFMA's evaluation model, or None.
+      train_spec: The tf.estimator.TrainSpec.
+      eval_spec: The tf.estimator.EvalSpec.
+      eval_input_receiver_fn: Receiver function for TFMA's EvalSavedModel, or None to export none.
     """
 
     estimator: tf.estimator.Estimator
@@ -59,7 +59,7 @@ class EstimatorJob:
 
 
 def at_work(fn_args: FnArgs) -> FnArgs:
-    """Returns a copy of the arguments whose model folders lie in the model run: an Estimator works there."""
+    """Returns a copy of the arguments whose model directories are inside `model_run_dir`, where the Estimator works."""
     theirs = copy.copy(fn_args)
     theirs.serving_model_dir = os.path.join(fn_args.model_run_dir, os.path.basename(fn_args.serving_model_dir))
     theirs.eval_model_dir = os.path.join(fn_args.model_run_dir, os.path.basename(fn_args.eval_model_dir or EVAL_DIR))
@@ -67,18 +67,23 @@ def at_work(fn_args: FnArgs) -> FnArgs:
 
 
 def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, where: str) -> dict[str, float]:
-    """Does this process's part of training an Estimator and exporting it to `fn_args.serving_model_dir`.
+    """Runs this process's task of training an Estimator and exporting it to `fn_args.serving_model_dir`.
+
+    A single process, or the master of a cluster, trains, evaluates and exports. An evaluator task evaluates and
+    exports. All other tasks only train.
 
     Args:
-      make_job: Builds the Estimator; called without TF_CONFIG where it is only to be evaluated and exported.
-      fn_args: The run's own arguments.
-      where: The module and function, for messages.
+      make_job: Builds the Estimator and its specs; in an evaluator task it is called with TF_CONFIG unset.
+      fn_args: The run's arguments.
+      where: The module and function, for error messages.
 
     Returns:
-      The exported model's metrics as `eval_…`; {} from a task that does not evaluate.
+      The exported model's metrics, with the prefix `eval_`; {} in a task that does not evaluate.
 
     Raises:
-      ModuleError: When nothing was exported.
+      ModuleError: When the EvalSpec has no exporter, when training or evaluation would never end, or when nothing was
+        exported.
+      Preempted: When the process was asked to stop and has saved a checkpoint.
     """
     from .rehearsal import rehearse_exports  # imports TensorFlow
 
@@ -95,10 +100,10 @@ def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, wher
             rehearse_exports(job.estimator, job.eval_spec.exporters, where)
             metrics = _train(job, trained)
         if not metrics or find_saved_model(job.estimator.model_dir) is None:
-            # Without max_steps, or with none of them left to train, TensorFlow calls no evaluation the last one.
+            # Without max_steps, or with max_steps reached before, TensorFlow runs no final evaluation and export.
             metrics = _Evaluator(job).evaluate(last=True)
     elif task.type == tf_config.EVALUATOR:
-        del os.environ[tf_config.VARIABLE]  # it is no part of the training cluster, and must not try to join it
+        del os.environ[tf_config.VARIABLE]  # an evaluator must not try to join the training cluster
         job = _checked(make_job(), where)
         metrics = _evaluate_until_trained(job, fn_args)
     else:
@@ -117,7 +122,11 @@ def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, wher
 
 
 def _checked(job: EstimatorJob, where: str) -> EstimatorJob:
-    """Makes sure, before hours of training, that a model will come out of it."""
+    """Checks before training that the job has an exporter and will end.
+
+    Raises:
+      ModuleError: When the EvalSpec has no exporter, or `find_endless` reports that the job would never end.
+    """
     if not job.eval_spec.exporters:
         raise ModuleError(
             f"{where}: the EvalSpec has no exporter, so no model would be exported. Give it one, such as "
@@ -159,7 +168,7 @@ def _train(job: EstimatorJob, trained: EndOfTraining) -> dict[str, float]:
         note_end(job.estimator, trained.note)
     metrics = None
     with heeded() if _saves_by_itself(job.estimator.config) else contextlib.nullcontext():
-        with contextlib.suppress(Preempted):  # from an evaluation: what is evaluated is saved
+        with contextlib.suppress(Preempted):  # from an evaluation, whose checkpoint is saved already
             metrics, _ = tf.estimator.train_and_evaluate(job.estimator, train_spec, eval_spec) or (None, None)
         if asked():
             raise Preempted(job.estimator.latest_checkpoint() or "")
@@ -167,10 +176,10 @@ def _train(job: EstimatorJob, trained: EndOfTraining) -> dict[str, float]:
 
 
 def _saves_by_itself(config: tf.estimator.RunConfig) -> bool:
-    """Returns whether this process can save when SIGTERM comes.
+    """Returns whether this process saves a checkpoint on SIGTERM.
 
-    Not one that saves nothing: all go back to the last checkpoint then. So they do where workers train by all-reduce,
-    in which the others would wait for it.
+    Tasks other than the chief save none, and the cluster resumes from the last checkpoint. The same holds for workers
+    that train by all-reduce, where the other workers would wait for the one that saves.
     """
     task = tf_config.task_from_environment()
     return task is None or (task.is_chief and (task.num_workers == 1 or not config.train_distribute))
@@ -186,7 +195,11 @@ class _Evaluator:
         self._silent = self._exporters()
 
     def evaluate(self, last: bool) -> dict[str, float]:
-        """Evaluates the newest checkpoint, if it is a new one, and exports it; returns the metrics."""
+        """Evaluates the latest checkpoint, unless already evaluated, and calls the exporters; returns the metrics.
+
+        Args:
+          last: Whether this is the final evaluation, passed to exporters as `is_the_final_export`.
+        """
         estimator, eval_spec = self._job.estimator, self._job.eval_spec
         checkpoint = estimator.latest_checkpoint()
         if checkpoint != self._checkpoint:
@@ -198,7 +211,7 @@ class _Evaluator:
                 checkpoint_path=checkpoint,
                 name=eval_spec.name,
             )
-        # Those that have exported this checkpoint are not asked twice.
+        # Exporters that have exported this checkpoint are not called again for it.
         self._silent = [exporter for exporter in self._silent if not self._export(exporter, last)]
         return self._metrics
 
@@ -227,7 +240,11 @@ def _evaluate_until_trained(job: EstimatorJob, fn_args: FnArgs) -> dict[str, flo
 
 
 def _metrics_of(export: str, job: EstimatorJob, last: dict[str, float]) -> dict[str, float]:
-    """Returns the metrics of an export: the last ones, or those that were logged for its step, as a BestExporter's."""
+    """Returns the metrics of an export.
+
+    These are the last metrics or, if the export is of an earlier step, as with a BestExporter, those in that step's
+    evaluation summary.
+    """
     import tensorflow as tf
 
     step_name = tf.compat.v1.GraphKeys.GLOBAL_STEP
@@ -239,7 +256,7 @@ def _metrics_of(export: str, job: EstimatorJob, last: dict[str, float]) -> dict[
 
 
 def _require_export(job: EstimatorJob, where: str) -> str:
-    """Returns the folder of the newest export."""
+    """Returns the directory of the newest export, or raises a ModuleError if there is none."""
     export = find_saved_model(job.estimator.model_dir)
     if export is None:
         raise ModuleError(
@@ -250,7 +267,7 @@ def _require_export(job: EstimatorJob, where: str) -> str:
 
 
 def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> None:
-    """Copies what was exported to where the trainer looks for a model."""
+    """Copies the exported models to `fn_args.serving_model_dir` and `fn_args.eval_model_dir`."""
     export = _require_export(job, where)
     file_io.copytree(export, fn_args.serving_model_dir)
     eval_models = at_work(fn_args).eval_model_dir
@@ -259,7 +276,7 @@ def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> None:
             estimator=job.estimator,
             export_dir_base=eval_models,
             eval_input_receiver_fn=job.eval_input_receiver_fn,
-            checkpoint_path=os.path.join(export, "variables", "variables"),  # a BestExporter's is not the latest
+            checkpoint_path=os.path.join(export, "variables", "variables"),  # with a BestExporter, not the latest
         )
     if fn_args.eval_model_dir and (found := _newest(eval_models)):
         file_io.copytree(found, fn_args.eval_model_dir)

@@ -1,8 +1,8 @@
-"""Batch prediction with any SavedModel: what `generic-trainer predict` does.
+"""Batch prediction with a SavedModel: the implementation of `generic-trainer predict`.
 
-request.py     what was asked for; looked over before TensorFlow is imported
-signature.py   one signature of the model, and what it takes
-feed.py        a batch of examples as what the signature takes; arrays.py: one named input of it
+request.py     arguments, validated before TensorFlow is imported
+signature.py   one signature of the model, with its inputs and parsed features
+feed.py        converts a batch of examples to the signature's inputs; arrays.py: one named input
 predict.py     the loop over all batches
-files.py       predictions as JSON lines, CSV or TFRecords
+files.py       writes predictions as JSON lines, CSV or TFRecords
 """

@@ -1,4 +1,4 @@
-"""A column of lists as the array that a named input of a signature takes, with its shape and type."""
+"""Converts a column of lists to an array with the shape and dtype of a signature's named input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...inputs.csv.columns import BYTES, DOUBLE, FLOAT, INT
 
 
 class UnfitRowError(ValueError):
-    """A row of a column does not fit; `row` is its index."""
+    """A row of a column does not fit the input; `row` is its index in the batch."""
 
     def __init__(self, row: int, what: str) -> None:
         super().__init__(what)
@@ -21,7 +21,7 @@ class UnfitRowError(ValueError):
 
 
 def arrow_type(dtype: tf.dtypes.DType) -> pa.DataType:
-    """Returns the type of a column that text or JSON is read into for an input of a TensorFlow type."""
+    """Returns the Arrow type to parse text or JSON into for an input of a TensorFlow dtype."""
     if dtype == tf.string:
         return BYTES
     if dtype == tf.float64:
@@ -30,15 +30,16 @@ def arrow_type(dtype: tf.dtypes.DType) -> pa.DataType:
 
 
 def input_array(column: pa.ListArray, spec: tf.TensorSpec) -> np.ndarray:
-    """Returns the column's rows, the first dimension, each in the shape that the spec gives after that.
+    """Returns the column as an array of shape [rows, *spec.shape[1:]] and the spec's dtype.
 
     Args:
-      column: An Arrow array of lists of integers, floats or bytes; null where a row has no value.
-      spec: A tf.TensorSpec. One size after the batch dimension may be open: it is as the rows of the column are long,
-        which must all be so. A spec of unknown rank takes a matrix.
+      column: An Arrow array of lists of integers, floats or bytes; null for a row without a value.
+      spec: A tf.TensorSpec. One size after the batch dimension may be unknown: it is inferred from the length of the
+        rows, which must be equal. With an unknown rank, the result is a matrix.
 
     Raises:
-      UnfitRowError: When a row has no value, too many or too few, or one that the spec's type cannot hold.
+      UnfitRowError: If a row has no value, the wrong number of values, or a value that the spec's dtype cannot
+        represent.
     """
     if pa.types.is_null(column.type):
         raise UnfitRowError(0, "is missing")
@@ -51,7 +52,7 @@ def input_array(column: pa.ListArray, spec: tf.TensorSpec) -> np.ndarray:
         raise UnfitRowError(0, "is a list, which does not say how it is to be cut up")
     _require_lengths(lengths, sizes)
     values = column.flatten()
-    # The first size is given, since NumPy cannot find out a size next to one of 0.
+    # All sizes are explicit, as NumPy cannot infer a size of -1 next to a size of 0.
     return _cast(values, spec.dtype, lengths).reshape([len(lengths), *_closed(sizes, lengths)])
 
 
@@ -78,7 +79,7 @@ def _closed(sizes: list[int], lengths: np.ndarray) -> list[int]:
 
 
 def _cast(values: pa.Array, dtype: tf.dtypes.DType, lengths: np.ndarray) -> np.ndarray:
-    """Returns the values as the TensorFlow type; integers may become floats, and floats that are whole, integers."""
+    """Casts the values to a dtype; integers may become floats, and floats without a fraction integers."""
     is_text = pa.types.is_large_binary(values.type) or pa.types.is_binary(values.type)
     if is_text != (dtype == tf.string):
         raise UnfitRowError(0, "holds strings" if is_text else "holds numbers")

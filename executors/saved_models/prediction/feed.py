@@ -1,4 +1,4 @@
-"""From a batch of examples to what a signature takes: serialized tf.Examples, or one array for each named input."""
+"""Converts batches of examples to a signature's inputs: serialized tf.Examples, or one array for each named input."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ Feed = Callable[[Batch], dict[str, np.ndarray]]
 
 
 def feed_for(signature: ServingSignature, files: Sequence[ExampleFile]) -> Feed:
-    """Returns the function that turns a batch into {input: array}.
+    """Returns the function that converts a batch to {input: array}.
 
-    A signature with one string input gets serialized tf.Examples if its graph parses some, or if the first examples
-    have no feature of the input's name. TFRecords are handed over as they are; out of other files, the features that
-    the graph parses become tf.Examples with the types that it parses. Where these cannot be read off, the files are
-    read to the end in advance to infer them. Any other signature gets the features that are called as its inputs are.
+    A signature with one string input gets serialized tf.Examples if its graph parses records, or if the first examples
+    have no feature of the input's name. TFRecords are passed unchanged; rows of other files are converted to
+    tf.Examples with the features and types that the graph parses. If these are unknown, all files are read once in
+    advance to infer the types. Any other signature gets the features with the names of its inputs.
 
     Args:
-      signature: What will be asked.
-      files: All files, for types that have to be inferred.
+      signature: The signature to run.
+      files: All files, for type inference.
     """
     record_input = signature.record_input
     if record_input is None or (signature.parsed is None and _has_feature(files, record_input)):
@@ -51,12 +51,12 @@ def feed_for(signature: ServingSignature, files: Sequence[ExampleFile]) -> Feed:
 
 
 def named_feed(signature: ServingSignature) -> Feed:
-    """Returns the function that fills each input of a signature with the feature of its name."""
+    """Returns the function that feeds each input of a signature with the feature of the same name."""
     return lambda batch: _named(signature, batch)
 
 
 def record_feed(signature: ServingSignature) -> Feed:
-    """Returns the function that hands the records of TFRecords to a signature's only input."""
+    """Returns the function that feeds serialized records to a signature's only input."""
     [name] = signature.inputs
     return lambda batch: {name: np.array(batch.records, dtype=object)}
 

@@ -1,8 +1,8 @@
-"""Predictions as files, written batch by batch: JSON lines, CSV or TFRecords, by the file's ending.
+"""Writes predictions batch by batch as JSON lines, CSV or TFRecords, by the file name's extension.
 
-Numbers that JSON has no word for are the strings "NaN", "Infinity" and "-Infinity", as in protobuf's JSON mapping, so
-that every JSON reader reads the lines. Bytes that are not UTF-8 are {"b64": "…"}, as in TensorFlow Serving's REST API.
-A float32 has as many digits as it takes to tell it from its neighbours: 0.1, not 0.10000000149011612.
+Numbers that JSON cannot represent become the strings "NaN", "Infinity" and "-Infinity", as in protobuf's JSON mapping,
+so that every JSON parser accepts the lines. Bytes that are not UTF-8 become {"b64": "…"}, as in TensorFlow Serving's
+REST API. A float32 is written with the fewest digits that identify it: 0.1, not 0.10000000149011612.
 
 Usage:
 
@@ -34,15 +34,19 @@ from .request import STDOUT
 
 
 class Predictions(Protocol):
-    """What predictions are written to."""
+    """A writer of predictions."""
 
     def write(self, outputs: Mapping[str, np.ndarray]) -> None:
-        """Writes {output: array}; the arrays' first dimension counts the examples."""
+        """Writes {output: array}; the arrays' first dimension is the batch dimension."""
 
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[Predictions]:
-    """Opens a file of predictions that is there, whole, when the block ends well; see `whole_file`."""
+    """Opens a file for predictions, which appears only after the block succeeds (see `whole_file`), or standard output.
+
+    Args:
+      path: A file name with one of the extensions in `request.OUTPUT_ENDINGS`, or `STDOUT` for JSON lines.
+    """
     if path == STDOUT:
         with standard_streams.output() as stream:
             yield JsonLines(stream)
@@ -57,7 +61,7 @@ def opened(path: str) -> Iterator[Predictions]:
 
 
 class JsonLines:
-    """One object a line, {output: value or list of values}."""
+    """Writes one JSON object a line: {output: value or list of values}."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -71,7 +75,10 @@ class JsonLines:
 
 
 class Csv:
-    """One column for each output, or for each value of it: `scores_0`, `scores_1`; `scores_0_1` for a matrix."""
+    """Writes CSV with one column for each output, or for each of its values: `scores_0`, or `scores_0_1` for matrices.
+
+    `write` raises InputError if the outputs' shapes differ between batches.
+    """
 
     def __init__(self, file: IO[bytes], path: str) -> None:
         self._file = file
@@ -97,7 +104,7 @@ class Csv:
 
 
 class TFRecords:
-    """One tf.Example for each prediction: integers and booleans as int64, floats as float32, strings as bytes."""
+    """Writes one tf.Example for each prediction: integers and booleans as int64, floats as float, strings as bytes."""
 
     def __init__(self, writer: tf.io.TFRecordWriter) -> None:
         self._writer = writer
@@ -133,7 +140,7 @@ def _csv_values(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _values(name: str, array: np.ndarray) -> np.ndarray:
-    """Returns the array with elements that JSON and CSV can hold."""
+    """Returns the array with elements that JSON and CSV can represent."""
     if array.dtype == object:
         values: np.ndarray = np.empty(array.size, dtype=object)
         values[:] = [_text(value) for value in array.ravel()]
@@ -149,7 +156,7 @@ def _values(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _shortest(array: np.ndarray) -> np.ndarray:
-    """Returns the float64s with the fewest digits that are these float32s."""
+    """Returns, for each float32, the float64 with the fewest decimal digits that rounds to it."""
     words = pc.cast(pa.array(array.ravel()), pa.string())
     shortest: np.ndarray = np.asarray(pc.cast(words, pa.float64())).reshape(array.shape)
     return shortest

@@ -1,7 +1,7 @@
-"""Batch prediction: every example of some files is put to a SavedModel, and its answers are written to one file.
+"""Runs batch inference with a SavedModel on files of examples, and writes the predictions to one file.
 
-Examples and answers stream through, a batch at a time, so that files may be as large as they like. What the model takes
-is told by its signature and its graph; see `feed.py`.
+Examples and predictions are streamed batch by batch, so memory use does not depend on the size of the files. The input
+format is derived from the signature and its graph; see `feed.py`.
 
 Usage:
 
@@ -29,20 +29,20 @@ from .feed import Feed, feed_for, named_feed, record_feed
 from .request import PredictionRequest
 from .signature import ServingSignature, load_signature
 
-_LONGEST = (1 << 31) - 1  # characters
+_LONGEST = (1 << 31) - 1  # characters of a CSV field
 
 
 class SignatureError(InputError):
-    """A signature fails on an example that has all that it takes."""
+    """A signature fails on an example that has all required features."""
 
 
 @dataclasses.dataclass(frozen=True)
 class PredictionSummary:
-    """What was predicted.
+    """Summary of a batch prediction.
 
     Attributes:
-      count: How many predictions there are, one for each example.
-      signature: The signature that was asked.
+      count: Number of predictions, one for each example.
+      signature: Name of the signature that was used.
     """
 
     count: int
@@ -53,8 +53,8 @@ def predict(request: PredictionRequest) -> PredictionSummary:
     """Writes a prediction for every example, in the examples' order.
 
     Raises:
-      InputError: When the model cannot be loaded, or an example does not fit it; it names file and row. There is no
-        output file then, or the one of before.
+      InputError: If the model cannot be loaded, or an example does not fit its signature; names file and row. No output
+        file is written then, and an existing one is kept.
     """
     signature = load_signature(request.model, request.signature, request.op_packages)
     count = 0
@@ -67,15 +67,15 @@ def predict(request: PredictionRequest) -> PredictionSummary:
 
 
 def answers_of(signature: ServingSignature, batch: Batch, *, takes_tensors: bool) -> dict[str, np.ndarray]:
-    """Returns {output: array} of a signature for a batch of serialized tf.Examples of any size.
+    """Runs a signature on a batch of serialized tf.Examples of any size; returns {output: array}.
 
     Args:
       signature: The signature.
-      batch: The examples, as TFRecords have them.
-      takes_tensors: Whether the examples' features fill the signature's inputs, instead of the examples themselves.
+      batch: The examples, with `records` set.
+      takes_tensors: Whether to feed the examples' features to named inputs, instead of the serialized examples.
 
     Raises:
-      InputError: When an example does not fit the signature, or it fails.
+      InputError: If an example does not fit the signature, or the signature fails.
     """
     feed = named_feed(signature) if takes_tensors else record_feed(signature)
     size = signature.batch_size or batch.size
@@ -90,7 +90,7 @@ def answers_of(signature: ServingSignature, batch: Batch, *, takes_tensors: bool
 
 @contextlib.contextmanager
 def _long_values() -> Iterator[None]:
-    """Lets Python's csv module read values of more than 131,072 characters, such as an image's bytes as text."""
+    """Raises the csv module's limit of 131,072 characters a field in the block, for values such as encoded images."""
     before = csv.field_size_limit(_LONGEST)
     try:
         yield
@@ -107,7 +107,7 @@ def _answers(signature: ServingSignature, feed: Feed, batch: Batch) -> dict[str,
     inputs = _filled_up(feed(batch), signature.batch_size or batch.size)
     try:
         outputs = signature(inputs)
-    except Exception as error:  # a traced function raises whatever is in it
+    except Exception as error:  # a traced function may raise any exception
         raise _failed(signature, inputs, batch, error) from error
     size = signature.batch_size or batch.size
     for name, value in outputs.items():
@@ -120,12 +120,12 @@ def _answers(signature: ServingSignature, feed: Feed, batch: Batch) -> dict[str,
 
 
 def _filled_up(inputs: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
-    """Returns inputs of `size` examples: the last one again and again, where a file ends before a batch is full."""
+    """Pads inputs to `size` examples by repeating the last one, for a fixed batch size at the end of a file."""
     return {name: value[np.minimum(np.arange(size), len(value) - 1)] for name, value in inputs.items()}
 
 
 def _missing(signature: ServingSignature, batch: Batch) -> list[str]:
-    """Returns the features that a signature of serialized examples requires and the first example doesn't have."""
+    """Returns the features that a signature of serialized examples requires and the first example lacks."""
     if signature.record_input is None:
         return []
     known = set(batch.columns)
@@ -140,7 +140,7 @@ def _missing(signature: ServingSignature, batch: Batch) -> list[str]:
 def _failed(
     signature: ServingSignature, inputs: Mapping[str, np.ndarray], batch: Batch, error: Exception
 ) -> InputError:
-    """Returns the error with the row that caused it, if it is a single one."""
+    """Returns an error that names the first row on which the signature fails on its own, else the range of rows."""
     if missing := _missing(signature, batch):
         return InputError(
             f"{batch.where(0)}: no feature {listed(missing)}, which the signature {signature.name!r} requires. If "

@@ -1,4 +1,4 @@
-"""What `generic-trainer predict` was asked for, looked over before TensorFlow is imported."""
+"""Arguments of `generic-trainer predict`, validated before TensorFlow is imported."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from ...runtime.files.artifact_layout import SERVING_DIRS
 from ..locations import base_model_path
 
 STDOUT = "-"
-PUSHED = "serving"  # in a pipeline root
-_SHOWN = 10  # names of what is in a folder
+PUSHED = "serving"  # the push destination in a pipeline root
+_SHOWN = 10  # maximum number of a folder's entries in an error
 OUTPUT_ENDINGS = (".jsonl", ".csv", ".tfrecord", ".tfrecord.gz")
 
 
 @dataclasses.dataclass(frozen=True)
 class PredictionRequest:
-    """A model, the examples to put to it, and where its answers go.
+    """A batch prediction: model, examples and output.
 
     Attributes:
       model: Folder of a SavedModel.
-      files: The files of examples, in the order in which they are answered.
-      output: A file whose name ends in one of OUTPUT_ENDINGS, or STDOUT for JSON lines there.
-      signature: The signature to ask; None for `serving_default`, `predict`, or the only one.
-      batch_size: How many examples are put to the model at once.
+      files: Files of examples; predictions are in their order.
+      output: A file name with one of the extensions in OUTPUT_ENDINGS, or STDOUT for JSON lines on standard output.
+      signature: The signature to use; None for `serving_default`, `predict`, or the only one.
+      batch_size: Examples in a batch; default 512. Ignored if the signature has a fixed batch size.
       op_packages: Packages to import first because they register TensorFlow ops.
 
     Raises:
-      InputError: From the constructor, when the output is not usable.
+      InputError: From the constructor, if the output has another extension, is a folder, or is one of the input files.
     """
 
     model: str
@@ -55,22 +55,29 @@ class PredictionRequest:
 
     @classmethod
     def of(cls, model: str, examples: Sequence[str], output: str, **others: object) -> PredictionRequest:
-        """Finds the model and the files first.
+        """Creates a request after finding the model and the files.
+
+        Args:
+          model: A folder for `find_model`.
+          examples: Patterns of files with examples.
+          output: As the attribute.
+          **others: Further attributes.
 
         Raises:
-          InputError: When there is no SavedModel, no file matches, or the output is not usable.
+          InputError: If there is no SavedModel, no file matches, or the output is not usable.
         """
         return cls(find_model(model), tuple(find_example_files(examples)), output, **others)  # type: ignore[arg-type]
 
 
 def find_model(folder: str) -> str:
-    """Returns the folder of the SavedModel that a person means by a folder.
+    """Returns the folder of the SavedModel in a folder given by the user.
 
-    That is what `locations.base_model_path` finds in it, or else in the newest of its sub-folders that are called by a
-    number, as the Pusher and the Trainer component leave them. In a pipeline root, that is the newest pushed model.
+    Searches with `locations.base_model_path` in the folder itself, then in its subfolders with numeric names, the
+    highest first, as written by the Pusher and the Trainer component, then in those of its subfolder `serving`: in a
+    pipeline root, this finds the newest pushed model.
 
     Raises:
-      InputError: When there is none; it lists what the folder holds.
+      InputError: If there is none; lists the folder's content.
     """
     for place in _places(folder):
         with contextlib.suppress(InputError):

@@ -1,7 +1,7 @@
-"""One signature of a SavedModel, loaded to be asked: what it takes, and which features its graph parses.
+"""Loads one signature of a SavedModel, with its inputs and the features that its graph parses.
 
-A signature that takes serialized tf.Examples does not say which features it wants of which type. Its graph does: the
-parsing op in it has the features' names as constants and their types as attributes.
+The inputs of a signature that takes serialized tf.Examples do not show which features it parses. The parsing op in its
+graph does: it has the features' names as constants and their types as attributes.
 
 Usage:
 
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
     from ..signatures import LoadedModel
 
 _DEFAULTS = ("serving_default", "predict")
-# What stands before the same signature over tf.Examples, where it takes each column of a DLRover conf as a vector. That
-# one has for a missing value what the model was trained with in its place, and takes any number of values.
+# Name prefix of a DLRover model's signature over tf.Examples, beside the one that takes each column of the conf as a
+# vector. It replaces missing values by the defaults used in training, and accepts any number of values.
 _OF_EXAMPLES = "examples:"
 _TYPES = {"int64": INT, "float32": FLOAT, "string": BYTES}
 
 
 @dataclasses.dataclass(frozen=True)
 class ServingSignature:
-    """A signature that can be asked.
+    """A loaded, callable signature.
 
     Attributes:
       name: Its name in the model.
       inputs: {input: tf.TensorSpec}.
-      parsed: {feature: INT, FLOAT or BYTES} that its graph parses out of tf.Examples, as far as that can be read off;
-        None when nothing in the graph parses records.
-      required: Those of them that an example must have.
+      parsed: {feature: INT, FLOAT or BYTES} that its graph parses from tf.Examples, as far as known; None if the graph
+        has no parsing op.
+      required: Features among them that an example must have.
       function: The concrete function.
-      model: What `tf.saved_model.load` returned; it keeps the function's variables alive.
+      model: The object returned by `tf.saved_model.load`; keeps the function's variables alive.
     """
 
     name: str
@@ -63,7 +63,7 @@ class ServingSignature:
 
     @property
     def record_input(self) -> str | None:
-        """The name of the input if it is the only one, and could take serialized records."""
+        """The name of the only input if its dtype and shape fit serialized records, else None."""
         if len(self.inputs) != 1:
             return None
         [(name, spec)] = self.inputs.items()
@@ -71,20 +71,20 @@ class ServingSignature:
 
     @property
     def batch_size(self) -> int | None:
-        """The number of examples that it takes at once, if that is fixed; 1 where an input has no batch dimension."""
+        """The fixed batch size, 1 if an input has no batch dimension; None if the batch size is free."""
         shapes = [spec.shape for spec in self.inputs.values() if spec.shape.rank is not None]
         sizes = {shape[0] if shape.rank else 1 for shape in shapes}
         fixed = sorted(size for size in sizes if size is not None)
         return fixed[0] if fixed else None
 
     def __call__(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Asks it.
+        """Runs the signature.
 
         Args:
           values: {input: array of `batch_size` examples}.
 
         Returns:
-          {output: array}, with a batch dimension even if the signature has none.
+          {output: array}; a batch dimension is added if no input has one.
         """
         scalar = [name for name, spec in self.inputs.items() if spec.shape.rank == 0]
         tensors = {
@@ -97,7 +97,7 @@ class ServingSignature:
 
 
 def load_signature(model: str, name: str | None, op_packages: Sequence[str] = ()) -> ServingSignature:
-    """Loads a SavedModel and picks a signature.
+    """Loads a SavedModel and selects a signature.
 
     Args:
       model: The SavedModel's folder.
@@ -105,13 +105,13 @@ def load_signature(model: str, name: str | None, op_packages: Sequence[str] = ()
       op_packages: Packages to import first because they register TensorFlow ops.
 
     Raises:
-      InputError: When the model cannot be loaded, or has no such signature; it names those there are.
+      InputError: If the model cannot be loaded, or has no such signature; lists the available ones.
     """
     graph = _serving_graph(model)
     import_packages_for([op.name for op in graph.meta_info_def.stripped_op_list.op], op_packages, model)
     try:
         loaded = tf.saved_model.load(model, tags=list(graph.meta_info_def.tags))
-    except Exception as error:  # TensorFlow raises whatever the broken part of it raises
+    except Exception as error:  # a damaged model may raise any exception
         raise InputError(f"--model {model} cannot be loaded: {type(error).__name__}: {error}") from error
     chosen = _choose(list(loaded.signatures), name, model)
     function = loaded.signatures[chosen]
@@ -150,7 +150,7 @@ def _choose(there: list[str], name: str | None, model: str) -> str:
 
 
 def _parsed_features(graph: graph_pb2.GraphDef) -> list[ParsedFeature] | None:
-    """Returns the features that the parsing ops of a graph look for; None when there is no such op."""
+    """Returns the features of all parsing ops in a graph; None without such an op."""
     found: list[ParsedFeature] = []
     parses = False
     for nodes in _bodies(graph):
@@ -163,7 +163,7 @@ def _parsed_features(graph: graph_pb2.GraphDef) -> list[ParsedFeature] | None:
 
 
 def _bodies(graph: graph_pb2.GraphDef) -> Iterator[Sequence[node_def_pb2.NodeDef]]:
-    """Yields the nodes of a graph and of every function that is called in it, directly or not."""
+    """Yields the nodes of a graph, and of every function called in it, directly or indirectly."""
     library = {function.signature.name: function.node_def for function in graph.library.function}
     waiting, seen = [graph.node], set()
     while waiting:

@@ -1,4 +1,4 @@
-"""`ElasticReader`: what a conf's own reader inherits from. It says how many rows there are and reads any range of them.
+"""`ElasticReader`: the base class of custom readers in confs, which count rows and read ranges of rows by index.
 
 Usage, as in a conf:
 
@@ -11,8 +11,8 @@ Usage, as in a conf:
 
     train_set = {"reader": Clicks("clicks"), …}
 
-Readers of DLRover's first generation have `iterator()` in place of the second method, and ask `data_shard_client` in it
-which rows to read. They are read by ranges as well: row by row.
+Readers for DLRover's first releases define `iterator()` instead of the second method, which gets the ranges to read
+from `data_shard_client`. They also support reading by range, row by row.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ from ....errors import InputError
 from .sharding_client import Shard, ShardingClient
 
 WAYS_TO_READ = ("read_data_by_index_range", "iterator")
-# Such a reader's `iterator` finds its rows in the reader's own state, and readers may share a file.
+# Serializes calls of `iterator`, which read the range from the reader's attributes; readers may share a file.
 _one_at_a_time = threading.RLock()
 
 
 class ElasticReader(abc.ABC):
-    """Rows that are read by their numbers.
+    """A reader of rows by index.
 
     Attributes:
-      path: Where the rows are, for the reader to understand; also names the data set. DLRover calls it `_path`, too.
-      enable_dynamic_sharding: Whether ranges are handed out to whoever asks.
-      num_minibatches_per_shard: Batches in a range.
-      data_shard_client: What hands out ranges when `iterator()` is called; None to read all rows once.
+      path: The location of the rows, in a format defined by the reader; also names the data set. As in DLRover, it is
+        also available as `_path`.
+      enable_dynamic_sharding: Whether workers request ranges dynamically.
+      num_minibatches_per_shard: Batches per range.
+      data_shard_client: The client that assigns ranges to `iterator()`; None to read all rows once.
     """
 
-    # In the class, for subclasses that don't call super().__init__().
-    _path: Any = None  # of any type that a subclass understands
+    # Class attributes, for subclasses that don't call super().__init__().
+    _path: Any = None  # the type is defined by the subclass
     _num_epochs = 1
     _batch_size = 64
     _data_nums: int | None = None
@@ -52,7 +53,7 @@ class ElasticReader(abc.ABC):
     data_shard_service: object = None
 
     def __new__(cls, *args: object, **kwargs: object) -> ElasticReader:
-        """Refuses a class that cannot read anything."""
+        """Raises a TypeError for subclasses that define neither `read_data_by_index_range` nor `iterator`."""
         if all(getattr(cls, name) is getattr(ElasticReader, name) for name in WAYS_TO_READ):
             raise TypeError(
                 f"{cls.__qualname__} reads nothing: define read_data_by_index_range(self, start_index, end_index), "
@@ -68,14 +69,14 @@ class ElasticReader(abc.ABC):
         enable_dynamic_sharding: bool = True,
         num_minibatches_per_shard: int = 10,
     ) -> None:
-        """Takes what DLRover's readers of any version take. Nothing is read or counted before a job needs it.
+        """Accepts the arguments of the readers in all DLRover releases. No data is read or counted yet.
 
         Args:
-          path: Where the rows are.
-          num_epochs: Passes over the data; the conf's own number replaces it.
-          batch_size: Rows in a batch; the conf's own number replaces it.
-          enable_dynamic_sharding: Whether ranges are handed out to whoever asks.
-          num_minibatches_per_shard: Batches in a range.
+          path: The location of the rows.
+          num_epochs: Number of passes over the data; overridden by the conf.
+          batch_size: Rows per batch; overridden by the conf.
+          enable_dynamic_sharding: Whether workers request ranges dynamically.
+          num_minibatches_per_shard: Batches per range.
         """
         self._path = path
         self._num_epochs = num_epochs
@@ -85,7 +86,7 @@ class ElasticReader(abc.ABC):
 
     @property
     def path(self) -> object:
-        """Where the rows are."""
+        """The location of the rows."""
         return self._path
 
     @path.setter
@@ -93,23 +94,23 @@ class ElasticReader(abc.ABC):
         self._path = path
 
     def set_path(self, path: object) -> None:
-        """Sets where the rows are."""
+        """Sets the location of the rows."""
         self._path = path
 
     def set_num_epochs(self, num_epochs: int) -> None:
-        """Sets the passes over the data."""
+        """Sets the number of passes over the data."""
         self._num_epochs = num_epochs
 
     def set_batch_size(self, batch_size: int) -> None:
-        """Sets the rows in a batch."""
+        """Sets the number of rows per batch."""
         self._batch_size = batch_size
 
     def set_enable_dynamic_sharding(self, enable_dynamic_sharding: bool) -> None:
-        """Sets whether ranges are handed out to whoever asks."""
+        """Sets whether workers request ranges dynamically."""
         self.enable_dynamic_sharding = enable_dynamic_sharding
 
     def set_num_minibatches_per_shard(self, num_minibatches_per_shard: int) -> None:
-        """Sets the batches in a range."""
+        """Sets the number of batches per range."""
         self.num_minibatches_per_shard = num_minibatches_per_shard
 
     @abc.abstractmethod
@@ -117,19 +118,19 @@ class ElasticReader(abc.ABC):
         """Sets `_data_nums` to the number of rows."""
 
     def read_data_by_index_range(self, start_index: int, end_index: int) -> Iterable[str | bytes]:
-        """Returns the rows of a range, in order; for a subclass to define, unless it has an `iterator` of its own.
+        """Returns the rows of a range, in order. Subclasses override this method or `iterator`.
 
         Args:
-          start_index: Number of the first row, counted from 0.
-          end_index: Number of the row to stop before.
+          start_index: The 0-based index of the first row.
+          end_index: The index after the last row.
         """
         return self._iterated(start_index, end_index)
 
     def read_range(self, start: int, end: int) -> Iterable[str | bytes]:
-        """Returns the rows of a range as `iterator` yields them, which a subclass may have defined anew.
+        """Returns the rows of a range, with the subclass's `iterator` if it overrides that method.
 
         Raises:
-          InputError: When the reader's own `iterator` does not ask which rows to read.
+          InputError: When an overridden `iterator` does not call `data_shard_client.fetch_shard()`.
         """
         own = type(self).iterator is not ElasticReader.iterator
         return self._iterated(start, end) if own else self.read_data_by_index_range(start, end)
@@ -148,11 +149,11 @@ class ElasticReader(abc.ABC):
         return self._data_nums
 
     def build_sharding_client(self) -> None:
-        """Counts the rows. Who hands out ranges is up to the trainer, which sets `data_shard_client`."""
+        """Counts the rows. It creates no client; the trainer sets `data_shard_client`."""
         self.counted()
 
     def iterator(self) -> Iterator[str | bytes]:
-        """Yields the rows of the ranges that `data_shard_client` hands out; without one, all rows once."""
+        """Yields the rows of the ranges from `data_shard_client`; without a client, yields all rows once."""
         client = self.data_shard_client
         if client is None:
             batches = self.num_minibatches_per_shard
@@ -178,10 +179,10 @@ class ElasticReader(abc.ABC):
 
 
 class _OneByOne:
-    """Hands out a range row by row: there are readers that give one row a shard, whatever its size.
+    """A sharding client that splits a range into shards of one row, since some readers yield only one row per shard.
 
     Attributes:
-      asked: Whether anybody asked.
+      asked: Whether `fetch_shard` has been called.
     """
 
     def __init__(self, start: int, end: int) -> None:
@@ -206,7 +207,7 @@ def build_sharding_client(
     num_minibatches_per_shard: int = 1,
     dataset_name: str | None = "training_data",
 ) -> ShardingClient:
-    """Returns a client that hands out the ranges of a data set; see `ShardingClient`."""
+    """Returns a client that assigns the ranges of a data set; see `ShardingClient`."""
     return ShardingClient(
         dataset_name, batch_size, num_epochs, dataset_size, num_minibatches_per_shard=num_minibatches_per_shard
     )

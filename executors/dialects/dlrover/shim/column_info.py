@@ -1,4 +1,4 @@
-"""`Column`: what a conf says of one field of a row.
+"""`Column`: a conf's definition of one field of a row.
 
 Usage:
 
@@ -11,12 +11,12 @@ from ....errors import did_you_mean
 
 
 class Column:
-    """One field of a row. The place of a column among the columns is that of the field in the row.
+    """One field of a row. A conf's columns are in the order of the fields in a row.
 
     Attributes:
       dtype: The type's name, such as "float32", "int64" or "string".
-      name: Of the feature or label.
-      is_sparse: Whether the field holds any number of values.
+      name: The name of the feature or label.
+      is_sparse: Whether the field has a variable number of values.
       is_label: True for the label.
     """
 
@@ -29,13 +29,13 @@ class Column:
 
     @staticmethod
     def create(**properties: object) -> Column:
-        """Makes a column.
+        """Creates a column.
 
         Args:
-          **properties: The attributes. Those that are left out are None.
+          **properties: The attributes; name and dtype are required, others default to None.
 
         Raises:
-          ValueError: When there is no such property, there is no name, or the type is not given by its name.
+          ValueError: When a property is unknown, the name is missing or empty, or the dtype is not a string.
         """
         known = list(Column.added_prop)
         for key in properties:

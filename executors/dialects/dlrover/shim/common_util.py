@@ -1,4 +1,4 @@
-"""What DLRover's `common_util` holds for others: singletons, and arguments in a bundle."""
+"""The public names of DLRover's `common_util`: the `singleton` decorator, `GlobalDict` and `DatasetArgs`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Made = TypeVar("_Made")
 
 
 def singleton(constructor: Callable[_Parameters, _Made]) -> Callable[_Parameters, _Made]:
-    """Returns a constructor that makes one object, at its first call, and returns it ever after."""
+    """Decorates a constructor so that the first call creates an object, and all later calls return that object."""
     made: list[_Made] = []
 
     @functools.wraps(constructor, updated=())
@@ -25,23 +25,23 @@ def singleton(constructor: Callable[_Parameters, _Made]) -> Callable[_Parameters
 
 @singleton
 class GlobalDict(dict[Any, Any]):
-    """One dict for the whole process."""
+    """A dict of which there is one instance per process."""
 
 
 class DatasetArgs:
-    """Positional and named arguments, kept to be passed on.
+    """Container for positional and keyword arguments.
 
     Attributes:
-      args: The positional ones.
-      kwargs: The named ones.
+      args: The positional arguments.
+      kwargs: The keyword arguments.
     """
 
     def __init__(self, args: object = None, kwargs: dict[str, object] | None = None) -> None:
-        """Takes the arguments.
+        """Stores the arguments.
 
         Args:
-          args: Several in a list or tuple; a string, or anything else, is one.
-          kwargs: By name.
+          args: An iterable of positional arguments; a string or a non-iterable value is a single argument.
+          kwargs: The keyword arguments.
 
         Raises:
           ValueError: When kwargs is not a dict.
@@ -54,5 +54,5 @@ class DatasetArgs:
 
 
 def should_failover(failover_level: int) -> bool:
-    """Returns whether a level of failover is one at which anything is done."""
+    """Returns whether a failover level enables failover, which levels above 0 do."""
     return failover_level > 0

@@ -1,13 +1,13 @@
-"""Conf classes merged into one configuration, by their priorities.
+"""Merges conf classes into one configuration by priority.
 
 Usage, as in a conf and a model file:
 
     class Defaults(ConfigurationManagerInterface):
-        priority = 20                     # the smaller number wins
+        priority = 20                     # smaller numbers take precedence
         train_set = {"batch_size": 64, "epoch": 10}
 
     conf = get_conf("train_conf.TrainConf")
-    conf.get("train_set").batch_size      # what TrainConf says, or 64
+    conf.get("train_set").batch_size      # from TrainConf, or 64
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .reflect_util import get_class
 
 
 class ConfDict(dict[str, Any]):
-    """A dict whose keys are attributes as well, also in the dicts inside of it. A key with dots in it is one key."""
+    """A dict with attribute access to its keys, including nested dicts. Keys with dots are not split."""
 
     @classmethod
     def of(cls, value: object) -> object:
-        """Returns a dict as a ConfDict, and anything else as it is."""
+        """Converts a dict, including nested ones, to a ConfDict; returns other values unchanged."""
         if type(value) is not dict:
             return value
         return cls({key: cls.of(inner) for key, inner in value.items()})
@@ -40,25 +40,25 @@ class ConfDict(dict[str, Any]):
 
 
 class Configuration:
-    """What the conf classes say, merged. There is one in a process: `Configuration()` always returns it."""
+    """The merged values of the conf classes. It is a singleton: `Configuration()` always returns the same object."""
 
     inner_dict: dict[str, object]
     _only: Configuration | None = None
 
     def __new__(cls, inner_dict: dict[str, object] | None = None) -> Configuration:
-        """Returns the process's configuration."""
+        """Returns the singleton."""
         if cls._only is None:
             cls._only = super().__new__(cls)
             object.__setattr__(cls._only, "inner_dict", {})
         return cls._only
 
     def __init__(self, inner_dict: dict[str, object] | None = None) -> None:
-        """Replaces what it holds, if there is something to replace it by."""
+        """Replaces all values, unless `inner_dict` is None."""
         if inner_dict is not None:
             object.__setattr__(self, "inner_dict", inner_dict)
 
     def get(self, key: str, default: object = None) -> Any:
-        """Returns a value; a dict can be read by attributes, too, and changing it changes the configuration."""
+        """Returns a value. Dicts are returned as a ConfDict; changing it changes the configuration."""
         if key not in self.inner_dict:
             return ConfDict.of(default)
         value = self.inner_dict[key] = ConfDict.of(self.inner_dict[key])
@@ -73,11 +73,11 @@ class Configuration:
         return self.inner_dict
 
     def from_dict(self, dt: Mapping[str, object]) -> None:
-        """Sets values by name."""
+        """Updates the configuration with values by name."""
         self.inner_dict.update(dt)
 
     def clear(self) -> None:
-        """Forgets all values."""
+        """Removes all values."""
         self.inner_dict.clear()
 
     def __contains__(self, key: str) -> bool:
@@ -90,12 +90,12 @@ class Configuration:
         self.inner_dict[key] = value
 
     def __getattr__(self, key: str) -> Any:
-        if key.startswith("__"):  # copy and pickle ask for such
+        if key.startswith("__"):  # requested by copy and pickle
             raise AttributeError(key)
         return self.get(key)
 
     def __setattr__(self, key: str, value: object) -> None:
-        self.inner_dict.setdefault(key, value)  # as in DLRover: what a conf says is not overwritten this way
+        self.inner_dict.setdefault(key, value)  # as in DLRover, does not overwrite values of a conf
 
     def __str__(self) -> str:
         return str(self.inner_dict)
@@ -105,7 +105,7 @@ class Configuration:
 
 
 class ConfigurationManagerMeta(type):
-    """Takes note of the classes that have it as their metaclass, and merges them."""
+    """Metaclass that registers its classes and merges them into a configuration."""
 
     _all_conf_by_name: ClassVar[dict[str, type[Any]]] = {}
     _final_attrs: ClassVar[dict[str, object]] = {}
@@ -113,7 +113,7 @@ class ConfigurationManagerMeta(type):
     _default_priority: ClassVar[int] = 1 << 30
 
     def __new__(mcs, name: str, bases: tuple[type, ...], attrs: dict[str, object]) -> ConfigurationManagerMeta:
-        """Makes a class and registers it."""
+        """Creates a class and registers it."""
         made = super().__new__(mcs, name, bases, attrs)
         if name != "ConfigurationManagerInterface":
             mcs.register(made)
@@ -121,12 +121,12 @@ class ConfigurationManagerMeta(type):
 
     @classmethod
     def register(mcs, clz: type[Any], priority: int | None = None) -> None:
-        """Has a class merged with the others.
+        """Registers a class to be merged; it replaces a registered class with the same name.
 
         Args:
-          clz: The class; its `build()`, if it has one, is called now. One with the same name is replaced.
-          priority: The smaller number wins. None for the class's own `priority`; where it has none, it wins over the
-            classes before it that have none.
+          clz: The class; its `build()` is called, if it has one.
+          priority: Smaller numbers take precedence. None for the class's own `priority`; a class without one takes
+            precedence over earlier registered classes without one.
         """
         if priority is not None:
             clz.priority = priority
@@ -141,10 +141,10 @@ class ConfigurationManagerMeta(type):
 
     @classmethod
     def merge_configs(mcs) -> Configuration:
-        """Merges the registered classes; dicts that several of them have are merged key by key.
+        """Merges the registered classes by priority; dict values with the same name are merged recursively.
 
         Returns:
-          The process's configuration, which holds nothing else afterwards.
+          The singleton configuration, whose previous values are replaced.
         """
         ordered = sorted(mcs._all_conf_by_name.items(), key=lambda item: -int(item[1].priority))
         merged: dict[str, object] = {}
@@ -155,14 +155,14 @@ class ConfigurationManagerMeta(type):
 
 
 class ConfigurationManagerInterface(metaclass=ConfigurationManagerMeta):
-    """What a conf class inherits from to be merged with others."""
+    """Base class of conf classes that are merged."""
 
 
 def get_conf(py_conf: type[Any] | str | None = None) -> Configuration:
-    """Returns what a conf class says, merged with the registered ones.
+    """Returns the values of a conf class, merged with the registered ones.
 
     Args:
-      py_conf: The class or its dotted name; None for the registered ones alone.
+      py_conf: The class or its dotted name; None for only the registered classes.
 
     Raises:
       ModuleError: When there is no class of that name.
@@ -170,19 +170,19 @@ def get_conf(py_conf: type[Any] | str | None = None) -> Configuration:
     conf = get_class(py_conf) if isinstance(py_conf, str) else py_conf
     if conf is not None:
         if callable(getattr(conf, "build", None)) and not isinstance(conf, ConfigurationManagerMeta):
-            conf.build()  # the others' has been called
+            conf.build()  # registration has called that of the others
         ConfigurationManagerMeta("py_conf", (ConfigurationManagerInterface,), _values_of(conf))
     return ConfigurationManagerMeta.merge_configs()
 
 
 def _values_of(conf: object) -> dict[str, object]:
-    """Returns what a class holds, also what it inherits, without functions and names of Python's own."""
+    """Returns a class's attributes, including inherited ones, without functions and dunder names."""
     members = inspect.getmembers(conf, lambda value: not inspect.isroutine(value))
     return {name: value for name, value in members if not name.startswith("__")}
 
 
 def _merged(lower: Mapping[str, object], upper: Mapping[str, Any]) -> dict[str, object]:
-    """Returns two dicts as one, in which the second wins."""
+    """Merges two dicts recursively; values of the second one take precedence."""
     merged = ConfDict(lower)
     for key, value in upper.items():
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)

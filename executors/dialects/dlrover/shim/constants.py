@@ -1,8 +1,8 @@
-"""DLRover's constants: names in a conf, each with a default.
+"""DLRover's constants: names of conf attributes, each with a default.
 
 Usage:
 
-    conf.get(TFConstants.SaveSteps.name, TFConstants.SaveSteps())    # what the conf says, or 100
+    conf.get(TFConstants.SaveSteps.name, TFConstants.SaveSteps())    # the conf's value, or 100
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ _FIVE_DAYS = 5 * 24 * 3600  # seconds
 
 
 class Constant:
-    """A name and a default, which a call returns.
+    """A name with a default value, which is returned by calling the object.
 
     Attributes:
-      name: In a conf or on a command line.
-      default: What counts when it is not given.
+      name: The name in a conf or on a command line.
+      default: The default value.
     """
 
     def __init__(self, name: str | int, default: object = None) -> None:
-        """Takes name and default."""
+        """Sets name and default."""
         self._name = name
         self.default = default
 
@@ -36,14 +36,14 @@ class Constant:
 
 
 class Constants:
-    """Names of executors."""
+    """Executor names."""
 
     Executor = Constant("executor")
     PsExecutor = Constant("ps_executor")
 
 
 class PlatformConstants:
-    """Where a job runs."""
+    """Names of the platforms that jobs run on."""
 
     PlatformName = Constant("Platform")
     ExecutePlaform = Constant("ExecutePlaform")
@@ -54,7 +54,7 @@ class PlatformConstants:
 
 
 class TFConstants:
-    """Schemes of paths, roles in a cluster, and what a conf may hold."""
+    """Path schemes, cluster roles, and the names and defaults of conf attributes."""
 
     FILE_SCHEME = Constant("file", "file://")
     FAKE_SCHEME = Constant("fake", "fake://")
@@ -73,7 +73,7 @@ class TFConstants:
     TrainSet = Constant("train_set")
     EvalSet = Constant("eval_set")
     ModelDir = Constant("model_dir")
-    BatchSize = Constant("log_steps", 64)  # DLRover's own slip of the pen
+    BatchSize = Constant("log_steps", 64)  # the name is wrong in DLRover, too
     Epoch = Constant("epoch", 1)
     LogSteps = Constant("log_steps", 100)
     MaxSteps = Constant("max_steps")

@@ -1,4 +1,4 @@
-"""`data_mapping`: TensorFlow's types by the names that columns have, as DLRover's exported models took them."""
+"""`data_mapping`: TensorFlow dtypes by the dtype names of columns, as in the inputs of DLRover's exported models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["data_mapping"]
 data_mapping: dict[str, tf.DType]
 
 _NAMES = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "string")
-# Rows were decoded otherwise: "float" was float64 there, and "int" int64.
+# These differ from DLRover's row decoding, where "float" was float64 and "int" int64.
 _OTHER_NAMES = {"float": "float32", "double": "float64", "int": "int8"}
 
 

@@ -17,10 +17,10 @@ from .reader_util import reader_registery
 
 
 class FileReader(ElasticReader):
-    """The lines of a text file. Any number of threads may read them at once.
+    """A thread-safe reader of the lines of a text file.
 
-    The file is opened when its rows are first counted or read, and isn't held in memory; see `LineFile` for what a row
-    is.
+    The file is opened when its rows are first counted or read, and is not held in memory; see `LineFile` for the
+    definition of a row.
     """
 
     _skip_header = True
@@ -35,27 +35,27 @@ class FileReader(ElasticReader):
         enable_dynamic_sharding: bool = True,
         file_name: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Takes the file.
+        """Sets the file; it is not opened yet.
 
         Args:
-          path: The file, with or without "file://" before it; gzipped or not.
-          skip_header: Whether the first row is left out.
+          path: The file, optionally with the prefix "file://"; it may be gzipped.
+          skip_header: Whether to skip the first row.
           num_epochs: See ElasticReader.
           batch_size: See ElasticReader.
           enable_dynamic_sharding: See ElasticReader.
-          file_name: What `path` was called in DLRover 0.1.
+          file_name: The name of `path` in DLRover 0.1; used if `path` is None.
         """
         super().__init__(file_name if path is None else path, num_epochs, batch_size, enable_dynamic_sharding)
         self._skip_header = skip_header
 
     @property
     def thread_safe(self) -> bool | None:
-        """True, unless a subclass reads otherwise: then it is for the subclass to say."""
+        """True, or None (unknown) for a subclass that overrides how rows are read."""
         return True if self._is_plain() else None
 
     @property
     def skip_header(self) -> bool:
-        """Whether the first row is left out."""
+        """Whether the first row is skipped."""
         return self._skip_header
 
     @skip_header.setter
@@ -63,7 +63,7 @@ class FileReader(ElasticReader):
         self._skip_header = skip_header
 
     def count_data(self) -> None:
-        """Sets `_data_nums` to the number of rows.
+        """Sets `_data_nums` to the number of rows, without the header row.
 
         Raises:
           InputError: When the file cannot be read.
@@ -71,17 +71,21 @@ class FileReader(ElasticReader):
         self._data_nums = max(len(self._lines()) - bool(self._skip_header), 0)
 
     def read_data_by_index_range(self, start_index: int, end_index: int) -> list[str]:
-        """Returns the rows of a range; the header has no number. For bytes that are not UTF-8 see `LineFile.text_rows`.
+        """Returns the rows of a range; the header row is not counted.
+
+        See `LineFile.text_rows` for the handling of bytes that are not UTF-8.
 
         Raises:
-          InputError: When the file cannot be read, or was changed while it was read.
-          IndexError: When the file does not have these rows.
+          InputError: When the file cannot be read, or was modified while it was read.
+          IndexError: When the range exceeds the file's rows.
         """
         lines, header = self._lines(), self._rows_before()
         return lines.text_rows(start_index + header, end_index + header)
 
     def read_text(self, start_index: int, end_index: int) -> bytes | None:
-        r"""Returns the rows of a range with "\n" between them, faster than one by one; None if a subclass has its own.
+        r"""Returns the rows of a range joined by "\n", which is faster than a list of rows.
+
+        Returns None for a subclass that overrides how rows are read.
 
         Raises:
           InputError: As `read_data_by_index_range`.
@@ -93,12 +97,12 @@ class FileReader(ElasticReader):
         return lines.text(start_index + header, end_index + header)
 
     def header(self) -> str | None:
-        """Returns the row that is left out as the header; None when there is none."""
+        """Returns the skipped header row; None if no row is skipped or the file is empty."""
         lines = self._lines()
         return lines.text_rows(0, 1)[0] if self._skip_header and len(lines) else None
 
     def _is_plain(self) -> bool:
-        """Returns whether no subclass reads otherwise."""
+        """Returns whether the reading methods are those of FileReader, not overridden by a subclass."""
         return all(getattr(type(self), name) is getattr(FileReader, name) for name in WAYS_TO_READ)
 
     def _rows_before(self) -> int:
@@ -109,7 +113,7 @@ class FileReader(ElasticReader):
             raise InputError(f"{type(self).__qualname__} has no path. Give it a file: FileReader('train.csv').")
         path = os.fspath(self._path).removeprefix(TFConstants.FILE_SCHEME())
         file = self._file
-        # Two threads may open it at the same time; one of the two is dropped then.
+        # If two threads open it at the same time, one of the two objects is discarded.
         if file is None or file.path != path:
             file = self._file = LineFile(path)
         return file

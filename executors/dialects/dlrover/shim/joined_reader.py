@@ -1,4 +1,4 @@
-"""`JoinedReader`: the rows of several readers as those of one."""
+"""`JoinedReader`: concatenates the rows of several readers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from .base_reader import ElasticReader
 
 
 class JoinedReader(ElasticReader):
-    """The rows of all readers, in their order.
+    """A reader of the concatenated rows of several readers.
 
     Attributes:
-      readers: The readers.
+      readers: The readers, in order.
     """
 
     def __init__(self, readers: Sequence[ElasticReader]) -> None:
-        """Takes the readers.
+        """Sets the readers.
 
         Args:
-          readers: ElasticReaders, at least one.
+          readers: At least one ElasticReader.
         """
         super().__init__(",".join(str(reader.path) for reader in readers))
         self.readers: list[Any] = list(readers)
@@ -32,13 +32,13 @@ class JoinedReader(ElasticReader):
         self._data_nums = self._ends[-1]
 
     def read_data_by_index_range(self, start_index: int, end_index: int) -> list[str | bytes]:
-        """Returns the rows of a range, which may be of several readers."""
+        """Returns the rows of a range, which may span several readers."""
         return [
             row for reader, first, last in self._parts(start_index, end_index) for row in reader.read_range(first, last)
         ]
 
     def read_text(self, start_index: int, end_index: int) -> bytes | None:
-        """Returns what `FileReader.read_text` does; None if one of the readers gives none."""
+        r"""Returns the rows of a range joined by "\n"; None if one of the readers does not support `read_text`."""
         texts = []
         for reader, first, last in self._parts(start_index, end_index):
             text = reader.read_text(first, last) if hasattr(reader, "read_text") else None
@@ -48,7 +48,7 @@ class JoinedReader(ElasticReader):
         return b"\n".join(texts)
 
     def _parts(self, start: int, end: int) -> Iterator[tuple[ElasticReader, int, int]]:
-        """Yields the readers with rows of the range, and which of theirs."""
+        """Yields (reader, first row, row to stop before) for each reader with rows in the range."""
         if not self._ends:
             self.count_data()
         for reader, begin, stop in zip(self.readers, [0, *self._ends], self._ends, strict=False):
@@ -58,12 +58,12 @@ class JoinedReader(ElasticReader):
 
     @property
     def thread_safe(self) -> bool | None:
-        """True when all readers say so of themselves."""
+        """True if all readers are thread-safe, else None (unknown)."""
         return all(getattr(reader, "thread_safe", None) for reader in self.readers) or None
 
     @property
     def skip_header(self) -> bool:
-        """Whether the first row of every file is left out."""
+        """Whether any reader skips its first row; setting it applies to all readers."""
         return any(getattr(reader, "skip_header", False) for reader in self.readers)
 
     @skip_header.setter
@@ -73,6 +73,6 @@ class JoinedReader(ElasticReader):
             reader.skip_header = skip_header
 
     def header(self) -> str | None:
-        """Returns the row that is left out of the first file; None when there is none."""
+        """Returns the header row that the first reader skips; None if it skips none."""
         header = getattr(self.readers[0], "header", None)
         return header() if header else None

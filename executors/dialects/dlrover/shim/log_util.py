@@ -1,4 +1,4 @@
-"""DLRover's logger, whose lines go where the trainer's own go. DLRover wrote a log file into the folder it ran in."""
+"""DLRover's logger, as a child of the trainer's logger. DLRover itself wrote a log file to the working directory."""
 
 from __future__ import annotations
 

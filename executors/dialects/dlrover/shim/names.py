@@ -1,7 +1,7 @@
-"""DLRover's dotted names and what stands behind each.
+"""Maps DLRover's module names to shim modules.
 
-Names are those that public confs and model files import, of every version; of DLRover's own workings (executors,
-failover, hooks, master) and of its PyTorch side there is nothing.
+It covers the names that public confs and model files import, for all DLRover releases; not DLRover's internals
+(executors, failover, hooks, master) and its PyTorch modules.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import functools
 
 from ....modules.import_shims import provide
 
-# Module of DLRover's trainer, our module beside this one: the first is a package where others are below it.
+# (module in DLRover's trainer, shim module in this package). Names with submodules become packages.
 _OF_TRAINER = (
     ("constants.constants", "constants"),
     ("constants.platform_constants", "constants"),
@@ -33,7 +33,7 @@ _OF_TRAINER = (
 )
 _MODULES = (
     *((f"dlrover.trainer.{name}", ours) for name, ours in _OF_TRAINER),
-    # Its first commits had no `trainer` in the names.
+    # DLRover's first commits had no `trainer` in the module names.
     *((f"dlrover.{name}", ours) for name, ours in _OF_TRAINER),
     ("dlrover.python.common.log", "log_util"),
     ("dlrover.python.elastic_agent.sharding.client", "sharding_client"),
@@ -41,9 +41,9 @@ _MODULES = (
 
 
 def provide_dlrover() -> None:
-    """Makes DLRover's modules importable in this process, and TensorFlow behave as its trainer made it.
+    """Makes DLRover's module names importable in this process, and disables TensorFlow 2 behavior, as DLRover did.
 
-    A DLRover that is installed is left as it is.
+    An installed DLRover takes precedence over the shims.
     """
     _behave_as_tensorflow_1()
     provide(_MODULES, beside=__name__)
@@ -51,7 +51,7 @@ def provide_dlrover() -> None:
 
 @functools.cache
 def _behave_as_tensorflow_1() -> None:
-    """Does what importing DLRover's executor did to TensorFlow: model files were written for that."""
+    """Disables TensorFlow 2 behavior, as importing DLRover's executor did; model files depend on it."""
     import tensorflow as tf
 
     tf.compat.v1.disable_v2_behavior()

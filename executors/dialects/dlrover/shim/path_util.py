@@ -1,4 +1,4 @@
-"""Paths of DLRover's first generation, "file://train.csv" and "fake://anything", and their readers.
+"""Paths with schemes, as in DLRover's first releases, such as "file://train.csv" and "fake://any", and their readers.
 
 Usage:
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....errors import InputError, did_you_mean
-from . import fake_reader, file_reader  # noqa: F401  (they register themselves)
+from . import fake_reader, file_reader  # noqa: F401  (imported to register the readers)
 from .base_reader import ElasticReader
 from .constants import TFConstants
 from .joined_reader import JoinedReader
@@ -24,14 +24,14 @@ _SEPARATOR = "://"
 
 
 class WrongPathError(InputError, ValueError):
-    """A path that no reader is known for. DLRover raises a ValueError."""
+    """Raised for a path without a registered reader. It is also a ValueError, as in DLRover."""
 
 
 def parse_uri(path: str) -> tuple[str, str]:
     """Splits a path into its scheme, such as "file://", and the rest.
 
     Raises:
-      WrongPathError: When it has no scheme, or one that no reader is registered for; it names those that are known.
+      WrongPathError: When it has no scheme, or one without a registered reader; lists the registered schemes.
     """
     name, separator, rest = str(path).strip().partition(_SEPARATOR)
     known = sorted(reader_registery.reader_registry)
@@ -43,15 +43,15 @@ def parse_uri(path: str) -> tuple[str, str]:
 
 
 def reader_for(path: Any) -> Any:
-    """Returns the reader of a `path` in a conf.
+    """Returns the reader for a `path` in a conf.
 
     Args:
-      path: A path with a scheme: "file://" for the lines of a text file after the first, "fake://" for made-up rows,
-        and those that the conf registered. Of a list or tuple, all rows in order. A reader is returned as it is: an
-        example of DLRover's has one in place of a path.
+      path: A path with a scheme: "file://" for the lines of a text file without the first one, "fake://" for synthetic
+        rows, or a scheme registered by the conf. For a list or tuple of paths, the rows are concatenated in order. An
+        object with an `iterator` method is returned unchanged, since one of DLRover's examples has a reader here.
 
     Raises:
-      WrongPathError: When there is no path, or it has an unknown scheme.
+      WrongPathError: When a list is empty or has paths without an ElasticReader, or a path has no known scheme.
     """
     if isinstance(path, (list, tuple)):
         return _joined(path)

@@ -1,4 +1,4 @@
-"""The registry by which confs of DLRover's first generation name readers of their own in a path.
+"""The reader registry of DLRover's first releases, with which confs register custom path schemes.
 
 Usage, as in a conf:
 
@@ -17,32 +17,32 @@ from .log_util import default_logger
 
 @singleton
 class ReaderRegistry:
-    """Reader classes by the schemes of paths.
+    """Reader classes by path scheme.
 
     Attributes:
-      reader_registry: The classes by name; "file" is the scheme of "file://…".
+      reader_registry: The classes by scheme name, such as "file" for "file://…".
     """
 
     def __init__(self) -> None:
-        """Begins with none."""
+        """Creates an empty registry."""
         self.reader_registry: dict[str, Callable[..., object]] = {}
 
     def register_reader(self, reader_name: str, reader_class: Callable[..., object]) -> None:
-        """Sets the reader of a scheme; one that was set before is replaced."""
+        """Sets the reader class for a scheme, replacing an existing one."""
         if self.reader_registry.get(reader_name, reader_class) is not reader_class:
             default_logger.info("Paths %s://… are read by %s now.", reader_name, reader_class)
         self.reader_registry[reader_name] = reader_class
 
     def get_reader(self, reader_name: str) -> Callable[..., object] | None:
-        """Returns the reader class of a scheme, or None."""
+        """Returns the reader class for a scheme; logs a warning and returns None if there is none."""
         if reader_name not in self.reader_registry:
             hint = did_you_mean(reader_name, self.reader_registry)
             default_logger.warning("There is no reader for paths %s://….%s", reader_name, hint)
         return self.reader_registry.get(reader_name)
 
     def unregister_reader(self, reader_name: str) -> None:
-        """Forgets the reader of a scheme, if there is one."""
+        """Removes the reader class for a scheme, if there is one."""
         self.reader_registry.pop(reader_name, None)
 
 
-reader_registery = ReaderRegistry()  # DLRover spells it so
+reader_registery = ReaderRegistry()  # DLRover's spelling

@@ -1,4 +1,4 @@
-"""Classes by their dotted names."""
+"""Imports classes by dotted name."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ....errors import ModuleError, did_you_mean
 
 
 def get_class(module_class: str) -> Any:
-    """Returns a class, or whatever else a module holds under a name.
+    """Imports a module and returns its class, or any other attribute.
 
     Args:
       module_class: `module.ClassName` or `package.module.ClassName`.
 
     Raises:
-      ModuleError: When there is no such module, or the module has no such name; it names the nearest one.
-      Exception: Whatever the module itself raises, with its own type and traceback.
+      ModuleError: When the module or the attribute does not exist; suggests a similar name.
+      Exception: Any exception that the module raises on import, with its original type and traceback.
     """
     name, _, content = module_class.rpartition(".")
     if not name:
@@ -26,7 +26,7 @@ def get_class(module_class: str) -> Any:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # one that the module imports
+            raise  # an import inside the module failed
         raise ModuleError(f"{module_class}: there is no module {error.name!r}.{_near(error.name)}") from error
     try:
         return getattr(module, content)

@@ -1,7 +1,7 @@
-"""The client of DLRover's data shards, for confs that make one themselves. Here it hands out ranges with no master.
+"""The client of DLRover's data shards, for confs that create one themselves. It assigns ranges without a master.
 
-What it has handed out is not in any checkpoint: of a reader that asks it, a resumed job reads the first rows again and
-leaves out those that are trained.
+Its state is not saved in checkpoints: when a job resumes, a reader that uses it reads from the first row again, and the
+rows that have been trained on are dropped.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ class Shard:
     """A range of rows.
 
     Attributes:
-      name: Of the data set.
-      start: Number of the first row, counted from 0.
-      end: Number of the row to stop before.
+      name: The data set's name.
+      start: The 0-based index of the first row.
+      end: The index after the last row.
     """
 
     name: str | None
@@ -27,7 +27,7 @@ class Shard:
 
 
 class ShardingClient:
-    """Hands out the ranges of a data set in order, epoch after epoch. Threads may share one."""
+    """Assigns the ranges of a data set in order, epoch by epoch. It is thread-safe."""
 
     def __init__(
         self,
@@ -40,17 +40,17 @@ class ShardingClient:
         num_minibatches_per_shard: int = 10,
         storage_type: str = "",
     ) -> None:
-        """Describes the data set.
+        """Creates a client for a data set.
 
         Args:
-          dataset_name: Its name.
-          batch_size: Rows in a batch.
-          num_epochs: Passes over the data; 0 or less for no end.
+          dataset_name: The data set's name.
+          batch_size: Rows per batch.
+          num_epochs: Number of passes over the data; 0 or less to repeat without end.
           dataset_size: Rows in the data set.
-          shuffle: DLRover shuffled nothing in a TensorFlow job, and nor is anything here.
-          task_type: Training or evaluation; makes no difference here.
-          num_minibatches_per_shard: Batches in a shard.
-          storage_type: Makes no difference here.
+          shuffle: Ignored; DLRover did not shuffle in TensorFlow jobs, either.
+          task_type: Ignored (training or evaluation).
+          num_minibatches_per_shard: Batches per shard.
+          storage_type: Ignored.
         """
         size = max(batch_size * num_minibatches_per_shard, 1)
         starts = range(0, dataset_size, size)
@@ -60,10 +60,10 @@ class ShardingClient:
         self._lock = threading.Lock()
 
     def fetch_shard(self) -> Shard | None:
-        """Returns the next shard, or None when all are handed out."""
+        """Returns the next shard; None when all shards have been assigned."""
         with self._lock:
             return next(self._shards, None)
 
     def report_batch_done(self, batch_size: int | None = None, err_msg: str = "", task_ids: object = ()) -> bool:
-        """Does nothing: there is no master that waits for it."""
+        """No-op, since there is no master; returns False."""
         return False

@@ -1,4 +1,4 @@
-"""Which TensorFlow this is, as DLRover's model files ask."""
+"""TensorFlow version checks, as used by DLRover's model files."""
 
 from __future__ import annotations
 

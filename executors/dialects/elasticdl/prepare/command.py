@@ -1,6 +1,6 @@
-"""Data preparation with an ElasticDL model file: its `prepare_data_for_a_single_file`, over a tree of files.
+"""Data preparation: runs an ElasticDL model file's `prepare_data_for_a_single_file` over a directory tree.
 
-The files are prepared in groups, in parallel with Beam, on this machine or on a cluster that sees the same paths.
+Groups of files are prepared in parallel with Beam, on this machine or on a cluster with access to the same paths.
 
 Usage:
 
@@ -30,24 +30,24 @@ _PIPELINE = f"{__package__}.pipeline"
 
 
 class BadFilesError(TrainerError):
-    """More files than allowed could not be prepared."""
+    """Raised when preparation failed for more files than `max_bad` allows."""
 
     exit_code = 1
 
 
 @dataclasses.dataclass(frozen=True)
 class PreparationJob:
-    """What to prepare.
+    """The options of a preparation job.
 
     Attributes:
       module: The model file.
-      input: Folder of the files; all below it are prepared but those whose names begin with ".".
-      output: Folder for the shards.
-      records_per_shard: The most that a shard holds. As many files are prepared in one go.
+      input: The input directory; all files below it are prepared, except paths with a component that starts with ".".
+      output: The directory for the shards.
+      records_per_shard: The maximum number of records per shard, and the number of files per group; at least 1.
       format: One of FORMATS.
-      max_bad: How many files may fail: a number ("10"), or with a point in it a fraction of all ("0.01").
-      workers: Processes on this machine; 0 for one a core, but no more than there are groups of files.
-      beam_args: Further arguments for Beam, such as "--runner=DataflowRunner".
+      max_bad: The number of files that may fail ("10"), or, with a decimal point, a fraction of all files ("0.01").
+      workers: The number of local processes; 0 for one per core. Never more than there are groups of files.
+      beam_args: Additional Beam arguments, such as "--runner=DataflowRunner".
     """
 
     module: str
@@ -67,12 +67,12 @@ class PreparationJob:
         self.allowed_bad(0)
 
     def allowed_bad(self, files: int) -> int:
-        """Returns how many of a number of files may be bad.
+        """Returns how many of `files` files may fail.
 
-        "0.01" allows 2 of 250 files, "10" allows 10 of any number.
+        "0.01" allows 2 of 250 files, "10" allows 10 of any number of files.
 
         Raises:
-          InputError: When max_bad is neither a number of files nor a fraction.
+          InputError: When `max_bad` is neither a number of files nor a fraction between 0 and 1.
         """
         try:
             value = float(self.max_bad) if "." in self.max_bad else int(self.max_bad)
@@ -85,15 +85,15 @@ class PreparationJob:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What an output folder holds after a call.
+    """The state of an output directory after a call of `prepare`.
 
     Attributes:
-      files: How many files there are in the input.
-      prepared: How many of them this call had to prepare.
-      records: How many records there are, of this call and those before.
-      shards: How many files hold them.
-      bad: How many files failed.
-      bad_files: The list of those, with their errors.
+      files: The number of input files.
+      prepared: The number of input files that this call processed.
+      records: The total number of records, including those of earlier calls.
+      shards: The total number of shards.
+      bad: The number of input files that failed.
+      bad_files: The path of the JSON lines file that lists these with their errors.
     """
 
     files: int
@@ -105,12 +105,12 @@ class Outcome:
 
 
 def prepare(job: PreparationJob) -> Outcome:
-    """Prepares what has not been prepared yet.
+    """Prepares all files that have not been prepared by an earlier call.
 
     Raises:
-      InputError: When there are no files, or the output was begun with other options.
-      ModuleError: When the model file is not there, or prepares no data.
-      BadFilesError: When more files failed than allowed; the first one's traceback is its cause.
+      InputError: When there are no input files, or the output directory was started with other options.
+      ModuleError: When the model file is missing, or does not define `prepare_data_for_a_single_file`.
+      BadFilesError: When more files failed than allowed; its cause has the traceback of the first one.
     """
     files = _files(job)
     manifest = Manifest(job.output)

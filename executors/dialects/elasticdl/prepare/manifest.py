@@ -1,10 +1,10 @@
-"""What of a tree of files has been prepared, and what is still to do: the folder `_preparation` beside the shards.
+"""The manifest of a data preparation: records planned and completed work in `_preparation` inside the output directory.
 
-Files are prepared in groups that are planned before any work begins, so that the same tree gives the same shards, and a
-job that was interrupted goes on where it was. Files that came later, and those that failed, get groups of their own.
+The files are divided into groups before any work begins, so that the same directory tree gives the same shards and an
+interrupted job can resume. Files that are added later, and files that failed, form new groups.
 
-    _preparation/plan.json          the groups, and what the shards look like
-    _preparation/group-00003.json   what became of a group: it is there once all of its shards are
+    _preparation/plan.json          the groups, and the settings of the shards
+    _preparation/group-00003.json   the result of a group, written after all of its shards
     _preparation/bad_files.jsonl    the files that failed, with their errors
 """
 
@@ -19,17 +19,17 @@ from typing import TypedDict
 from ....errors import InputError
 from ....runtime.files import file_io
 
-FOLDER = "_preparation"  # readers leave names with a "_" in front out
+FOLDER = "_preparation"  # readers ignore names that start with "_"
 BAD_FILES = "bad_files.jsonl"
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Files that one worker prepares in one go.
+    """A group of files that one worker prepares together.
 
     Attributes:
-      number: Of the group; its shards are named after it.
-      files: Paths below the input's folder.
+      number: The group's number, from 0, which is part of the names of its shards.
+      files: File paths relative to the input directory.
     """
 
     number: int
@@ -38,13 +38,13 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class GroupResult:
-    """What became of a group.
+    """The result of preparing a group.
 
     Attributes:
-      records: How many were written.
-      shards: Names of the files that hold them.
+      records: The number of records written.
+      shards: The file names of the shards.
       bad: {"file", "error", "traceback"} of each file that failed.
-      finished: False when the worker gave up, since too many files were bad.
+      finished: False if the worker stopped because too many files failed.
     """
 
     records: int = 0
@@ -54,11 +54,11 @@ class GroupResult:
 
 
 class Plan(TypedDict, total=False):
-    """What `plan.json` holds; nothing before the first call.
+    """The content of `plan.json`; empty before the first call.
 
     Attributes:
-      settings: By option.
-      groups: The files by the group's number.
+      settings: The job's settings by option name.
+      groups: The files of each group, by group number.
     """
 
     settings: Mapping[str, object]
@@ -66,22 +66,26 @@ class Plan(TypedDict, total=False):
 
 
 class Manifest:
-    """The manifest of one output folder."""
+    """The manifest of one output directory.
+
+    Attributes:
+      bad_files: The path of `bad_files.jsonl`.
+    """
 
     def __init__(self, output: str) -> None:
         self._folder = posixpath.join(output, FOLDER)
         self.bad_files = posixpath.join(self._folder, BAD_FILES)
 
     def plan(self, files: Sequence[str], group_size: int, settings: Mapping[str, object]) -> list[Group]:
-        """Returns the groups that are to be done; files that are done already are in none of them.
+        """Writes the plan and returns the groups of files that remain to be prepared.
 
         Args:
-          files: All files of the tree, below the input's folder.
-          group_size: How many files make a group.
-          settings: What must be the same in every call for an output, by option.
+          files: All input files, relative to the input directory.
+          group_size: The number of files per group.
+          settings: Settings by option name, which must be the same in all calls for an output directory.
 
         Raises:
-          InputError: When the output was begun with other settings.
+          InputError: When the output directory was started with other settings.
         """
         self._check(settings)
         there = set(files)
@@ -106,26 +110,26 @@ class Manifest:
         return [group for group in pending if group.files]
 
     def write(self, group: Group, result: GroupResult) -> None:
-        """Notes what became of a group, after its shards have been written."""
+        """Writes the result of a group; must be called after its shards have been written."""
         file_io.write_text(self._of_group(group.number), json.dumps(dataclasses.asdict(result)))
 
     def done(self) -> set[int]:
-        """Returns the numbers of the groups that something has become of."""
+        """Returns the numbers of the groups that have a result."""
         names = file_io.listdir(self._folder)
         return {int(name[6:-5]) for name in names if name.startswith("group-") and name.endswith(".json")}
 
     def results(self) -> Iterator[tuple[Group, GroupResult]]:
-        """Yields the groups that something has become of, in their order."""
+        """Yields the groups that have a result, in the order of the plan."""
         for group in self._groups():
             if (result := self._result(group.number)) is not None:
                 yield group, result
 
     def list_bad_files(self) -> list[dict[str, str]]:
-        """Returns the files whose last try failed, by their names, and writes them to `bad_files`."""
+        """Returns the entries of files whose last attempt failed, sorted by name, and writes them to `bad_files`."""
         bad: dict[str, dict[str, str]] = {}
         for group, result in self.results():
             for file in group.files:
-                bad.pop(file, None)  # a later try counts
+                bad.pop(file, None)  # a later attempt overrides earlier ones
             bad.update({entry["file"]: entry for entry in result.bad})
         listed = [bad[file] for file in sorted(bad)]
         file_io.write_text(self.bad_files, "".join(f"{json.dumps(entry)}\n" for entry in listed))

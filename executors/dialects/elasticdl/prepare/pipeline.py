@@ -1,4 +1,4 @@
-"""The Beam pipeline that prepares data; `command.py` runs it in a process of its own."""
+"""The Beam pipeline for data preparation, which `command.py` runs in a subprocess."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _loading = threading.Lock()
 
 
 class PrepareGroup(beam.DoFn):  # type: ignore[misc]
-    """Writes the shards of a group of files, and notes it in the manifest."""
+    """Writes the shards of a group of files, and the group's result to the manifest."""
 
     def __init__(self, job: PreparationJob, allowed_bad: int, search_path: Sequence[str]) -> None:
         self._job = job
@@ -37,13 +37,13 @@ class PrepareGroup(beam.DoFn):  # type: ignore[misc]
         self._search_path = tuple(search_path)
 
     def setup(self) -> None:
-        """Loads the model file, once a process."""
+        """Loads the model file, once per process."""
         with _loading:
             self._prepare = _loaded(self._job.module, self._search_path)
         self._bad = 0
 
     def process(self, group: Group) -> None:
-        """Prepares the group, unless this worker alone has seen more bad files than the job allows."""
+        """Prepares the group, unless this worker alone has had more failed files than the job allows."""
         if self._bad > self._allowed_bad:
             return
         result = write_group(self._prepare, group, self._job, self._allowed_bad - self._bad)
@@ -52,10 +52,10 @@ class PrepareGroup(beam.DoFn):  # type: ignore[misc]
 
 
 def execute(request: dict[str, Any]) -> dict[str, object]:
-    """Carries a request of `data_preparation.prepare` out, in the process."""
+    """Runs a request of `command.prepare` in the subprocess."""
     job = PreparationJob(**{**request["job"], "beam_args": tuple(request["job"]["beam_args"])})
     groups = [Group(group["number"], tuple(group["files"])) for group in request["groups"]]
-    _loaded(job.module, tuple(sys.path))  # what is wrong with it is easier to read here than out of Beam
+    _loaded(job.module, tuple(sys.path))  # raises its errors here, without Beam's tracebacks
     workers = min(job.workers or os.cpu_count() or 1, len(groups))
     mode = "multi_processing" if workers > 1 else "in_memory"
     local = [IN_PROCESS, f"--direct_num_workers={workers}", f"--direct_running_mode={mode}"]
@@ -73,7 +73,7 @@ def execute(request: dict[str, Any]) -> dict[str, object]:
 
 @functools.cache
 def _loaded(module: str, search_path: tuple[str, ...]) -> Prepare:
-    """Returns the model file's function. The file stays loaded until the process ends, which does nothing else."""
+    """Returns the model file's preparation function. The file stays loaded until the process exits."""
     show_logs_as_parent_does()
     sys.path[:] = dict.fromkeys([*search_path, *sys.path])
     stack = contextlib.ExitStack()
@@ -83,7 +83,7 @@ def _loaded(module: str, search_path: tuple[str, ...]) -> Prepare:
 
 
 def _end_with_worker(failure: threading.ExceptHookArgs) -> None:
-    """Ends the process when the thread that waits for a worker sees it die: Beam itself would wait forever."""
+    """Exits the process when the thread that waits for a worker process fails; Beam itself would hang."""
     if failure.thread is None or failure.thread.name != "run_worker":
         threading.__excepthook__(failure)
         return
@@ -98,7 +98,7 @@ def _end_with_worker(failure: threading.ExceptHookArgs) -> None:
 
 @contextlib.contextmanager
 def _progress(job: PreparationJob, groups: Sequence[Group]) -> Iterator[None]:
-    """Logs how far the workers are, wherever they run: by what they have noted in the manifest."""
+    """Logs the progress of all workers every 5 seconds, based on the manifest, for the duration of the block."""
     manifest = Manifest(job.output)
     total = sum(len(group.files) for group in groups)
     over = threading.Event()

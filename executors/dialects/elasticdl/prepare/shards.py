@@ -1,4 +1,4 @@
-"""The records that a model file's `prepare_data_for_a_single_file` makes of files, written to shards.
+"""Writes the records that a model file's `prepare_data_for_a_single_file` creates from files to shards.
 
 Usage:
 
@@ -30,10 +30,10 @@ Prepare = Callable[[str], list[bytes]]
 
 
 def preparation_of(module: ModuleType) -> Prepare:
-    """Returns a function from a file's path to its records, whichever form the module's function has.
+    """Returns a function from a file's path to its records, for both signatures of the module's function.
 
-    `prepare_data_for_a_single_file` takes `(filename)`, or `(file_object, filename)` with the file open for reading
-    bytes; it returns a serialized record, or several.
+    `prepare_data_for_a_single_file` takes `(filename)`, or `(file_object, filename)` with the file opened in mode "rb".
+    It returns one serialized record, or an iterable of them.
 
     Raises:
       ModuleError: When the module has no such function.
@@ -62,11 +62,16 @@ def preparation_of(module: ModuleType) -> Prepare:
 def write_group(prepare: Prepare, group: Group, job: PreparationJob, allowed_bad: int) -> GroupResult:
     """Writes a group's records to its shards: `data-00003.tfrecord`, then `data-00003_001.tfrecord` when one is full.
 
+    Existing shards of the group are removed first.
+
     Args:
-      prepare: From `preparation_of`.
+      prepare: The result of `preparation_of`.
       group: The files.
-      job: Says where they are, and what the shards look like.
-      allowed_bad: With more files bad than this, it gives up.
+      job: The job, with directories, shard size and format.
+      allowed_bad: If more files than this fail, the group's shards are removed and its result is not `finished`.
+
+    Returns:
+      The group's result.
     """
     _remove_leftovers(job.output, group.number)
     bad: list[dict[str, str]] = []
@@ -74,7 +79,7 @@ def write_group(prepare: Prepare, group: Group, job: PreparationJob, allowed_bad
     shards: list[str] = []
     count = 0
     while (first := next(records, None)) is not None:
-        suffix = f"_{len(shards):03d}" if shards else ""  # "_" sorts behind ".", so readers keep the order
+        suffix = f"_{len(shards):03d}" if shards else ""  # "_" sorts after ".", which keeps the order for readers
         shards.append(f"data-{group.number:05d}{suffix}.{job.format}")
         count += _write_shard(posixpath.join(job.output, shards[-1]), first, records, job)
     if len(bad) > allowed_bad:
@@ -99,7 +104,7 @@ def _good_records(
 
 
 def _write_shard(path: str, first: bytes, records: Iterator[bytes], job: PreparationJob) -> int:
-    """Writes one shard; returns how many records it has."""
+    """Writes one shard atomically; returns its number of records."""
     with whole_file(path) as part, _writer(part, job.format) as writer:
         writer.write(first)
         count = 1
@@ -136,6 +141,6 @@ def _short(value: object) -> str:
 
 
 def _remove_leftovers(output: str, number: int) -> None:
-    for pattern in (f"data-{number:05d}.*", f"data-{number:05d}_*"):  # of a worker that was killed
+    for pattern in (f"data-{number:05d}.*", f"data-{number:05d}_*"):  # left by a killed worker
         for path in file_io.glob(posixpath.join(output, pattern)):
             file_io.file_system(path).remove(path)

@@ -1,11 +1,12 @@
-"""What model files import from ElasticDL, under its names. ElasticDL is archived and no longer installs.
+"""Shims for the names that model files import from ElasticDL, which is archived and no longer installable.
 
     from generic_trainer.executors.dialects.elasticdl.shim import provide_elasticdl
 
     provide_elasticdl()
     from elasticdl.python.common.constants import Mode    # as in a model file
 
-Names and behaviour are those of ElasticDL 0.1.0 to its last commit (contract elasticdl.md); the table is in `names`.
+Names and behavior are those of ElasticDL from 0.1.0 to its last commit (contract elasticdl.md); `names` has the mapping
+of module names.
 """
 
 from __future__ import annotations

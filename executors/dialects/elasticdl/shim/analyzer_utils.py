@@ -1,9 +1,9 @@
-"""`elasticdl_preprocessing.utils.analyzer_utils`: statistics of a feature that SQLFlow left in the environment.
+"""`elasticdl_preprocessing.utils.analyzer_utils`: feature statistics from environment variables set by SQLFlow.
 
-    get_min("age", 0.0)        # float(os.environ["_age_min"]), or 0.0 where it is not set
+    get_min("age", 0.0)        # float(os.environ["_age_min"]), or 0.0 if it is not set
 
-Each function takes the feature's name and what to return where its variable is not set. The variables of the module's
-first version, `analyzer_util`, begin without "_" and some end in another word; they count where the others are not set.
+Each function takes the feature's name and a default value. The variable names of the module's first version,
+`analyzer_util`, have no leading "_" and partly other suffixes; they are used if the current variables are not set.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Default = TypeVar("_Default")
 
 
 class AnalysisEnvTemplate:
-    """The variables' names, `elasticdl_preprocessing.constants.AnalysisEnvTemplate`."""
+    """The names of the environment variables, `elasticdl_preprocessing.constants.AnalysisEnvTemplate`."""
 
     MIN_ENV = "_{}_min"
     MAX_ENV = "_{}_max"
@@ -31,12 +31,12 @@ class AnalysisEnvTemplate:
 
 
 def get_min(feature_name: str, default_value: _Default) -> float | _Default:
-    """Returns the least value."""
+    """Returns the minimum."""
     return _read(float, feature_name, default_value, AnalysisEnvTemplate.MIN_ENV, "{}_min")
 
 
 def get_max(feature_name: str, default_value: _Default) -> float | _Default:
-    """Returns the largest value."""
+    """Returns the maximum."""
     return _read(float, feature_name, default_value, AnalysisEnvTemplate.MAX_ENV, "{}_max")
 
 
@@ -51,13 +51,13 @@ def get_stddev(feature_name: str, default_value: _Default) -> float | _Default:
 
 
 def get_bucket_boundaries(feature_name: str, default_value: _Default) -> list[float] | _Default:
-    """Returns the boundaries, ascending, each once."""
+    """Returns the bucket boundaries, sorted and without duplicates."""
     names = (AnalysisEnvTemplate.BUCKET_BOUNDARIES_ENV, "{}_bkt_boundaries")
     return _read(lambda text: sorted(set(map(float, text.split(",")))), feature_name, default_value, *names)
 
 
 def get_distinct_count(feature_name: str, default_value: _Default) -> int | _Default:
-    """Returns the number of different values."""
+    """Returns the number of distinct values."""
     return _read(int, feature_name, default_value, AnalysisEnvTemplate.DISTINCT_COUNT_ENV)
 
 
@@ -67,7 +67,7 @@ def get_value_count(feature_name: str, default_value: _Default) -> int | _Defaul
 
 
 def get_vocabulary(feature_name: str, default_value: _Default) -> str | list[str] | _Default:
-    """Returns the path of a file with one term a line; the terms themselves where the old variable names it."""
+    """Returns the path of a vocabulary file with one term per line; the terms if only the old variable is set."""
     old = _read(_terms, feature_name, default_value, "{}_vocab_path")
     return _read(str, feature_name, old, AnalysisEnvTemplate.VOCABULARY_ENV)
 

@@ -1,4 +1,4 @@
-"""The callbacks that ElasticDL ships, for Keras 2 and 3.
+"""ElasticDL's callbacks, for Keras 2 and 3.
 
 A model file returns them from `callbacks()`:
 
@@ -15,7 +15,7 @@ import tensorflow as tf
 
 
 def _steps_done(model: tf.keras.Model, batch: int) -> int:
-    """Returns how many steps the job has made: Keras counts `batch` from 0 in every epoch, the optimizer does not."""
+    """Returns the number of completed steps: the optimizer's iterations, as `batch` starts at 0 in each epoch."""
     iterations = getattr(model.optimizer, "iterations", None)
     return batch if iterations is None else max(batch, int(iterations))
 
@@ -24,21 +24,21 @@ class LearningRateScheduler(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Sets the learning rate before every step."""
 
     def __init__(self, schedule: Callable[[int], float | tf.Tensor | tf.Variable]) -> None:
-        """Takes the schedule.
+        """Sets the schedule.
 
         Args:
-          schedule: Given the number of steps that the job has made (0 before the first), returns the learning rate
-            for the next one.
+          schedule: A function from the number of completed steps (0 before the first step) to the learning rate for
+            the next step.
         """
         super().__init__()
         self._schedule = schedule
         self._rate: float | None = None
 
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
-        """Sets the rate for the step that begins.
+        """Sets the learning rate for the current step.
 
         Raises:
-          ValueError: When the schedule returns no number, or the optimizer has no rate that can be set.
+          ValueError: When the schedule does not return a number, or the optimizer's learning rate cannot be set.
         """
         step = _steps_done(self.model, batch)
         rate = self._rate_at(step)
@@ -73,33 +73,33 @@ class LearningRateScheduler(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
 
 class MaxStepsStopping(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Ends the training after a number of steps, those of a run that was resumed among them."""
+    """Ends training after a total number of steps, including those before the run was resumed."""
 
     def __init__(self, max_steps: int) -> None:
-        """Takes the number of steps."""
+        """Sets the total number of steps."""
         super().__init__()
         self._max_steps = max_steps
         self._completed_steps = 0
         self._unknown_steps: int | None = None
 
     def set_completed_steps(self, completed_steps: int) -> None:
-        """Says how many steps the weights that training starts from have behind them."""
+        """Sets the number of steps that the initial weights have been trained for."""
         self._completed_steps = completed_steps
 
     def on_train_begin(self, logs: Mapping[str, float] | None = None) -> None:
-        """Finds out which completed steps the optimizer does not know of; once, for `fit` may be called again."""
+        """Computes how many completed steps the optimizer has not counted; only once, as `fit` may be called again."""
         if self._unknown_steps is None:
             self._unknown_steps = max(self._completed_steps - _steps_done(self.model, 0), 0)
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
-        """Stops the training if this was the last step."""
+        """Stops training if this was the last step."""
         if (self._unknown_steps or 0) + _steps_done(self.model, batch + 1) >= self._max_steps:
             self.model.stop_training = True
 
 
 class SavedModelExporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Accepted, and does nothing: the trainer itself exports what was trained."""
+    """No-op for compatibility, since the trainer exports the model."""
 
     def __init__(self, *unused: object, **unused_options: object) -> None:
-        """Takes what ElasticDL's takes: a task service, `dataset_fn` and a model handler."""
+        """Accepts and ignores ElasticDL's arguments: a task service, `dataset_fn` and a model handler."""
         super().__init__()

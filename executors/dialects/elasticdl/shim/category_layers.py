@@ -1,4 +1,4 @@
-"""Layers of `elasticdl_preprocessing` that give categories ids: by hashing, by a vocabulary, side by side.
+"""Layers of `elasticdl_preprocessing` for categorical ids: hashing, vocabulary lookup, concatenation with offsets.
 
 Hashing(num_bins=3)([["A"], ["B"]])                                   # [[1], [0]]
 IndexLookup(vocabulary=["A", "B", "C"])([["B"], ["?"]])               # [[1], [3]]
@@ -20,13 +20,13 @@ _PACKAGE = "elasticdl_preprocessing"
 
 @tf.keras.utils.register_keras_serializable(_PACKAGE)
 class Hashing(tf.keras.layers.Layer):  # type: ignore[misc]
-    """Returns the hash of a string, or of a whole number's digits, modulo `num_bins`, as int64."""
+    """Hashes strings, or the decimal digits of integers, to bins from 0 to `num_bins` - 1, as int64."""
 
     def __init__(self, num_bins: int, **kwargs: object) -> None:
-        """Takes the number of bins.
+        """Sets the number of bins.
 
         Raises:
-          ValueError: When it is not positive.
+          ValueError: When `num_bins` is not positive.
         """
         if num_bins is None or num_bins <= 0:
             raise ValueError(f"Hashing: num_bins is {num_bins}; give the number of bins, at least 1.")
@@ -42,36 +42,36 @@ class Hashing(tf.keras.layers.Layer):  # type: ignore[misc]
         return tf.strings.to_hash_bucket_fast(texts, self.num_bins)
 
     def get_config(self) -> dict[str, object]:
-        """Returns the argument."""
+        """Returns the layer's configuration."""
         return {**super().get_config(), "num_bins": self.num_bins}
 
 
 @tf.keras.utils.register_keras_serializable(_PACKAGE)
 class IndexLookup(tf.keras.layers.Layer):  # type: ignore[misc]
-    """Returns a string's place in a vocabulary, as int64.
+    """Maps strings to their 0-based index in a vocabulary, as int64.
 
-    A string that is not in it gets len(vocabulary), or with several tokens len(vocabulary) + hash % num_oov_tokens.
+    An out-of-vocabulary string is mapped to len(vocabulary) + hash % num_oov_tokens, or to -1 if num_oov_tokens is 0.
     """
 
     def __init__(self, vocabulary: Sequence[str] | str, num_oov_tokens: int = 1, **kwargs: object) -> None:
-        """Takes the vocabulary.
+        """Creates the lookup table.
 
         Args:
-          vocabulary: The terms, or the path of a text file with one a line.
-          num_oov_tokens: How many ids the strings share that are not in it; with 0 they all get -1.
-          **kwargs: Those of every Keras layer.
+          vocabulary: The terms, or the path of a text file with one term per line.
+          num_oov_tokens: The number of ids for out-of-vocabulary strings; with 0, these are mapped to -1.
+          **kwargs: Arguments of `tf.keras.layers.Layer`.
 
         Raises:
-          ValueError: When there is no vocabulary, or a term twice.
+          ValueError: When the vocabulary is empty or has duplicate terms.
         """
         super().__init__(**kwargs)
         self.vocabulary = _terms(vocabulary)
         self.num_oov_tokens = num_oov_tokens
-        with tf.init_scope():  # a layer may be made while a model is traced
+        with tf.init_scope():  # a layer may be created while a model is traced
             self._table = _table(self.vocabulary, num_oov_tokens)
 
     def vocab_size(self) -> int:
-        """Returns the number of ids."""
+        """Returns the number of ids, including those for out-of-vocabulary strings."""
         return len(self.vocabulary) + self.num_oov_tokens
 
     def call(self, inputs: AnyTensor) -> AnyTensor:
@@ -79,7 +79,7 @@ class IndexLookup(tf.keras.layers.Layer):  # type: ignore[misc]
         return map_values(self._table.lookup, inputs)
 
     def get_config(self) -> dict[str, object]:
-        """Returns the arguments. A file's terms are in it, so that the layer is made again without the file."""
+        """Returns the layer's configuration, with the terms instead of a file path, so that the file is not needed."""
         own = {"vocabulary": list(self.vocabulary), "num_oov_tokens": self.num_oov_tokens}
         return {**super().get_config(), **own}
 
@@ -108,25 +108,25 @@ def _table(terms: list[str], num_oov_tokens: int) -> tf.lookup.StaticVocabularyT
 
 @tf.keras.utils.register_keras_serializable(_PACKAGE)
 class ConcatenateWithOffset(tf.keras.layers.Layer):  # type: ignore[misc]
-    """Adds an offset to each tensor's ids, so that they do not meet, and concatenates them."""
+    """Adds an offset to each tensor's ids, so that their ranges do not overlap, and concatenates the tensors."""
 
     def __init__(self, offsets: Sequence[int] | None, axis: int = -1, **kwargs: object) -> None:
-        """Takes the offsets.
+        """Sets the offsets.
 
         Args:
-          offsets: One for each tensor; None adds nothing.
-          axis: Along which they are concatenated.
-          **kwargs: Those of every Keras layer.
+          offsets: One offset per tensor; None for no offsets.
+          axis: The axis to concatenate along.
+          **kwargs: Arguments of `tf.keras.layers.Layer`.
         """
         super().__init__(**kwargs)
         self.offsets = None if offsets is None else list(offsets)
         self.axis = axis
 
     def call(self, inputs: AnyTensor | Sequence[AnyTensor]) -> AnyTensor:
-        """Concatenates the tensors: all dense, all sparse or all ragged. A single one is returned as it is.
+        """Concatenates the tensors: all dense, all sparse or all ragged. A single tensor is returned unchanged.
 
         Raises:
-          ValueError: When there are more or fewer tensors than offsets.
+          ValueError: When the numbers of tensors and offsets differ.
         """
         if not isinstance(inputs, (list, tuple)):
             return inputs
@@ -143,5 +143,5 @@ class ConcatenateWithOffset(tf.keras.layers.Layer):  # type: ignore[misc]
         return tf.concat(moved, self.axis)
 
     def get_config(self) -> dict[str, object]:
-        """Returns the arguments."""
+        """Returns the layer's configuration."""
         return {**super().get_config(), "offsets": self.offsets, "axis": self.axis}

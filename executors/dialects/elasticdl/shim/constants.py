@@ -1,23 +1,23 @@
-"""The constants of `elasticdl.python.common.constants` that model files and readers use."""
+"""Constants of `elasticdl.python.common.constants` that model files and readers use."""
 
 from __future__ import annotations
 
 
 class Mode:
-    """What `feed` or `dataset_fn` is called for. A mode is its string, as in ElasticDL."""
+    """The modes in which `feed` or `dataset_fn` is called; plain strings, as in ElasticDL."""
 
     TRAINING = "training"
     EVALUATION = "evaluation"
     PREDICTION = "prediction"
 
-    # ElasticDL's own guide writes `Mode.Prediction`, which its releases never had.
+    # ElasticDL's guide uses `Mode.Prediction`, which was in none of its releases.
     Training = TRAINING
     Evaluation = EVALUATION
     Prediction = PREDICTION
 
 
 class JobType:
-    """What a job does."""
+    """The types of jobs."""
 
     TRAINING_ONLY = "training_only"
     EVALUATION_ONLY = "evaluation_only"
@@ -34,7 +34,7 @@ class DistributionStrategy:
 
 
 class MaxComputeConfig:
-    """Environment variables that name a MaxCompute project and its keys."""
+    """Names of the environment variables with a MaxCompute project and its access keys."""
 
     PROJECT_NAME = "MAXCOMPUTE_PROJECT"
     ACCESS_ID = "MAXCOMPUTE_AK"
@@ -44,7 +44,7 @@ class MaxComputeConfig:
 
 
 class ODPSConfig:
-    """The same variables as ElasticDL 0.1.0 called them."""
+    """Names of the environment variables for MaxCompute in ElasticDL 0.1.0."""
 
     PROJECT_NAME = "ODPS_PROJECT_NAME"
     ACCESS_ID = "ODPS_ACCESS_ID"
@@ -53,7 +53,7 @@ class ODPSConfig:
 
 
 class ReaderType:
-    """The values of `reader_type` among the data reader's parameters."""
+    """The values of the data reader parameter `reader_type`."""
 
     CSV_READER = "CSV"
     ODPS_READER = "ODPS"
@@ -61,13 +61,13 @@ class ReaderType:
 
 
 class MetricsDictKey:
-    """Keys of what an evaluation collects; a model's only output is called "output"."""
+    """Keys of the tensors that an evaluation collects; the output of a single-output model is named "output"."""
 
     MODEL_OUTPUT = "output"
     LABEL = "label"
 
 
 class SaveModelConfig:
-    """Keys of a callback's parameters."""
+    """Keys of callback parameters."""
 
     SAVED_MODEL_PATH = "saved_model_path"

@@ -1,4 +1,4 @@
-"""Layers of `elasticdl_preprocessing` that turn one kind of tensor into another.
+"""Layers of `elasticdl_preprocessing` that convert between dtypes and between dense, ragged and sparse tensors.
 
 ToNumber(tf.int32, default_value=-1)([["12", ""]])       # [[12, -1]]
 ToRagged()([["1,2,3"], ["4"], [""]])                     # [["1", "2", "3"], ["4"], []]
@@ -16,18 +16,18 @@ _PACKAGE = "elasticdl_preprocessing"
 
 @tf.keras.utils.register_keras_serializable(_PACKAGE)
 class ToNumber(tf.keras.layers.Layer):  # type: ignore[misc]
-    """Parses strings as numbers, with a default for empty ones, and casts numbers."""
+    """Parses strings as numbers, with a default for empty strings; casts numbers."""
 
     def __init__(self, out_type: tf.DType | str | type, default_value: float, **kwargs: object) -> None:
-        """Takes the type.
+        """Sets the output dtype.
 
         Args:
-          out_type: The result's type. Strings can become float32, float64, int32 and int64.
+          out_type: The output dtype. Strings can be parsed to float32, float64, int32 and int64.
           default_value: The number for an empty string.
-          **kwargs: Those of every Keras layer.
+          **kwargs: Arguments of `tf.keras.layers.Layer`.
 
         Raises:
-          ValueError: When it is not a number's type.
+          ValueError: When `out_type` is not a numeric dtype.
         """
         dtype = tf.as_dtype(out_type)
         if not (dtype.is_floating or dtype.is_integer):
@@ -47,12 +47,12 @@ class ToNumber(tf.keras.layers.Layer):  # type: ignore[misc]
         return tf.strings.to_number(texts, self.out_type)
 
     def get_config(self) -> dict[str, object]:
-        """Returns the arguments, the type by its name."""
+        """Returns the layer's configuration, with the name of the dtype."""
         return {**super().get_config(), "out_type": self.out_type.name, "default_value": self.default_value}
 
 
 def _ignored(ignore_value: str | float | None, dtype: tf.DType) -> tf.Tensor | None:
-    """Returns the value that stands for a missing one: "" or -1, and None for floating numbers."""
+    """Returns the placeholder of missing values; by default "" or -1, and None (no placeholder) for floats."""
     if ignore_value is not None:
         return tf.cast(ignore_value, dtype)
     if dtype == tf.string:
@@ -62,29 +62,29 @@ def _ignored(ignore_value: str | float | None, dtype: tf.DType) -> tf.Tensor | N
 
 @tf.keras.utils.register_keras_serializable(_PACKAGE)
 class ToRagged(tf.keras.layers.Layer):  # type: ignore[misc]
-    """Splits strings at a separator and leaves out missing values.
+    """Splits strings at a separator and drops missing values; returns a ragged tensor.
 
-    ElasticDL's earlier versions split as its guide says, its last release did not; it was given what was split before,
-    for which both are the same.
+    ElasticDL's earlier releases split strings, as its guide documents. The last release did not, but got strings that
+    had been split before, for which the result is the same.
     """
 
     def __init__(self, sep: str = ",", ignore_value: str | float | None = None, **kwargs: object) -> None:
-        """Takes the separator.
+        """Sets separator and placeholder.
 
         Args:
-          sep: Where strings are split.
-          ignore_value: What stands for a missing value; None for "" and -1, and nothing among floating numbers.
-          **kwargs: Those of every Keras layer.
+          sep: The separator.
+          ignore_value: The placeholder of missing values; None for "" in strings, -1 in integers, none in floats.
+          **kwargs: Arguments of `tf.keras.layers.Layer`.
         """
         super().__init__(**kwargs)
         self.sep = sep
         self.ignore_value = ignore_value
 
     def call(self, inputs: tf.Tensor | tf.RaggedTensor) -> tf.RaggedTensor:
-        """Returns a ragged tensor of the values that are there.
+        """Returns a ragged tensor without the missing values.
 
         Raises:
-          TypeError: When the input is sparse.
+          TypeError: When the input is a SparseTensor.
         """
         if isinstance(inputs, tf.SparseTensor):
             raise TypeError("ToRagged takes dense and ragged tensors, not sparse ones: tf.RaggedTensor.from_sparse.")
@@ -96,21 +96,21 @@ class ToRagged(tf.keras.layers.Layer):  # type: ignore[misc]
         return ragged if ignored is None else tf.ragged.boolean_mask(ragged, tf.not_equal(ragged, ignored))
 
     def get_config(self) -> dict[str, object]:
-        """Returns the arguments."""
+        """Returns the layer's configuration."""
         return {**super().get_config(), "sep": self.sep, "ignore_value": self.ignore_value}
 
 
 @tf.keras.utils.register_keras_serializable(_PACKAGE)
 class ToSparse(tf.keras.layers.Layer):  # type: ignore[misc]
-    """Leaves out missing values."""
+    """Converts a dense tensor to a sparse one without the missing values."""
 
     def __init__(self, ignore_value: str | float | None = None, **kwargs: object) -> None:
-        """Takes what stands for a missing value; None for "", -1 and 0.0."""
+        """Sets the placeholder of missing values; None for "" in strings, -1 in integers and 0.0 in floats."""
         super().__init__(**kwargs)
         self.ignore_value = ignore_value
 
     def call(self, inputs: tf.Tensor | tf.SparseTensor) -> tf.SparseTensor:
-        """Returns a sparse tensor of the values that are there. A sparse one is returned as it is."""
+        """Returns a sparse tensor without the missing values. A sparse input is returned unchanged."""
         if isinstance(inputs, tf.SparseTensor):
             return inputs
         ignored = _ignored(self.ignore_value, inputs.dtype)
@@ -118,5 +118,5 @@ class ToSparse(tf.keras.layers.Layer):  # type: ignore[misc]
         return tf.SparseTensor(places, tf.gather_nd(inputs, places), tf.shape(inputs, out_type=tf.int64))
 
     def get_config(self) -> dict[str, object]:
-        """Returns the argument."""
+        """Returns the layer's configuration."""
         return {**super().get_config(), "ignore_value": self.ignore_value}

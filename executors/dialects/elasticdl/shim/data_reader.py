@@ -1,4 +1,4 @@
-"""What a model file's `custom_data_reader` returns: `AbstractDataReader`, and the `Metadata` that `feed` is given."""
+"""`AbstractDataReader`, the base class of custom data readers, and `Metadata`, an argument of `feed`."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from ....errors import InputError
 if TYPE_CHECKING:
     from ....inputs.readers.custom_reader import Task
 
-# MaxCompute's types that ElasticDL knew, by name: its client need not be installed.
+# The MaxCompute types that ElasticDL supported, by name, so that the MaxCompute client need not be installed.
 _MAXCOMPUTE_DTYPES = {"bigint": tf.int64, "double": tf.float64, "string": tf.string}
 
 
 class Metadata:
-    """What a reader knows of its records.
+    """The metadata of a reader's records.
 
     Attributes:
-      column_names: The columns' names in order, or None where records have no columns.
-      column_dtypes: A type by column name: MaxCompute's for its tables, NumPy's for CSV files. None where unknown.
+      column_names: The column names in order; None if records have no columns.
+      column_dtypes: Types by column name: MaxCompute types for tables, NumPy types for CSV files; None if unknown.
     """
 
     def __init__(self, column_names: Sequence[str] | None, column_dtypes: Mapping[str, object] | None = None) -> None:
-        """Takes names and types."""
+        """Sets names and types."""
         self.column_names = column_names
         self.column_dtypes = column_dtypes
 
     def get_tf_dtype_from_maxcompute_column(self, column_name: str) -> tf.DType:
-        """Returns the TensorFlow type of a MaxCompute table's column.
+        """Returns the TensorFlow dtype of a MaxCompute table's column.
 
         Raises:
-          ValueError: When the types are unknown, or it is one that has no counterpart.
+          ValueError: When the types are unknown, or the column's type is not bigint, double or string.
         """
         if self.column_dtypes is None:
             raise ValueError(f"The type of column {column_name!r} is not known: the reader has set no column_dtypes.")
@@ -46,10 +46,10 @@ class Metadata:
 
 
 class AbstractDataReader(abc.ABC):
-    """Splits data into shards and reads one."""
+    """Base class of readers that split data into shards and read the records of a shard."""
 
     def __init__(self, **kwargs: object) -> None:
-        """Takes the data reader's parameters."""
+        """Accepts the data reader's parameters."""
         super().__init__()
 
     @abc.abstractmethod
@@ -57,29 +57,29 @@ class AbstractDataReader(abc.ABC):
         """Yields the records of a task.
 
         Args:
-          task: Where they are: `task.shard_name`, `task.start` and `task.end`, since late 2020 below `task.shard`.
+          task: Has `shard_name`, `start` and `end`; since late 2020, `shard` with these attributes.
         """
 
     @abc.abstractmethod
     def create_shards(self) -> Mapping[str, tuple[int, int]] | Sequence[tuple[str, int, int]] | None:
-        """Returns (first record, number of records) by shard name; since late 2020 a list of (name, first, number)."""
+        """Returns {shard name: (first record, number of records)}; since late 2020 a list of (name, first, number)."""
 
     @property
     def records_output_types(self) -> tf.DType | tuple[tf.DType, ...] | Mapping[str, tf.DType] | None:
-        """The types of a record, as `tf.data.Dataset.from_generator` takes them."""
+        """The dtypes of a record, as `output_types` of `tf.data.Dataset.from_generator`."""
         return None
 
     @property
     def metadata(self) -> Metadata:
-        """What is known of the records."""
+        """The metadata of the records."""
         return Metadata(column_names=None)
 
 
 def check_required_kwargs(required_args: Iterable[str], kwargs: Mapping[str, object]) -> None:
-    """Makes sure that a reader was given the parameters that it needs.
+    """Checks that a reader's required parameters are given.
 
     Raises:
-      InputError: When some are missing. It names them and those that were given.
+      InputError: When some are missing; lists the missing and the given ones.
     """
     missing = [name for name in required_args if name not in kwargs]
     if missing:

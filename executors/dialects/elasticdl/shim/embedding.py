@@ -1,9 +1,9 @@
 """The layer `elasticdl.python.elasticdl.layers.embedding.Embedding`.
 
-ElasticDL kept its vectors on parameter servers; here they are a weight of the model. A layer with `input_dim` has a
-row for every id. One without takes any int64 as an id and gives each a row when it first comes in training, as the
-parameter servers did; in evaluation and when serving, an id that never came has a vector of zeros, and counts for
-nothing where vectors are combined.
+ElasticDL stored the embedding vectors on parameter servers; here they are a weight of the model. A layer with
+`input_dim` has a row for every id. A layer without `input_dim` accepts any int64 as an id and assigns a row to it at
+its first use in training, as the parameter servers did. In evaluation and serving, the embedding of an unknown id is a
+zero vector, and combiners ignore unknown ids.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .tensor_values import AnyTensor, variable_of
 if TYPE_CHECKING:
     import keras
 
-# Vectors that a layer without input_dim has room for: 32 MiB of vectors of 64 numbers, and twice that in an optimizer.
+# Capacity of a layer without input_dim. With output_dim=64, the weights take 32 MiB, and optimizer slots twice that.
 MAX_IDS = 1 << 17
 
 
 @tf.keras.utils.register_keras_serializable("elasticdl")
 class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
-    """Returns the vectors of ids [rows, n]: [rows, n, output_dim], or with a combiner [rows, output_dim]."""
+    """Maps ids [batch, n] to vectors [batch, n, output_dim], or with a combiner to [batch, output_dim]."""
 
     def __init__(
         self,
@@ -37,22 +37,23 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
         combiner: str | None = None,
         **kwargs: object,
     ) -> None:
-        """Takes the sizes.
+        """Sets the dimensions and options.
 
         Args:
-          output_dim: The length of a vector.
-          input_dim: Ids are at least 0 and less than this. None or 0 for ids of any value, at most `MAX_IDS` of them.
+          output_dim: The length of the vectors.
+          input_dim: Ids are in [0, input_dim). None or 0 for ids of any value, at most `MAX_IDS` distinct ones.
           embeddings_initializer: A Keras initializer, or its name.
-          mask_zero: Whether id 0 stands for no id. Not for sparse ids.
-          input_length: The number of ids in a row, where it is always the same.
-          combiner: "sum", "mean" or "sqrtn" (the sum by the square root of the number of ids); None for a vector for
-            each id. Sparse and ragged ids need one. (ElasticDL's code ignored it for dense ids, against its guide.)
-          **kwargs: Those of every Keras layer.
+          mask_zero: Whether id 0 is a padding value. Not supported for sparse ids.
+          input_length: The number of ids per example, if it is constant.
+          combiner: "sum", "mean" or "sqrtn" (the sum divided by the square root of the number of ids); None for a
+            vector for each id. Required for sparse and ragged ids. (ElasticDL's code ignored it for dense ids, contrary
+            to its guide.)
+          **kwargs: Arguments of `tf.keras.layers.Layer`.
 
         Raises:
-          ValueError: When the combiner is none of them.
+          ValueError: When the combiner is invalid.
         """
-        kwargs.pop("embedding_service_endpoint", None)  # versions of 2019 took the address of their Redis
+        kwargs.pop("embedding_service_endpoint", None)  # Redis address in releases of 2019
         if input_length and "input_shape" not in kwargs:
             kwargs["input_shape"] = (input_length,)
         super().__init__(**kwargs)
@@ -67,7 +68,7 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
         self.combiner = combiner
 
     def build(self, input_shape: tf.TensorShape | tuple[int | None, ...]) -> None:
-        """Makes the vectors, and the index of ids where there is no `input_dim`."""
+        """Creates the embedding weights and, without `input_dim`, the index of ids."""
         rows = self.input_dim or MAX_IDS
         shape = (rows, self.output_dim)
         self.embeddings = self.add_weight(name="embeddings", shape=shape, initializer=self.embeddings_initializer)
@@ -87,12 +88,12 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
         """Looks up the vectors.
 
         Args:
-          inputs: The ids: dense, sparse or ragged, whole numbers of any type.
-          training: Whether ids that are new get a row, where there is no `input_dim`. Keras says it to the layers of a
-            model that is called with it, not to those of one whose `call` is called.
+          inputs: The ids: a dense, sparse or ragged tensor of any integer type.
+          training: Whether to assign rows to new ids, in a layer without `input_dim`. Keras propagates the argument to
+            layers if the model itself is called, but not if the model's `call` method is called directly.
 
         Raises:
-          ValueError: When ids are sparse and there is no combiner, or they are sparse and 0 is to be masked.
+          ValueError: When ids are sparse or ragged, and there is no combiner or `mask_zero` is set.
         """
         if isinstance(inputs, tf.RaggedTensor):
             inputs = inputs.to_sparse()
@@ -134,14 +135,14 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
         return tf.SparseTensor(places, tf.gather_nd(ids, places), tf.shape(ids, out_type=tf.int64))
 
     def compute_mask(self, inputs: AnyTensor, mask: object = None) -> tf.Tensor | None:
-        """Returns where an id is not 0, if that is to be masked and the ids are not combined."""
+        """Returns the mask of ids that are not 0; None without `mask_zero` or with a combiner."""
         if not self.mask_zero or self.combiner is not None:
             return None
-        operations = getattr(tf.keras, "ops", tf)  # Keras 3 asks for the mask of what only its own functions take
+        operations = getattr(tf.keras, "ops", tf)  # Keras 3 passes KerasTensors, which tf functions do not accept
         return operations.not_equal(inputs, 0)
 
     def get_config(self) -> dict[str, object]:
-        """Returns the arguments."""
+        """Returns the layer's configuration."""
         own = {
             name: getattr(self, name) for name in ("output_dim", "input_dim", "mask_zero", "input_length", "combiner")
         }

@@ -22,13 +22,13 @@ _CategoricalColumn, _FirstCategoricalColumn = categorical_column_bases()
 if TYPE_CHECKING:
 
     class TransformationCache(Protocol):
-        """The tensors of a batch's feature columns, each made once."""
+        """A cache of the tensors of a batch's feature columns."""
 
         def get(self, key: object, state_manager: object) -> tf.SparseTensor:
             """Returns a column's tensor."""
 
     class SparseIds(Protocol):
-        """A categorical column's ids, and their weights."""
+        """The ids of a categorical column with their weights."""
 
         @property
         def id_tensor(self) -> tf.SparseTensor:
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
         @property
         def weight_tensor(self) -> tf.SparseTensor | None:
-            """Their weights; None for 1 each."""
+            """The weights of the ids; None if all are 1."""
 
     class CategoricalColumn(Protocol):
-        """A column of ids, of TensorFlow or of this module."""
+        """The interface of categorical columns, of TensorFlow or of this module."""
 
         @property
         def name(self) -> str:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
         @property
         def parse_example_spec(self) -> Mapping[str, tf.io.VarLenFeature | tf.io.FixedLenFeature]:
-            """The features that it is made of."""
+            """The parsing specs of the column's input features."""
 
         def get_sparse_tensors(self, transformation_cache: TransformationCache, state_manager: object) -> SparseIds:
             """Returns the ids of a batch."""
@@ -65,22 +65,23 @@ def embedding_column(
     max_norm: float | None = None,
     trainable: bool = True,
 ) -> Any:
-    """Returns TensorFlow's own embedding column: there is no parameter server to keep its vectors on."""
+    """Returns TensorFlow's own embedding column, since embeddings are not stored on ElasticDL's parameter servers."""
     return tf.feature_column.embedding_column(
         categorical_column, dimension, combiner, initializer, max_norm=max_norm, trainable=trainable
     )
 
 
 def concatenated_categorical_column(categorical_columns: list[CategoricalColumn]) -> ConcatenatedCategoricalColumn:
-    """Returns a column of the ids of several ones side by side, so that one embedding serves them all.
+    """Returns a column that concatenates the ids of several columns, so that they can share an embedding.
 
-    The ids of each are moved behind those of the columns before it: with 32 and 8 ids, id 2 of the second is 34.
+    The ids of each column are offset by the number of ids of the columns before it: with 32 and 8 ids, id 2 of the
+    second column becomes 34.
 
     Args:
-      categorical_columns: The columns.
+      categorical_columns: A list of at least one categorical column.
 
     Raises:
-      ValueError: When it is no list, an empty one, or has another kind of column in it.
+      ValueError: When it is not a list, is empty, or has an element that is not a categorical column.
     """
     if not isinstance(categorical_columns, list) or not categorical_columns:
         raise ValueError(f"categorical_columns is a list of at least one column; this is {categorical_columns!r}.")
@@ -91,7 +92,7 @@ def concatenated_categorical_column(categorical_columns: list[CategoricalColumn]
 
 
 class _Columns(NamedTuple):
-    """The columns that are concatenated; a feature column is compared and copied as a tuple."""
+    """The concatenated columns; a base class because feature columns are compared and copied as tuples."""
 
     categorical_columns: tuple[CategoricalColumn, ...]
 
@@ -101,7 +102,7 @@ class ConcatenatedCategoricalColumn(
     _FirstCategoricalColumn,  # type: ignore[misc, valid-type]
     _Columns,
 ):
-    """What `concatenated_categorical_column` returns."""
+    """A categorical column of the ids of several columns; see `concatenated_categorical_column`."""
 
     @property
     def _is_v2_column(self) -> bool:
@@ -109,36 +110,36 @@ class ConcatenatedCategoricalColumn(
 
     @property
     def name(self) -> str:
-        """The columns' names, sorted."""
+        """The names of the columns, sorted and joined by "_C_"."""
         return "_C_".join(sorted(column.name for column in self.categorical_columns))
 
     @property
     def num_buckets(self) -> int:
-        """The number of ids."""
+        """The total number of ids."""
         return sum(column.num_buckets for column in self.categorical_columns)
 
     _num_buckets = num_buckets
 
     @property
     def accumulated_offsets(self) -> list[int]:
-        """How far each column's ids are moved."""
+        """The offset of each column's ids."""
         sizes = [column.num_buckets for column in self.categorical_columns]
         return list(itertools.accumulate([0, *sizes[:-1]]))
 
     @property
     def parents(self) -> list[CategoricalColumn]:
-        """The columns."""
+        """The concatenated columns."""
         return list(self.categorical_columns)
 
     @property
     def parse_example_spec(self) -> dict[str, tf.io.VarLenFeature | tf.io.FixedLenFeature]:
-        """The features of the columns."""
+        """The parsing specs of the columns' input features."""
         return {name: spec for column in self.categorical_columns for name, spec in column.parse_example_spec.items()}
 
     _parse_example_spec = parse_example_spec
 
     def transform_feature(self, transformation_cache: TransformationCache, state_manager: object) -> tf.SparseTensor:
-        """Returns the ids [rows, n], sparse."""
+        """Returns the ids as a SparseTensor [batch, n]."""
         ids = [
             column.get_sparse_tensors(transformation_cache, state_manager).id_tensor
             for column in self.categorical_columns
@@ -163,7 +164,7 @@ class ConcatenatedCategoricalColumn(
         custom_objects: Mapping[str, type] | None = None,
         columns_by_name: dict[str, CategoricalColumn] | None = None,
     ) -> ConcatenatedCategoricalColumn:
-        """Makes the column from its configuration."""
+        """Creates the column from its configuration."""
         made: Iterable[CategoricalColumn] = (
             deserialize_feature_column(one, custom_objects, columns_by_name) for one in config["categorical_columns"]
         )

@@ -1,8 +1,8 @@
-"""An index from ids to rows that grows while a model trains, made of plain variables.
+"""A mutable index from ids to embedding rows that grows during training, stored in plain variables.
 
-ElasticDL's parameter servers keep a vector for every id that ever came, whatever its value. Here an id gets the next
-free row of a table when it first comes in training. Being variables, ids and rows are saved, restored and exported
-like all weights, without a lookup table that formats such as `.h5` would lose.
+ElasticDL's parameter servers stored a vector for each id they had seen, without limits on its value. Here an id gets
+the next free row at its first use in training. Since the index consists of variables, it is saved, restored and
+exported like all weights; formats such as `.h5` would lose a lookup table.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ UNUSED = tf.int64.max
 
 
 def rows_of(ids: tf.Tensor, known_ids: tf.Variable, known_rows: tf.Variable) -> tf.Tensor:
-    """Returns the row of each id, and -1 for one that is not known.
+    """Returns the row of each id, or -1 for an unknown id.
 
     Args:
-      ids: int64, of any shape.
-      known_ids: int64 [capacity], ascending, with `UNUSED` at the end.
-      known_rows: int64 [capacity], their rows, with -1 at the end.
+      ids: int64, any shape.
+      known_ids: int64 [capacity], sorted in ascending order, padded with `UNUSED` at the end.
+      known_rows: int64 [capacity], the rows of `known_ids`, padded with -1 at the end.
     """
     known_ids, known_rows = tf.convert_to_tensor(known_ids), tf.convert_to_tensor(known_rows)
     flat = tf.reshape(ids, [-1])
@@ -31,10 +31,10 @@ def rows_of(ids: tf.Tensor, known_ids: tf.Variable, known_rows: tf.Variable) -> 
 
 
 def turns(known_ids: tf.Variable) -> Callable[[Callable[[], tf.Tensor]], tf.Tensor]:
-    """Returns what calls a function that changes an index; where several workers do, one after the other.
+    """Returns a function that calls a given function, in a critical section if workers share the index.
 
     Args:
-      known_ids: The variable, as in `rows_of`. Workers share it where it is on a parameter server.
+      known_ids: The variable, as in `rows_of`. It is shared by workers if it is on a parameter server.
     """
     if "/job:ps" not in known_ids.device:
         return lambda function: function()
@@ -44,13 +44,13 @@ def turns(known_ids: tf.Variable) -> Callable[[Callable[[], tf.Tensor]], tf.Tens
 
 
 def learn(ids: tf.Tensor, known_ids: tf.Variable, known_rows: tf.Variable, full: str) -> tf.Tensor:
-    """Gives ids that are not known the next rows; returns the row of each id.
+    """Assigns the next free rows to unknown ids; returns the row of each id.
 
     Args:
-      ids: int64, of any shape. The largest int64 is never learned.
+      ids: int64, any shape. The maximum int64 is never added, as it is `UNUSED`.
       known_ids: The variable, as in `rows_of`.
       known_rows: The variable, as in `rows_of`.
-      full: What an InvalidArgumentError says when there are more ids than rows.
+      full: The message of the InvalidArgumentError that is raised when the capacity is exceeded.
     """
     unknown = tf.logical_and(rows_of(ids, known_ids, known_rows) < 0, ids != UNUSED)
     new = tf.unique(tf.boolean_mask(ids, unknown)).y

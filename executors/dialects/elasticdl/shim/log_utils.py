@@ -1,4 +1,4 @@
-"""The loggers of `elasticdl.python.common.log_utils`, which go where the trainer's own lines go."""
+"""The loggers of `elasticdl.python.common.log_utils`, as children of the trainer's logger."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from absl import logging
 def get_logger(
     name: str, level: str | int = "INFO", *unused: object, **unused_options: object
 ) -> python_logging.Logger:
-    """Returns a logger below absl's, so that where its lines go is decided in one place.
+    """Returns a child of absl's logger, so that it uses the trainer's handlers.
 
     Args:
       name: The logger's name.
-      level: The least level that it passes on.
-      *unused: Handlers and whether to replace them; the trainer's handlers serve all.
-      **unused_options: The same by name.
+      level: The minimum level to log.
+      *unused: Ignored (handlers, and whether to replace them).
+      **unused_options: Ignored (the same as keyword arguments).
     """
     logger: python_logging.Logger = logging.get_absl_logger().getChild(name)
     logger.setLevel(level)

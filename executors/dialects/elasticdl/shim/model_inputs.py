@@ -1,4 +1,4 @@
-"""Decorators of `elasticdl_preprocessing.utils.decorators` by which a subclassed model names its inputs.
+"""Decorators of `elasticdl_preprocessing.utils.decorators` that declare the input names of a subclassed model.
 
 @declare_model_inputs("wide_embeddings", "deep_embeddings")
 class WideAndDeep(tf.keras.Model): …
@@ -13,16 +13,16 @@ _Model = TypeVar("_Model")
 
 
 def declare_model_inputs(*names: str) -> Callable[[_Model], _Model]:
-    """Notes the names in the class's `_model_inputs`.
+    """Stores the names in the class attribute `_model_inputs`.
 
     Raises:
-      ValueError: When there are none, or one is not a string.
+      ValueError: When there are no names, or one is not a string.
     """
     return _noting("_model_inputs", names)
 
 
 def model_input_name(*names: str) -> Callable[[_Model], _Model]:
-    """Notes the names in the class's `_model_input_names`: the decorator's first form."""
+    """Stores the names in the class attribute `_model_input_names`; the older form of the decorator."""
     return _noting("_model_input_names", names)
 
 

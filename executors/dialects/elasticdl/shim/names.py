@@ -1,7 +1,7 @@
-"""The old dotted names and what stands behind each.
+"""Maps ElasticDL's module names to shim modules.
 
-Names are those that public model files import, of every version; of ElasticDL's own workings (master, worker, servers)
-there is nothing.
+It covers the names that public model files import, for all ElasticDL releases; not ElasticDL's internals (master,
+worker, parameter servers).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ....modules.import_shims import provide
 _CALLBACKS = "elasticdl.python.elasticdl.callbacks"
 _LAYERS = "elasticdl_preprocessing.layers"
 
-# Old module, our module beside this one: the first is a package where others are below it.
+# (ElasticDL module, shim module in this package). Names with submodules become packages.
 _MODULES = (
     ("elasticdl.python.common.constants", "constants"),
     ("elasticdl.python.elasticdl.common.constants", "constants"),
@@ -75,8 +75,8 @@ _MODULES = (
 
 
 def provide_elasticdl() -> None:
-    """Makes ElasticDL's modules importable in this process. A package that is installed is left as it is.
+    """Makes ElasticDL's module names importable in this process. Installed packages take precedence over the shims.
 
-    The layers and callbacks are built on what `tf.keras` is in this process, and settle it.
+    The layers and callbacks subclass classes of `tf.keras`, so this fixes the Keras version of the process.
     """
     provide(_MODULES, beside=__name__)

@@ -1,6 +1,6 @@
-"""Layers of `elasticdl_preprocessing` for numbers: normalized, in buckets, rounded.
+"""Layers of `elasticdl_preprocessing` for numbers: normalization, discretization, rounding.
 
-All take dense, sparse and ragged tensors and return the same kind:
+All accept dense, sparse and ragged tensors and return a tensor of the same kind:
 
     Normalizer(subtractor=1.0, divisor=2.0)([[3.0], [5.0]])         # [[1.0], [2.0]]
     Discretization(bins=[1, 5, 10])([[0.2], [1.6], [10.9]])         # [[0], [1], [3]]
@@ -22,10 +22,10 @@ _PACKAGE = "elasticdl_preprocessing"
 
 @tf.keras.utils.register_keras_serializable(_PACKAGE)
 class Normalizer(tf.keras.layers.Layer):  # type: ignore[misc]
-    """Returns (x - subtractor) / divisor, as float32."""
+    """Computes (x - subtractor) / divisor, as float32."""
 
     def __init__(self, subtractor: float, divisor: float, **kwargs: object) -> None:
-        """Takes the two numbers.
+        """Sets subtractor and divisor.
 
         Raises:
           ValueError: When the divisor is 0.
@@ -44,16 +44,16 @@ class Normalizer(tf.keras.layers.Layer):  # type: ignore[misc]
         return (tf.cast(values, tf.float32) - self.subtractor) / self.divisor
 
     def get_config(self) -> dict[str, object]:
-        """Returns the arguments."""
+        """Returns the layer's configuration."""
         return {**super().get_config(), "subtractor": self.subtractor, "divisor": self.divisor}
 
 
 @tf.keras.utils.register_keras_serializable(_PACKAGE)
 class Discretization(tf.keras.layers.Layer):  # type: ignore[misc]
-    """Returns the bucket that a number lies in, 0 to len(bins), as int64. A boundary belongs to the bucket above."""
+    """Maps numbers to buckets from 0 to len(bins), as int64. A boundary belongs to the bucket above it."""
 
     def __init__(self, bins: Sequence[float], **kwargs: object) -> None:
-        """Takes the boundaries, ascending."""
+        """Sets the bucket boundaries, in ascending order."""
         super().__init__(**kwargs)
         self.bins = list(bins)
 
@@ -62,19 +62,19 @@ class Discretization(tf.keras.layers.Layer):  # type: ignore[misc]
         return len(self.bins) + 1
 
     def call(self, inputs: AnyTensor) -> AnyTensor:
-        """Finds the buckets."""
+        """Returns the buckets of the values."""
         return map_values(self._buckets, inputs)
 
     def _buckets(self, values: tf.Tensor) -> tf.Tensor:
         return tf.cast(tf.raw_ops.Bucketize(input=values, boundaries=[float(bound) for bound in self.bins]), tf.int64)
 
     def get_config(self) -> dict[str, object]:
-        """Returns the arguments."""
+        """Returns the layer's configuration."""
         return {**super().get_config(), "bins": self.bins}
 
 
 def _within(values: tf.Tensor, size: int, default: int) -> tf.Tensor:
-    """Returns whole numbers as int64, with `default` for those outside [0, size), NaN among them."""
+    """Casts rounded values to int64, with `default` for values outside [0, size) and NaN."""
     inside = tf.logical_and(values >= 0, values < size)
     numbers = tf.cast(tf.where(inside, values, tf.zeros_like(values)), tf.int64)
     return tf.where(inside, numbers, tf.cast(default, tf.int64))
@@ -82,15 +82,15 @@ def _within(values: tf.Tensor, size: int, default: int) -> tf.Tensor:
 
 @tf.keras.utils.register_keras_serializable(_PACKAGE)
 class RoundIdentity(tf.keras.layers.Layer):  # type: ignore[misc]
-    """Returns the nearest whole number (halves to the even one), as int64."""
+    """Rounds to the nearest integer (halves to even), as int64."""
 
     def __init__(self, num_buckets: int, default_value: int = 0, **kwargs: object) -> None:
-        """Takes the range.
+        """Sets the range of results.
 
         Args:
-          num_buckets: Results are at least 0 and less than this.
-          default_value: The result for all others.
-          **kwargs: Those of every Keras layer.
+          num_buckets: Results are in [0, num_buckets).
+          default_value: The result for values outside this range.
+          **kwargs: Arguments of `tf.keras.layers.Layer`.
         """
         super().__init__(**kwargs)
         self.num_buckets = num_buckets
@@ -101,22 +101,22 @@ class RoundIdentity(tf.keras.layers.Layer):  # type: ignore[misc]
         return map_values(lambda values: _within(tf.round(values), self.num_buckets, self.default_value), inputs)
 
     def get_config(self) -> dict[str, object]:
-        """Returns the arguments."""
+        """Returns the layer's configuration."""
         return {**super().get_config(), "num_buckets": self.num_buckets, "default_value": self.default_value}
 
 
 @tf.keras.utils.register_keras_serializable(_PACKAGE)
 class LogRound(tf.keras.layers.Layer):  # type: ignore[misc]
-    """Returns the rounded logarithm, as int64."""
+    """Rounds the logarithm to the nearest integer, as int64."""
 
     def __init__(self, num_bins: int, default_value: int = 0, base: float | None = None, **kwargs: object) -> None:
-        """Takes range and base.
+        """Sets range and base.
 
         Args:
-          num_bins: Results are at least 0 and less than this.
-          default_value: The result for all others, and for numbers that have no logarithm.
-          base: The logarithm's base; None for the natural one.
-          **kwargs: Those of every Keras layer.
+          num_bins: Results are in [0, num_bins).
+          default_value: The result for values outside this range, and for numbers without a logarithm.
+          base: The base of the logarithm; None for the natural logarithm.
+          **kwargs: Arguments of `tf.keras.layers.Layer`.
         """
         super().__init__(**kwargs)
         self.num_bins = num_bins
@@ -134,6 +134,6 @@ class LogRound(tf.keras.layers.Layer):  # type: ignore[misc]
         return _within(tf.round(logarithm), self.num_bins, self.default_value)
 
     def get_config(self) -> dict[str, object]:
-        """Returns the arguments."""
+        """Returns the layer's configuration."""
         own = {"num_bins": self.num_bins, "default_value": self.default_value, "base": self.base}
         return {**super().get_config(), **own}

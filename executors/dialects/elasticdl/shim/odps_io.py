@@ -1,6 +1,6 @@
-"""The MaxCompute names that model files import. Using them says what takes their place.
+"""Stubs of ElasticDL's MaxCompute classes, which raise an error with the replacement when they are created.
 
-Model files import them for a prediction processor or a reader that is only made where `is_odps_configured()`.
+They allow importing model files that create such a reader or writer only if `is_odps_configured()`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _REQUIRED = (MaxComputeConfig.PROJECT_NAME, MaxComputeConfig.ACCESS_ID, MaxCompu
 
 
 def is_odps_configured() -> bool:
-    """Returns whether the environment names a MaxCompute project and its keys."""
+    """Returns whether environment variables for a MaxCompute project and its access keys are set."""
     return all(name in os.environ for name in _REQUIRED)
 
 
 class _NotHere:
-    """Says what to do instead, as soon as it is made."""
+    """Base class of stubs, which raise an InputError with advice on creation."""
 
     _advice = ""
 
@@ -28,20 +28,20 @@ class _NotHere:
 
 
 class ODPSReader(_NotHere):
-    """Read a MaxCompute table."""
+    """Stub of the reader of a MaxCompute table."""
 
     _advice = "Give the table's name as the training data, or read it with the package pyodps (odps.ODPS)."
 
 
 class ODPSDataReader(ODPSReader):
-    """Read a MaxCompute table, shard by shard."""
+    """Stub of the data reader that read a MaxCompute table shard by shard."""
 
 
 class ParallelODPSDataReader(ODPSReader):
-    """Read a MaxCompute table in several processes."""
+    """Stub of the data reader that read a MaxCompute table in several processes."""
 
 
 class ODPSWriter(_NotHere):
-    """Wrote predictions to a MaxCompute table."""
+    """Stub of the writer of predictions to a MaxCompute table."""
 
     _advice = "Write the predictions with the package pyodps (odps.ODPS(…).write_table), or without MAXCOMPUTE_* set."

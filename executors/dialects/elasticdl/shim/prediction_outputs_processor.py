@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 class BasePredictionOutputsProcessor(abc.ABC):
-    """Takes the predictions of a job, batch by batch."""
+    """Base class of processors that receive a job's predictions batch by batch."""
 
     @abc.abstractmethod
     def process(self, predictions: Tensors, worker_id: int) -> None:
-        """Takes the predictions for one batch.
+        """Processes the predictions for one batch.
 
         Args:
-          predictions: What the model returned for the batch: tensors, as in ElasticDL; `numpy()` gives the values.
-          worker_id: The worker that predicted it.
+          predictions: The model's outputs for the batch, as eager tensors; `numpy()` returns their values.
+          worker_id: The id of the worker, which is always 0 here.
         """

@@ -1,4 +1,4 @@
-"""The module `recordio` of the package pyrecordio, which data tools and custom readers import beside ElasticDL.
+"""Shim for the module `recordio` of the package pyrecordio, which data tools and custom readers import.
 
 writer = Writer("train.recordio"); writer.write(b"…"); writer.close()
 scanner = Scanner("train.recordio", 1000, 100)      # records 1000 to 1099
@@ -13,14 +13,14 @@ from ....inputs.recordio.records import RecordWriter, read_chunks, read_index
 
 
 class Writer(RecordWriter):
-    """Writes records, bytes or text."""
+    """Writes records to a RecordIO file."""
 
     def __init__(self, path: str) -> None:
-        """Makes the file, or empties it."""
+        """Creates or truncates the file."""
         super().__init__(path)
 
     def write(self, record: bytes | str) -> None:
-        """Adds a record."""
+        """Appends a record; a string is encoded as UTF-8."""
         super().write(record.encode() if isinstance(record, str) else record)
 
 
@@ -28,7 +28,13 @@ class Scanner:
     """Reads a range of a file's records."""
 
     def __init__(self, path: str, start: int = 0, length: int = -1) -> None:
-        """Takes file and range; a negative length reads to the end."""
+        """Opens a file for reading a range of records.
+
+        Args:
+          path: The file.
+          start: The 0-based index of the first record.
+          length: The number of records; negative to read to the end.
+        """
         chunks = read_chunks(path, start, None if length < 0 else start + length)
         self._records: Iterator[bytes] = (record for chunk in chunks for record in chunk)
 
@@ -37,12 +43,12 @@ class Scanner:
         return next(self._records, None)
 
     def close(self) -> None:
-        """Ends the reading."""
+        """Stops reading; `record` returns None afterwards."""
         self._records = iter(())
 
 
 class Index:
-    """Knows how many records a file holds."""
+    """The index of a file's chunks with their numbers of records."""
 
     def __init__(self, path: str) -> None:
         """Reads the headers of the file's chunks."""
@@ -61,21 +67,26 @@ class Index:
         return self._chunks[number].records
 
     def close(self) -> None:
-        """Does nothing: the file was closed when it had been read."""
+        """No-op; the file was closed after reading the index."""
 
 
 class File:
-    """Writes or reads a file as the package's first versions did.
+    """Writes or reads a file, with the interface of the package's first releases.
 
     with File("train.recordio", "r") as records:
         records.count(), records.get(5), list(records)
     """
 
     def __init__(self, path: str, mode: str, **unused_options: object) -> None:
-        """Opens the file, to "r"/"read" or "w"/"write". Options on chunks and compression are left to the writer.
+        """Opens the file.
+
+        Args:
+          path: The file.
+          mode: "r" or "read", "w" or "write".
+          **unused_options: Ignored (chunk size and compression).
 
         Raises:
-          ValueError: When it is another mode.
+          ValueError: When the mode is invalid.
         """
         if mode not in ("r", "read", "w", "write"):
             raise ValueError(f"recordio.File({path!r}): mode is {mode!r}; give 'r' or 'w'.")
@@ -83,7 +94,7 @@ class File:
         self._writer = Writer(path) if mode in ("w", "write") else None
 
     def write(self, record: bytes | str) -> None:
-        """Adds a record.
+        """Appends a record.
 
         Raises:
           RuntimeError: When the file is open for reading.
@@ -97,14 +108,14 @@ class File:
         return self.get_index().num_records()
 
     def get_index(self) -> Index:
-        """Returns what is known of the file's chunks."""
+        """Returns the index of the file's chunks."""
         return Index(self._path)
 
     def get(self, index: int) -> bytes:
-        """Returns one record.
+        """Returns a record by its 0-based index.
 
         Raises:
-          IndexError: When there are not so many.
+          IndexError: When the index is negative or not less than the number of records.
         """
         record = Scanner(self._path, index, 1).record() if index >= 0 else None
         if record is None:
@@ -116,7 +127,7 @@ class File:
             yield from chunk
 
     def close(self) -> None:
-        """Writes what has not been written yet."""
+        """Flushes and closes the writer, if the file is open for writing."""
         if self._writer is not None:
             self._writer.close()
 

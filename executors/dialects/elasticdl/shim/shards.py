@@ -1,7 +1,7 @@
-"""The readers of ElasticDL that custom readers subclass: CSV, text lines, RecordIO.
+"""ElasticDL's readers for CSV, text lines and RecordIO, as base classes of custom readers.
 
-They read one shard at a time, record by record, as ElasticDL's did. Data that needs no reader of its own is read by
-the trainer's inputs, which are faster.
+As in ElasticDL, they read one shard at a time, record by record. Without a custom reader, data is read by the trainer's
+inputs, which are faster.
 """
 
 from __future__ import annotations
@@ -24,17 +24,25 @@ if TYPE_CHECKING:
 
 
 def _place(task: Any) -> tuple[str, int, int]:
-    """Returns name, first record and the one after the last of a task, in the old form and the one of late 2020."""
+    """Returns (shard name, first record, record to stop before) of a task, before and since late 2020."""
     shard = getattr(task, "shard", task)
     name = getattr(shard, "shard_name", None) or shard.name
     return name, shard.start, shard.end
 
 
 class CSVDataReader(AbstractDataReader):
-    """Yields the chosen columns of a CSV file with a header, each row as a list of strings."""
+    """Reads selected columns of a CSV file with a header row; a record is a list of strings."""
 
     def __init__(self, **kwargs: Any) -> None:
-        """Takes `data_dir` (the file), `columns` (their names, in the order wanted) and `sep`."""
+        """Sets the file and its format.
+
+        Args:
+          **kwargs: `data_dir` (the path of the file), `columns` (names of the columns to read, in order; None for all)
+            and `sep` (the separator). `columns` and `sep` are required.
+
+        Raises:
+          InputError: When `columns` or `sep` is missing.
+        """
         super().__init__(**kwargs)
         check_required_kwargs(["sep", "columns"], kwargs)
         self.sep = kwargs["sep"]
@@ -42,10 +50,10 @@ class CSVDataReader(AbstractDataReader):
         self._path = kwargs.get("data_dir")
 
     def read_records(self, task: Task) -> Iterator[list[str]]:
-        """Yields the rows of the task's file, all of them.
+        """Yields all rows of the task's file; the task's range is ignored.
 
         Raises:
-          InputError: When the header lacks a column that was chosen.
+          InputError: When a selected column is missing in the header row.
         """
         path = _place(task)[0]
         with _open(path) as file:
@@ -60,27 +68,34 @@ class CSVDataReader(AbstractDataReader):
                 yield [row[place] for place in places]
 
     def create_shards(self) -> dict[str, tuple[int, int]]:
-        """Returns the file as one shard."""
+        """Returns one shard for the whole file."""
         check_required_kwargs(["data_dir"], {"data_dir": self._path} if self._path else {})
         with _open(str(self._path)) as file:
             return {str(self._path): (0, sum(1 for _ in csv.reader(file, delimiter=self.sep)) - 1)}
 
     @property
     def records_output_types(self) -> tf.DType:
-        """Strings."""
+        """The dtype of the fields, string."""
         return tf.string
 
     @property
     def metadata(self) -> Metadata:
-        """The chosen columns."""
+        """The metadata with the names of the selected columns."""
         return Metadata(column_names=self.selected_columns)
 
 
 class TextDataReader(AbstractDataReader):
-    """Yields the lines of a text file, line ends included."""
+    """Reads the lines of a text file, including line endings."""
 
     def __init__(self, **kwargs: Any) -> None:
-        """Takes `filename` and `records_per_task`."""
+        """Sets the file.
+
+        Args:
+          **kwargs: `filename` (required) and `records_per_task` (lines per shard; default one shard for all).
+
+        Raises:
+          InputError: When `filename` is missing.
+        """
         super().__init__(**kwargs)
         check_required_kwargs(["filename"], kwargs)
         self._filename = kwargs["filename"]
@@ -93,7 +108,7 @@ class TextDataReader(AbstractDataReader):
             yield from itertools.islice(file, start, end)
 
     def create_shards(self) -> list[tuple[str, int, int]]:
-        """Returns name, first line and number of lines of each shard."""
+        """Returns (file name, first line, number of lines) of each shard."""
         size = self.get_size()
         step = self._records_per_task or max(size, 1)
         return [(self._filename, start, min(step, size - start)) for start in range(0, size, step)]
@@ -105,15 +120,22 @@ class TextDataReader(AbstractDataReader):
 
     @property
     def records_output_types(self) -> tf.DType:
-        """Strings."""
+        """The dtype of the lines, string."""
         return tf.string
 
 
 class RecordIODataReader(AbstractDataReader):
-    """Yields the records of a folder's RecordIO files, as bytes."""
+    """Reads the records of the RecordIO files in a directory, as bytes."""
 
     def __init__(self, **kwargs: Any) -> None:
-        """Takes `data_dir`, the folder."""
+        """Sets the directory.
+
+        Args:
+          **kwargs: `data_dir` (required), the directory.
+
+        Raises:
+          InputError: When `data_dir` is missing.
+        """
         super().__init__(**kwargs)
         check_required_kwargs(["data_dir"], kwargs)
         self._folder = kwargs["data_dir"]
@@ -129,7 +151,7 @@ class RecordIODataReader(AbstractDataReader):
             scanner.close()
 
     def create_shards(self) -> dict[str, tuple[int, int]]:
-        """Returns each file as one shard."""
+        """Returns one shard per file."""
         shards = {}
         for name in sorted(os.listdir(self._folder)):
             path = os.path.join(self._folder, name)
@@ -140,7 +162,7 @@ class RecordIODataReader(AbstractDataReader):
 
     @property
     def records_output_types(self) -> tf.DType:
-        """Strings."""
+        """The dtype of the records, string."""
         return tf.string
 
 

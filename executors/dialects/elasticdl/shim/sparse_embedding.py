@@ -1,4 +1,4 @@
-"""The layer `elasticdl_preprocessing.layers.SparseEmbedding`: the combined vectors of a row's ids."""
+"""The layer `elasticdl_preprocessing.layers.SparseEmbedding`, which combines the embeddings of each example's ids."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COMBINERS = ("sum", "mean", "sqrtn")
 
 @tf.keras.utils.register_keras_serializable("elasticdl_preprocessing")
 class SparseEmbedding(tf.keras.layers.Layer):  # type: ignore[misc]
-    """Returns one vector for each row of ids; zeros for a row without any."""
+    """Maps ids [batch, n] to combined vectors [batch, output_dim]; zeros for examples without ids."""
 
     def __init__(
         self,
@@ -21,17 +21,17 @@ class SparseEmbedding(tf.keras.layers.Layer):  # type: ignore[misc]
         combiner: str = "mean",
         **kwargs: object,
     ) -> None:
-        """Takes the sizes.
+        """Sets the dimensions and options.
 
         Args:
-          input_dim: Ids are less than this; negative ones are left out.
-          output_dim: The length of a vector.
+          input_dim: Ids are less than this; negative ids are ignored.
+          output_dim: The length of the vectors.
           embeddings_initializer: A Keras initializer, or its name.
-          combiner: "sum", "mean" or "sqrtn" (the sum by the square root of the number of ids).
-          **kwargs: Those of every Keras layer.
+          combiner: "sum", "mean" or "sqrtn" (the sum divided by the square root of the number of ids).
+          **kwargs: Arguments of `tf.keras.layers.Layer`.
 
         Raises:
-          ValueError: When the combiner is none of them.
+          ValueError: When the combiner is invalid.
         """
         super().__init__(**kwargs)
         if combiner not in COMBINERS:
@@ -42,13 +42,13 @@ class SparseEmbedding(tf.keras.layers.Layer):  # type: ignore[misc]
         self.combiner = combiner
 
     def build(self, input_shape: tf.TensorShape | tuple[int | None, ...]) -> None:
-        """Makes the vectors."""
+        """Creates the embedding weights."""
         shape = (self.input_dim, self.output_dim)
         self.embeddings = self.add_weight(name="embeddings", shape=shape, initializer=self.embeddings_initializer)
         self.built = True
 
     def call(self, inputs: AnyTensor) -> tf.Tensor:
-        """Combines the vectors of ids [rows, n]: sparse, ragged, or dense with 0 where there is none."""
+        """Returns the combined vectors of ids [batch, n]: sparse, ragged, or dense with 0 as padding."""
         if isinstance(inputs, tf.RaggedTensor):
             inputs = inputs.to_sparse()
         elif not isinstance(inputs, tf.SparseTensor):
@@ -57,7 +57,7 @@ class SparseEmbedding(tf.keras.layers.Layer):  # type: ignore[misc]
         return tf.nn.safe_embedding_lookup_sparse(variable_of(self.embeddings), ids, combiner=self.combiner)
 
     def get_config(self) -> dict[str, object]:
-        """Returns the arguments."""
+        """Returns the layer's configuration."""
         initializer = tf.keras.initializers.serialize(self.embeddings_initializer)
         own = {"input_dim": self.input_dim, "output_dim": self.output_dim, "combiner": self.combiner}
         return {**super().get_config(), **own, "embeddings_initializer": initializer}

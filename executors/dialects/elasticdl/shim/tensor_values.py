@@ -1,4 +1,4 @@
-"""The values of a dense, sparse or ragged tensor, and of a layer's weight."""
+"""Access to the values of dense, sparse and ragged tensors, and to the variable of a layer's weight."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tensors: TypeAlias = "AnyTensor | Sequence[AnyTensor] | Mapping[str, AnyTensor]"
 
 
 def map_values(function: Callable[[tf.Tensor], tf.Tensor], inputs: AnyTensor) -> AnyTensor:
-    """Returns a tensor of the same kind and shape, with `function` applied to its values."""
+    """Applies a function to the values of a tensor; returns a tensor of the same kind and shape."""
     if isinstance(inputs, tf.SparseTensor):
         return inputs.with_values(function(inputs.values))
     if isinstance(inputs, tf.RaggedTensor):
@@ -25,8 +25,9 @@ def map_values(function: Callable[[tf.Tensor], tf.Tensor], inputs: AnyTensor) ->
 
 
 def variable_of(weight: tf.Variable | keras.Variable) -> tf.Variable:
-    """Returns the `tf.Variable` of a layer's weight: Keras 3 keeps it inside of one of its own.
+    """Returns the `tf.Variable` of a layer's weight, which Keras 3 wraps in a `keras.Variable`.
 
-    One that parameter servers have divided is no `tf.Variable`, and vectors are looked up in it as it is.
+    A variable that is partitioned over parameter servers is not a `tf.Variable` and is returned unchanged; embedding
+    lookups support it.
     """
     return weight if isinstance(weight, tf.Variable) else getattr(weight, "value", weight)
