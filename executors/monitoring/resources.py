@@ -153,7 +153,7 @@ class _Family:
             with contextlib.suppress(psutil.Error), process.oneshot():
                 times = process.cpu_times()
                 spent, memory = times.user + times.system, memory + process.memory_info().rss
-                # CPU time used before a process was first seen can't be assigned to an interval, so it is ignored.
+                # Ignore the CPU time of a process before it was first seen; its interval is unknown.
                 took += spent - self._seconds.get(pid, spent)
                 self._seconds[pid] = spent
         elapsed, self._last = now - self._last, now

@@ -39,7 +39,7 @@ TASKS_DIR = "tasks"  # records of the cluster tasks other than the chief
 RUNNING, SUCCEEDED, FAILED, INTERRUPTED = "running", "succeeded", "failed", "interrupted"
 UNSUCCESSFUL = (FAILED, INTERRUPTED)
 _TRACEBACK_CHARACTERS = 20_000  # from the end, which has the exception
-_NUMBERS = re.compile(r"\[\n[-+.\deE,\s]+\]")  # lists of numbers go on one line; JSON strings contain no line breaks
+_NUMBERS = re.compile(r"\[\n[-+.\deE,\s]+\]")  # number lists, to join into one line; JSON strings have no line breaks
 
 _STACK = (
     "generic-trainer", "tensorflow", "keras", "tf-keras", "tensorflow-estimator", "tfx", "tensorflow-transform",
@@ -249,7 +249,7 @@ def status_of(folder: str, name: str = FILE_NAME) -> str | None:
 
 
 def has_trained(folder: str) -> bool:
-    """Whether the run recorded in a folder reached the end of `run_fn`, whether it returned or raised."""
+    """Whether `run_fn` returned in the run recorded in a folder, even if the run failed afterwards."""
     return "training/run_fn" in read(folder).get("phases", {})
 
 
