@@ -119,7 +119,7 @@ def _by_split(values: Mapping[object, Any]) -> Metrics:
 
 
 def numbers_in(logs: object) -> dict[str, float]:
-    """Returns the numbers in the logs of a batch or epoch; skips a `ClusterCoordinator`'s pending values."""
+    """Returns the scalars in the logs of a batch or epoch; skips a `ClusterCoordinator`'s pending values."""
     if not isinstance(logs, Mapping):
         return {}
     return {name: float(value) for name, value in logs.items() if getattr(value, "shape", ()) == ()}

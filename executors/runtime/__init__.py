@@ -1,1 +1,1 @@
-"""Processes, files and logs: the lowest layer, used by all other packages."""
+"""Processes, files and logs, for all layers above."""
