@@ -1,1 +1,1 @@
-"""The cluster that TF_CONFIG describes, and the place of this process in it."""
+"""The cluster described by TF_CONFIG, and this process's task in it."""

@@ -1,10 +1,11 @@
-"""This process's place in a cluster, as the platform tells it by the environment variable TF_CONFIG.
+"""Parses this process's cluster task from the environment variable TF_CONFIG.
 
     {"cluster": {"chief": ["host0:2222"], "worker": ["host1:2222"], "ps": ["host2:2222"]},
      "task": {"type": "worker", "index": 0}}
 
-The variable, its roles and who is chief are TensorFlow's: https://www.tensorflow.org/guide/distributed_training and
-`tensorflow.python.distribute.multi_worker_util`. An evaluator stands beside the cluster and needs no address in it.
+The variable, its roles and the choice of the chief are TensorFlow's: see
+https://www.tensorflow.org/guide/distributed_training and `tensorflow.python.distribute.multi_worker_util`. An evaluator
+is not part of the cluster and needs no address in it.
 
 Usage:
 
@@ -26,10 +27,10 @@ from ..errors import InputError
 
 VARIABLE = "TF_CONFIG"
 CHIEF, MASTER, WORKER, PS, EVALUATOR = "chief", "master", "worker", "ps", "evaluator"
-# TensorFlow puts a cluster's latest warnings into each of its errors. Where one of them quotes bytes that are no text,
-# Python raises a UnicodeDecodeError in place of the error, also of the one that says that the data has ended.
+# TensorFlow appends a cluster's latest warnings to each of its errors. If a warning contains bytes that are not UTF-8,
+# Python raises UnicodeDecodeError in place of the error, even in place of OutOfRangeError at the end of the data.
 LOGS_IN_ERRORS = "TF_WORKER_NUM_FORWARDED_LOG_MESSAGES"
-ROLES = (CHIEF, WORKER, PS, EVALUATOR, MASTER)  # `master` is a chief of TensorFlow 1 that evaluates as well
+ROLES = (CHIEF, WORKER, PS, EVALUATOR, MASTER)  # `master`: TensorFlow 1's chief, which evaluates as well
 _EXAMPLE = '{"cluster": {"chief": ["host:port"], "worker": ["host:port"]}, "task": {"type": "chief", "index": 0}}'
 
 
@@ -39,7 +40,7 @@ class ClusterTask:
 
     Attributes:
       type: Its role: "chief", "worker", "ps", "evaluator" or "master".
-      index: Its number among those of its role, from 0.
+      index: Its index among the tasks of its role, from 0.
       jobs: The addresses of the cluster by role, each "host:port".
     """
 
@@ -52,24 +53,24 @@ class ClusterTask:
 
     @property
     def is_chief(self) -> bool:
-        """Whether it exports: chief or master, and worker 0 where there is neither."""
+        """Whether this task exports the model: chief or master, or worker 0 if there is neither."""
         if self.type in (CHIEF, MASTER):
             return True
         return self.type == WORKER and self.index == 0 and not self._leaders
 
     @property
     def worker_index(self) -> int:
-        """Its number among those that train, the chief first; its index for the other roles."""
+        """Index among the training tasks, the chief first; for other roles the task's own index."""
         return self.index + (self._leaders if self.type == WORKER else 0)
 
     @property
     def num_workers(self) -> int:
-        """How many train."""
+        """Number of training tasks: chief, master and workers."""
         return self._leaders + len(self.jobs.get(WORKER, ()))
 
     @property
     def cluster_id(self) -> str:
-        """The same short name in every process of a cluster; an evaluator may be known to itself alone."""
+        """A short hash of the addresses without the evaluator's; identical in every process of the cluster."""
         known_to_all = sorted(item for item in self.jobs.items() if item[0] != EVALUATOR)
         return hashlib.sha256(json.dumps(known_to_all).encode()).hexdigest()[:12]
 
@@ -83,16 +84,16 @@ class ClusterTask:
         return json.dumps({"cluster": cluster, "task": {"type": self.type, "index": self.index}})
 
     def environment(self) -> dict[str, str]:
-        """Returns the variables of the task's process."""
+        """Returns the environment variables for the task's process."""
         return {VARIABLE: self.to_tf_config(), LOGS_IN_ERRORS: "0"}
 
     def require_free_port(self) -> None:
-        """Makes sure that TensorFlow's server can listen on this task's own port.
+        """Checks that TensorFlow's server can listen on this task's port.
 
-        TensorFlow shares a port with whoever else uses it so, and then hangs.
+        TensorFlow's server shares the port with another process that also sets SO_REUSEPORT, and then hangs.
 
         Raises:
-          InputError: When another process of this machine listens there.
+          InputError: When another process of this machine listens on the port, or this user may not use it.
         """
         if self.type == EVALUATOR:
             return
@@ -104,7 +105,7 @@ class ClusterTask:
                 probe.bind(("", port))
             except OSError as error:
                 if error.errno not in (errno.EADDRINUSE, errno.EACCES):
-                    return  # an odd network; TensorFlow will say
+                    return  # other network errors are left to TensorFlow
                 raise InputError(
                     f"{VARIABLE}: {self} is to listen on {address}, but cannot: {os.strerror(error.errno)}. "
                     "End the process that uses the port, or choose another one."
@@ -115,14 +116,14 @@ def task_from_environment() -> ClusterTask | None:
     """Returns this process's task, or None when TF_CONFIG names no cluster.
 
     Raises:
-      InputError: When TF_CONFIG is not of the form above; it says which part.
+      InputError: When TF_CONFIG does not have the form above; the message names the wrong part.
     """
     text = os.environ.get(VARIABLE, "").strip()
     return parse(text) if text else None
 
 
 def parse(text: str) -> ClusterTask | None:
-    """Reads the value of TF_CONFIG; see `task_from_environment`."""
+    """Parses a value of TF_CONFIG; see `task_from_environment`."""
     try:
         config = json.loads(text)
     except ValueError as error:
@@ -151,7 +152,7 @@ def parse(text: str) -> ClusterTask | None:
 def _addresses(text: str, job: str, addresses: object) -> tuple[str, ...]:
     if job not in ROLES:
         raise _malformed(text, f"has the unknown role {job!r}; the roles are {', '.join(ROLES)}")
-    if isinstance(addresses, dict):  # TensorFlow takes {"0": "host:port"} too
+    if isinstance(addresses, dict):  # TensorFlow accepts {"0": "host:port"} too
         addresses = [addresses[key] for key in sorted(addresses, key=int)]
     if not isinstance(addresses, list):
         raise _malformed(text, f"needs a list of addresses for {job!r}, not {addresses!r}")

@@ -1,4 +1,4 @@
-"""Where a worker is executed: in this process, or in a fresh one.
+"""Engines execute a worker: in this process, in a subprocess or on a Ray cluster.
 
 A worker is a module with `execute(request) -> result`, both JSON values. Every engine runs it the same way:
 

@@ -1,4 +1,4 @@
-"""The main module of a child process: see `child_process.py`, which starts it.
+"""The main module of a worker's subprocess, started by `child_process.py`.
 
 python -m generic_trainer.executors.engines.child_main WORKER REQUEST.json RESULT.json PARENT_PID
 """
@@ -24,27 +24,27 @@ _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # <linux/prctl.h>
 
 
 def main(worker: str, request_file: str, result_file: str, parent: str) -> int:
-    """Does a new process's work; returns the exit code."""
+    """Runs the worker in a new Python process; returns the exit code."""
     die_with_parent(int(parent))
     show_logs_as_parent_does()
     return work(worker, request_file, result_file)
 
 
 def work(worker: str, request_file: str, result_file: str) -> int:
-    """Runs the worker, and writes its result or its exception as JSON. Returns the exit code."""
+    """Runs the worker and writes its result or its exception as JSON; returns the exit code."""
     _be_called(process_name(worker))
     with open(request_file, encoding="utf-8") as file:
         request = json.load(file)
-    os.remove(request_file)  # it holds the configuration in clear, and a killed parent would leave it behind
+    os.remove(request_file)  # it may contain secrets, and would remain if the parent process is killed
     sys.path[:] = [*dict.fromkeys(request.pop("sys_path"))]
-    sys.argv[:] = request.pop("argv")  # modules parse it, and know nothing of this process
+    sys.argv[:] = request.pop("argv")  # modules parse it as if this were the parent process
     preemption.end_with_training()
     process = os.getpid()
     try:
         answer = {"result": importlib.import_module(worker).execute(request)}
-    except BaseException as error:  # SystemExit too: a module that exits has not trained a model
+    except BaseException as error:  # including SystemExit: a module that exits has not trained a model
         answer = {"error": describe(error)}
-    if os.getpid() != process:  # a child that the module has forked, and that came back here: the result is not its own
+    if os.getpid() != process:  # a fork of the module's returned here; only the original process writes the result
         exit_watch.flush()
         os._exit(int("error" in answer))
     part = f"{result_file}.part"
@@ -58,20 +58,20 @@ def work(worker: str, request_file: str, result_file: str) -> int:
     exit_watch.flush()
     remove_byte_code()
     exit_watch.start(int("error" in answer))
-    gc.freeze()  # or the interpreter looks through all of TensorFlow for garbage before it ends, half a second long
+    gc.freeze()  # otherwise the garbage collection at exit scans all of TensorFlow, which takes half a second
     return int("error" in answer)
 
 
 def die_with_parent(parent: int) -> None:
-    """Asks the kernel to kill this process when its parent dies, so that a killed run leaves nothing running."""
+    """Asks the kernel to kill this process when its parent process dies, so that no orphan keeps running."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() not in (parent, 0):  # 0: in another namespace of process ids
-        sys.exit(1)  # it died before the line above
+    if os.getppid() not in (parent, 0):  # 0: the parent is in another PID namespace
+        sys.exit(1)  # the parent died before prctl was called
 
 
 def _be_called(name: str) -> None:
-    """Sets the name that `top` and `ps -o comm` show, of which Linux keeps 15 bytes."""
+    """Sets the process name that `top` and `ps -o comm` show; Linux keeps 15 bytes of it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())
 

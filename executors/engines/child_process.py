@@ -1,10 +1,10 @@
-"""Runs a worker in a process of its own, and brings back its result, its log lines and its exception.
+"""Runs a worker in a subprocess and returns its result, its output and its exception.
 
-The process gets an argument list, its environment before anything is imported, and two files: the
-request to read and the result to write. The result file decides, not the exit code: TensorFlow can crash
-while a finished process exits, or something in it can keep it from exiting. When the process is ended early (time
-out, an interrupt, this process's own death), all that it has started is killed with it; when it ends well, its
-process group is.
+The subprocess receives its arguments on the command line, its environment variables before anything is imported, and
+two file names: the request to read and the result to write. Success is decided by the result file, not by the exit
+code: TensorFlow can crash during interpreter shutdown, and non-daemon threads can keep a finished process from exiting.
+If the subprocess is ended early (timeout, interrupt, death of this process), its whole process tree is killed; after a
+normal exit only its process group is.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from .readable import readable
 
 Process: TypeAlias = "subprocess.Popen[bytes] | fork_server.ForkedProcess"
 
-_GRACE_SECONDS = 10.0  # from SIGTERM to SIGKILL: enough to write a checkpoint, short for who waits
-_LOOK_SECONDS = 1.0  # how often `until` is called, and the result is looked for
-_EXIT_SECONDS = exit_watch.ENDED_AFTER_SECONDS + 5.0  # from the result to the exit, which the process itself ends first
+_GRACE_SECONDS = 10.0  # from SIGTERM to SIGKILL: long enough to write a checkpoint, short enough for Ctrl-C
+_LOOK_SECONDS = 1.0  # polling interval of `until` and of the result file
+_EXIT_SECONDS = exit_watch.ENDED_AFTER_SECONDS + 5.0  # from result to exit; the worker's own exit watch fires earlier
 _NATIVE_HINT = " Its last log lines may say why; TensorFlow ends so where it gets no more memory."
 _HINTS: dict[int, str] = {
     signal.SIGKILL: " The machine may have run out of memory.",
@@ -61,29 +61,30 @@ def run(
     output: Sink | None = None,
     on_start: Callable[[int], object] | None = None,
 ) -> dict[str, Any]:
-    """Starts a fresh process, has it call `execute(request)` of the module `worker`, and waits.
+    """Starts a subprocess that calls `execute(request)` of the module `worker`, and waits for it.
 
     Args:
       worker: Dotted name of a module with `execute(request) -> result`.
-      request: What to hand over; JSON values. The process has its `argv` as `sys.argv`, by default this process's.
+      request: The argument of `execute`; JSON values. The subprocess's `sys.argv` is the request's `argv`, by default
+        this process's.
       environment: Variables to add to this process's environment.
-      timeout: Seconds to wait before the process and its children are ended; None for no limit.
-      quiet: Show what the process prints only if it ends without a result.
-      prefix: Put before every line that the process prints.
-      until: Asked about once a second; when it says True, the process and its children are ended.
-      what: What to call the process in messages; the worker's name by default.
-      output: Where what it prints goes; to standard output and error by default.
-      forked: Whether to take a process in which TensorFlow is imported already; see `fork_server.py`.
-      on_start: Is told the process's number.
+      timeout: Seconds until the subprocess and its children are ended; None for no limit.
+      quiet: Show the subprocess's output only if it ends without a result.
+      prefix: Prepended to every line that the subprocess prints.
+      until: Called about once a second; when it returns True, the subprocess and its children are ended.
+      what: Name of the subprocess in messages; derived from `worker` by default.
+      forked: Whether to fork a process that has already imported TensorFlow; see `fork_server.py`.
+      output: Sink for the subprocess's output; standard output and standard error by default.
+      on_start: Called with the subprocess's process id.
 
     Returns:
-      The worker's result; {} when it was ended by `until`.
+      The worker's result; {} if it was ended by `until`.
 
     Raises:
-      TrainingProcessError: When the process ran out of time.
-      ProcessDiedError: When it ended without a result.
-      Exception: What the worker raised: its type where that can be named in this process, the
-        nearest base class otherwise, with the worker's traceback as its cause.
+      TrainingProcessError: When the subprocess timed out or could not be started.
+      ProcessDiedError: When the subprocess ended without a result.
+      Exception: The worker's exception: the same type if it can be imported in this process, otherwise its nearest base
+        class, with the worker's traceback as its cause.
     """
     name = what or process_name(worker)
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as folder:
@@ -130,20 +131,20 @@ def _private(path: str, flags: int) -> int:
 
 
 class _Ended(Exception):
-    """The process was ended because it was no longer wanted."""
+    """Raised when `until` returned True and the process is to be ended."""
 
 
 @contextlib.contextmanager
 def _started(
     worker: str, files: list[str], environment: Mapping[str, str], timeout: float | None, forked: bool
 ) -> Iterator[Process]:
-    """Starts the process; should this process die during the block, all that it has started is killed."""
+    """Starts the process; if this process dies during the block, the whole process tree is killed."""
     warm = fork_server.start(worker, files, environment, timeout) if forked else None
-    if warm is not None:  # the server looks after that
+    if warm is not None:  # the fork server kills its workers when this process dies
         yield warm
         return
     process = _new_python(worker, files, environment)
-    if sys.platform != "linux" or not inherited.shares_process_ids():  # the kernel ends all of a namespace
+    if sys.platform != "linux" or not inherited.shares_process_ids():  # the kernel kills a whole PID namespace
         yield process
         return
     with process_tree.ended_with_this_process(environment[process_tree.VARIABLE]):
@@ -204,7 +205,7 @@ def _status_of(
 
 def _wait_up_to(process: Process, seconds: float) -> int:
     if isinstance(process, subprocess.Popen) and sys.platform == "linux":
-        with contextlib.suppress(OSError):  # an old kernel: `Popen.wait` looks for the end up to 50 ms later
+        with contextlib.suppress(OSError):  # no pidfd_open before Linux 5.3: `Popen.wait` polls, with up to 50 ms delay
             process_file = os.pidfd_open(process.pid)
             try:
                 readable([process_file], seconds)
@@ -225,21 +226,21 @@ def _status_after_result(process: Process, name: str) -> int:
 
 
 def _end_group(process: Process) -> None:
-    """Ends what is left of the process and of everything that it started, which it may need until it has ended."""
+    """Ends the process, then kills its process group: the process may need its children until it has ended."""
     try:
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_GRACE_SECONDS)
-    finally:  # a second Ctrl-C does not wait that long
+    finally:  # also on a second Ctrl-C, which skips the grace period
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
 def _tell_if_saved(result_file: str) -> None:
-    """Says what a worker has saved that was ended together with this process."""
+    """Logs the checkpoint that a preempted worker saved before it ended together with this process."""
     with contextlib.suppress(OSError, ValueError, KeyError), open(result_file, encoding="utf-8") as file:
         error = rebuild(json.load(file)["error"])
         if isinstance(error, Preempted):

@@ -1,13 +1,13 @@
-"""How the tasks of a cluster know of each other: by their records in the model run's folder, which they share.
+"""Coordinates the tasks of a cluster through their run records in the shared model run folder.
 
-The chief's record is `run.json`, that of every other task `tasks/TYPE-INDEX.json`. The chief alone checks and
-publishes. An evaluator evaluates until the chief has trained, and the chief waits for it. Parameter servers never end
-by themselves in TensorFlow; here they end when all that they serve has ended.
+The chief's record is `run.json`, that of every other task `tasks/TYPE-INDEX.json`. Only the chief checks and publishes
+the model. An evaluator evaluates until the chief has trained, and the chief waits for it. In TensorFlow, parameter
+servers never exit by themselves; here they end when all tasks that they serve have ended.
 
 Usage, in each task:
 
     name = record_name(task)
-    over = is_over(task, model_run_dir)    # for a parameter server: over() is True when it may go
+    over = is_over(task, model_run_dir)    # for a parameter server: over() is True when it may exit
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 _ENDED = (run_record.SUCCEEDED, *run_record.UNSUCCESSFUL)
 _LOOK_SECONDS = 1.0
-_WORKERS_GRACE = 60.0  # seconds that a parameter server stays for workers after the chief has ended
-EVALUATOR_PATIENCE = 600.0  # seconds that the chief waits for an evaluator of which nothing is heard
+_WORKERS_GRACE = 60.0  # seconds that a parameter server waits for workers after the chief has ended
+EVALUATOR_PATIENCE = 600.0  # seconds without new events until the chief stops waiting for the evaluator
 
 
 def record_name(task: ClusterTask | None) -> str:
-    """Returns the name of a task's record in the model run's folder."""
+    """Returns the file name of a task's record, relative to the model run folder."""
     if task is None or task.is_chief:
         return run_record.FILE_NAME
     return _task_record(task.type, task.index)
 
 
 def forget_finished_tasks(model_run_dir: str) -> None:
-    """Removes the records that the tasks of an earlier run left; called by the chief when it begins."""
+    """Removes the task records of an earlier run; called by the chief when it begins."""
     folder = os.path.join(model_run_dir, run_record.TASKS_DIR)
     for name in file_io.listdir(folder) if file_io.isdir(folder) else ():
         if run_record.status_of(folder, name) in _ENDED:
@@ -50,20 +50,21 @@ def forget_finished_tasks(model_run_dir: str) -> None:
 
 
 def has_evaluator(task: ClusterTask, model_run_dir: str) -> bool:
-    """Returns whether the cluster has an evaluator: TF_CONFIG lists it, or it has begun a record."""
+    """Whether the cluster has an evaluator: TF_CONFIG lists one, or one has written a record."""
     return EVALUATOR in task.jobs or bool(run_record.read(model_run_dir, _task_record(EVALUATOR, 0)))
 
 
 def is_trained(model_run_dir: str) -> bool:
-    """Returns whether the chief has finished training, so that the last checkpoint is written."""
+    """Whether the chief has finished training, so that the last checkpoint is written."""
     return "training" in run_record.read(model_run_dir).get("phases", {})
 
 
 def is_over(task: ClusterTask, model_run_dir: str) -> Callable[[], bool]:
-    """Returns a function that says whether a task that is not the chief has nothing left to do.
+    """Returns a function that returns whether a task other than the chief may end.
 
-    A worker goes on until it is done, unless the chief fails. A run that had finished before this task began is an
-    earlier one.
+    An evaluator ends when the chief's run has ended, and every task when that run was unsuccessful. A parameter server
+    also waits for the workers, for at most `_WORKERS_GRACE` seconds; a worker otherwise trains to its own end. A run
+    that had already ended before this call is an earlier run and is ignored.
     """
     earlier = _finished(model_run_dir)
     since = None
@@ -83,10 +84,10 @@ def is_over(task: ClusterTask, model_run_dir: str) -> Callable[[], bool]:
 
 
 def require_success(model_run_dir: str) -> None:
-    """Makes sure that the chief has not failed; called by a task that ended because the run was over.
+    """Checks that the chief has not failed; called by a task that ended because the run was over.
 
     Raises:
-      TrainingProcessError: With the chief's error.
+      TrainingProcessError: When the chief failed or was interrupted; contains the chief's error.
     """
     record = run_record.read(model_run_dir)
     if record.get("status") in run_record.UNSUCCESSFUL:
@@ -103,7 +104,7 @@ def await_evaluator(model_run_dir: str) -> Metrics:
     """Waits until the evaluator has finished, and returns its metrics.
 
     Raises:
-      TrainingProcessError: When it failed, or when nothing was heard of it for `EVALUATOR_PATIENCE` seconds.
+      TrainingProcessError: When the evaluator failed, or when no event file grew for `EVALUATOR_PATIENCE` seconds.
     """
     name = _task_record(EVALUATOR, 0)
     logging.info("Trained; waiting for the evaluator.")
@@ -139,6 +140,6 @@ def _all_workers_finished(task: ClusterTask, model_run_dir: str) -> bool:
 
 
 def _events_of(model_run_dir: str) -> list[tuple[str, int]]:
-    """Returns the event files of a run with their sizes: they grow while an evaluator works."""
+    """Returns the event files of a run with their sizes, which grow while an evaluator works."""
     names = [name for name in file_io.files_below(model_run_dir) if "tfevents" in name]
     return [(name, file_io.size_of(os.path.join(model_run_dir, name))) for name in names]

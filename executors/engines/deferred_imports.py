@@ -1,16 +1,17 @@
-"""Puts off what `import tensorflow` imports of other packages in case that somebody needs it.
+"""Defers the optional third-party imports of `import tensorflow` until they are used.
 
-Keras looks for scikit-learn, pandas, IPython, Pillow and others and goes on without them; TensorFlow asks Google's
-clients about clusters. Together they take as long as TensorFlow itself, and few modules touch any of them.
+Keras tries to import scikit-learn, pandas, IPython, Pillow and others and works without them; TensorFlow imports Google
+API clients for cluster resolvers. Together they take as long to import as TensorFlow itself, and few modules use any of
+them.
 
 Usage:
 
     with deferred():
         import tensorflow
-    import pandas     # as ever
+    import pandas     # a normal import
 
-Inside of the block an `import` of such a package gives a stand-in, which imports it when one of its attributes is
-wanted. Outside of it nothing is put off: what the block left untouched is no longer in `sys.modules`.
+In the block, `import` of such a package returns a lazy module, which imports the package on the first attribute access.
+Outside of the block nothing is deferred: lazy modules that have not been used are removed from `sys.modules`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from collections.abc import Iterator, Sequence
 
 from ..compat.keras import DEFERRABLE
 
-# What TensorFlow 2.15 to 2.21, Keras 2 and Keras 3 bind by name while they are imported and use in functions only.
+# Modules that TensorFlow 2.15 to 2.21, Keras 2 and Keras 3 import at module level but only use inside functions.
 NAMES = (
     "IPython",
     "googleapiclient.discovery",
@@ -41,15 +42,15 @@ NAMES = (
 
 
 class _StandIn(types.ModuleType):
-    """A module that is imported when it is first asked for something."""
+    """A lazy module, imported on the first access of an attribute."""
 
     def __getattr__(self, name: str) -> object:
-        if "__ready__" not in vars(self):  # the import system looks for __path__ and others, which it then sets
+        if "__ready__" not in vars(self):  # the import system checks for __path__ and others before it sets them
             raise AttributeError(name)
         return getattr(_real(self), name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name.startswith("__"):  # the import system's own
+        if name.startswith("__"):  # set by the import system
             super().__setattr__(name, value)
         else:
             setattr(_real(self), name, value)
@@ -66,7 +67,7 @@ def _real(stand_in: types.ModuleType) -> types.ModuleType:
 
 
 class _Finder:
-    """Finds the packages to put off, if they are installed."""
+    """A meta path finder for the deferred packages that are installed."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = frozenset(names)
@@ -74,7 +75,7 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Returns a spec whose module is a stand-in; None for what is not to be put off, or is not there."""
+        """Returns the spec of a lazy module; None if `name` is not deferred or not installed."""
         if name not in self.names or importlib.machinery.PathFinder.find_spec(name, path, target) is None:
             return None
         return importlib.machinery.ModuleSpec(name, _Loader())
@@ -90,9 +91,9 @@ class _Loader(importlib.abc.Loader):
 
 @contextlib.contextmanager
 def deferred(names: Sequence[str] = NAMES) -> Iterator[None]:
-    """Puts off imports of these modules until they are touched, if they are not imported yet.
+    """Defers the import of these modules during the block, unless they are imported already.
 
-    It is for the time in which a process has one thread.
+    `sys.meta_path` is changed for all threads, so use it only while the process has one thread.
     """
     finder = _Finder(names)
     sys.meta_path.insert(0, finder)
@@ -107,7 +108,7 @@ def deferred(names: Sequence[str] = NAMES) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _not_deferring() -> Iterator[None]:
-    """Lets a package that is wanted after all import the others in earnest."""
+    """Disables deferral in the block, so that a lazy module's own imports are normal ones."""
     held = [finder for finder in sys.meta_path if isinstance(finder, _Finder)]
     for finder in held:
         sys.meta_path.remove(finder)

@@ -1,7 +1,7 @@
 """Ends a worker that has written its result but does not exit.
 
-Threads that are not daemons, `atexit` handlers and child processes of `multiprocessing` keep a Python process alive.
-They get a few seconds, for a last log line or an upload. After that the process is ended: its result is complete.
+Non-daemon threads, `atexit` handlers and `multiprocessing` children keep a Python process alive. They get a few
+seconds, for example for a last log line or an upload. After that the process is ended: its result is complete.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from types import FrameType
 
 from absl import logging
 
-NAMED_AFTER_SECONDS = 3.0  # when a log line names what is waited for
+NAMED_AFTER_SECONDS = 3.0  # then a log line names what blocks the exit
 ENDED_AFTER_SECONDS = 10.0  # as long as a worker has from SIGTERM to SIGKILL
 
 
 def start(code: int) -> None:
-    """Gives this process some seconds to exit by itself.
+    """Gives this process `ENDED_AFTER_SECONDS` to exit by itself, then ends it from a daemon thread.
 
     Args:
-      code: The exit code of a process that does not.
+      code: The exit code if the process has to be ended.
     """
-    with contextlib.suppress(RuntimeError):  # no more threads to be had: the parent watches as well
+    with contextlib.suppress(RuntimeError):  # thread limit reached: the parent process watches as well
         threading.Thread(target=_end, args=(code,), daemon=True, name="exit watch").start()
 
 
 def flush() -> None:
-    """Writes what Python and C libraries have buffered of the process's output."""
+    """Flushes the output buffers of Python and of the C library."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # a module may have put anything in their place
+        with contextlib.suppress(Exception):  # a module may have replaced them with any object
             stream.flush()
     ctypes.CDLL(None).fflush(None)
 

@@ -1,18 +1,20 @@
-"""Processes in which TensorFlow is imported already: a server imports it once, and forks.
+"""A fork server for workers: it imports TensorFlow once and forks a process per worker.
 
-The first worker of a run starts as soon as TensorFlow is imported, while its inputs are still looked at; the check of
-its model, and every later training, start at once. A server is used as long as a new process would inherit the same:
-all environment variables that may be read while modules are imported, and user, groups, limits, processors, namespaces
-and so on (`inherited.py`); otherwise another server is started. The working directory, the umask and the other
-variables are set in each forked process. A server ends with the process that started it, or when it is idle for long.
+A run's first worker starts as soon as TensorFlow is imported, while the inputs are still being read; the model check
+and every later training start immediately. A server is reused as long as a new process would inherit the same state:
+all environment variables that may be read during import, and user, groups, resource limits, CPU affinity, namespaces
+and so on (see `inherited.py`). Otherwise another server is started. The working directory, the umask and the other
+environment variables are set in each forked process. A server ends with the process that started it, or after being
+idle for `fork_server_main.IDLE_SECONDS`.
 
 Usage:
 
-    prepare({"TF_USE_LEGACY_KERAS": "1"})      # begins to import
+    prepare({"TF_USE_LEGACY_KERAS": "1"})      # starts importing in the background
     process = start(worker, [request_file, result_file], {**os.environ, "TF_USE_LEGACY_KERAS": "1"})
     process.wait()
 
-`GENERIC_TRAINER_FORK_SERVER=0` turns it off; then, and on other systems than Linux, each worker is a new Python.
+`GENERIC_TRAINER_FORK_SERVER=0` turns it off. With that setting, and on systems other than Linux, each worker is a new
+Python process.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ _MODULES = (
     "generic_trainer.executors.training.worker",
     "generic_trainer.executors.evaluation.probe",
 )
-# Read when a worker begins to use TensorFlow, or not by it at all; pytest's changes with every test, TMPDIR with every
-# check. `import tfx` sets the one for protobuf, also in a process that has prepared a server before.
+# Variables that don't affect imports, so a server can be reused when they change. PYTEST_CURRENT_TEST changes with
+# every test, TMPDIR with every model check; `import tfx` sets the protobuf one, possibly after a server was prepared.
 _READ_LATE = frozenset(
     {
         "CUDA_VISIBLE_DEVICES", "PYTEST_CURRENT_TEST", "TEMPORARILY_DISABLE_PROTOBUF_VERSION_CHECK", "TF_CONFIG",
@@ -52,18 +54,18 @@ _READ_LATE = frozenset(
         progress.VARIABLE, LOG_FILE, process_tree.VARIABLE, LOGS_IN_ERRORS,
     }
 )  # fmt: skip
-_AT_ONCE = 2  # one for each Keras
+_AT_ONCE = 2  # one per Keras version
 
-_Key: TypeAlias = "tuple[tuple[tuple[str, str], ...], tuple[str, ...]]"  # environment, what else is inherited
+_Key: TypeAlias = "tuple[tuple[tuple[str, str], ...], tuple[str, ...]]"  # environment variables, other inherited state
 
 
 class ForkedProcess:
-    """A worker's process, with as much of `subprocess.Popen` as is needed here.
+    """A worker's process, with the part of the `subprocess.Popen` interface that is needed here.
 
     Attributes:
-      pid: Its number, and that of its process group.
-      args: What to call it in messages.
-      stdout, stderr: What it prints.
+      pid: Process id, and id of its process group.
+      args: The worker's name in a list, for messages.
+      stdout, stderr: Binary pipes with its output.
     """
 
     def __init__(
@@ -73,40 +75,40 @@ class ForkedProcess:
         self.args = [name]
         self.stdout, self.stderr = outputs
         self._line = line
-        self._server = server  # it kills its workers as soon as its socket is closed, also when it has been dismissed
+        self._server = server  # keeps its socket open: on close it kills its workers, even if dismissed
         self._status: int | None = None
 
     def poll(self) -> int | None:
-        """Returns the exit status, negative for a signal's number; None while it runs."""
+        """Returns the exit status, negative for a signal number; None while the process runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.wait(0)
         return self._status
 
     def wait(self, timeout: float | None = None) -> int:
-        """Waits for the end; returns the exit status.
+        """Waits for the process to end and returns its exit status.
 
         Raises:
-          subprocess.TimeoutExpired: When it still runs after `timeout` seconds.
+          subprocess.TimeoutExpired: When the process still runs after `timeout` seconds.
         """
         if self._status is None:
             if not readable([self._line], timeout):
                 raise subprocess.TimeoutExpired(self.args, timeout or 0)
             said = _next(self._line)
-            self._status = -signal.SIGKILL if said is None else said["status"]  # the server's workers die with it
+            self._status = -signal.SIGKILL if said is None else said["status"]  # workers die with the server
             self._line.close()
         return self._status
 
 
 class _Server:
-    """The server's process, seen from the one that wants workers."""
+    """Client side of a fork server process."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        # Without the mark of its first worker, or it would be killed together with what that has started.
+        # Drop the first worker's process tree mark: the server would be killed together with that worker's children.
         own = {name: value for name, value in os.environ.items() if name == process_tree.VARIABLE}
         variables = {name: value for name, value in environment.items() if name != process_tree.VARIABLE} | own
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            theirs.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # each message has its sender's user
+            theirs.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # messages carry the sender's user id
             self._process = subprocess.Popen(
                 [sys.executable, "-m", _MAIN, str(theirs.fileno())],
                 env=variables,
@@ -119,7 +121,7 @@ class _Server:
         self._control.send(json.dumps({"sys_path": sys.path, "modules": _MODULES}).encode())
 
     def start(self, order: Mapping[str, object], timeout: float | None) -> ForkedProcess | None:
-        """Has a worker forked, as soon as all is imported; returns None if the server is no longer there."""
+        """Forks a worker once the imports are done; returns None if the server has ended."""
         line, theirs = socket.socketpair()
         pipes = [os.pipe() for _ in range(2)]
         outputs = (os.fdopen(pipes[0][0], "rb"), os.fdopen(pipes[1][0], "rb"))
@@ -131,13 +133,13 @@ class _Server:
                 line.sendall(json.dumps({**order, "umask": inherited.umask()}).encode() + b"\n")
                 if not readable([line], timeout):
                     with contextlib.suppress(PermissionError):
-                        self._process.kill()  # its imports hang
+                        self._process.kill()  # the imports hang
                     raise subprocess.TimeoutExpired(_MAIN, timeout or 0)
                 said = _next(line)
         finally:
             for _, write in pipes:
                 os.close(write)
-            if said is None:  # on an interrupt, too: the server ends a worker that nobody waits for
+            if said is None:  # also on an interrupt: closing the socket makes the server kill the worker
                 for closed in (line, *outputs):
                     closed.close()
         if said is None:
@@ -145,7 +147,7 @@ class _Server:
         return ForkedProcess(line, said["pid"], str(order["worker"]), outputs, self)
 
     def _send(self, line: socket.socket, outputs: Sequence[int], folder: str) -> None:
-        # As a descriptor: its path may not lead to it any longer, or not for this user.
+        # Sent as a descriptor: the path may have been replaced, or may not be accessible to this user.
         descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
         try:
             socket.send_fds(self._control, [b"fork"], [line.fileno(), *outputs, descriptor])
@@ -153,25 +155,25 @@ class _Server:
             os.close(descriptor)
 
     def is_running(self) -> bool:
-        """Returns whether the process is there; one that has ended is taken off the system's list."""
+        """Whether the process still runs; reaps it if it has ended."""
         return self._process.poll() is None
 
     def close(self) -> None:
-        """Closes this process's end: the server ends if no other process has it open."""
+        """Closes this process's end of the socket; the server ends if no other process holds it."""
         self._control.close()
 
     def dismiss(self) -> None:
-        """Lets it end when its workers have."""
+        """Lets the server end as soon as its workers have ended."""
         with contextlib.suppress(OSError):
             self._control.send(b"end")
 
 
 class _Servers:
-    """The servers of this process; a fork of it has none of them, and does not keep them running either."""
+    """The fork servers of this process; forks of this process start with none and keep none running."""
 
     def __init__(self) -> None:
         self._usable: dict[_Key, _Server] = {}
-        self._all: weakref.WeakSet[_Server] = weakref.WeakSet()  # also those that only have workers left
+        self._all: weakref.WeakSet[_Server] = weakref.WeakSet()  # including dismissed ones whose workers still run
         self._lock = threading.Lock()
         os.register_at_fork(after_in_child=self._forget)
 
@@ -179,25 +181,25 @@ class _Servers:
         for server in self._all:
             server.close()
         self._usable, self._all = {}, weakref.WeakSet()
-        self._lock = threading.Lock()  # a thread that the fork does not have may hold the other one
+        self._lock = threading.Lock()  # the old lock may be held by a thread that does not exist in the fork
 
     def get(self, environment: Mapping[str, str]) -> _Server | None:
-        """Returns a server with this environment and all else that a child would inherit; None if there can be none."""
+        """Returns a server with this environment and inherited state; None where none can be used."""
         if sys.platform != "linux" or environment.get(_SWITCH) == "0" or not inherited.shares_process_ids():
             return None
         state = inherited.state()
         key = tuple(sorted((name, value) for name, value in environment.items() if name not in _READ_LATE)), state
         with self._lock:
             for outdated in [other for other in self._usable if other[1] != state]:
-                self._usable.pop(outdated).dismiss()  # it may have rights that this process has given up
+                self._usable.pop(outdated).dismiss()  # it may hold privileges that this process has dropped
             server = self._usable.pop(key, None)
             if server is None or not server.is_running():
                 try:
                     server = _Server(environment)
-                except OSError:  # no right to start Python, or no room for a process: the caller finds out, too
+                except OSError:  # no permission, or process limit: the caller's own start fails too
                     return None
                 self._all.add(server)
-            self._usable[key] = server  # the last one used is the last of all
+            self._usable[key] = server  # ordered by last use
             while len(self._usable) > _AT_ONCE:
                 self._usable.pop(next(iter(self._usable))).dismiss()
             return server
@@ -207,10 +209,10 @@ _servers = _Servers()
 
 
 def prepare(environment: Mapping[str, str] | None = None) -> None:
-    """Has TensorFlow imported while the caller does something else.
+    """Starts importing TensorFlow in the background, in a process that workers are forked from later.
 
     Args:
-      environment: Variables that the worker is going to have in addition to this process's.
+      environment: Variables that the worker will have in addition to this process's.
     """
     _servers.get({**os.environ, **(environment or {})})
 
@@ -218,19 +220,20 @@ def prepare(environment: Mapping[str, str] | None = None) -> None:
 def start(
     worker: str, files: Sequence[str], environment: Mapping[str, str], timeout: float | None = None
 ) -> ForkedProcess | None:
-    """Starts a worker in a process where TensorFlow is imported already.
+    """Starts a worker in a forked process that has already imported TensorFlow.
 
     Args:
       worker: Dotted name of the worker's module.
-      files: The JSON file with what it is asked, and the one to write its answer to.
-      environment: The process's whole environment.
-      timeout: Seconds that the imports may take.
+      files: Paths of the JSON request file to read and the JSON result file to write.
+      environment: The complete environment of the process.
+      timeout: Seconds that the imports may take; None for no limit.
 
     Returns:
-      The process; None where there can be no server, or its imports fail: a new Python then says why.
+      The process; None where no server can be used or its imports fail. The caller's new Python process then reports
+      the reason.
 
     Raises:
-      subprocess.TimeoutExpired: When the imports take longer.
+      subprocess.TimeoutExpired: When the imports take longer than `timeout`.
     """
     order = {
         "worker": worker,
@@ -238,7 +241,7 @@ def start(
         "environment": dict(environment),
         "folder": ".",
     }
-    for _ in range(2):  # one that has been idle for long may just be ending
+    for _ in range(2):  # a server may be shutting down after its idle timeout
         server = _servers.get(environment)
         process = server.start(order, timeout) if server else None
         if process is not None:
@@ -247,10 +250,10 @@ def start(
 
 
 def _next(line: socket.socket) -> dict[str, int] | None:
-    """Returns what the server says next of a worker; None if it has died."""
+    """Returns the server's next message about a worker; None if the server has died."""
     said = b""
     while not said.endswith(b"\n"):
-        byte = line.recv(1)  # not beyond the line
+        byte = line.recv(1)  # never read beyond the newline
         if not byte:
             return None
         said += byte

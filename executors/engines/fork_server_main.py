@@ -1,11 +1,11 @@
-"""The process that imports TensorFlow once, and forks for each worker; `fork_server.py` starts and asks it.
+"""The fork server process: imports TensorFlow once, then forks for each worker. Started by `fork_server.py`.
 
 python -m generic_trainer.executors.engines.fork_server_main SOCKET
 
-The socket brings the modules to import, then one message for each worker with four file descriptors: a socket for its
-request and its exit status, its standard output and error, and its working directory. Messages of other users than the
-server's own are refused. The process has a single thread, whatever its workers do, and touches neither TensorFlow's
-runtime nor a device: what is forked is as good as fresh.
+The socket receives the list of modules to import, then one message per worker with four file descriptors: a socket for
+the request and the exit status, standard output, standard error, and the working directory. Messages from other users
+than the server's are refused. The server stays single-threaded and never initializes TensorFlow's runtime or a device,
+so that forking is safe.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from ..runtime.process import process_tree
 from .child_main import die_with_parent, work
 from .deferred_imports import deferred
 
-IDLE_SECONDS = 300.0  # without a worker, until it ends: its memory may be wanted elsewhere
+IDLE_SECONDS = 300.0  # idle time without a worker before it ends, to free its memory
 _MESSAGE_BYTES = 1 << 16
 _FILES = 4
 _SENDER = struct.Struct("iII")  # process, user, group: <linux/socket.h>, struct ucred
-# Who ends all processes of a job at once, such as systemd or Slurm, must not take the server from under a worker that
-# saves: it ends with the process that it works for.
+# systemd and Slurm signal all processes of a job at once. The server ignores these signals, because its workers would
+# die with it before they have saved a checkpoint. It ends with the process that started it.
 _UNHEEDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 class Order(TypedDict):
-    """What a worker is asked to do, as `fork_server.start` sends it.
+    """A request to fork a worker, as `fork_server.start` sends it.
 
     Attributes:
       worker: Dotted name of the module with `execute`.
       files: Arguments of `child_main.work`: the request to read and the result to write.
-      environment: All variables.
-      umask: The caller's.
+      environment: All environment variables.
+      umask: The caller's umask.
     """
 
     worker: str
@@ -56,9 +56,9 @@ class Order(TypedDict):
 
 
 def main(control: socket.socket) -> int:
-    """Imports, then serves; returns the exit code, in the server and in each worker."""
+    """Imports the modules and serves; returns the exit code, both in the server and in each worker."""
     signals = _Signals()
-    os.environ.pop(LOG_FILE, None)  # each worker's own
+    os.environ.pop(LOG_FILE, None)  # set per worker
     show_logs_as_parent_does()
     asked = json.loads(control.recv(_MESSAGE_BYTES))
     sys.path[:] = asked["sys_path"]
@@ -75,11 +75,11 @@ def _import_all(modules: list[str]) -> None:
             importlib.import_module(name)
     gc.enable()
     gc.collect()
-    gc.freeze()  # so that a worker's collections do not copy what all share
+    gc.freeze()  # garbage collection in a worker would otherwise copy the shared memory pages
 
 
 class _Signals:
-    """How this process was started to treat signals: its workers get that back, the server has its own ways."""
+    """The signal handlers and mask that this process was started with, which its workers get back."""
 
     def __init__(self) -> None:
         self._blocked = signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -93,7 +93,7 @@ class _Signals:
 
 
 class _Server:
-    """Forks, and tells who ordered a worker how it ended."""
+    """Forks workers and reports their process ids and exit statuses."""
 
     def __init__(self, control: socket.socket, signals: _Signals, set_by_imports: dict[str, str]) -> None:
         self._control, self._signals, self._set_by_imports = control, signals, set_by_imports
@@ -106,7 +106,7 @@ class _Server:
         signal.set_wakeup_fd(wake_end.fileno())
 
     def serve(self) -> Order | None:
-        """Returns in a worker, with its order; and in the server with None, when it is no longer wanted."""
+        """Serves until dismissed; returns the order in a forked worker, and None in the server."""
         wanted = True
         last = time.monotonic()
         while wanted or self._lines:
@@ -119,13 +119,13 @@ class _Server:
                 last = time.monotonic()
             if self._control in ready:
                 message, files, is_own_user = _received(self._control)
-                if not message:  # the process that wanted it has died
+                if not message:  # the client process has died
                     self._kill_all()
                     return None
                 if not files:
                     wanted = False
                 elif not (wanted and is_own_user):
-                    for file in files:  # the answer to whoever waits
+                    for file in files:  # the waiting client sees the end of the stream
                         os.close(file)
                 elif order := self._fork(files):
                     return order
@@ -150,7 +150,7 @@ class _Server:
             _become(order, server, self._set_by_imports)
             self._signals.restore()
             return order
-        with contextlib.suppress(OSError):  # the worker may have done it already, or have ended
+        with contextlib.suppress(OSError):  # the worker may have set it already, or have ended
             os.setpgid(pid, pid)
         for file in files[1:]:
             os.close(file)
@@ -181,7 +181,7 @@ class _Server:
 
 
 def _received(control: socket.socket) -> tuple[bytes, list[int], bool]:
-    """Returns a message, its file descriptors, and whether its sender has this process's user and group."""
+    """Returns a message, its file descriptors, and whether the sender has this process's user and group."""
     size = array.array("i").itemsize
     message, ancillary, _, _ = control.recvmsg(
         _MESSAGE_BYTES, socket.CMSG_SPACE(_FILES * size) + socket.CMSG_SPACE(_SENDER.size)
@@ -196,7 +196,7 @@ def _received(control: socket.socket) -> tuple[bytes, list[int], bool]:
 
 
 def _say(line: socket.socket, what: dict[str, int]) -> bool:
-    """Tells who ordered a worker of it; returns whether somebody still waits for it."""
+    """Sends a message to the worker's client; returns whether the client still listens."""
     try:
         line.sendall(json.dumps(what).encode() + b"\n")
     except OSError:
@@ -205,16 +205,16 @@ def _say(line: socket.socket, what: dict[str, int]) -> bool:
 
 
 def _become(order: Order, server: int, set_by_imports: dict[str, str]) -> None:
-    """Sets what the caller may have changed since the server started, and seeds random numbers anew."""
+    """Applies the client's umask and environment in a forked worker, and reseeds NumPy's random numbers."""
     die_with_parent(server)
     os.umask(order["umask"])
     environment = set_by_imports | order["environment"]
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
     os.environ.update(environment)
-    tempfile.tempdir = None  # TMPDIR may be another one
+    tempfile.tempdir = None  # TMPDIR may have changed
     keep_logs_as_parent_does()
-    if "numpy" in sys.modules:  # Python seeds its own generator anew
+    if "numpy" in sys.modules:  # Python reseeds `random` after a fork by itself
         sys.modules["numpy"].random.seed()
 
 

@@ -1,11 +1,11 @@
-"""Forwards what a process prints, as it comes: whole lines, without the secrets that are known.
+"""Forwards the output of a process line by line, with known secrets redacted.
 
     with forwarded((process.stdout, process.stderr), (sys.stdout, sys.stderr), what="training"):
         process.wait()
 
-Memory is bounded: a line that is longer than `_LONGEST_LINE` is forwarded in pieces. When the block ends, all that the
-process has written is forwarded. A child of the process may keep a pipe open for longer; after a few seconds its output
-is no longer forwarded, and a warning names it.
+Memory is bounded: a line longer than `_LONGEST_LINE` is forwarded in pieces. At the end of the block, everything that
+the process has written is forwarded. If a child of the process keeps a pipe open for longer, its output is dropped
+after `_LATE_SECONDS`, and a warning names that child.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from .readable import readable
 Sink: TypeAlias = "IO[str] | io.TextIOBase"
 
 _LONGEST_LINE = 1 << 20  # characters; lines up to this length are never mixed with those of another writer
-_CHUNK_BYTES = 1 << 16  # what a pipe of Linux holds
-_LATE_SECONDS = 3.0  # for the last lines of children that outlive the process, such as a logger's
-_JOIN_SECONDS = 10.0  # for a terminal that takes no more, or a slow reader
+_CHUNK_BYTES = 1 << 16  # capacity of a Linux pipe
+_LATE_SECONDS = 3.0  # for the last lines of children that outlive the process, such as a logging process
+_JOIN_SECONDS = 10.0  # for a blocked terminal or a slow reader
 _COMMAND_CHARACTERS = 100
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|[\r\n])|[^\r\n]+")
 
@@ -43,12 +43,12 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|[\r\n])|[^\r\n]+")
 def forwarded(
     pipes: Sequence[IO[bytes] | None], targets: Sequence[Sink], prefix: str = "", what: str = "process"
 ) -> Iterator[None]:
-    """Forwards pipes to text files during a block, and what is left in them when it ends.
+    """Forwards pipes to text files during the block, and drains them when it ends.
 
     Args:
-      pipes: What to read. They are closed.
-      targets: Where the text of each goes.
-      prefix: Put before every line.
+      pipes: The pipes to read; None entries are skipped. They are closed at the end.
+      targets: The text file for each pipe.
+      prefix: Prepended to every line.
       what: Name of the process in messages.
     """
     over = _Event()
@@ -68,10 +68,10 @@ def forwarded(
 
 
 class LastText(io.TextIOBase):
-    """A text file that keeps the end of what is written to it.
+    """A text file that keeps only the end of the text written to it.
 
     Args:
-      characters: How much is kept at least.
+      characters: How many of the last characters are kept at least.
     """
 
     def __init__(self, characters: int = 1 << 20) -> None:
@@ -79,7 +79,7 @@ class LastText(io.TextIOBase):
         self._size, self._limit = 0, characters
 
     def write(self, text: str, /) -> int:
-        """Takes a text."""
+        """Appends a text and drops the oldest parts beyond the limit; returns the number of characters."""
         self._parts.append(text)
         self._size += len(text)
         while self._size - len(self._parts[0]) >= self._limit:
@@ -87,12 +87,12 @@ class LastText(io.TextIOBase):
         return len(text)
 
     def getvalue(self) -> str:
-        """Returns what is kept."""
+        """Returns the text that is kept."""
         return "".join(self._parts)
 
 
 class _Event:
-    """An event that can be waited for together with files; a byte stays in a pipe when it has been set."""
+    """An event that can be polled together with files: once set, a byte remains in its pipe."""
 
     def __init__(self) -> None:
         self._reader, self._writer = (os.fdopen(end, mode) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
@@ -109,7 +109,7 @@ class _Stream(threading.Thread):
     """Forwards one pipe.
 
     Attributes:
-      holders: The processes that kept it open at the end.
+      holders: The processes that still had the pipe open at the end.
     """
 
     def __init__(self, pipe: IO[bytes], target: Sink, prefix: str, over: _Event) -> None:
@@ -135,7 +135,7 @@ class _Stream(threading.Thread):
                 yield data
             if over in ready:
                 end = time.monotonic() + _LATE_SECONDS
-        left = _unread(pipe)  # also if the target was slow
+        left = _unread(pipe)  # unread data remains if the target was slow
         while left > 0 and (data := os.read(pipe, min(left, _CHUNK_BYTES))):
             left -= len(data)
             yield data
@@ -147,7 +147,7 @@ class _Stream(threading.Thread):
 
 
 class _Lines:
-    """Cuts a stream of bytes into texts to be written at once, in linear time."""
+    """Cuts a byte stream into pieces of text that are each written in one call, in linear time."""
 
     def __init__(self, prefix: str) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -157,11 +157,11 @@ class _Lines:
         self._is_in_line = False
 
     def add(self, data: bytes, is_last: bool = False) -> str:
-        """Takes some bytes; returns the text that is complete, "" when none is."""
+        """Adds bytes; returns the text that is complete, or ""."""
         text = self._decoder.decode(data, is_last)
         self._held.append(text)
         self._size += len(text)
-        rest = len(text) - max(text.rfind("\n"), text.rfind("\r")) - 1  # \r ends a progress bar's line
+        rest = len(text) - max(text.rfind("\n"), text.rfind("\r")) - 1  # progress bars end lines with \r
         if rest == len(text) and self._size < _LONGEST_LINE and not is_last:
             return ""
         whole = "".join(self._held)
@@ -181,7 +181,7 @@ class _Lines:
 
 
 def write(target: Sink, text: str) -> None:
-    """Writes to a file that may take no more: a closed terminal must not stop the training."""
+    """Writes to a file and ignores its errors: a closed terminal must not stop the training."""
     with contextlib.suppress(OSError, ValueError):
         target.write(text)
         target.flush()
@@ -194,7 +194,7 @@ def _unread(pipe: int) -> int:
 
 
 def _holders(pipe: int) -> Iterator[str]:
-    """Yields the other processes that have a pipe open, as far as this user may see them; none but on Linux."""
+    """Yields the other processes that have a pipe open and are visible to this user; none except on Linux."""
     for process in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if (
             process.isdecimal()

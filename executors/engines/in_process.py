@@ -1,7 +1,7 @@
-"""Runs a worker in this process: no start-up cost, but memory and TensorFlow's state stay behind.
+"""Runs a worker in this process: no start-up cost, but its memory and TensorFlow state are not released.
 
-A worker changes what all threads of the process share, such as `os.environ`, `sys.path` and Keras' classes. Calls from
-several threads therefore run one after the other.
+A worker changes state that all threads share, such as `os.environ`, `sys.path` and Keras classes. Calls from several
+threads are therefore serialized.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 
 from absl import logging
 
-_one_at_a_time = threading.RLock()  # a module may train another one; threads share sys.path, os.environ and Keras
+_one_at_a_time = threading.RLock()  # reentrant: a module may train another one
 
 
 def run(worker: str, request: Mapping[str, object], *, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Calls `execute(request)` of the module named `worker`; waits while another thread's worker runs.
+    """Calls `execute(request)` of the module named `worker`; blocks while another thread's worker runs.
 
     Args:
       worker: Dotted name of a module with `execute(request) -> result`.
-      request: What to hand over; JSON values.
+      request: The argument of `execute`; JSON values.
       environment: Variables to set before the worker is imported. They stay set.
 
     Returns:

@@ -1,12 +1,12 @@
-"""What a child process inherits from the thread that starts it, on Linux.
+"""The state that a child process inherits from the thread that starts it, on Linux.
 
     before = inherited.state()
     ...
     inherited.state() == before     # whether a process started now would be the same as one started before
 
-That is: user, groups, capabilities, resource limits, processors, priority, blocked and ignored signals, namespaces,
-root, control group and security label. The working directory, the umask and the environment are not part of it, because
-a forked process can set them exactly.
+That is: user, groups, capabilities, resource limits, CPU affinity, priority, blocked and ignored signals, namespaces,
+root directory, control group and security label. The working directory, the umask and the environment are excluded,
+because a forked process can set them exactly.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _STATUS = (
 
 
 def state() -> tuple[str, ...]:
-    """Returns what a child started now would inherit; values to compare, with "" for what cannot be read."""
+    """Returns the state that a child started now would inherit, for comparison; "" for what cannot be read."""
     status = _status()
     root = os.stat("/")
     return (
@@ -68,12 +68,12 @@ def state() -> tuple[str, ...]:
 
 
 def umask() -> int:
-    """Returns the umask without changing it for a moment, which other threads would notice."""
+    """Returns the umask without a temporary change of it, which would affect other threads."""
     return int(_status().get("Umask", "022"), 8)
 
 
 def shares_process_ids() -> bool:
-    """Whether a child's process id is the same in this process and in the child: not after `unshare(CLONE_NEWPID)`."""
+    """Whether children are in this process's PID namespace; False after `unshare(CLONE_NEWPID)`."""
     return _link("ns/pid") == _link("ns/pid_for_children")
 
 

@@ -1,7 +1,8 @@
-"""Has a training run by several workers on a Ray cluster, with Ray Train: the extra `ray`.
+"""Runs distributed training on a Ray cluster with Ray Train (extra `ray`).
 
-Ray Train starts the workers, restarts them after a failure and, where it may, goes on with fewer or more of them. A
-process of this machine's drives it; it brings back the chief's result as a worker in one process would.
+Ray Train starts the workers, restarts them after a failure and, with elastic scaling, continues with fewer or more
+workers. A subprocess of this machine drives the run and returns the chief's result, in the form of a single-process
+worker's result.
 
 Usage:
 
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
     from .training_request import RequestJson
 
 LOCAL_CLUSTER = "local"
-_RUN = "ray"  # what Ray Train calls the run, and its folder
-_OBJECT_STORE_BYTES = 200 * 10**6  # of a cluster that is started here; the training's data does not go through it
+_RUN = "ray"  # Ray Train's name of the run and of its folder
+_OBJECT_STORE_BYTES = 200 * 10**6  # of a local cluster; training data does not pass through the object store
 _PATHS = (
     "working_dir",
     "train_files",
@@ -59,25 +60,25 @@ _PATHS = (
     "base_model",
     "checkpoint_dir",
 )
-# Set to 0, it makes the nodes of a cluster use 127.0.0.1, as they do by default on macOS and Windows. Ray replaces a
-# loopback address that is passed to `ray.init` by the machine's own, so there is no other way to listen there only.
+# 0 makes cluster nodes listen on 127.0.0.1 only, the default on macOS and Windows. There is no other way: Ray replaces
+# a loopback address that is passed to `ray.init` with the machine's network address.
 _LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 _LOOK_SECONDS = 0.3
-_STARTS = 3  # of a cluster on this machine
-_ANSWER_SECONDS = 10.0  # for a cluster's address to answer
+_STARTS = 3  # attempts to start a local cluster
+_ANSWER_SECONDS = 10.0  # connection timeout of the cluster's address
 _LOSS_LOOK_SECONDS = 5.0
 _LOSS_SECONDS = 40.0  # for Ray to declare a node dead
-_ROOM_SECONDS = 300.0  # for a cluster to have enough nodes, as one that scales by itself needs a while
+_ROOM_SECONDS = 300.0  # for an autoscaling cluster to add enough nodes
 
 
 class Order(TypedDict):
-    """What the process that drives a run is asked to do.
+    """The request to the process that drives a run.
 
     Attributes:
       worker: See `child_process.run`.
-      request: What each worker is handed.
+      request: The request for each worker.
       options: `TrainingOptions` as execution properties.
-      environment: Variables to add to each worker's.
+      environment: Variables to add to each worker's environment.
       storage: See `run`.
       session: The folder of Ray's session.
     """
@@ -98,25 +99,25 @@ def run(
     environment: Mapping[str, str],
     storage: str,
 ) -> dict[str, Any]:
-    """Has every worker of a cluster call `execute` of the module `worker`, each for its task.
+    """Runs `execute` of the module `worker` in every worker of a cluster, each with its own cluster task.
 
     Args:
       worker: See `child_process.run`.
-      request: What to hand over: a `TrainingRequest` as JSON values. Its module travels by content.
-      options: How many workers there are, what each gets, and where the cluster is.
-      environment: Variables to add to each worker's environment. The driver is watched in their place: it tells how far
-        all of them are.
-      storage: Folder that all machines reach, for what Ray Train keeps of a run.
+      request: A `TrainingRequest` as JSON values. The content of its module's files is sent to the workers.
+      options: Number of workers, resources per worker, and cluster address.
+      environment: Variables to add to each worker's environment. Their progress file goes to the driver instead, which
+        reports the progress of all workers.
+      storage: Shared folder that all machines can access, for Ray Train's files of the run.
 
     Returns:
-      The chief's result, with `cluster`: how many workers took part in each try, what failed, and what `Pace.summary`
-      tells of the whole. Where the run failed, `cluster` and `raised`: what the module raised, or a
-      TrainingProcessError when workers died more often than `max_failures`.
+      The chief's result, with `cluster`: the number of workers in each try, the failures, and `Pace.summary` of the
+      run. If the run failed: only `cluster` and `raised`, the module's exception, or a TrainingProcessError when
+      workers died more often than `max_failures`.
 
     Raises:
-      InputError: When Ray is not installed, its cluster does not answer, or has no room for the workers.
-      ProcessDiedError: When the run is lost with the process that drives it, or with the actor that keeps account.
-      Preempted: When SIGTERM has come, and the workers have ended by it.
+      InputError: When Ray is not installed, or the cluster does not respond or lacks resources for the workers.
+      ProcessDiedError: When the driver process or the actor that collects the workers' reports has died.
+      Preempted: When SIGTERM was received and the workers have ended.
     """
     if importlib.util.find_spec("ray") is None:
         raise InputError("engine='ray' needs Ray, which is not installed: pip install 'generic-trainer[ray]'.")
@@ -131,13 +132,13 @@ def run(
         "RAY_TRAIN_V2_ENABLED": "1",
         "RAY_CHDIR_TO_TRIAL_DIR": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_worker_niceness": "0",  # of a cluster that is started here; else its own servers come before the training
+        "RAY_worker_niceness": "0",  # on a local cluster; by default Ray's servers get priority over the training
     }
     if _address(options) == LOCAL_CLUSTER:
         variables[_LOOPBACK] = "0"
     variables |= {name: value for name, value in environment.items() if name == progress.VARIABLE}
     kept_by_ray = os.path.join(storage, _RUN)
-    file_io.rmtree(kept_by_ray)  # of a driver that was killed
+    file_io.rmtree(kept_by_ray)  # left by a driver that was killed
     with session_folder(storage) as session:
         try:
             result = child_process.run(
@@ -161,7 +162,7 @@ def run(
 
 
 def execute(order: Order) -> dict[str, object]:
-    """Drives a run on a cluster, in a process of its own; see `run`."""
+    """Drives a run on a cluster; called in a subprocess by `run`."""
     start = time.monotonic()
     options = TrainingOptions.from_exec_properties(order["options"])
     try:
@@ -182,14 +183,14 @@ def execute(order: Order) -> dict[str, object]:
     least, most = options.worker_range
     resources = resources_per_worker(options)
     require_room(resources, least + options.ps, _ROOM_SECONDS if _address(options) != LOCAL_CLUSTER else 0)
-    # Where this process is, so that it lives as long: another machine may leave the cluster before the run ends.
+    # Pin the board to the driver's node: other machines may leave the cluster before the run ends.
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     board = ray.remote(num_cpus=0, scheduling_strategy=here)(Board).remote(options.ps)
     trainer = trainer_class(
         work,
         train_loop_config={
             "worker": order["worker"],
-            "request": {**order["request"], "argv": sys.argv},  # a worker of Ray's has arguments of its own
+            "request": {**order["request"], "argv": sys.argv},  # a Ray worker's sys.argv are Ray's arguments
             "parcel": pack(ModuleSource.of(order["request"]["source"])),
             "environment": order["environment"],
             "board": board,
@@ -224,11 +225,10 @@ def execute(order: Order) -> dict[str, object]:
 
 @contextlib.contextmanager
 def _lines_shown(board: ActorHandle) -> Iterator[None]:
-    """Prints what the workers print, as it comes, and now and then a line on all of them; hands SIGTERM on to them.
+    """Prints the workers' output and periodic progress lines during the block, and forwards SIGTERM to the workers.
 
     Raises:
-      ProcessDiedError: When the board has died. Ray Train would start the workers again and again, who cannot tell it
-        anything.
+      ProcessDiedError: When the board has died. Ray Train would keep restarting workers that cannot report to it.
     """
     import ray
 
@@ -280,10 +280,10 @@ def _lines_shown(board: ActorHandle) -> Iterator[None]:
 
 
 def _outcome(summary: Summary, failed: Exception | None) -> dict[str, object]:
-    """Returns the chief's result and what became of the cluster; where the run failed, what ended it, described."""
+    """Returns the chief's result with `cluster`; if the run failed, `cluster` and `raised`, the described error."""
     tries, failures = summary["tries"], summary["failures"]
     last_ones = [failure for failure in failures if failure["attempt"] == len(tries)]
-    is_blamed = any(not failure["alone"] for failure in last_ones)  # the others only could not reach it
+    is_blamed = any(not failure["alone"] for failure in last_ones)  # `alone`: lost contact to it
     is_loss_likely = failed is not None and not summary["verdict"] and not is_blamed
     lost = losses(summary["unheard"], _LOSS_SECONDS if is_loss_likely else 0.0)
     told = [f"{one['task']}: {one['error']['message']}" for one in failures] + [str(loss) for loss in lost]
@@ -310,7 +310,7 @@ def _outcome(summary: Summary, failed: Exception | None) -> dict[str, object]:
 
 
 def _lost(given_up: str, lost: Sequence[Loss]) -> ProcessDiedError:
-    """Returns the error of a run whose last try ended because workers were lost with their process or node."""
+    """Returns the error of a run whose last try ended because worker processes or nodes were lost."""
     return ProcessDiedError(
         f"{given_up}: {'; '.join(map(str, lost))}. The other workers cannot go on without it. Run it again: it resumes "
         "from its last checkpoint. max_failures=N has Ray start the workers again up to N times."
@@ -318,7 +318,7 @@ def _lost(given_up: str, lost: Sequence[Loss]) -> ProcessDiedError:
 
 
 def _with_whole_paths(fn_args: dict[str, object]) -> dict[str, object]:
-    """Returns the arguments with paths that mean the same in any working folder."""
+    """Returns the arguments with absolute paths, which are valid in any working directory."""
     return fn_args | {name: _whole(fn_args[name]) for name in _PATHS}
 
 
@@ -329,7 +329,7 @@ def _whole(value: object) -> object:
 
 
 def resources_per_worker(options: TrainingOptions) -> dict[str, float]:
-    """Returns what each worker gets, by Ray's names."""
+    """Returns the resources of each worker by Ray's resource names; zero amounts are left out."""
     resources = {"CPU": options.cpus_per_worker, "GPU": options.gpus_per_worker}
     if options.memory_gb_per_worker is not None:
         resources["memory"] = options.memory_gb_per_worker * 1e9
@@ -337,15 +337,15 @@ def resources_per_worker(options: TrainingOptions) -> dict[str, float]:
 
 
 def require_room(resources: Mapping[str, float], workers: int, patience: float) -> None:
-    """Waits until the cluster is large enough for some workers.
+    """Waits until the cluster's total resources suffice for the workers.
 
     Args:
-      resources: What each worker gets.
-      workers: How many there are at least.
-      patience: Seconds to wait.
+      resources: Resources per worker.
+      workers: Minimum number of workers, including parameter servers.
+      patience: Timeout in seconds.
 
     Raises:
-      InputError: When it is not by then; it says what there is.
+      InputError: When the resources are missing at the timeout; the message lists what the cluster has.
     """
     import ray
 
@@ -371,11 +371,11 @@ def _address(options: TrainingOptions) -> str:
 
 
 def _connect(options: TrainingOptions, session: str) -> None:
-    """Connects to the cluster, or starts one for as long as this process lives.
+    """Connects to the cluster, or starts a local one that ends with this process.
 
     Args:
-      options: Where the cluster is.
-      session: The folder for the files of a cluster that is started here.
+      options: Options with the cluster address.
+      session: The folder for the files of a local cluster.
     """
     import ray
 
@@ -400,7 +400,7 @@ def _connect(options: TrainingOptions, session: str) -> None:
 
 
 def _start_cluster(session: str) -> None:
-    """Starts a cluster; again, where its processes did not find each other in time, as on a busy machine."""
+    """Starts a local cluster; retries when Ray's processes time out, as on a busy machine."""
     import ray
 
     for left in reversed(range(_STARTS)):
@@ -412,7 +412,7 @@ def _start_cluster(session: str) -> None:
                 log_to_driver=False,
                 _temp_dir=session,
             )
-        except Exception as error:  # Ray has no class for it
+        except Exception as error:  # Ray has no specific exception class for a startup timeout
             if not left or "timed out" not in str(error):
                 raise
             logging.warning("The Ray cluster did not start in time; starting it again.")

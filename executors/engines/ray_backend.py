@@ -1,7 +1,7 @@
-"""Tells each worker of Ray Train where the others are, by TF_CONFIG. Imported only where Ray is.
+"""A Ray Train backend that sets each worker's TF_CONFIG. Imported only where Ray is installed.
 
-Ray's own backend for TensorFlow does the same, but knows no parameter servers, and imports TensorFlow in each worker,
-where it is needed only in the process that the worker starts.
+Ray's own TensorFlow backend does the same, but does not support parameter servers, and imports TensorFlow in each Ray
+worker, although only the worker's subprocess needs it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..distributed.tf_config import CHIEF, PS, VARIABLE, WORKER, ClusterTask
 
 
 class TfConfig(BackendConfig):
-    """Configures the backend.
+    """Configuration of the backend.
 
     Args:
-      parameter_servers: How many of the workers are parameter servers, the last ones. With those there is a chief, who
-        hands the steps out; without, worker 0 is chief, as MultiWorkerMirroredStrategy has it. Who is alone is a chief,
-        which Estimators ask for.
+      parameter_servers: How many of the workers are parameter servers, the last ones. With parameter servers, the first
+        worker is the chief, which schedules the steps; without, worker 0 acts as chief, as MultiWorkerMirroredStrategy
+        requires. A single worker gets the role `chief`, which Estimators require.
     """
 
     def __init__(self, parameter_servers: int = 0) -> None:
@@ -31,20 +31,20 @@ class TfConfig(BackendConfig):
 
     @property
     def backend_cls(self) -> type[Backend]:
-        """The class that does it."""
+        """The backend class."""
         return _TfConfigBackend
 
 
 class _TfConfigBackend(Backend):
     def on_start(self, worker_group: Any, backend_config: TfConfig) -> None:
-        """Called by Ray Train when the workers of a try have started."""
+        """Sets TF_CONFIG in all workers; called by Ray Train when the workers of a try have started."""
         addresses = worker_group.execute(_free_address)
         tasks = tasks_of(addresses, backend_config.parameter_servers)
         ray.get([worker_group.execute_single_async(rank, _set, task.to_tf_config()) for rank, task in enumerate(tasks)])
 
 
 def tasks_of(addresses: list[str], parameter_servers: int) -> list[ClusterTask]:
-    """Returns the task of each worker, in their order."""
+    """Returns the cluster task of each worker, in the order of the addresses."""
     training = len(addresses) - parameter_servers
     if not parameter_servers and training > 1:
         return [ClusterTask(WORKER, index, {WORKER: tuple(addresses)}) for index in range(training)]
@@ -54,7 +54,7 @@ def tasks_of(addresses: list[str], parameter_servers: int) -> list[ClusterTask]:
 
 
 def _free_address() -> str:
-    """Returns this machine's address and a port that is free."""
+    """Returns this machine's address with a free port."""
     host = ray.util.get_node_ip_address()
     with contextlib.closing(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)) as probe:
         probe.bind((host, 0))

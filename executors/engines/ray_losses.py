@@ -1,7 +1,7 @@
-"""Finds which workers of a Ray run were lost together with their process or their node.
+"""Finds the workers of a Ray run that were lost together with their process or node.
 
-A worker that dies with its node reports nothing. The survivors fail next, because they cannot reach it, and are not to
-blame. Ray knows how each actor ended and which nodes are alive; that names the loss:
+A worker that dies with its node reports nothing. The surviving workers then fail because they cannot reach it, and are
+not the cause. The loss is found from Ray's state of each actor and node:
 
     losses(summary["unheard"], patience=30)  # [Loss(1, "worker 1", "10.0.0.7", "its node has died: …")]
 """
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
 _LOOK_SECONDS = 1.0
-_ANSWER_SECONDS = 5.0  # for an actor whose node does not answer
+_ANSWER_SECONDS = 5.0  # timeout for an actor whose node does not respond
 _CAUSE = re.compile(r"The actor (?:is dead|died) because (?P<cause>.+?)(?: Some common causes| To see more|\n|$)")
-_BY_RAY = "killed by `ray.kill`"  # Ray Train ends the workers that are left
+_BY_RAY = "killed by `ray.kill`"  # how Ray Train ends the remaining workers
 
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """A worker of one try, and where it runs.
+    """A worker of one try and its location.
 
     Attributes:
       attempt: The number of the try, from 1.
@@ -44,7 +44,7 @@ class Member:
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """A worker that was lost; `str` names its task, its node's address, and the cause that Ray gives."""
+    """A lost worker; `str` gives its task, its node's address, and Ray's cause of death."""
 
     attempt: int
     task: str
@@ -56,11 +56,11 @@ class Loss:
 
 
 def losses(members: Sequence[Member], patience: float = 0.0) -> list[Loss]:
-    """Returns those of some workers that were lost.
+    """Returns the lost workers among `members`.
 
     Args:
       members: Workers that have reported neither a result nor an error.
-      patience: Seconds to wait for the first loss. Ray takes about fifteen to declare a node dead.
+      patience: Seconds to wait for the first loss. Ray takes about 15 s to declare a node dead.
     """
     end = time.monotonic() + patience
     while True:
@@ -73,7 +73,7 @@ def losses(members: Sequence[Member], patience: float = 0.0) -> list[Loss]:
 
 
 def lost_nodes(members: Sequence[Member]) -> list[Loss]:
-    """Returns those of some workers whose node is known to be dead; asks no worker."""
+    """Returns the workers whose node Ray reports dead; does not contact the workers."""
     return [
         Loss(member.attempt, member.task, member.address, cause) for member in members if (cause := _node_death(member))
     ]
@@ -89,7 +89,7 @@ def _node_death(member: Member) -> str:
 
 
 def _cause(member: Member) -> str:
-    """Returns how a worker was lost; "" when Ray Train ended it, or it is there."""
+    """Returns how a worker was lost; "" if Ray Train ended it, or it still runs."""
     import ray
 
     if death := _node_death(member):
@@ -100,11 +100,11 @@ def _cause(member: Member) -> str:
         cause = cause_in(str(error))
         return "" if _BY_RAY in cause else cause
     except ray.exceptions.GetTimeoutError:
-        return ""  # busy, or not known to be dead yet
+        return ""  # busy, or not yet declared dead
     return ""
 
 
 def cause_in(message: str) -> str:
-    """Returns the cause in the message of Ray's error on a dead actor, without advice."""
+    """Returns the cause in the message of Ray's dead actor error, without Ray's advice."""
     found = _CAUSE.search(message)
     return (found["cause"] if found else message.strip().splitlines()[-1]).strip().rstrip(".")

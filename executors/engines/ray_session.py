@@ -1,10 +1,10 @@
-"""The folder for the files of a Ray cluster that a run starts: sockets, logs, spilled objects.
+"""The session folder of a local Ray cluster: sockets, logs, spilled objects.
 
     with session_folder(model_run_dir) as session:
         ray.init("local", _temp_dir=session.folder)
 
-It is removed at the end. After a failure that Ray's logs may explain, `keep_logs` copies their ends to `ray_logs` in
-the model run.
+The folder is removed at the end. After a failure that Ray's logs may explain, `keep_logs` copies the ends of the logs
+to `ray_logs` in the model run folder.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from absl import logging
 from ..runtime.files import file_io
 
 LOGS = "ray_logs"
-_LONGEST = 107 - len("/session_2026-11-23_15-35-11_123456_4194304/sockets/plasma_store")  # bytes of a socket's path
+_LONGEST = 107 - len("/session_2026-11-23_15-35-11_123456_4194304/sockets/plasma_store")  # limit of a socket path
 _PREFIX = "gt-ray-"
 _RANDOM = 8  # characters that `mkdtemp` adds
-# `mkdtemp` makes a private folder there.
+# World-writable folders are safe here: `mkdtemp` creates a private folder in them.
 _SHORT = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108  # nosec B108
-_KEPT_BYTES = 200_000  # of each log, its end
+_KEPT_BYTES = 200_000  # from the end of each log
 
 
 @dataclasses.dataclass(frozen=True)
 class Session:
-    """A cluster's folder.
+    """A Ray cluster's session folder.
 
     Attributes:
-      folder: Where Ray writes.
-      model_run: Where logs are kept.
+      folder: Ray's temporary directory.
+      model_run: The folder that logs are copied to.
     """
 
     folder: str
     model_run: str
 
     def keep_logs(self) -> None:
-        """Copies the ends of the logs to the model run and logs where they are."""
+        """Copies the ends of the log files to the model run folder and logs their location."""
         target = os.path.join(self.model_run, LOGS)
         kept = 0
         for path in sorted(pathlib.Path(self.folder).glob("session_2*/logs/*.*")):
-            with contextlib.suppress(OSError):  # it must not hide why the run failed
+            with contextlib.suppress(OSError):  # must not mask the run's own error
                 if content := _end_of(path):
                     file_io.write_text(os.path.join(target, path.name), content)
                     kept += 1
@@ -56,10 +56,10 @@ class Session:
 
 @contextlib.contextmanager
 def session_folder(model_run: str) -> Iterator[Session]:
-    """Makes a folder with a path that is short enough for Ray's sockets, and removes it at the end.
+    """Creates a folder whose path is short enough for Ray's sockets, and removes it at the end of the block.
 
     Args:
-      model_run: The run's folder, in which the logs of an earlier run are removed.
+      model_run: The model run folder; the Ray logs of an earlier run are removed from it.
     """
     file_io.rmtree(os.path.join(model_run, LOGS))
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_parent(), ignore_cleanup_errors=True) as folder:
@@ -67,7 +67,7 @@ def session_folder(model_run: str) -> Iterator[Session]:
 
 
 def _parent() -> str | None:
-    """Returns the folder for temporary files, or a shorter one where a socket's path below it would be too long."""
+    """Returns the temporary directory, or a shorter one if socket paths in it would be too long."""
     room = _LONGEST - len(f"/{_PREFIX}") - _RANDOM
     places = [tempfile.gettempdir(), *_SHORT]
     return next((place for place in places if len(os.fsencode(place)) <= room and os.access(place, os.W_OK)), None)

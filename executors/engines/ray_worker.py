@@ -1,7 +1,7 @@
-"""What runs on a Ray cluster: in each worker one task of the training, and one actor that knows of all of them.
+"""The code that runs on a Ray cluster: the training function of each worker, and the actor that collects their reports.
 
-Ray Train starts the workers, and starts all of them again when one has failed; `ray_backend.py` tells each where the
-others are. Each has its task done in a process of its own, as everywhere else; see `child_process.py`.
+Ray Train starts the workers, and restarts all of them when one has failed; `ray_backend.py` sets each worker's
+TF_CONFIG. Each worker runs its task in a subprocess, as the other engines do; see `child_process.py`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from .training_request import RequestJson
 
 _MODEL_FOLDERS = ("serving_model_dir", "eval_model_dir")
-# Of TensorFlow, when another worker has died or cannot be reached.
+# Raised by TensorFlow when another worker has died or cannot be reached.
 _TRANSIENT = ("UnavailableError", "AbortedError", "CancelledError", "DeadlineExceededError", "InternalError")
 _LASTING = (FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError, IsADirectoryError)
 
 
 class WorkOrder(TypedDict):
-    """What each worker is asked to do; see `work`."""
+    """The request to each worker; see `work`."""
 
     worker: str
     request: RequestJson
@@ -48,7 +48,7 @@ class WorkOrder(TypedDict):
 
 
 class Place(TypedDict):
-    """Where a worker runs, by the attributes of `Member`."""
+    """A worker's location, by the attributes of `Member`."""
 
     task: str
     node: str
@@ -57,13 +57,13 @@ class Place(TypedDict):
 
 
 class Failure(TypedDict):
-    """What became of a worker that failed.
+    """The failure of a worker.
 
     Attributes:
       task: Its task in the cluster.
-      error: What it raised, as `exceptions.describe` has it.
+      error: Its exception, as returned by `exceptions.describe`.
       attempt: The number of the try, from 1.
-      alone: Whether it failed because it did not reach the others.
+      alone: Whether it failed because it could not reach the other workers.
     """
 
     task: str
@@ -73,14 +73,14 @@ class Failure(TypedDict):
 
 
 class Summary(TypedDict):
-    """What the board has to tell at the end.
+    """The board's report at the end of a run.
 
     Attributes:
-      pace: Of the whole run.
-      result: The chief's; {} without one.
-      verdict: The error that ends the run for good, described; None without one.
-      tries: How many workers trained in each.
-      failures: In their order.
+      pace: The account of the whole run.
+      result: The chief's result; {} without one.
+      verdict: The described error that ends the run without another try; None without one.
+      tries: The number of training workers in each try.
+      failures: The failures in their order.
       unheard: The workers that have reported neither a result nor an error.
     """
 
@@ -93,36 +93,36 @@ class Summary(TypedDict):
 
 
 class Board:
-    """Where the workers of a run, in all of its tries, tell what became of them: an actor, called with plain values.
+    """The actor that collects the workers' reports of all tries of a run; called with plain values.
 
     Args:
-      parameter_servers: How many of the workers are that, the last ones.
+      parameter_servers: How many of the workers are parameter servers; they have the highest ranks.
     """
 
     def __init__(self, parameter_servers: int) -> None:
         self._parameter_servers = parameter_servers
-        self._name = ""  # of the try
-        self._tries: list[int] = []  # how many trained in each
+        self._name = ""  # of the current try
+        self._tries: list[int] = []  # number of training workers in each
         self._finished: dict[int, str] = {}
         self._result: dict[str, object] = {}
         self._failures: list[Failure] = []
         self._members: list[Member] = []
-        self._heard_of: set[tuple[int, str]] = set()  # (try, task) with a result or an error
+        self._heard_of: set[tuple[int, str]] = set()  # (try, task) pairs with a result or an error
         self._verdict: Described | None = None
         self._is_stopped = False
         self._said: list[str] = []
         self._pace = Pace(parameter_servers)
 
     def begin(self, name: str, size: int, place: Place | None = None) -> bool:
-        """Notes that a worker begins; returns whether there is anything left to do.
+        """Records the start of a worker; returns whether it has work to do.
 
         Args:
-          name: Of the try, each has its own.
-          size: How many workers it has.
+          name: The name of the try, different for each try.
+          size: The number of its workers, including parameter servers.
           place: The worker's `task`, `node`, `address` and `actor`, as in `Member`.
         """
         if self._verdict is not None or self._is_stopped:
-            return False  # Ray Train starts them again all the same
+            return False  # Ray Train restarts workers even after a final failure
         if name != self._name:
             self._name, self._finished = name, {}
             self._tries.append(size - self._parameter_servers)
@@ -132,7 +132,7 @@ class Board:
         return True
 
     def finish(self, rank: int, what: str, result: dict[str, object] | None) -> None:
-        """Notes that a worker has done its part; the chief with a result."""
+        """Records that a worker has finished; the chief passes its result."""
         self._finished[rank] = what
         self._heard_of.add((len(self._tries), what))
         self._pace.end(self._name, rank)
@@ -140,13 +140,14 @@ class Board:
             self._result = result
 
     def fail(self, what: str, error: Described, final: bool, alone: bool = False) -> None:
-        """Notes that a worker has failed.
+        """Records that a worker has failed.
 
         Args:
-          what: Which.
-          error: What it raised.
-          final: Whether another try would end the same way.
-          alone: Whether it failed because it did not reach the others: that is final where they had done their part.
+          what: The worker's task.
+          error: Its exception, described.
+          final: Whether another try would fail in the same way.
+          alone: Whether it failed because it could not reach the others; this is final if other training workers had
+            finished.
         """
         self._failures.append({"task": what, "error": error, "attempt": len(self._tries), "alone": alone})
         self._heard_of.add((len(self._tries), what))
@@ -161,7 +162,7 @@ class Board:
             self._verdict = error
 
     def is_over(self, rank: int) -> bool:
-        """Whether a worker may be ended: nobody needs a parameter server any more, or the run is over for all."""
+        """Whether a worker may be ended: no worker needs the parameter server anymore, or the run is over."""
         training = self._tries[-1]
         if self._verdict is not None:
             return True
@@ -170,24 +171,24 @@ class Board:
         return self._is_stopped
 
     def stop(self) -> None:
-        """Has all workers end, each by SIGTERM: those that heed it save first, with the parameter servers' help."""
+        """Ends the training workers by SIGTERM, so that they save checkpoints; parameter servers end after them."""
         self._is_stopped = True
 
     def say(self, text: str) -> None:
-        """Takes what a task prints, whole lines."""
+        """Adds output of a task; whole lines."""
         self._said.append(text)
 
     def advance(self, name: str, rank: int, what: str, reported: Mapping[str, Any]) -> None:
-        """Takes how far a worker of a try is: a `Progress`, by its attributes."""
+        """Records the progress of a worker in a try; `reported` has the fields of `Progress`."""
         self._pace.note(name, rank, what, progress.Progress(**reported))
 
     def heard(self, last: bool = False, with_progress: bool = True) -> str:
-        """Returns what was said since it was called before, and from time to time how far all are; see `Pace.lines`."""
+        """Returns the output since the last call, and periodically a progress line; see `Pace.lines`."""
         said, self._said = self._said, []
         return "".join(said) + self._pace.lines(last, with_progress)
 
     def whole(self) -> Whole:
-        """Returns how far all workers are together; see `Pace.whole`."""
+        """Returns the progress of all workers together; see `Pace.whole`."""
         return self._pace.whole()
 
     def members(self) -> list[Member]:
@@ -195,10 +196,10 @@ class Board:
         return self._members
 
     def summary(self, seconds: float | None = None) -> Summary:
-        """Returns what there is to tell at the end.
+        """Returns the report at the end of the run.
 
         Args:
-          seconds: How long all has taken.
+          seconds: The total duration; see `Pace.summary`.
         """
         return {
             "pace": self._pace.summary(seconds),
@@ -211,7 +212,7 @@ class Board:
 
 
 class _ToBoard(io.TextIOBase):
-    """A file whose lines go to the board."""
+    """A text file that sends what is written to the board."""
 
     def __init__(self, board: ActorHandle) -> None:
         self._board = board
@@ -222,15 +223,15 @@ class _ToBoard(io.TextIOBase):
 
 
 class WorkerError(RuntimeError):
-    """One worker has failed; what it raised is on the board."""
+    """A worker has failed; its exception is recorded on the board."""
 
 
 def work(order: WorkOrder) -> None:
-    """Does the part of one worker in one try: called by Ray Train in each of them.
+    """Runs one worker's task in one try; the training function that Ray Train calls in each worker.
 
     Args:
-      order: `worker`, `request` and `environment` as of `child_process.run`, the `parcel` with the module, and the
-        `board`'s handle.
+      order: `worker`, `request` and `environment` as in `child_process.run`, the `parcel` with the module's files, and
+        the `board`'s actor handle.
 
     Raises:
       WorkerError: When the task failed.
@@ -274,7 +275,7 @@ def work(order: WorkOrder) -> None:
 
 
 def _place_of(task: ClusterTask) -> Place:
-    """Returns where this worker runs, for `Board.begin`."""
+    """Returns this worker's location, for `Board.begin`."""
     import ray
     import ray.util
 
@@ -288,9 +289,9 @@ def _place_of(task: ClusterTask) -> Place:
 
 
 def request_for(task: ClusterTask, request: RequestJson, parcel: Parcel, scratch: str) -> dict[str, object]:
-    """Returns what one task is asked to do: with its place in the cluster, and where it may write.
+    """Returns the request for one task, with its index in the cluster and its output folders.
 
-    A task that is not the chief gets model folders in its own scratch folder: whatever it saves is not published.
+    A task that is not the chief gets model folders in its scratch folder: its models are not published.
     """
     fn_args = {**request["fn_args"], "is_chief": task.is_chief}
     fn_args |= {"worker_index": task.worker_index, "num_workers": task.num_workers}
@@ -303,9 +304,9 @@ def request_for(task: ClusterTask, request: RequestJson, parcel: Parcel, scratch
 
 
 def is_transient(error: Exception) -> bool:
-    """Returns whether another try, from the last checkpoint on, may go well.
+    """Whether another try from the last checkpoint may succeed.
 
-    It may when a process died or was asked to end, when another one could not be reached, and when a file system or the
+    True when a process died or was preempted, when another worker could not be reached, and when a file system or the
     network failed.
     """
     if isinstance(error, OSError):

@@ -1,4 +1,4 @@
-"""Waits for files to be readable, whatever their numbers: `select` takes none beyond 1023."""
+"""Waits until files are readable, with `poll`: `select` accepts no file descriptors above 1023."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class _HasFileNumber(Protocol):
 
 
 def readable(files: Sequence[int | _HasFileNumber], timeout: float | None) -> list[int]:
-    """Returns the numbers of the files that can be read, or are at their end; [] after `timeout` seconds."""
+    """Returns the descriptors of the files that are readable or at their end; [] after `timeout` seconds."""
     poll = select.poll()
     for file in files:
         poll.register(file, select.POLLIN)

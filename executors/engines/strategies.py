@@ -1,14 +1,14 @@
-"""The distribution strategy that fits where a module runs, so that it need not know.
+"""Chooses the `tf.distribute` strategy for the machine or cluster that a module runs on.
 
     with generic_trainer.strategy(fn_args).scope():
         model = build_model()
 
-| where                                   | strategy                                              |
-| --------------------------------------- | ----------------------------------------------------- |
+| where                                   | strategy                                               |
+| --------------------------------------- | ------------------------------------------------------ |
 | several workers, parameter servers      | `ParameterServerStrategy`, for the chief's coordinator |
-| several workers                         | `MultiWorkerMirroredStrategy`                         |
-| one machine, several GPUs               | `MirroredStrategy` over all of them                   |
-| else                                    | TensorFlow's default one, which changes nothing       |
+| several workers                         | `MultiWorkerMirroredStrategy`                          |
+| one machine, several GPUs               | `MirroredStrategy` over all of them                    |
+| else                                    | TensorFlow's default strategy, which is a no-op        |
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 def strategy(
     fn_args: FnArgs, variable_partitioner: tf.distribute.experimental.partitioners.Partitioner | None = None
 ) -> tf.distribute.Strategy:
-    """Returns the `tf.distribute.Strategy` for this process's place in the cluster; see the table above.
+    """Returns the `tf.distribute.Strategy` for this process's cluster task; see the table above.
 
-    TensorFlow wants it to be made before anything else is done with TensorFlow: call it first in `run_fn`. With several
-    workers a batch that a data set of theirs gives is split among all of them: `fn_args.num_workers` says how many
-    there are.
+    TensorFlow requires that the strategy is created before any other operation: call this first in `run_fn`. With
+    several workers, each batch of a dataset is a global batch, which is split among the workers; `fn_args.num_workers`
+    is their number.
 
     Args:
-      fn_args: What `run_fn` was given.
-      variable_partitioner: How parameter servers, where there are any, divide large variables among themselves; one of
+      fn_args: The argument of `run_fn`.
+      variable_partitioner: Shards large variables across parameter servers, if there are any; one of
         `tf.distribute.experimental.partitioners`.
 
     Raises:
       InputError: When TF_CONFIG is malformed.
-      RuntimeError: From TensorFlow, when it has begun to work already.
+      RuntimeError: From TensorFlow, when its runtime is already initialized.
     """
     task = task_from_environment()
     if task is not None and PS in task.jobs:

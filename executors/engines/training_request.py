@@ -1,4 +1,4 @@
-"""What a worker process is asked to train, as JSON values that travel between processes."""
+"""The training request that is sent to a worker process, as JSON values."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class RequestJson(TypedDict):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingRequest:
-    """What a worker is asked to do.
+    """A request to train a module.
 
     Attributes:
       source: The module.
-      function: The name of the function to run, or None to go by the dialect.
-      fn_args: What `run_fn` is given.
-      options: How to run it.
-      keras: Which Keras `tf.keras` is to be.
+      function: The name of the function to run; None to choose it by dialect.
+      fn_args: The argument of `run_fn`.
+      options: The training options.
+      keras: The Keras version that `tf.keras` must be.
     """
 
     source: ModuleSource
@@ -53,7 +53,7 @@ class TrainingRequest:
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> TrainingRequest:
-        """Rebuilds the request; what is secret in its configuration is masked in this process from now on."""
+        """Rebuilds the request; from now on this process redacts the secrets in its configuration."""
         remember([state["fn_args"].get(name) for name in ("custom_config", "hyperparameters")])
         return cls(
             ModuleSource.of(state["source"]),

@@ -1,1 +1,1 @@
-"""The user's training module: finding, loading, packing and reading its source."""
+"""The user's training module: finding, loading, packaging and reading its source."""

@@ -1,10 +1,11 @@
-"""Archives of training modules: what a reference says of one, and how it is unpacked. Nothing in one is trusted.
+"""Parses references to archives of training modules, and unpacks untrusted archives safely.
 
     archive = archive_in("taxi@gs://bucket/code/taxi.zip#sha256=3f2a…")
     archive.module                       # "taxi"
     archive.unpack(scratch)              # the folder that it is imported from
 
-The hash is optional. `code_archive.py` names what it uploads by the content's, and that is held against it, too.
+The hash is optional. The file names of archives uploaded by `code_archive.py` contain the first digits of the hash,
+which are verified as well.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ from ..errors import InputError, ModuleError
 from ..runtime.files import file_io
 
 ARCHIVE_ENDINGS = (".zip", ".whl")
-MAX_ARCHIVE_BYTES = 1 << 30  # unpacked; user code is small, and a zip bomb is not
+MAX_ARCHIVE_BYTES = 1 << 30  # packed or unpacked; far above the size of user code, and a limit for zip bombs
 MAX_MEMBERS = 100_000
-NAME_CHARACTERS = 16  # of the hash, in the name of an archive that is named by its content
+NAME_CHARACTERS = 16  # characters of the content's hash in a file name
 HASH = "#sha256="
 _NAMED = re.compile(rf"-([0-9a-f]{{{NAME_CHARACTERS}}})\.zip$")
 _NO_FILE = (errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG)
-# What a zip file can be that is none, or is not whole, or is encrypted, or has names that no file can have.
+# Raised for files that are not zip files, are truncated or encrypted, or have invalid member names.
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, UnicodeError)
 
 
 @dataclasses.dataclass(frozen=True)
 class ModuleArchive:
-    """An archive that a reference names.
+    """An archive named by a module reference.
 
     Attributes:
-      module: The module in it, with its function if there is one; "" when none is named.
+      module: The module in it, optionally with a function; "" if the reference names none.
       place: The archive's path or URI.
-      sha256: What its content must have, or what that must begin with; "" when nothing was said.
+      sha256: The expected hash of its content, or its beginning; "" if unknown.
     """
 
     module: str
@@ -47,10 +48,10 @@ class ModuleArchive:
     sha256: str
 
     def read(self) -> bytes:
-        """Returns the content, which is what its hash says.
+        """Returns the content, verified against its hash.
 
         Raises:
-          InputError: When it is not, or is too large.
+          InputError: When it does not match, or is too large.
         """
         if (size := file_io.size_of(self.place)) > MAX_ARCHIVE_BYTES:
             raise InputError(f"Archive {self.place} has {size:,} bytes; the limit is {MAX_ARCHIVE_BYTES:,}.")
@@ -64,16 +65,17 @@ class ModuleArchive:
         return content
 
     def unpack(self, target: str) -> str:
-        """Unpacks the archive below a folder, whatever is in it, and returns the folder to import from.
+        """Unpacks the archive below a folder and returns the folder to import from.
 
         Raises:
-          ModuleError: When there is no such archive.
-          InputError: As `read`; and when it is no zip file, or has members that would land outside of the folder.
+          ModuleError: When the archive does not exist.
+          InputError: As `read`; and when it is not a readable zip file, has too many members, unpacks to too many
+            bytes, or has members that would be written outside of the folder.
         """
         if not file_io.exists(self.place):
             raise ModuleError(f"Archive {self.place} does not exist.")
         os.makedirs(target, exist_ok=True)
-        local = os.path.join(target, "archive.zip")  # what is checked is what is unpacked, whoever writes to the place
+        local = os.path.join(target, "archive.zip")  # a private copy, which can't change between check and use
         with open(local, "wb") as file:
             file.write(self.read())
         folder = os.path.join(os.path.realpath(target), "files")
@@ -103,10 +105,10 @@ class ModuleArchive:
 
 
 def archive_in(reference: str) -> ModuleArchive | None:
-    """Returns the archive that a module's reference names, or None when it names none.
+    """Returns the archive named by a module reference, or None without one.
 
     Raises:
-      InputError: When what should be a hash is none.
+      InputError: When the text after `#sha256=` is not a SHA-256 hash.
     """
     named, separator, sha256 = reference.rpartition(HASH)
     named = named if separator else reference
@@ -120,7 +122,7 @@ def archive_in(reference: str) -> ModuleArchive | None:
 
 
 def _extract(members: zipfile.ZipFile, member: zipfile.ZipInfo, place: str) -> None:
-    """Writes a member as a plain file, a symbolic link too: what it points to is its content."""
+    """Writes a member as a regular file; for a symbolic link, its target path becomes the content."""
     if member.is_dir():
         return
     os.makedirs(os.path.dirname(place), exist_ok=True)

@@ -1,9 +1,10 @@
-"""A training module on its way to another machine: its files by content, for where no disk is shared.
+"""Packs a training module's files by content, to send it to another machine without shared storage.
 
     parcel = pack(find_source("trainers/taxi.py", scratch))
-    source = unpack(parcel, folder)     # over there: the same module, its files below the folder
+    source = unpack(parcel, folder)     # on the other machine: the same module, its files below the folder
 
-Where the very files lie at the same place, they are used there, so that what stands beside them is found as well.
+If files with the same contents exist at the same paths on the other machine, they are used in place, so that further
+files beside them are found as well.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from .source import ModuleSource
 
 
 class Parcel(TypedDict):
-    """A module as plain values.
+    """A module's source as plain values.
 
     Attributes:
       source: The fields of its `ModuleSource`.
-      contents: Its files' contents by path.
+      contents: The contents of its files by path.
     """
 
     source: dict[str, object]
@@ -31,10 +32,10 @@ class Parcel(TypedDict):
 
 
 def pack(source: ModuleSource) -> Parcel:
-    """Returns the module as plain values: its source's fields, and its files' contents by path.
+    """Returns the module as plain values: the fields of its source, and the contents of its files by path.
 
     Raises:
-      InputError: When the files together are larger than an archive may be.
+      InputError: When the files together exceed `MAX_ARCHIVE_BYTES`.
     """
     contents = {}
     for path in source.files:
@@ -47,7 +48,7 @@ def pack(source: ModuleSource) -> Parcel:
 
 
 def unpack(parcel: Parcel, folder: str) -> ModuleSource:
-    """Writes the files below a folder, each as deep below its root as it was; returns the module found there."""
+    """Writes the files below a folder, preserving their layout, and returns the module there."""
     source = ModuleSource.of(parcel["source"])
     if all(_lies_here(path, content) for path, content in parcel["contents"].items()):
         return source
@@ -75,5 +76,5 @@ def _lies_here(path: str, content: bytes) -> bool:
 
 
 def _place(path: str, folder: str) -> str:
-    """Returns where a file or root goes: below the folder by its whole old path, which keeps them as they lay."""
+    """Returns the target of a file or root: its old absolute path, appended to the folder."""
     return os.path.join(folder, os.path.relpath(os.path.realpath(path), os.sep))

@@ -1,7 +1,7 @@
-"""The names that a module has at its top level, found in its source without running it.
+"""Finds the top-level names of a module by parsing its source, without running it.
 
-defines("transform.py", "preprocessing_fn")     # one file, imports by name included
-has(source, "preprocessing_fn")                 # a whole module: star imports from the user's files, too
+defines("transform.py", "preprocessing_fn")     # one file, including names that it imports
+has(source, "preprocessing_fn")                 # a whole module, including star imports from user files
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from .source import ModuleSource, parsed
 
 
 def defines(path: str, name: str) -> bool:
-    """Returns whether a source file defines or imports a name at its top level."""
+    """Whether a source file defines or imports a name at its top level."""
     return any(name in names for _, names in _bindings(path))
 
 
 def functions_of(path: str) -> list[str]:
-    """Returns the functions that a source file itself defines at its top level, in order."""
+    """Returns the names of the functions that a source file itself defines at its top level, in order."""
     return [one.name for one in _statements(parsed(path).body) if isinstance(one, ast.FunctionDef)]
 
 
 def owns(path: str, name: str) -> bool:
-    """Returns whether a source file itself defines a name at its top level, by `def` or an assignment."""
+    """Whether a source file itself defines a name at its top level, by `def`, `class` or an assignment."""
     return any(name in names for node, names in _bindings(path) if not isinstance(node, (ast.Import, ast.ImportFrom)))
 
 
 def has(source: ModuleSource, name: str) -> bool:
-    """Returns whether a module defines or imports a name, also by `from helpers import *` from a file of the user's."""
+    """Whether a module defines or imports a name, including `from helpers import *` of user files."""
     seen: set[str] = set()
     pending = [source.path]
     while pending:
@@ -56,7 +56,7 @@ def _bindings(path: str) -> Iterator[tuple[ast.stmt, list[str]]]:
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yields statements with those inside `if`, `try` and `with`, which bind names of the module as well."""
+    """Yields statements, including those inside `if`, `try` and `with`, which also bind module-level names."""
     for node in body:
         yield node
         if isinstance(node, (ast.If, ast.Try, ast.With)):
@@ -68,12 +68,12 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _exports(path: str, name: str) -> bool:
-    """Returns whether a star import takes a name along: as `__all__` lists it, or else every public one."""
+    """Whether a star import includes a name: it is listed in `__all__`, or is public if there is no `__all__`."""
     for node in _statements(parsed(path).body):
         if isinstance(node, ast.Assign) and any(getattr(one, "id", "") == "__all__" for one in node.targets):
             try:
                 return name in ast.literal_eval(node.value)
-            except (ValueError, TypeError):  # it is computed
+            except (ValueError, TypeError):  # `__all__` is computed
                 return True
     return not name.startswith("_")
 

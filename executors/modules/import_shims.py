@@ -1,7 +1,7 @@
-"""Stand-ins for packages that are not installed: modules of ours under the dotted names that model files import.
+"""Provides replacement modules for packages that are not installed, under the dotted names that model files import.
 
-A published module holds the public names of one or more of ours. Packages above it are made on the way. A package that
-is really installed is left as it is.
+A published module contains the public names of one or more modules of this project. Its parent packages are created as
+needed. An installed package is never replaced.
 
 Usage:
 
@@ -23,12 +23,12 @@ from .source import parsed
 
 
 def provide(table: Collection[tuple[str, str]], beside: str) -> None:
-    """Makes modules importable in this process, unless their package is installed or provided already.
+    """Publishes replacement modules in this process, except for packages that are installed or already published.
 
     Args:
-      table: Old dotted name and the name of our module, in any order. A name that stands there several times gets the
-        names of all those modules, and one that others are below is a package.
-      beside: The module that our modules lie beside.
+      table: Pairs of published dotted name and replacement module, in any order. A name that occurs several times gets
+        the names of all its replacement modules; a name with others below it is a package.
+      beside: Dotted name of a module in the same package as the replacement modules.
     """
     package = beside.rpartition(".")[0]
     missing = {top for top in {name.partition(".")[0] for name, _ in table} if not _is_there(top)}
@@ -38,7 +38,7 @@ def provide(table: Collection[tuple[str, str]], beside: str) -> None:
 
 
 def first_import(path: str, packages: Collection[str]) -> tuple[int, str] | None:
-    """Returns the line and the words with which a source file first imports one of the packages, or None."""
+    """Returns the line number and text of the first import of one of the packages in a source file, or None."""
     found = [
         (node.lineno, ast.unparse(node))
         for node in ast.walk(parsed(path))
@@ -49,7 +49,7 @@ def first_import(path: str, packages: Collection[str]) -> tuple[int, str] | None
 
 
 def _is_there(package: str) -> bool:
-    """Returns whether a package is installed, or published already. A folder of that name is not a package."""
+    """Whether a package is installed or already published; a folder without `__init__.py` does not count."""
     if package in sys.modules:
         return True
     spec = importlib.util.find_spec(package)
@@ -57,13 +57,13 @@ def _is_there(package: str) -> bool:
 
 
 def _public(module: ModuleType) -> dict[str, object]:
-    """Returns what a module holds for others; by __all__ where it makes some of that only when it is asked for."""
+    """Returns a module's public names; by `__all__` if it has one, as some are created lazily."""
     names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
     return {name: getattr(module, name) for name in names}
 
 
 def _published(name: str) -> ModuleType:
-    """Returns the module of that name, made along with the packages above it where it is not there."""
+    """Returns the published module of that name; creates it and its parent packages if missing."""
     if name not in sys.modules:
         module = ModuleType(name, f"{name} as Generic Trainer provides it.")
         module.__spec__ = ModuleSpec(name, None, origin=__name__, is_package=True)

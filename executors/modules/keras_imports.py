@@ -1,8 +1,8 @@
-"""What `import keras` gives a training module that was written when `keras` and `tf.keras` were the same package.
+"""Makes `import keras` work in modules written when `keras` and `tf.keras` were the same package.
 
-Two things have changed since. Keras 2.13 removed paths such as `keras.utils.vis_utils` and `keras.layers.core`, whose
-objects are still public. And where `tf.keras` is Keras 2, `keras` is Keras 3 since TensorFlow 2.16, and layers of one
-fail in models of the other. While a module is in use, both work as before.
+Two things have changed since. Keras 2.13 removed paths such as `keras.utils.vis_utils` and `keras.layers.core`,
+although their objects are still public elsewhere. And since TensorFlow 2.16, `keras` is Keras 3 even if `tf.keras` is
+Keras 2, and layers of one fail in models of the other. While a module is in use, both work as before.
 
     with keras_paths(source.files):
         from keras.utils.vis_utils import plot_model  # tf.keras.utils.plot_model
@@ -30,12 +30,13 @@ _LEGACY = "TF_USE_LEGACY_KERAS"
 
 @contextlib.contextmanager
 def keras_paths(files: Sequence[str], only_keras_2: Callable[[], bool] = bool) -> Iterator[None]:
-    """Makes the imports of source files work during a block; `sys.modules` is as before afterwards.
+    """Makes the Keras imports of source files work in the block; `sys.modules` is restored afterwards.
 
     Args:
       files: The module's source files. If they use both `keras` and `tf.keras`, and `tf.keras` is Keras 2 in this
-        process, `keras` is that package as well.
-      only_keras_2: Whether the files fail with Keras 3; then `keras` is Keras 2 wherever `tf.keras` is.
+        process, `keras` is Keras 2 as well.
+      only_keras_2: Returns whether the files only work with Keras 2; if True, `keras` is Keras 2 whenever `tf.keras`
+        is.
     """
     with contextlib.ExitStack() as stack:
         if os.environ.get(_LEGACY, "").lower() in ("1", "true") and (_mixes(files) or only_keras_2()):
@@ -45,7 +46,7 @@ def keras_paths(files: Sequence[str], only_keras_2: Callable[[], bool] = bool) -
 
 
 def is_missing(name: str) -> bool:
-    """Whether a dotted name below `keras` is a module that the installed Keras does not have. Imports nothing."""
+    """Whether a dotted name below `keras` is a module that the installed Keras does not have; imports nothing."""
     package, *parts = name.split(".")
     if package != KERAS or not parts or parts[0] in IMPLEMENTATION:
         return False
@@ -63,7 +64,7 @@ def _folders(package: str) -> list[str]:
 
 
 def _mixes(files: Sequence[str]) -> bool:
-    """Whether source files use `keras` beside `tf.keras`."""
+    """Whether source files use both `keras` and `tf.keras`."""
     nodes = [node for file in files for node in ast.walk(parsed(file))]
     imported = {name for node in nodes for name in _imported(node)}
     has_keras = any(name.partition(".")[0] == KERAS for name in imported)
@@ -74,7 +75,7 @@ def _mixes(files: Sequence[str]) -> bool:
 
 
 def _imported(node: ast.AST) -> list[str]:
-    """Returns the dotted names that a statement imports: ["tensorflow.keras"] of `from tensorflow import keras`."""
+    """Returns the dotted names that a statement imports: ["tensorflow.keras"] for `from tensorflow import keras`."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -84,7 +85,7 @@ def _imported(node: ast.AST) -> list[str]:
 
 @contextlib.contextmanager
 def _keras_2_as_keras() -> Iterator[None]:
-    """Serves `keras` and all below it from tf-keras during a block."""
+    """Resolves `keras` and all its submodules to tf-keras in the block."""
     if importlib.util.find_spec(KERAS_2) is None:
         yield
         return
@@ -101,13 +102,13 @@ def _keras_2_as_keras() -> Iterator[None]:
 
 
 class _AsKeras2(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Answers an import of `keras.NAME` with the module `tf_keras.NAME` itself."""
+    """Resolves an import of `keras.NAME` to the module `tf_keras.NAME` itself."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
         del path, target
         package, dot, rest = fullname.partition(".")
         if package == KERAS:
-            with contextlib.suppress(ModuleNotFoundError):  # of a package above it
+            with contextlib.suppress(ModuleNotFoundError):  # a parent package is missing
                 if importlib.util.find_spec(f"{KERAS_2}{dot}{rest}") is not None:
                     return importlib.machinery.ModuleSpec(fullname, self, origin=KERAS_2, is_package=True)
         return None
@@ -124,7 +125,7 @@ class _AsKeras2(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 @contextlib.contextmanager
 def _old_paths() -> Iterator[None]:
     finder = _OldPaths()
-    sys.meta_path.append(finder)  # the last one: it is only asked for what does not exist
+    sys.meta_path.append(finder)  # last, so only for modules that do not exist
     try:
         yield
     finally:
@@ -134,7 +135,7 @@ def _old_paths() -> Iterator[None]:
 
 
 class _OldPath(ModuleType):
-    """A module that looks its names up in public namespaces, the nearest first."""
+    """A module that looks up its names in public `tf.keras` namespaces, the most specific first."""
 
     def __init__(self, name: str) -> None:
         import tensorflow as tf
@@ -145,7 +146,7 @@ class _OldPath(ModuleType):
             if not hasattr(namespaces[-1], part):
                 break
             namespaces.append(getattr(namespaces[-1], part))
-        # `keras.engine` had what lies in several public namespaces today.
+        # The objects of the former `keras.engine` are spread over several public namespaces.
         self._namespaces = [*reversed(namespaces), tf.keras.layers]
 
     def __getattr__(self, name: str) -> object:

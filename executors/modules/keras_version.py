@@ -1,8 +1,8 @@
-"""Which Keras `tf.keras` is for a training module: Keras 2 (the package tf-keras) or Keras 3.
+"""Chooses the Keras version of `tf.keras` for a training module: Keras 2 (the package tf-keras) or Keras 3.
 
-TensorFlow 2.16 made Keras 3 the `tf.keras` of everyone; modules written before that break on it. The
-choice is an environment variable that TensorFlow reads when `tf.keras` is first touched, so it has to be
-made before the module runs: by what stands in the module's source.
+Since TensorFlow 2.16, `tf.keras` is Keras 3 by default, and modules written for Keras 2 fail. The choice is an
+environment variable that TensorFlow reads on the first access to `tf.keras`, so it has to be made before the module
+runs, from the module's source.
 
 Usage:
 
@@ -28,10 +28,10 @@ from .source import parsed
 VARIABLE = "TF_USE_LEGACY_KERAS"
 KERAS_PACKAGES = ("keras", "tf_keras")
 
-# Modules that are Keras 2 themselves, or whose Keras layers are.
+# Packages that are Keras 2 themselves, or contain Keras 2 layers.
 _KERAS_2_IMPORTS = ("tf_keras", "tensorflow_transform", "tensorflow_estimator", "tensorflow_hub", "tensorflow_ranking")
 _KERAS_3_IMPORTS = ("keras",)
-# Attributes below `tf` that Keras 3 has no counterpart for, and names that only Keras 3 has.
+# Attributes of `tf` without a counterpart in Keras 3, and names that only Keras 3 has.
 _KERAS_2_NAMES = re.compile(
     r"^tf\.(feature_column|estimator|compat\.v1\.(estimator|feature_column|keras|layers)|layers)\b"
     r"|^(tf\.)?keras\.(layers\.(experimental|DenseFeatures|LocallyConnected\dD|ThresholdedReLU)"
@@ -42,7 +42,7 @@ _KERAS_3_NAMES = re.compile(r"^(tf\.)?keras\.(ops|random|saving\.save_model|tree
 _FIT_ARGUMENTS = frozenset({"epochs", "steps_per_epoch", "validation_data", "validation_steps", "callbacks"})
 _SAVE_METHODS = ("save", "save_model", "save_weights")
 
-# What Keras 3 says when it is given Keras 2 code, and the other way round.
+# Error messages of Keras 3 for Keras 2 code ("3"), and of Keras 2 for Keras 3 code ("2").
 _SMELLS = {
     "3": re.compile(
         r"Invalid filepath extension for saving|save_format|`h5` format|KerasTensor cannot be used as input"
@@ -62,13 +62,13 @@ _SMELLS = {
 
 @dataclasses.dataclass(frozen=True)
 class KerasSign:
-    """What in a source file speaks for a Keras version.
+    """Evidence for a Keras version in a source file.
 
     Attributes:
       line: The line number, from 1.
       version: "2" or "3".
-      text: What stands there.
-      fails: Whether it fails under the other version, and is not just usual with this one.
+      text: The evidence, as text for messages.
+      fails: Whether the code fails under the other version; False if it is only typical of this one.
     """
 
     line: int
@@ -86,23 +86,23 @@ class KerasChoice:
 
     Attributes:
       version: "2" or "3".
-      reason: The option, or the line of source, that decided.
+      reason: The option or source line that determined it.
     """
 
     version: str
     reason: str
 
     def environment(self) -> dict[str, str]:
-        """Returns the variables to set before TensorFlow is imported."""
+        """Returns the environment variables to set before TensorFlow is imported."""
         if not has_keras_3():
-            return {}  # tf.keras is Keras 2 there, and the variable only confuses it
+            return {}  # tf.keras is always Keras 2 there; setting the variable may break it
         return {VARIABLE: "1" if self.version == "2" else "0"}
 
     def check_this_process(self) -> None:
-        """Makes sure that `tf.keras` is, or can still become, the chosen version in this process.
+        """Checks that `tf.keras` is, or can still become, the chosen version in this process.
 
         Raises:
-          InputError: When `tf.keras` is in use as the other version already.
+          InputError: When `tf.keras` is already in use as the other version.
         """
         if _version_in_use() not in (None, self.version):
             raise InputError(
@@ -112,13 +112,13 @@ class KerasChoice:
             )
 
     def hint(self, error: BaseException) -> str:
-        """Returns advice when an exception, or one that was handled when it was raised, reads like wrong Keras."""
+        """Returns `hint_on` for the messages of an exception and of those that were handled when it was raised."""
         return self.hint_on(
             "\n".join(f"{type(one).__module__}.{type(one).__name__}: {message_of(one)}" for one in chain(error))
         )
 
     def hint_on(self, text: str) -> str:
-        """Returns advice when the text of an error reads like one of the wrong Keras version, else ""."""
+        """Returns advice if an error's text is typical of the wrong Keras version, else ""."""
         if not _SMELLS[self.version].search(text):
             return ""
         other = "2" if self.version == "3" else "3"
@@ -139,16 +139,17 @@ def choose(
     """Decides the Keras version.
 
     Args:
-      option: "2", "3", or "auto" to go by the evidence in the source.
-      files: The module's source files. What fails under the other version counts first, then what is usual with one:
-        `import keras` gives Keras 3 also where `tf.keras` is Keras 2. Keras 2 goes before Keras 3 in both.
-      beside: Files of the pipeline's other modules. Their evidence counts where the module's own files have none.
-      distributed: Whether several workers train, on which Keras 3 has no `fit`
+      option: "2", "3", or "auto" to decide by evidence in the source.
+      files: The module's source files. Code that fails under the other version takes precedence over code that is only
+        typical of a version, such as `import keras`, which selects Keras 3 even where `tf.keras` is Keras 2. Within
+        each kind, Keras 2 takes precedence over Keras 3.
+      beside: Files of the pipeline's other modules, used if the module's own files contain no evidence.
+      distributed: Whether several workers train, where Keras 3 does not support `fit`
         (https://github.com/keras-team/keras/issues/20585).
-      more_signs: Returns further signs in a file, which count before those that are looked for here.
+      more_signs: Returns further evidence in a file, which takes precedence over evidence of the same kind found here.
 
     Raises:
-      InputError: When Keras 3 is asked for on a TensorFlow that has none, or needed for a `fit` on several workers.
+      InputError: When Keras 3 is requested on a TensorFlow without it, or chosen for a `fit` on several workers.
     """
     if not has_keras_3():
         if option == "3":
@@ -169,7 +170,7 @@ def choose(
     if fit:
         return KerasChoice("2", f"{fit}, on several workers, for which Keras 3 has none")
     undecided = "nothing in the source speaks for either"
-    # What tf.keras is comes before the variable: importing Transform sets that, often too late to matter.
+    # Precedence over the variable: importing Transform sets it, often after tf.keras was loaded.
     if in_use := _version_in_use():
         return KerasChoice(in_use, f"tf.keras of the process that asks, since {undecided}")
     if os.environ.get(VARIABLE, "").lower() in ("1", "true"):
@@ -178,7 +179,7 @@ def choose(
 
 
 def _able(choice: KerasChoice, fit: str | None) -> KerasChoice:
-    """Returns the choice, unless it is Keras 3 for a `fit` on several workers."""
+    """Returns the choice, or raises InputError if it is Keras 3 for a `fit` on several workers."""
     if choice.version == "3" and fit:
         raise InputError(
             f"{fit}: Keras 3 ({choice.reason}) cannot fit a model on several workers (keras-team/keras issue 20585). "
@@ -189,7 +190,7 @@ def _able(choice: KerasChoice, fit: str | None) -> KerasChoice:
 
 
 def _fits(files: Sequence[str]) -> Iterator[str]:
-    """Yields where a Keras model's `fit` is called: by the model's name, or by arguments that only Keras has."""
+    """Yields calls of a Keras model's `fit`, detected by a receiver with "model" in its name or by Keras arguments."""
     for file in files:
         for node in ast.walk(parsed(file)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit":
@@ -212,15 +213,15 @@ def _signs(path: str) -> Iterator[KerasSign]:
 
 
 def _named(line: int, name: str, text: str) -> Iterator[KerasSign]:
-    """Yields what a dotted name is a sign of."""
+    """Yields the evidence in a dotted name."""
     for version, pattern in (("2", _KERAS_2_NAMES), ("3", _KERAS_3_NAMES)):
         if pattern.search(name):
-            fails = not name.endswith("saving.save_model")  # tf-keras has that, too
+            fails = not name.endswith("saving.save_model")  # tf-keras has it, too
             yield KerasSign(line, version, text.replace("tensorflow.", "tf."), fails)
 
 
 def _imported_names(path: str) -> dict[str, str]:
-    """Returns what names stand for that import statements give: {"layers": "tensorflow.keras.layers"}."""
+    """Returns the full names of imported names, such as {"layers": "tensorflow.keras.layers"}."""
     names = {}
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
@@ -251,7 +252,7 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[KerasSign]:
 
 
 def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[KerasSign]:
-    """Looks at `model.save(…)`: Keras 2 saves a folder, Keras 3 only `.keras` and `.h5` files."""
+    """Yields the evidence in `model.save(…)`: Keras 2 saves a folder, Keras 3 only `.keras` and `.h5` files."""
     owner = ast.unparse(method.value).lower()
     if method.attr not in _SAVE_METHODS or not owner.endswith("model") or owner.endswith("saved_model"):
         return
@@ -264,20 +265,20 @@ def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[KerasSign]:
 
 
 def only_keras_2(files: Sequence[str]) -> bool:
-    """Returns whether something in source files fails under Keras 3, and nothing under Keras 2."""
+    """Whether some code in the source files fails under Keras 3, and none under Keras 2."""
     return {sign.version for file in files for sign in _signs(file) if sign.fails} == {"2"}
 
 
 def has_keras_3() -> bool:
-    """Returns whether this TensorFlow can have Keras 3 as `tf.keras`: since 2.16."""
+    """Whether the installed TensorFlow supports Keras 3 as `tf.keras`: 2.16 and later."""
     return _tensorflow_release() >= (2, 16)
 
 
 def _version_in_use() -> str | None:
-    """Returns the version that `tf.keras` is in this process, or None while it can still become either."""
+    """Returns the Keras version of `tf.keras` in this process, or None if it is not loaded yet."""
     tensorflow = sys.modules.get("tensorflow")
     keras = vars(tensorflow).get("keras") if tensorflow is not None else None
-    # vars(), since any other look at TensorFlow's lazy loader would resolve it.
+    # vars() does not trigger TensorFlow's lazy loader; attribute access would.
     name = vars(keras).get("__name__") if keras is not None else None
     return {"tf_keras.api._v2.keras": "2", "keras._tf_keras.keras": "3"}.get(str(name))
 

@@ -1,9 +1,9 @@
-"""Loads a training module so that everything it imports of its own resolves, and takes it away again.
+"""Imports a training module and its helper modules from the user's folders, and unloads them afterwards.
 
-While the module is in use, its folder (and the folder above its package) is in front of `sys.path`: its
-siblings and sub-packages import at the top of the file and inside functions. Relative imports work too,
-in a file that lies in no package as well. Afterwards `sys.path` and `sys.modules` are as before, so two
-runs in one process, each with a `helpers.py` of its own, do not see each other.
+While the module is in use, its folder (and the folder above its package) is in front of `sys.path`: sibling modules and
+sub-packages can be imported at the top of the file and inside functions. Relative imports also work in a file outside
+of any package. Afterwards `sys.path` and `sys.modules` are restored, so that two runs in one process, each with its own
+`helpers.py`, do not share modules.
 
 Usage:
 
@@ -35,11 +35,11 @@ OWN_PACKAGE = __name__.partition(".")[0]
 
 @contextlib.contextmanager
 def loaded(source: ModuleSource) -> Iterator[ModuleType]:
-    """Imports the module and keeps it importable until the block is left.
+    """Imports the module and keeps it importable for the duration of the block.
 
     Raises:
-      ModuleError: When the module's package name is taken by a package from elsewhere.
-      Exception: Whatever the module itself raises, with its own type and traceback.
+      ModuleError: When another package with the name of the module's package is already imported.
+      Exception: Any exception that the module itself raises, with its original type and traceback.
     """
     with as_in_tfx(), keras_paths(source.files, lambda: only_keras_2(source.files)), _only_while_in_use(source):
         yield _import(source)
@@ -59,21 +59,21 @@ def _only_while_in_use(source: ModuleSource) -> Iterator[None]:
         yield
     finally:
         for root in source.roots:
-            with contextlib.suppress(ValueError):  # the module may have tidied up sys.path itself
+            with contextlib.suppress(ValueError):  # the module may have removed it from sys.path itself
                 sys.path.remove(root)
         sys.path_hooks.remove(hook)
         _forget_finders(own)
-        # All are looked at before any goes: the path of a package without __init__.py is asked of the one around it.
+        # Collect all before deleting any: a namespace package computes its path from its parent package.
         for name in _those_below(own, set(sys.modules) - before):
             del sys.modules[name]
         sys.modules.update(hidden)
 
 
 class _FromSource(importlib.machinery.SourceFileLoader):
-    """Reads the user's files as they are now.
+    """Loads the user's files without byte code caching.
 
-    Python takes the byte code that it keeps for a file if the file's size and its second of change are the same:
-    an edit right after a short run would go unseen, while the fingerprint tells of it.
+    Python reuses cached byte code if a file's size and modification time in seconds are unchanged, so it would miss an
+    edit right after a short run, although the fingerprint changes.
     """
 
     def path_stats(self, path: str) -> Mapping[str, float]:
@@ -108,7 +108,10 @@ def _forget_finders(own: list[str]) -> None:
 
 
 def _those_below(folders: list[str], names: set[str]) -> list[str]:
-    """Returns the imported modules that are the user's; all modules of a package lie where its `__init__.py` does."""
+    """Returns the imported modules that are user modules.
+
+    The modules of a package with an `__init__.py` are judged by the location of that file.
+    """
     lies_below = functools.cache(lambda name: name in sys.modules and _lies_below(name, folders))
 
     def place_of(name: str) -> str:
@@ -119,7 +122,7 @@ def _those_below(folders: list[str], names: set[str]) -> list[str]:
 
 
 def _lies_below(name: str, folders: list[str]) -> bool:
-    """Returns whether an imported module is the user's."""
+    """Whether an imported module is a user module."""
     file = getattr(sys.modules[name], "__file__", None)
     packages = [] if file else list(getattr(sys.modules[name], "__path__", []))
     places = [file, *(os.path.join(f"{package}", "__init__.py") for package in packages)]
@@ -127,7 +130,7 @@ def _lies_below(name: str, folders: list[str]) -> bool:
 
 
 def _names_taken(source: ModuleSource) -> list[str]:
-    """Returns names in sys.modules that would hide files of the user's with the same name."""
+    """Returns the names in sys.modules that would hide user modules of the same name."""
     wanted = {}
     for file in source.files:
         for root in source.roots:
@@ -153,18 +156,18 @@ def _import(source: ModuleSource) -> ModuleType:
         return module
     name = source.name
     if source.relative_imports or name in sys.stdlib_module_names:
-        # A file in a folder without __init__.py has no package to be relative to, so it gets one; and a
-        # module called `code.py` must not stand in for the standard library's.
+        # Relative imports need a parent package, which a folder without __init__.py lacks; and a module
+        # named like one of the standard library, such as `code.py`, must not replace that.
         package = ModuleType(f"user_code_{source.fingerprint[:12]}")
         package.__path__ = [source.roots[0]]
         sys.modules[package.__name__] = package
         name = f"{package.__name__}.{source.name}"
     spec = importlib.util.spec_from_file_location(name, source.path, loader=_FromSource(name, source.path))
-    assert spec  # it is a .py file, so there is a loader too
+    assert spec  # always found for a .py file with a loader
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     if source.name not in sys.stdlib_module_names:
-        sys.modules.setdefault(source.name, module)  # for a sibling that imports the module back
+        sys.modules.setdefault(source.name, module)  # for siblings with circular imports
     spec.loader.exec_module(module)
     return module

@@ -1,12 +1,12 @@
-"""The modules of a pipeline: one to train with, and where they are kept apart, one for Transform and one for the Tuner.
+"""The modules of a pipeline: the training module and, if separate, those of Transform and the Tuner.
 
     with tempfile.TemporaryDirectory() as scratch:
         modules = find_modules("model.py", scratch, transform_module="preprocessing.py")
         modules.transform       # the ModuleSource with preprocessing_fn; None when there is no Transform
 
-TFX takes a `module_file` for each component. Here the training module serves all steps unless another is named. A
-training module that reads the output of Transform or the Tuner, and has no `preprocessing_fn` or `tuner_fn`, gets that
-of a file nearby, if exactly one file can be meant.
+TFX takes a `module_file` for each component. Here the training module serves all steps unless another one is given. If
+a training module reads the output of Transform or the Tuner, but has no `preprocessing_fn` or `tuner_fn`, a file nearby
+with that function is used, if there is exactly one.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ PREPROCESSING_FN, TUNER_FN = "preprocessing_fn", "tuner_fn"
 
 @dataclasses.dataclass(frozen=True)
 class _Step:
-    """A step that may have a module of its own.
+    """A step that may have its own module.
 
     Attributes:
-      name: In a sentence.
-      function: What its module defines.
-      parameters: Of the function.
-      option: Names its module.
-      output: Its output in words.
-      read_as: The attributes by which a training module reads the output.
-      has_names: Whether a variable of such a name counts as well.
-      instead: What else there is to do when there is no such module.
+      name: Name of the step in a sentence.
+      function: The function that its module defines.
+      parameters: The parameters of that function.
+      option: The option for its module.
+      output: Its output, described for messages.
+      read_as: The attribute names by which a training module reads the output.
+      has_names: Whether plain variables with these names count as well.
+      instead: The alternative without such a module, for messages.
     """
 
     name: str
@@ -50,7 +50,7 @@ class _Step:
     instead: str = ""
 
     def read_in(self, source: ModuleSource) -> str:
-        """Returns where a module's files read the output, as "model.py, line 12"; "" when they never do."""
+        """Returns where the module's files read the output, as "model.py, line 12"; "" if they don't."""
         for file in (source.path, *source.files):
             for node in ast.walk(parsed(file)):
                 if not isinstance(node, (ast.Attribute, ast.Name)):
@@ -73,15 +73,15 @@ _TUNER = _Step(
 
 @dataclasses.dataclass(frozen=True)
 class PipelineModules:
-    """The modules of a pipeline, found and not yet run.
+    """The modules of a pipeline, found but not yet run.
 
     Attributes:
       trainer: The training module.
-      transform: The module with `preprocessing_fn`; None when there is no Transform.
-      tuner: The module with `tuner_fn`; None when there is none.
-      notice: Which file Transform uses, when nobody named it; else "".
-      tuner_notice: The same of the Tuner.
-      hints: What may be missing when the training module fails for want of a step's output.
+      transform: The module with `preprocessing_fn`; None without Transform.
+      tuner: The module with `tuner_fn`; None without one.
+      notice: A message naming Transform's file if it was found automatically; else "".
+      tuner_notice: The same for the Tuner.
+      hints: What to add if the training module fails because a step's output is missing.
     """
 
     trainer: ModuleSource
@@ -93,18 +93,18 @@ class PipelineModules:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> PipelineModules:
-        """Rebuilds what `dataclasses.asdict` made of them, also from JSON."""
+        """Rebuilds the modules from the result of `dataclasses.asdict`, also after a JSON round trip."""
         named = {name: ModuleSource.of(fields[name]) if fields[name] else None for name in ("transform", "tuner")}
         return cls(**{**with_tuples(fields), **named, "trainer": ModuleSource.of(fields["trainer"])})
 
     @property
     def sources(self) -> list[ModuleSource]:
-        """All modules, each once."""
+        """All modules, without duplicates."""
         named = (self.trainer, self.transform, self.tuner)
         return list({source.path: source for source in named if source is not None}.values())
 
     def functions_called(self, source: ModuleSource) -> list[str]:
-        """Returns the functions of one of the modules that Transform and the Tuner call, if it has them."""
+        """Returns the names of the functions that Transform and the Tuner call in one of the modules, if defined."""
         of_transform = [PREPROCESSING_FN, "stats_options_updater_fn"] if source == self.transform else []
         return [*of_transform, *([TUNER_FN] if source == self.tuner else [])]
 
@@ -115,17 +115,17 @@ class PipelineModules:
 
 
 def find_modules(module_file: str, scratch: str, transform_module: str = "", tuner_module: str = "") -> PipelineModules:
-    """Finds the modules of a pipeline by what the user calls them.
+    """Finds the modules of a pipeline by the user's references.
 
     Args:
-      module_file: The training module, in any form that `find_source` takes.
-      scratch: A folder of the caller's for copies; it must live as long as the modules are in use.
-      transform_module: The module with `preprocessing_fn`, in the same forms; "" for the training module, or a file
+      module_file: The training module, in any form that `find_source` accepts.
+      scratch: A folder of the caller for copies; it must exist as long as the modules are in use.
+      transform_module: The module with `preprocessing_fn`, in the same forms; "" for the training module or a file
         nearby.
       tuner_module: The module with `tuner_fn`; "" likewise.
 
     Raises:
-      ModuleError: When there is no such module, or it lacks its function.
+      ModuleError: When a module does not exist or lacks its function.
     """
     trainer = find_source(module_file, scratch)
     transform, notice, hint = _module_of(_TRANSFORM, trainer, transform_module, os.path.join(scratch, "transform"))
@@ -157,7 +157,7 @@ def _module_of(step: _Step, trainer: ModuleSource, named: str, scratch: str) -> 
 
 
 def tuner_candidates(trainer: ModuleSource) -> list[str]:
-    """Returns the files near a training module that define a `tuner_fn`, as one can name them."""
+    """Returns references to the files near a training module that define a `tuner_fn`."""
     return [reference_to(file, trainer) for file in with_function(trainer, TUNER_FN)]
 
 

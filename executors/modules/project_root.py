@@ -1,9 +1,9 @@
-"""The folder of a project from which an absolute import resolves, wherever the command is run.
+"""Finds the project folder from which an absolute import resolves, independent of the working directory.
 
     project_folder("pipeline.models.features", "/code/pipeline/models/model.py", search)    # "/code"
 
-TFX users start a pipeline from the project's root, which Python then has on `sys.path`. A module may be run from
-another folder here: the folders above the importing file are searched as well, up to the project's root.
+TFX users start a pipeline from the project's root, which is then on Python's `sys.path`. Here a module may be run from
+another folder, so the folders above the importing file are searched as well, up to the project's root.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"
 
 
 def project_folder(target: str, file: str, search: Sequence[str]) -> str | None:
-    """Returns the folder around a file in which an absolute import is found.
+    """Returns the folder above a file in which an absolute import is found.
 
     Args:
       target: The imported name, `pipeline.models.features`.
@@ -26,9 +26,10 @@ def project_folder(target: str, file: str, search: Sequence[str]) -> str | None:
       search: Folders that Python searches.
 
     Returns:
-      A folder of `search` that is around the file, if the import is found there first. If Python finds nothing
-      anywhere, the nearest folder above the file that has it: either the folder of a package around the file, or a
-      folder inside the project whose root a file such as `setup.py` or `.git` marks. None for other imports.
+      The folder of `search` in which Python finds the import first, if it is above the file. If Python doesn't find the
+      import, the nearest folder above the file that has it: either the parent folder of a package that contains the
+      file, or a folder inside the project, whose root is marked by a file such as `setup.py` or `.git`. None for other
+      imports.
     """
     top = target.partition(".")[0]
     if not top:
@@ -42,7 +43,7 @@ def project_folder(target: str, file: str, search: Sequence[str]) -> str | None:
     parts = target.split(".")
     inside = True
     for folder in _above(file):
-        is_around = os.path.basename(folder) == top  # the package itself lies around the file
+        is_around = os.path.basename(folder) == top  # the package itself contains the file
         if is_around and _is_there(parts, os.path.dirname(folder)):
             return os.path.dirname(folder)
         if inside and _is_there(parts, folder) and _has_marker_above(folder):
@@ -54,7 +55,7 @@ def project_folder(target: str, file: str, search: Sequence[str]) -> str | None:
 def _is_importable(top: str) -> bool:
     try:
         return importlib.util.find_spec(top) is not None
-    except (ImportError, ValueError):  # a module that has taken itself out of sys.modules, or without a spec
+    except (ImportError, ValueError):  # a module that removed itself from sys.modules, or has no spec
         return True
 
 
@@ -63,7 +64,7 @@ def _is_around(folder: str, file: str) -> bool:
 
 
 def _above(file: str) -> Iterator[str]:
-    """Yields the folders that a file lies in, the nearest first, without the file system's root."""
+    """Yields the folders above a file, the nearest first, excluding the file system's root."""
     folder = os.path.dirname(file)
     while os.path.dirname(folder) != folder:
         yield folder
@@ -79,7 +80,7 @@ def _is_marked(folder: str) -> bool:
 
 
 def _is_there(parts: Sequence[str], folder: str) -> bool:
-    """Returns whether a folder has a module by this name, or, for its last part, a package with that attribute."""
+    """Whether a folder has a module of this name, or a package that may have the last part as an attribute."""
     for length in (len(parts), len(parts) - 1):
         path = os.path.join(folder, *parts[:length])
         if length and (os.path.isfile(f"{path}.py") or os.path.isfile(os.path.join(path, "__init__.py"))):

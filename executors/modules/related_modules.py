@@ -1,4 +1,4 @@
-"""Files near a training module that may belong to the same pipeline, such as the one with `preprocessing_fn`.
+"""Finds files near a training module that may belong to the same pipeline, such as the one with `preprocessing_fn`.
 
 with_function(find_source("models/model.py", scratch), "preprocessing_fn")    # ["/code/models/preprocessing.py"]
 """
@@ -15,14 +15,14 @@ from .defined_names import owns
 from .project_root import MARKERS
 from .source import ModuleSource, is_installed
 
-_TRAINS = ("run_fn", "trainer_fn")  # by which a file is another training module
+_TRAINS = ("run_fn", "trainer_fn")  # a file that defines one of these is another training module
 
 
 def with_function(source: ModuleSource, name: str) -> list[str]:
-    """Returns the files that define a function, from the first of these places that has any.
+    """Returns the files that define a function, from the first of the following places that has any.
 
-    The user's files that the module imports; its folder; the folder above, and the folders beside it, within the same
-    project. A file or folder with a training module of its own belongs to that one.
+    The places are: the user files that the module imports; its folder; the folder above; the folders beside it, within
+    the same project. See `files_beside` for the files that are skipped.
     """
     if found := [file for file in source.files if file != source.path and owns(file, name)]:
         return found
@@ -33,7 +33,10 @@ def with_function(source: ModuleSource, name: str) -> list[str]:
 
 
 def files_beside(source: ModuleSource) -> Iterator[list[str]]:
-    """Yields the Python files of the module's folder, of the one above, and of those beside, tests left out."""
+    """Yields the Python files of the module's folder, of the folder above, and of its sibling folders.
+
+    Tests are skipped, and so are files that define a training function and sibling folders with such a file.
+    """
     folder = os.path.dirname(source.path)
     above = os.path.dirname(folder)
     yield [file for file in _python_files(folder) if file != source.path and not _trains(file)]
@@ -46,7 +49,7 @@ def files_beside(source: ModuleSource) -> Iterator[list[str]]:
 
 
 def reference_to(file: str, source: ModuleSource) -> str:
-    """Returns the reference to a file beside a module, in the form of the module's own: as valid on other machines."""
+    """Returns a reference to a file near a module, in the form of the module's reference, valid on other machines."""
     dotted = os.path.relpath(file, source.roots[-1]).removesuffix(".py").replace(os.sep, ".")
     if archive_in(source.reference):
         return f"{dotted}@{source.reference.partition('@')[2]}"
@@ -56,11 +59,11 @@ def reference_to(file: str, source: ModuleSource) -> str:
     if file_io.is_remote(source.reference):
         return posixpath.join(posixpath.dirname(source.reference), beside)
     path = os.path.normpath(os.path.join(os.path.dirname(source.reference), beside))
-    return path if os.path.realpath(path) == file else file  # the module may be a link
+    return path if os.path.realpath(path) == file else file  # the module's path may be a symbolic link
 
 
 def _is_in_project(folder: str, source: ModuleSource) -> bool:
-    """Returns whether the folder above belongs to the same project as a folder, by what Python or a marker shows."""
+    """Whether the folder above belongs to the same project, by import roots, packages or marker files."""
     if is_installed(folder):
         return False
     here = os.path.realpath(os.getcwd())
@@ -71,7 +74,7 @@ def _is_in_project(folder: str, source: ModuleSource) -> bool:
 
 
 def _python_files(folder: str) -> list[str]:
-    """Returns the Python files of a folder, without tests; a folder that cannot be read has none."""
+    """Returns the readable Python files of a folder, without tests; [] for an unreadable folder."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:

@@ -1,4 +1,4 @@
-"""Sets the generators of random numbers that a training may draw from."""
+"""Seeds the random number generators that training may use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 
 def seed_all(seed: int) -> None:
-    """Seeds Python, NumPy and TensorFlow; Keras takes its seeds from them."""
+    """Seeds Python, NumPy and TensorFlow; Keras derives its seeds from them."""
     import numpy as np
     import tensorflow as tf
 

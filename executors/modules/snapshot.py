@@ -1,6 +1,7 @@
-"""A run's own copy of its module's source, `source/` in the model run, so that runs can be compared later.
+"""Copies a run's module source to `source/` in the model run folder, so that runs can be compared later.
 
-The files are kept as UTF-8, whatever encoding they declare: a password that stands in the code stands in the copy, too.
+The files are stored as UTF-8, regardless of their declared encoding. Passwords in the code are not redacted in the
+copy.
 
     keep_source(source, "out/model_run")
     read_source("out/model_run")  # {"taxi.py": "import tensorflow as tf…"}
@@ -17,16 +18,16 @@ from .source import ModuleSource
 from .source_text import text_of
 
 FOLDER = "source"
-_OUTSIDE = "outside"  # of the module's own folders
+_OUTSIDE = "outside"  # folder for files outside of the module's roots
 MAX_BYTES, MAX_FILES = 5_000_000, 200
 
 
 def keep_source(source: ModuleSource, model_run_dir: str) -> None:
-    """Copies the module and what it imports of the user's; nothing but the module when that is much.
+    """Copies the module and the user files that it imports; only the module above `MAX_FILES` or `MAX_BYTES`.
 
     Args:
       source: The module.
-      model_run_dir: The model run; an earlier copy in it is replaced.
+      model_run_dir: The model run folder; an earlier copy in it is replaced.
     """
     folder = os.path.join(model_run_dir, FOLDER)
     file_io.rmtree(folder)
@@ -39,7 +40,7 @@ def keep_source(source: ModuleSource, model_run_dir: str) -> None:
 
 
 def read_source(model_run_dir: str) -> dict[str, str]:
-    """Returns the texts of a run's source by their names; {} when none were kept."""
+    """Returns the texts of a run's source files by name; {} without a copy."""
     folder = os.path.join(model_run_dir, FOLDER)
     if not file_io.isdir(folder):
         return {}

@@ -1,9 +1,9 @@
-"""Finds a training module's source without running any of it.
+"""Finds a training module's source files without running any of them.
 
-`find_source` turns what a user names (a file, a dotted module, `module.function`, `module@archive.zip`,
-local or remote) into a `ModuleSource`: one local file, the folders that it imports from, every file of
-the user's that it imports in turn, and a fingerprint over all of them. What is known before the module
-runs is read off here: the cache key, the Keras version it was written for, the process to run it in.
+`find_source` resolves a user's reference (a file, a dotted module, `module.function`, `module@archive.zip`, local or
+remote) to a `ModuleSource`: a local file, the folders that it imports from, all user files that it imports directly or
+indirectly, and a fingerprint of all of them. Everything that is decided before the module runs is read from these
+files: the cache key, the Keras version, and the process to run it in.
 
 Usage:
 
@@ -42,13 +42,13 @@ class ModuleSource:
     """A training module on this machine, found but not yet run.
 
     Attributes:
-      reference: What the user wrote.
+      reference: The reference that the user gave.
       path: The module's file.
-      name: The name that it is imported under, `taxi` or `project.trainers.taxi`.
-      roots: Folders that go in front of `sys.path` while it runs: the module's own folder first, then the folder
-        above its package and those of its project that absolute imports need, the topmost last.
-      function: The function named in the reference (`module.function`), if one was.
-      files: The module's file and every file of the user's that it imports, absolute, sorted.
+      name: Its import name, `taxi` or `project.trainers.taxi`.
+      roots: Folders to put in front of `sys.path` while it runs: the module's own folder first, then the folder above
+        its package and those folders of its project that absolute imports need, the topmost last.
+      function: The function named in the reference (`module.function`), or None.
+      files: The module's file and every user file that it imports, as sorted absolute paths.
       relative_imports: Whether the module itself uses `from . import x`.
       fingerprint: SHA-256 (hex) of the names and contents of `files`.
     """
@@ -64,28 +64,28 @@ class ModuleSource:
 
     @classmethod
     def of(cls, fields: Mapping[str, object]) -> ModuleSource:
-        """Rebuilds what `dataclasses.asdict` made of one, also from JSON."""
+        """Rebuilds a `ModuleSource` from the result of `dataclasses.asdict`, also after a JSON round trip."""
         return cls(**with_tuples(fields))
 
 
 def with_tuples(fields: Mapping[str, object]) -> dict[str, Any]:
-    """Returns a dataclass's fields that were JSON in between, which has lists for tuples."""
+    """Returns a dataclass's fields with lists converted to tuples, which JSON doesn't have."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 
 def find_source(reference: str, scratch: str) -> ModuleSource:
-    """Finds a training module by what the user calls it.
+    """Finds a training module by the user's reference.
 
     Args:
-      reference: `path/to/module.py`, `package.module`, `package.module.function`, or any of the
-        last two followed by `@archive.zip` or `@archive.whl`, and that by `#sha256=` and its hash.
-        Files and archives may lie on any file system that TFX's fileio knows.
-      scratch: A folder of the caller's for what has to be copied here first; it must live as
-        long as the module is in use.
+      reference: `path/to/module.py`, `package.module`, `package.module.function`, or either of the last two followed by
+        `@archive.zip` or `@archive.whl`, and optionally by `#sha256=` and the archive's hash. Files and archives may be
+        on any file system that TFX's fileio supports.
+      scratch: A folder of the caller for local copies of remote files; it must exist as long as the module is in use.
 
     Raises:
-      ModuleError: When there is no such file, module or function; it names the nearest one.
-      InputError: When an archive is broken, is not what its hash says, or has members that point outside of it.
+      ModuleError: When the file, module or function does not exist; the message suggests similar names.
+      InputError: When the reference is a web address, or an archive is corrupt, does not match its hash, or has members
+        with paths outside of it.
     """
     archive = archive_in(reference)
     if (place := archive.place if archive else reference).startswith(_NOT_FETCHED):
@@ -126,7 +126,7 @@ def _find_file(reference: str, scratch: str) -> ModuleSource:
 
 
 def _find_dotted(reference: str, dotted: str, search: Sequence[str]) -> ModuleSource:
-    """Finds `package.module` or `package.module.function` on a list of folders."""
+    """Finds `package.module` or `package.module.function` in a list of folders."""
     parts = dotted.split(".")
     if not all(part.isidentifier() for part in parts):
         raise ModuleError(f"{reference}: {dotted!r} is not a module's name. Give a .py file or package.module.")
@@ -151,10 +151,10 @@ def _find_dotted(reference: str, dotted: str, search: Sequence[str]) -> ModuleSo
 
 
 def _specs(parts: Sequence[str], search: Sequence[str]) -> Iterator[importlib.machinery.ModuleSpec]:
-    """Yields the specs of `a`, `a.b`, … without importing a parent, as far as they can be found."""
+    """Yields the specs of `a`, `a.b`, … without importing a parent package, as far as they are found."""
     spec = importlib.machinery.PathFinder.find_spec(parts[0], list(search))
     if spec is None and search is sys.path:
-        spec = importlib.util.find_spec(parts[0])  # editable installs have finders of their own
+        spec = importlib.util.find_spec(parts[0])  # editable installs use their own meta path finders
     for depth in range(1, len(parts) + 1):
         if spec is None:
             return
@@ -162,7 +162,7 @@ def _specs(parts: Sequence[str], search: Sequence[str]) -> Iterator[importlib.ma
         if depth == len(parts) or spec.submodule_search_locations is None:
             return
         locations = list(spec.submodule_search_locations)
-        # Only the last part: below two folders without __init__.py, the whole name wants its parents imported.
+        # Only the last part: below two folders without __init__.py, finding the full name would import its parents.
         spec = importlib.machinery.PathFinder.find_spec(parts[depth], locations)
 
 
@@ -179,12 +179,12 @@ def _source(reference: str, path: str, name: str, roots: Sequence[str], function
 
 
 def own_folders(roots: Sequence[str]) -> list[str]:
-    """Returns the folders whose files are the user's: for an installed package, the module's own only."""
+    """Returns the roots that contain user files; for an installed package only the module's own folder."""
     return [root for number, root in enumerate(roots) if number == 0 or not is_installed(root)]
 
 
 def is_below(path: str, folders: Sequence[str]) -> bool:
-    """Returns whether a file lies below one of the folders, but not in an environment inside of it."""
+    """Whether a file is below one of the folders, but not in an environment inside of it."""
     path = os.path.realpath(path)
     return any(
         _below(path, folder) and not is_installed(os.path.relpath(path, os.path.realpath(folder))) for folder in folders
@@ -192,7 +192,7 @@ def is_below(path: str, folders: Sequence[str]) -> bool:
 
 
 def is_installed(path: str) -> bool:
-    """Returns whether a path lies in an environment's folder of installed packages."""
+    """Whether a path is in an environment's folder of installed packages."""
     return any(part in ("site-packages", "dist-packages") for part in path.split(os.sep))
 
 
@@ -205,10 +205,10 @@ def _has_relative_imports(path: str) -> bool:
 
 
 def _files_of_the_user(path: str, name: str, roots: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Follows imports from file to file.
+    """Collects the user's files by following imports from file to file.
 
     Returns:
-      The user's files, sorted; and the roots with the folders around the module in which absolute imports were found.
+      The user's files, sorted; and the roots, extended by the project folders in which absolute imports were found.
     """
     importlib.invalidate_caches()
     own = own_folders(roots)
@@ -245,7 +245,7 @@ def _files_of_the_user(path: str, name: str, roots: Sequence[str]) -> tuple[list
 
 
 def _packages_around(path: str, name: str, top: str) -> list[str]:
-    """Returns the `__init__.py` of the user's packages that a module lies in: importing it imports them first."""
+    """Returns the `__init__.py` files of the user packages that contain a module; importing it runs them first."""
     folder, around = os.path.dirname(path), []
     while name.partition(".")[0] not in _NOT_THE_USERS and _below(folder, top):
         around.append(os.path.join(folder, "__init__.py"))
@@ -256,14 +256,14 @@ def _packages_around(path: str, name: str, top: str) -> list[str]:
 def parsed(path: str) -> ast.Module:
     """Returns a file's syntax tree; an empty one if it does not parse.
 
-    Its SyntaxError is the user's to see when the module is loaded, with its own traceback.
+    The SyntaxError is raised, with its own traceback, when the module is loaded.
     """
     return _tree(file_io.read_bytes(path))
 
 
 @functools.lru_cache(maxsize=64)
 def _tree(source: bytes) -> ast.Module:
-    """Parses a source once: a module is looked at a dozen times before it runs, and nobody changes its tree."""
+    """Parses a source, cached: a module is analyzed about a dozen times, and no caller modifies the tree."""
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError):
@@ -271,7 +271,7 @@ def _tree(source: bytes) -> ast.Module:
 
 
 def imports_in(path: str) -> Iterator[tuple[int, str]]:
-    """Yields (level, dotted name) of every import statement in a file, those inside functions too.
+    """Yields (level, dotted name) of every import statement in a file, including those inside functions.
 
     `from a import b` yields `a` and `a.b`, since b may be a module.
     """
@@ -286,9 +286,9 @@ def imports_in(path: str) -> Iterator[tuple[int, str]]:
 
 
 def _download_python_files(folder: str, target: str) -> None:
-    """Copies a remote module's neighbours: the folder's own files, and of its sub-folders those that are imported.
+    """Copies the Python files of a remote module's folder, and of those of its sub-folders that are imported.
 
-    The folder may be the root of a bucket, with more below it than anyone wants to list.
+    The folder may be the root of a bucket, with too many files below it to list them all.
     """
     entries = set(file_io.listdir(folder))
     pending = [name for name in entries if name.endswith(".py")]

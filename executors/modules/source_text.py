@@ -1,4 +1,4 @@
-"""The text of Python source files, in the encoding that each declares (PEP 263)."""
+"""Reads Python source files in the encoding that each declares (PEP 263)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _REMEDY = "Save the file as UTF-8, or declare its encoding in the first line, as
 
 
 def text_of(path: str) -> str:
-    """Returns a source file's text; what does not fit its encoding is replaced.
+    """Returns a source file's text; bytes that are invalid in its encoding are replaced.
 
-    For views of the source, such as reports. Python itself refuses to import a file that does not fit.
+    For displaying the source, such as in reports. Python itself refuses to import a file with invalid bytes.
     """
     content = file_io.read_bytes(path)
     try:
@@ -32,10 +32,10 @@ def text_of(path: str) -> str:
 
 
 def require_text(path: str) -> None:
-    """Makes sure that Python can decode a source file.
+    """Checks that Python can decode a source file.
 
     Raises:
-      ModuleError: When it cannot; it names the line.
+      ModuleError: When it cannot; the message names the line.
     """
     content = file_io.read_bytes(path)
     for mark, name in _OTHER_MARKS.items():

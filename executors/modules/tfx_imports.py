@@ -1,8 +1,8 @@
-"""What TFX's own Trainer has imported by the time it loads a module; here it is imported when it is first used.
+"""Provides on demand the modules that TFX's own Trainer has already imported when it loads a module.
 
-Modules rely on that without naming it: `keras.utils.plot_model` prints its complaint about a missing graphviz where
-IPython is imported and raises it elsewhere, and `import tfx; tfx.v1` works only if something imported `tfx.v1` before.
-Importing all of it would take more than ten seconds.
+Modules rely on these imports implicitly: `keras.utils.plot_model` prints a missing graphviz as a message if IPython is
+imported and raises an error otherwise, and `import tfx; tfx.v1` works only after something has imported `tfx.v1`.
+Importing all of it eagerly would take more than ten seconds.
 
 Usage:
 
@@ -19,16 +19,16 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 
-# Keras 2 and 3 ask for it by this name.
+# Keras 2 and 3 check `sys.modules` for this name.
 _NOTEBOOK = "IPython.core.magics.namespace"
-# Packages with submodules that TFX's process has imported and a process with TensorFlow alone has not.
+# Packages with submodules that a TFX process has imported, but a process with only TensorFlow has not.
 _PACKAGES = ("concurrent.futures", "email", "http", "logging", "multiprocessing", "pyarrow", "tfx", "xml")
 
 
 class _StandIn(types.ModuleType):
-    """An entry of `sys.modules` that is replaced by the module when one of its attributes is read.
+    """A lazy entry of `sys.modules` that is replaced by the real module when one of its attributes is read.
 
-    Attributes such as `__file__` do not count: `inspect` reads them of every module.
+    Dunder attributes such as `__file__` do not trigger the import, because `inspect` reads them of every module.
     """
 
     def __getattr__(self, name: str) -> object:
@@ -41,8 +41,8 @@ class _StandIn(types.ModuleType):
 
 @contextlib.contextmanager
 def as_in_tfx() -> Iterator[None]:
-    """Makes what TFX would have imported available in a block; what is not installed stays missing."""
-    with contextlib.suppress(ImportError):  # without it tensorflow_data_validation 1.16 and later do not import
+    """Makes the modules that TFX would have imported available in the block; missing packages stay missing."""
+    with contextlib.suppress(ImportError):  # required to import tensorflow_data_validation 1.16 and later
         importlib.import_module("tfx")
     with contextlib.ExitStack() as stack:
         for name in _PACKAGES:
@@ -65,7 +65,7 @@ def _standing_in(module: types.ModuleType) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _submodules_on_use(package: types.ModuleType) -> Iterator[None]:
-    """Imports a submodule of a package when the package is asked for it as an attribute."""
+    """Imports submodules of a package on attribute access, for the duration of the block."""
     content = vars(package)
     if "__getattr__" in content:
         yield

@@ -1,9 +1,9 @@
-"""The code that a training depends on: a module's files without what only runs after it, such as the export.
+"""Computes a digest of the code that training depends on, excluding code that only runs later, such as the export.
 
-At a call of `fit`, the stack shows which of the module's functions are running, and at which line each is. The
-statements behind these lines have not run. They are left out, and so is every function, class and import of the files
-that nothing else names. Comments and layout don't count either. A name that is only put together at run time is not
-seen.
+At a call of `fit`, the stack shows which of the module's functions are running, and the current line of each.
+Statements after these lines have not run yet and are excluded, and so are the functions, classes and imports that no
+included code names. Comments and formatting do not count either. Names that are only composed at run time are not
+detected.
 
 Usage:
 
@@ -27,11 +27,11 @@ _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
-    """A statement at a file's top level, or one name of an import.
+    """A top-level statement of a file, or one name of an import.
 
     Attributes:
-      place: Its file's name, and its number there.
-      name: What it defines; "" for what runs when the file is imported.
+      place: Its file's name, and its index in the file.
+      name: The name that it defines; "" for code that runs when the file is imported.
       node: Its syntax tree.
     """
 
@@ -40,12 +40,12 @@ class _Part:
     node: ast.stmt
 
     def words(self) -> set[str]:
-        """Returns what may name another part."""
+        """Returns the names and strings in it, which may refer to other parts."""
         return set(_words(self.node))
 
 
 class TrainingCode:
-    """What a module has run up to a call, and may run again.
+    """The code that a module has run up to a call, and may run again.
 
     Args:
       files: The module's source files.
@@ -58,7 +58,7 @@ class TrainingCode:
         self._entered: set[tuple[str, int]] = set()
 
     def digest(self) -> str:
-        """Returns 16 hexadecimal digits over the code up to the call that is under way."""
+        """Returns 16 hexadecimal digits of the SHA-256 of the code up to the current call."""
         if not self._trees:
             for path in self._files:
                 with open(path, "rb") as source:
@@ -69,10 +69,10 @@ class TrainingCode:
         return digest.hexdigest()[:16]
 
     def _lines(self) -> dict[tuple[str, int], int]:
-        """Returns the line at which each function on the stack is, by the file and line where it begins.
+        """Returns the current line of each function on the stack, keyed by file and first line of the function.
 
-        A function that an earlier call of `fit` was in may have run to its end since; only the outermost, which is
-        entered once, has not.
+        A function that was on the stack at an earlier call of `fit` may have run to its end since, and is included
+        completely, except the outermost one, which is entered only once.
         """
         running: list[tuple[tuple[str, int], int]] = []
         frame: FrameType | None = sys._getframe(2)
@@ -106,7 +106,7 @@ class TrainingCode:
 
 
 def _reached(parts: list[_Part]) -> list[_Part]:
-    """Returns the parts that run by themselves, and those that they name, one after the other."""
+    """Returns the parts that run at import, and those that they name directly or indirectly."""
     reached = [part for part in parts if not part.name]
     waiting = [part for part in parts if part.name]
     known = {word for part in reached for word in part.words()}
@@ -130,7 +130,7 @@ def _words(node: ast.AST) -> Iterator[str]:
 
 
 def _imports(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, ast.stmt]]:
-    """Yields the names that an import binds, each with an import of it alone; "" for a star."""
+    """Yields the names that an import binds, each with an import statement of only that name; "" for a star."""
     for one in statement.names:
         if isinstance(statement, ast.Import):
             yield one.asname or one.name.partition(".")[0], ast.Import([one])
@@ -140,14 +140,14 @@ def _imports(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, ast.
 
 
 def _begin(tree: ast.Module, frame: FrameType) -> int | None:
-    """Returns the line at which the function of a frame begins; None for a module's own frame, or a lambda's."""
+    """Returns the first line of a frame's function; None for module level code and lambdas."""
     code, line = frame.f_code, frame.f_lineno
     around = [one for one in ast.walk(tree) if isinstance(one, _FUNCTIONS) and one.name == code.co_name]
     return max((one.lineno for one in around if one.lineno <= line <= (one.end_lineno or 0)), default=None)
 
 
 def _until(statement: ast.stmt, lines: Mapping[int, int]) -> ast.stmt:
-    """Returns a definition in which functions that are running end where they are; `lines` are by their begin."""
+    """Truncates the running functions of a definition at their current lines; `lines` maps first to current line."""
     if not isinstance(statement, _DEFINITIONS):
         return statement
     body = [_until(one, lines) for one in statement.body]
@@ -157,7 +157,7 @@ def _until(statement: ast.stmt, lines: Mapping[int, int]) -> ast.stmt:
 
 
 def _block_until(body: list[ast.stmt], line: int) -> list[ast.stmt]:
-    """Returns a block's statements up to a line. A loop may come by its statements again and stays whole."""
+    """Returns a block's statements up to a line. Loops are kept whole, as they may repeat their statements."""
     kept = [one for one in body if one.lineno <= line]
     if kept and isinstance(last := kept[-1], (ast.With, ast.If)) and last.body[0].lineno <= line:
         is_inside = line <= (last.body[-1].end_lineno or 0)

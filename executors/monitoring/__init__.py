@@ -1,1 +1,1 @@
-"""What is observed of a run: progress, metrics, resources, profiles and the run record."""
+"""Monitoring of a run: progress, metrics, resources, profiles and the run record."""

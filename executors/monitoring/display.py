@@ -1,10 +1,10 @@
-"""What a person sees of a run while it runs: its phases, and how far the training is.
+"""Displays a run's phases and training progress while it runs.
 
-    with watched_training() as environment:        # variables for the process that trains
+    with watched_training() as environment:        # environment variables for the training process
         child_process.run(…, environment=environment)
 
-By default a line is logged now and then, more seldom the longer the training takes. A command that has a terminal puts
-a `Display` of its own in its place:
+By default a progress line is logged at intervals that grow with the training time. A command with a terminal replaces
+the default by its own `Display`:
 
     with showing(LiveDisplay()):
         train(…)
@@ -26,16 +26,16 @@ from . import progress
 from .progress import Progress
 
 _LOOK_SECONDS = 0.25
-_FIRST_SECONDS = 10.0  # until the first line
-_SHARE = 0.1  # of the time so far, until the next one
-_LONGEST_SECONDS = 300.0
+_FIRST_SECONDS = 10.0  # minimum interval, and time until the first line
+_SHARE = 0.1  # interval as a fraction of the training time so far
+_LONGEST_SECONDS = 300.0  # maximum interval
 
 
 class Display:
-    """Logs a line on the training now and then.
+    """Logs progress lines at growing intervals.
 
     Attributes:
-      is_live: Whether it is shown at every moment how far the training is, so that no line has to tell it.
+      is_live: Whether progress is displayed continuously, so that no progress lines are needed.
     """
 
     is_live = False
@@ -47,17 +47,17 @@ class Display:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Is told what a run does, by the names of `RunRecord.phases`."""
+        """Called with a run's phase, by the names of `RunRecord.phases`; the phase lasts for the block."""
         del name
         yield
 
     def begin(self) -> None:
-        """Is told that a training begins."""
+        """Called when training begins."""
         self._begun = self._said = self._clock()
         self._recent = Recent()
 
     def show(self, told: Progress) -> None:
-        """Is told how far the training is, some times a second."""
+        """Called with the progress of training, several times per second."""
         self._recent.note(told)
         now = self._clock()
         wait = max(_FIRST_SECONDS, min(_LONGEST_SECONDS, _SHARE * (now - self._begun)))
@@ -66,26 +66,26 @@ class Display:
             self._said = now
 
     def end(self) -> None:
-        """Is told that the training is over."""
+        """Called when training has ended."""
 
 
 class Recent:
-    """What a training has done in the last seconds: how fast it is, and where its metrics go."""
+    """The last seconds of training: throughput and metric trends."""
 
     _SECONDS = 10.0
-    _FLAT = 0.002  # a change of this part of a metric is none
+    _FLAT = 0.002  # relative changes up to this size count as no change
 
     def __init__(self) -> None:
         self._seen: list[tuple[float, float, float, dict[str, float]]] = []  # seconds, steps, examples, metrics
 
     def note(self, told: Progress) -> None:
-        """Takes note of how far it is."""
+        """Adds a progress report."""
         if told.seconds >= 0:
             self.note_moment(told.seconds, told.steps, told.examples, told.details.get("metrics", {}))
 
     def note_moment(self, seconds: float, steps: float, examples: float, metrics: Mapping[str, float]) -> None:
-        """Takes note of what was done in so many seconds since it began."""
-        if self._seen and seconds < self._seen[-1][0]:  # it began anew, after a failure
+        """Adds the counts at a time, in seconds since training began."""
+        if self._seen and seconds < self._seen[-1][0]:  # training was restarted after a failure
             self._seen.clear()
         if not self._seen or seconds > self._seen[-1][0]:
             self._seen.append((seconds, steps, examples, dict(metrics)))
@@ -94,16 +94,16 @@ class Recent:
 
     @property
     def steps(self) -> float:
-        """Steps a second; 0 when that is not known yet."""
+        """Steps per second; 0 while unknown."""
         return self._rate(1)
 
     @property
     def examples(self) -> float:
-        """Examples a second; 0 when that is not known."""
+        """Examples per second; 0 if unknown."""
         return self._rate(2)
 
     def trend(self, metric: str) -> str:
-        """Returns where a metric goes: " ↑", " ↓", " →", or "" when that is not known yet."""
+        """Returns a metric's trend: " ↑", " ↓", " →", or "" while unknown."""
         values = [metrics[metric] for *_, metrics in self._seen if metric in metrics]
         if len(values) < 2 or values[0] == values[-1] == values[len(values) // 2]:
             return ""
@@ -118,7 +118,7 @@ class Recent:
 
 
 class _Shown:
-    """The display in the place of the default one."""
+    """The display in the run context that replaces the default one."""
 
     def __init__(self, display: Display) -> None:
         self.display = display
@@ -128,26 +128,26 @@ _DEFAULT = Display()
 
 
 def current() -> Display:
-    """Returns what is told of this process's runs."""
+    """Returns the display of the current run."""
     shown = run_context.part(_Shown)
     return shown.display if shown else _DEFAULT
 
 
 @contextlib.contextmanager
 def showing(display: Display) -> Iterator[None]:
-    """Puts a display in the place of the one that there is, while a block runs."""
+    """Replaces the current display during the block."""
     with run_context.extended(_Shown(display)):
         yield
 
 
 @contextlib.contextmanager
 def watched_training() -> Iterator[dict[str, str]]:
-    """Watches a training that is done in a block.
+    """Displays the progress of training during the block.
 
     Yields:
-      The variables by which it knows that it is watched.
+      The environment variables for the training process, with the path of its progress file.
     """
-    display = Display() if current() is _DEFAULT else current()  # trainings in other threads have their own
+    display = Display() if current() is _DEFAULT else current()  # one default display per training, for threads
     over = threading.Event()
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as folder:
         path = progress.watched(folder)
@@ -171,7 +171,7 @@ def watched_training() -> Iterator[dict[str, str]]:
 
 
 def line(told: Progress, recent: Recent) -> str:
-    """Returns how far a training is, in a line.
+    """Returns a progress line.
 
     Step 1,240 of 5,000, 41 steps/s, 5,120 examples/s, loss 0.3121 ↓, auc 0.94 ↑, 1 min 32 s left, checkpoint 12 s ago
     """
@@ -179,7 +179,7 @@ def line(told: Progress, recent: Recent) -> str:
 
 
 def parts(told: Progress, recent: Recent) -> list[str]:
-    """Returns the parts of `line`; those that are not known are left out."""
+    """Returns the parts of `line`; unknown parts are left out."""
     details = told.details
     total, epoch, epochs = details.get("total"), details.get("epoch"), details.get("epochs")
     workers, restarts = details.get("workers"), details.get("restarts")

@@ -1,9 +1,9 @@
-"""The scalars in TensorBoard's event files, read without TensorFlow and without TensorBoard's own loader.
+"""Reads scalars from TensorBoard event files without TensorFlow and without TensorBoard's loader.
 
     for moment, step, tag, value in scalars("out/model_run/train/events.out.tfevents.1"):
         …
 
-Files are in TFRecord framing: eight bytes of length, four of checksum, the event, four of checksum.
+Event files use TFRecord framing: eight bytes of length, four of checksum, the event, four of checksum.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM_BYTES = 4
-# By number of the tensor's type in types.proto: the field of single values, and the form of packed ones.
+# By DataType number in types.proto: the TensorProto field of single values, and the struct format of `tensor_content`.
 _SCALARS = {
     1: ("float_val", "<f"),
     2: ("double_val", "<d"),
@@ -33,11 +33,11 @@ _SCALARS = {
 
 
 def scalars(path: str, start: int = 0) -> Iterator[tuple[float, int, str, float]]:
-    """Yields (wall time, step, tag, value) of the scalars in an event file, from a byte up to where it breaks off.
+    """Yields (wall time, step, tag, value) of the scalars in an event file, from a byte offset to its last whole event.
 
-    They are tensors since TensorFlow 2, and were plain values before, which Estimators still write.
+    Scalars are tensors since TensorFlow 2, and were `simple_value`s before, which Estimators still write.
     """
-    known: set[str] = set()  # a writer may say of a tag's first value alone what it is
+    known: set[str] = set()  # writers may add plug-in metadata only to a tag's first value
     for event in _events(path, start):
         for value in event.summary.value:
             if value.HasField("simple_value"):
@@ -59,7 +59,7 @@ def _events(path: str, start: int) -> Iterator[event_pb2.Event]:
         file.seek(start)
         while len(header := file.read(_LENGTH.size + _CHECKSUM_BYTES)) == _LENGTH.size + _CHECKSUM_BYTES:
             [length] = _LENGTH.unpack_from(header)
-            if length > size:  # it is no event file
+            if length > size:  # not an event file
                 return
             body = file.read(length + _CHECKSUM_BYTES)
             if len(body) < length + _CHECKSUM_BYTES:
@@ -71,7 +71,7 @@ def _events(path: str, start: int) -> Iterator[event_pb2.Event]:
 
 
 def _number(tensor: tensor_pb2.TensorProto) -> float | None:
-    """Returns a tensor's one number; None if it is none, or of a type that no scalar has."""
+    """Returns the value of a one-element tensor; None for other shapes or unsupported types."""
     field, form = _SCALARS.get(tensor.dtype, ("", ""))
     if any(dimension.size != 1 for dimension in tensor.tensor_shape.dim) or not form:
         return None

@@ -1,9 +1,9 @@
-"""The metrics that a module logged or returned; see `metrics_of_record.py` for those that a run is recorded with.
+"""Metrics that a module logged or returned. `metrics_of_record.py` selects those that are recorded for a run.
 
-Metrics are a mapping of "train" and "eval" to {name: value}. A metric whose last value is NaN or infinite
-is left out: JSON has no such numbers, and an earlier value would pass for the outcome. Keras' TensorBoard callback and
-`tf.summary` write them to event files below the model run's folder, one sub-folder for training and
-one for evaluation; whatever a module logs there is found.
+Metrics are a mapping of "train" and "eval" to {name: value}. A metric whose last value is NaN or infinite is left out:
+JSON cannot represent it, and an earlier value would be mistaken for the outcome. Keras' TensorBoard callback and
+`tf.summary` write metrics to event files below the model run folder, with one sub-folder for training and one for
+evaluation; all event files there are read.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ Metrics = dict[str, dict[str, float]]
 
 
 def sizes_of_event_files(folder: str) -> dict[str, int]:
-    """Returns the sizes in bytes of the TensorBoard logs below a folder, which may not exist, by relative path."""
+    """Returns {relative path: bytes} of the event files below a folder, which may not exist."""
     return {name: file_io.size_of(os.path.join(folder, name)) for name in event_files_below(folder)}
 
 
 def event_files_below(folder: str) -> Iterator[str]:
-    """Yields the relative paths of the TensorBoard logs below a folder, which may not exist.
+    """Yields the relative paths of the TensorBoard event files below a folder, which may not exist.
 
-    Those beside models that were not published are left out: the model run has them already, or they are an earlier
-    run's.
+    Files in the folder of rejected models are skipped: they are copies of this run's files, or of an earlier run.
     """
     for name in file_io.files_below(folder) if folder and file_io.isdir(folder) else ():
         if "tfevents" in os.path.basename(name) and name.split(os.sep)[0] != REJECTED_DIR:
@@ -44,16 +43,17 @@ def event_files_below(folder: str) -> Iterator[str]:
 
 
 def from_event_files(folder: str, earlier: Mapping[str, int] | None = None) -> Metrics:
-    """Reads the last value of every scalar in the TensorBoard logs below a folder.
+    """Reads the last value of every scalar in the TensorBoard event files below a folder.
 
     Args:
-      folder: The model run's folder; may not exist.
-      earlier: What `sizes_of_event_files` said when the run began: what was there by then is an earlier run's. No
-        clock is asked, which somebody may set meanwhile.
+      folder: The model run folder; may not exist.
+      earlier: The result of `sizes_of_event_files` when the run began: everything before these offsets is skipped, as
+        part of an earlier run. Sizes are used instead of timestamps, because the system clock may be changed during a
+        run.
 
     Returns:
-      {"train": {"loss": 0.3}, "eval": {"auc": 0.93}}; a split without scalars is missing. A folder
-      named eval…, validation…, val… or test… holds eval metrics. Keras' prefix `epoch_` is dropped.
+      {"train": {"loss": 0.3}, "eval": {"auc": 0.93}}; a split without scalars is missing. A folder named eval…,
+      validation…, val… or test… holds eval metrics. Keras' prefix `epoch_` is dropped.
     """
     values: dict[tuple[str, str], tuple[float, float]] = {}
     for name in sizes_of_event_files(folder):
@@ -72,26 +72,26 @@ def from_event_files(folder: str, earlier: Mapping[str, int] | None = None) -> M
 
 
 def split_of(folder: str) -> str:
-    """Returns "eval" for a folder that is, or lies below, eval…, validation…, val… or test…; else "train"."""
+    """Returns "eval" for a folder named, or below one named, eval…, validation…, val… or test…; else "train"."""
     return "eval" if any(part.startswith(_EVAL_FOLDERS) for part in folder.split(os.sep)) else "train"
 
 
 def from_return_value(returned: object) -> Metrics:
-    """Reads metrics off what `run_fn` returned: a dict of numbers, or a Keras `History`.
+    """Extracts metrics from the return value of `run_fn`: a dict of numbers, or a Keras `History`.
 
-    Names that begin with `val_` are eval metrics, as in Keras; of a list the last value counts. Anything
-    else that a run_fn may return is no metric and gives {}.
+    Names with the prefix `val_` or `eval_` are eval metrics. For a list, the last value is used. Any other return value
+    gives {}.
     """
     return _by_split({name: value[-1] if _is_list(value) else value for name, value in _named(returned).items()})
 
 
 def numbers_returned(returned: object) -> Metrics:
-    """Returns the single numbers among what `run_fn` returned, which it gives as the outcome."""
+    """Returns the scalar metrics in the return value of `run_fn`, which are its final metrics."""
     return _by_split({name: value for name, value in _named(returned).items() if not _is_list(value)})
 
 
 def lists_returned(returned: object) -> Metrics:
-    """Returns the last values of the lists among what `run_fn` returned, as of a `History`: a value for each epoch."""
+    """Returns the last values of the lists in the return value of `run_fn`, one value per epoch as in a `History`."""
     return _by_split({name: value[-1] for name, value in _named(returned).items() if _is_list(value)})
 
 
@@ -119,19 +119,19 @@ def _by_split(values: Mapping[object, Any]) -> Metrics:
 
 
 def numbers_in(logs: object) -> dict[str, float]:
-    """Returns the numbers among a batch's or an epoch's logs; none of those that a coordinator still waits for."""
+    """Returns the scalars in the logs of a batch or epoch; skips a `ClusterCoordinator`'s pending values."""
     if not isinstance(logs, Mapping):
         return {}
     return {name: float(value) for name, value in logs.items() if getattr(value, "shape", ()) == ()}
 
 
 def finite(values: Mapping[str, float]) -> dict[str, float]:
-    """Returns the numbers that are neither NaN nor infinite."""
+    """Returns the values that are neither NaN nor infinite."""
     return {name: value for name, value in values.items() if math.isfinite(value)}
 
 
 def together(*sources: Metrics) -> Metrics:
-    """Returns the metrics of several sources, of which the later ones count."""
+    """Merges the metrics of several sources; later sources take precedence."""
     return {
         split: {name: value for source in sources for name, value in source.get(split, {}).items()}
         for split in SPLITS

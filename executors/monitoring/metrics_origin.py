@@ -1,4 +1,4 @@
-"""Where the metrics of record come from, in words and for the curves; see `metrics_of_record.py`."""
+"""Describes the origin of a run's recorded metrics, as text and as a mark on curves; see `metrics_of_record.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def origin_of(record: RunJson) -> Origin:
-    """Returns the origin of a run's metrics that readers look at: those of the evaluation, else of the training.
+    """Returns the origin of the eval metrics, or of the train metrics without any; {} if unknown.
 
     Args:
       record: The content of run.json.
@@ -19,7 +19,7 @@ def origin_of(record: RunJson) -> Origin:
 
 
 def origin_line(record: RunJson) -> str:
-    """Returns in words which weights the metrics are of; "" where nothing is known of that.
+    """Returns a description of the weights that were measured; "" if unknown.
 
     epoch 3 of 10, whose weights were published
 
@@ -40,11 +40,11 @@ def origin_line(record: RunJson) -> str:
 
 
 def mark_of(record: RunJson, axis: str) -> int | None:
-    """Returns where on a curve's axis the published weights are, as TensorBoard counts; None where not known.
+    """Returns the position of the published weights on a curve's axis, as TensorBoard counts; None if unknown.
 
     Args:
       record: The content of run.json.
-      axis: "epoch" or "step". Epochs of several fits are one curve, on which those of the last fit count.
+      axis: "epoch" or "step". The epochs of several fits form one curve; only a position in the last fit is returned.
     """
     origin = origin_of(record)
     if axis == "epoch" and "epoch" in origin and origin["fit"] == origin.get("fits", 1):

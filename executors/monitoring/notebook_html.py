@@ -1,4 +1,4 @@
-"""What a notebook shows of a result: a small table, in which every word is escaped.
+"""Small HTML tables that notebooks display for a result, with all text escaped.
 
 class Outcome:
     def _repr_html_(self) -> str:
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def small_table(title: str, rows: Mapping[str, str | None], metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """Returns HTML: a caption, a row for each label that has a text, and one for each metric with its splits.
+    """Returns an HTML table: a caption, a row for each label with a text, and a row for each metric by split.
 
     Args:
       title: The caption.
-      rows: {label: text}.
+      rows: {label: text}; rows without a text are left out.
       metrics: {"train": {...}, "eval": {...}}.
     """
     lines = [f"<table><caption>{_safe(title)}</caption>"]
@@ -36,7 +36,7 @@ def small_table(title: str, rows: Mapping[str, str | None], metrics: Mapping[str
 
 
 def record_table(record: RunJson) -> str:
-    """Returns the table of a run's record.
+    """Returns the HTML table of a run record.
 
     Args:
       record: The content of `run.json`.

@@ -1,19 +1,19 @@
-"""Where the time of a profile went: every moment of it is one of five things.
+"""Splits the time of a TensorFlow profile into input, host, device, idle and checkpoint.
 
     shares = read_shares("model_run/plugins/profile/2026_01_31_12_00_00", cpu_seconds=1.3)
     shares.seconds["input"], shares.steps
 
-In this order, the first that holds:
+Each moment is assigned to the first of these that applies:
 
-* checkpoint: training stands still for a checkpoint (the part that is written in the background does not count);
-* device: an operation computes: on a GPU or a TPU, or, where there is none, on the processor. What tf.data computes in
-  threads of its own does not count, nor do Python functions in the graph, nor the writing of checkpoints;
+* checkpoint: training is paused for a checkpoint (writing in the background does not count);
+* device: an operation computes: on a GPU or TPU, or without one on the CPU. Computations in tf.data threads, Python
+  functions in the graph and checkpoint writing do not count;
 * input: a step waits for the next batch of a tf.data iterator, and no operation computes meanwhile;
-* host: of the rest, as much as the training thread has used the processor beside the operations that it ran itself:
-  Python, and TensorFlow's starting of operations;
-* idle: what remains; nothing known went on. A module that waits for its data without tf.data is idle, too.
+* host: of the remaining time, the CPU time of the training thread outside of the operations that it ran itself: Python,
+  and TensorFlow's dispatch of operations;
+* idle: the rest, without known activity. A module that waits for its data without tf.data is idle, too.
 
-Steps are the batches that tf.data iterators were asked for, those of an evaluation in between included.
+Steps are the batches requested from tf.data iterators, including those of evaluations in between.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..runtime.files import file_io
 if TYPE_CHECKING:
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-PAUSE, WRITE = "checkpoint", "checkpoint/write"  # what `checkpoint_writer` calls its part in a profile
+PAUSE, WRITE = "checkpoint", "checkpoint/write"  # trace names in `background_writer.py`
 CHECKPOINT, DEVICE, INPUT, HOST, IDLE = "checkpoint", "device", "input", "host", "idle"
 SHOWN = (INPUT, HOST, DEVICE, IDLE, CHECKPOINT)
 
@@ -37,7 +37,7 @@ _CPU_PLANE = "/host:CPU"
 _DEVICE_PLANE = re.compile(r"/device:(GPU|TPU)")
 _PYTHON_LINE = "python"
 _TF_DATA_LINE = "tf_data"
-_OPERATION = re.compile(r"[^:]+:([A-Za-z_]\w*)")  # "dense/MatMul:MatMul"; names with "::" or ": " are the runtime's
+_OPERATION = re.compile(r"[^:]+:([A-Za-z_]\w*)")  # "dense/MatMul:MatMul"; runtime events have "::" or ": "
 _NEXT_BATCH = re.compile(r"(IteratorGetNextOp::|.*:IteratorGetNext|EagerLocalExecute: IteratorGetNext)")
 _STEP = "Iterator::Root"
 # Operations that wait for others, fetch input, call Python or write checkpoints.
@@ -49,14 +49,14 @@ Span = tuple[float, float]
 
 
 class ProfileJson(TypedDict, total=False):
-    """A profile in the run's record; {} where none was taken.
+    """A profile in the run record; {} without a profile.
 
     Attributes:
-      seconds: How long it took.
-      steps: Batches in that time.
-      shares: Of 1, by what they went to.
-      step_ms: Milliseconds of a step, likewise; only where there are steps.
-      folder: Where the profile lies.
+      seconds: Duration of the profile.
+      steps: Number of batches in that time.
+      shares: Fraction of the time by category; they sum up to 1.
+      step_ms: Milliseconds per step by category; only if there are steps.
+      folder: Folder of the profile.
     """
 
     seconds: float
@@ -68,12 +68,12 @@ class ProfileJson(TypedDict, total=False):
 
 @dataclasses.dataclass(frozen=True)
 class Shares:
-    """Where time went.
+    """Time by category.
 
     Attributes:
-      wall: Seconds that were profiled.
-      seconds: Of these, by what they went to; they sum up to `wall`.
-      steps: Batches in that time; 0 where none went through tf.data.
+      wall: Profiled seconds.
+      seconds: Seconds by category; they sum up to `wall`.
+      steps: Number of batches in that time; 0 if tf.data was not used.
     """
 
     wall: float
@@ -81,7 +81,7 @@ class Shares:
     steps: int
 
     def to_json(self) -> ProfileJson:
-        """Returns shares of 1, and milliseconds of a step where there are steps, for the run's record."""
+        """Returns fractions of the time, and milliseconds per step if there are steps, for the run record."""
         record: ProfileJson = {
             "seconds": round(self.wall, 3),
             "steps": self.steps,
@@ -92,7 +92,7 @@ class Shares:
         return record
 
     def __str__(self) -> str:
-        """Says it in a line: "41 steps of 48.9 ms: input 71.2 % (34.8 ms), host …"."""
+        """Returns one line: "41 steps of 48.9 ms: input 71.2 % (34.8 ms), host …"."""
         parts = []
         for name in SHOWN:
             each = f" ({1000 * self.seconds[name] / self.steps:.3g} ms)" if self.steps else ""
@@ -102,14 +102,14 @@ class Shares:
 
 
 def read_shares(folder: str, cpu_seconds: float) -> Shares | None:
-    """Reads a profile as TensorFlow has written it.
+    """Reads a profile in TensorFlow's format.
 
     Args:
-      folder: With its `.xplane.pb` files; the first host's counts.
-      cpu_seconds: Processor time of the training thread meanwhile.
+      folder: The folder with the `.xplane.pb` files; only the first file, of one host, is read.
+      cpu_seconds: CPU time of the training thread during the profile.
 
     Returns:
-      The shares, or None when the profile holds no event.
+      The shares, or None when the profile contains no events.
     """
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
@@ -121,7 +121,7 @@ def read_shares(folder: str, cpu_seconds: float) -> Shares | None:
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """Something that the profiler saw: name, line (thread), beginning and end in seconds; whether on a GPU or TPU."""
+    """A profiler event: name, line (thread), begin and end in seconds, and whether it ran on a GPU or TPU."""
 
     name: str
     line: str
@@ -143,7 +143,7 @@ def _events(space: xplane_pb2.XSpace) -> Iterator[Event]:
 
 
 def shares_of(events: Iterable[Event], cpu_seconds: float) -> Shares | None:
-    """Computes the shares of the time from the first event to the last; the module's docstring says how."""
+    """Computes the shares of the time from the first event to the last, as defined in the module docstring."""
     seen = list(events)
     if not seen:
         return None
@@ -166,7 +166,7 @@ def shares_of(events: Iterable[Event], cpu_seconds: float) -> Shares | None:
 
 
 def _computes(event: Event) -> bool:
-    """Returns whether an event is an operation at work on the processor."""
+    """Whether an event is the execution of an operation on the CPU."""
     operation = _OPERATION.fullmatch(event.name)
     if operation is None or event.line.startswith(_TF_DATA_LINE):
         return False
@@ -178,7 +178,7 @@ def _span(event: Event) -> Span:
 
 
 def _union(spans: Iterable[Span]) -> list[Span]:
-    """Returns the same moments as spans that do not overlap."""
+    """Merges overlapping spans."""
     merged: list[Span] = []
     for begin, end in sorted(spans):
         if merged and begin <= merged[-1][1]:

@@ -1,14 +1,14 @@
-"""`--profile`: a TensorFlow profile of some seconds of the training, and a line that says where they went.
+"""`--profile`: takes a TensorFlow profile of some seconds of training, and logs the time per step by category.
 
     with profiled(model_run_dir, wanted=True) as profile:
         run_fn(fn_args)
     profile.record        # {"shares": {"input": 0.71, "host": …}, "step_ms": …, "steps": 41, …}
 
-The module is not changed, and need not know: a thread starts and stops TensorFlow's profiler, for Keras's `fit`,
-Estimators and loops written by hand alike. It looks in after a second, for two seconds. If less than twenty steps went
-by (the first is being traced, or steps are long), it looks again later, and longer. One profile is kept, in
-`plugins/profile` of the model run, where TensorBoard's profile plug-in finds it. `profile_shares` tells what counts as
-input, host, device, idle and checkpoint.
+The module needs no change: a background thread starts and stops TensorFlow's profiler, for Keras `fit`, Estimators and
+custom training loops alike. The first profile starts after one second and takes two. If it contains fewer than twenty
+steps (because the function is still being traced, or steps are long), another, longer one is taken later. The profile
+with the most steps is kept in `plugins/profile` of the model run folder, where TensorBoard's profile plug-in finds it.
+`profile_summary.py` defines the categories input, host, device, idle and checkpoint.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from .profile_summary import ProfileJson
 
 _FOLDER = "plugins/profile"  # TensorBoard's
-_WARM_UP = 1.0  # seconds before the first look
-_LOOK = 2.0  # seconds of the first look; a few MB
-_LONGEST = 16.0
-_STEPS = 20  # so many are enough
+_WARM_UP = 1.0  # seconds before the first profile
+_LOOK = 2.0  # seconds of the first profile, which has a few MB
+_LONGEST = 16.0  # maximum seconds of a profile
+_STEPS = 20  # steps that make a profile sufficient
 
 
 @contextlib.contextmanager
 def profiled(folder: str, wanted: bool) -> Iterator[Profile]:
-    """Profiles some seconds of a block, if that is wanted.
+    """Profiles some seconds of the block, if `wanted`.
 
     Args:
-      folder: The model run.
+      folder: The model run folder.
       wanted: Whether `--profile` was given.
     """
     profile = Profile(folder)
@@ -55,10 +55,10 @@ def profiled(folder: str, wanted: bool) -> Iterator[Profile]:
 
 
 class Profile:
-    """Looks at what the thread that made it does.
+    """Profiles the process, with the thread that creates this object as the training thread.
 
     Attributes:
-      record: What was found, for the run's record; {} when nothing was.
+      record: The profile for the run record; {} without one.
     """
 
     def __init__(self, folder: str) -> None:
@@ -70,11 +70,11 @@ class Profile:
         self._best: tuple[Shares, str] | None = None
 
     def start(self) -> None:
-        """Begins; the first look is after the warm-up."""
+        """Starts the background thread; the first profile begins after the warm-up."""
         self._thread.start()
 
     def finish(self) -> None:
-        """Ends the look that is being taken, and tells what was seen."""
+        """Ends the profile in progress, and logs and records the best one."""
         self._over.set()
         self._thread.join()
         if self._best is None:
@@ -92,7 +92,7 @@ class Profile:
                 if self._best is not None and self._best[0].steps >= _STEPS:
                     return
                 wait, seconds = 2 * wait, min(2 * seconds, _LONGEST)
-        except Exception as error:  # another profiler is at work, as Keras's TensorBoard callback has one
+        except Exception as error:  # another profiler is active, such as the Keras TensorBoard callback's
             logging.warning("--profile: no profile could be taken: %s", error)
 
     def _look(self, seconds: float) -> tuple[Shares | None, str]:
@@ -100,7 +100,7 @@ class Profile:
 
         before = self._runs()
         clock = time.pthread_getcpuclockid(self._training)
-        # Events of the runtime and its operations, not each call of Python, which would slow it down.
+        # Trace the runtime and its operations, but no Python calls, which would slow down training.
         options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)
         tf.profiler.experimental.start(self._folder, options)
         try:

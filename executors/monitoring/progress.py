@@ -1,21 +1,21 @@
-"""How far a training is, told by its loop for whoever watches.
+"""Reports training progress from a worker process through a memory-mapped file.
 
-    report_progress(step, total=1000)  # where the loop begins: 0, or the step of the checkpoint that was restored
+    report_progress(step, total=1000)  # before the first step: 0, or the step of the restored checkpoint
     for batch in batches:
         loss = train_step(batch)
         step += 1
         report_progress(step, examples=len(batch), metrics={"loss": loss})
 
-Keras's `fit`, Estimators and the loops of the dialects do that by themselves. Who watches a process gives it the name
-of a small file, and may read it at any time, also when the process was killed:
+Keras `fit`, Estimators and the loops of the dialects call it automatically. The parent process passes the name of a
+small file, and can read it at any time, even after the worker was killed:
 
     path = watched(folder)
     child_process.run(…, environment={VARIABLE: path})
     read(path)  # Progress(step=…, …)
 
-The process maps that file into its memory, so that a report is no more than a few numbers stored; what is said in words
-is written now and then. Where nobody watches, nothing is done. `display.py` shows what is read; on a Ray cluster each
-worker is watched, see `throughput.py` for what is made of it.
+The worker maps the file into memory, so a report only stores a few numbers; details are written as JSON at intervals.
+Without a progress file, reporting is a no-op. `display.py` displays the progress; on a Ray cluster each worker is read,
+and `throughput.py` aggregates the reports.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from .. import run_context
 
 VARIABLE = "GENERIC_TRAINER_PROGRESS"
 _FORM = struct.Struct("=6d")
-_WORDS = struct.Struct("=2I")  # a number that is odd while the words behind it are written, and their length
+_WORDS = struct.Struct("=2I")  # sequence number, odd while the JSON text after it is being written; length of the text
 _SIZE = 4096
-_LOOK_SECONDS = 1.0  # between two looks of `Due`
-_TELL_SECONDS = 0.4  # between two reports in words
+_LOOK_SECONDS = 1.0  # default interval of `Due`
+_TELL_SECONDS = 0.4  # minimum interval between two reports of metrics
 
 
 class _LastMetrics(dict[str, SupportsFloat]):
-    """The last value of each metric that was reported."""
+    """The last reported value of each metric."""
 
 
 class _EndsByNaN:
-    """Is in the context of a run that a loss of NaN ends."""
+    """Marker in the run context: a loss that is not finite ends the run."""
 
 
 class Details(TypedDict, total=False):
-    """What a worker says besides numbers of steps; see `Progress.details`."""
+    """Details of a worker's progress; see `Progress.details`."""
 
     total: int
     epoch: int
@@ -67,18 +67,18 @@ class Details(TypedDict, total=False):
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """How far one worker is.
+    """The progress of one worker.
 
     Attributes:
       first: The step at which its loop began.
-      step: The last step that is done.
-      steps: How many it has done itself since it began; with parameter servers others do some of them.
-      examples: How many it was trained on since then; 0 where the loop does not say.
-      seconds: From when the loop began to when the last step was done; -1 when it has not begun.
-      age: Seconds since the last step was done.
-      details: What else it says; each may be missing. `total`: the last step, `epoch` and `epochs`, `metrics`: {name:
-        value}, `doing`: what it does instead of steps, `saved`: the step of the last checkpoint, and `saved_at`; of a
-        whole cluster also `workers` and `restarts`.
+      step: The last completed step.
+      steps: Steps that this worker has done since its loop began; with parameter servers, other workers do some steps.
+      examples: Examples that this worker has trained on since its loop began; 0 if the loop does not report them.
+      seconds: From the beginning of the loop to the last completed step; -1 before the loop has begun.
+      age: Seconds since the last completed step.
+      details: Further details, each optional. `total`: the planned last step; `epoch` and `epochs`; `metrics`: {name:
+        value}; `doing`: the current activity other than training steps; `saved`: the step of the last checkpoint, and
+        `saved_at`, its `time.monotonic()`; for a whole cluster also `workers` and `restarts`.
     """
 
     first: float
@@ -98,15 +98,19 @@ def report_progress(
     total: int | None = None,
     metrics: Mapping[str, SupportsFloat] | None = None,
 ) -> None:
-    """Tells how far this worker's training is: where its loop begins, and after each step.
+    """Reports this worker's training progress: call it once before the loop and after each step.
 
     Args:
-      step: Steps that are done, of all workers where these count together. A run on several workers is told which
-        steps were lost by it, so it is the one that checkpoints are numbered by.
-      examples: How many of this step's were this worker's own.
-      steps: How many were this worker's own since the last report; by default all.
-      total: The step that is to be the last, where that is known; once is enough.
-      metrics: Numbers to show, or scalar tensors: these are looked at only when they are shown, every now and then.
+      step: Number of completed steps; the global step if workers share one. Steps lost by restarts are computed from
+        it, so use the step number of the checkpoints.
+      examples: Number of examples of this worker in this step.
+      steps: Number of steps done by this worker since the last report; by default all.
+      total: The planned last step, if known; needs to be passed only once.
+      metrics: Numbers or scalar tensors to display. They are converted to numbers only when they are displayed, at
+        intervals.
+
+    Raises:
+      FloatingPointError: When a loss is NaN or infinite, inside `ended_by_nan(True)`.
     """
     kept = run_context.part(_LastMetrics)
     if kept is not None and metrics is not None:
@@ -124,39 +128,39 @@ def report_progress(
 
 
 def report_examples(examples: float) -> None:
-    """Tells on how many examples the step was trained that has just been reported."""
+    """Adds the number of examples of the step that was reported last."""
     teller = _teller(os.environ.get(VARIABLE))
     if teller is not None:
         teller.tell(teller.step, examples, 0)
 
 
 def reported_step() -> int:
-    """Returns the last step that this process has reported; 0 before the first."""
+    """Returns the last step that this process has reported; 0 before the first report."""
     teller = _teller(os.environ.get(VARIABLE))
     return int(teller.step) if teller is not None else 0
 
 
 def reported_examples() -> float:
-    """Returns on how many examples the steps were trained that this process has reported."""
+    """Returns the number of examples that this process has reported."""
     teller = _teller(os.environ.get(VARIABLE))
     return teller.examples if teller is not None else 0.0
 
 
 def report_details(**details: object) -> None:
-    """Tells what a worker does, by the names of `Progress.details`; None takes one back."""
+    """Reports details by the names of `Progress.details`; None removes one."""
     teller = _teller(os.environ.get(VARIABLE))
     if teller is not None:
         teller.say(**details)
 
 
 def report_checkpoint(step: int) -> None:
-    """Tells that a checkpoint is whole."""
+    """Reports that the checkpoint of a step is completely written."""
     report_details(saved=int(step), saved_at=time.monotonic())
 
 
 @contextlib.contextmanager
 def metrics_kept() -> Iterator[Mapping[str, SupportsFloat]]:
-    """Keeps the last value of each metric given to `report_progress` in a block, whether or not anybody watches."""
+    """Collects the last value of each metric that is passed to `report_progress`, even without a progress file."""
     kept = _LastMetrics()
     with run_context.extended(kept):
         yield kept
@@ -164,13 +168,13 @@ def metrics_kept() -> Iterator[Mapping[str, SupportsFloat]]:
 
 @contextlib.contextmanager
 def ended_by_nan(wanted: bool) -> Iterator[None]:
-    """Has `report_progress` raise FloatingPointError in a block when it is told a loss of NaN, if that is wanted."""
+    """Makes `report_progress` raise FloatingPointError for a NaN or infinite loss in the block, if `wanted`."""
     with run_context.extended(_EndsByNaN()) if wanted else run_context.extended(without=_EndsByNaN):
         yield
 
 
 def require_number(metrics: Mapping[str, float]) -> None:
-    """Makes sure that no loss is NaN or infinite.
+    """Checks that no metric with "loss" in its name is NaN or infinite.
 
     Raises:
       FloatingPointError: When one is.
@@ -184,13 +188,13 @@ def require_number(metrics: Mapping[str, float]) -> None:
 
 
 class Due:
-    """Says when it is time to look again."""
+    """Rate limiter: `is_due` returns True at most once per interval."""
 
     def __init__(self, seconds: float = _LOOK_SECONDS) -> None:
         self._seconds, self._last = seconds, 0.0
 
     def is_due(self) -> bool:
-        """Returns whether so many seconds have gone by since it last said so."""
+        """Returns whether the interval has passed since the last call that returned True."""
         now = time.monotonic()
         if now - self._last < self._seconds:
             return False
@@ -199,18 +203,18 @@ class Due:
 
 
 def is_watched() -> bool:
-    """Returns whether anybody listens to what is reported in this process."""
+    """Whether this process has a progress file, so that reports are read."""
     return _teller(os.environ.get(VARIABLE)) is not None
 
 
 def is_due() -> bool:
-    """Returns whether somebody listens, and some time has gone by since metrics were told last."""
+    """Whether progress is reported and the minimum interval since the last reported metrics has passed."""
     teller = _teller(os.environ.get(VARIABLE))
     return teller is not None and teller.is_due()
 
 
 def watched(folder: str) -> str:
-    """Returns the name of a new file for a process to report in, by the environment variable `VARIABLE`."""
+    """Creates a progress file in a folder; returns its path for the environment variable `VARIABLE`."""
     path = os.path.join(folder, "progress")
     with open(path, "wb") as file:
         file.write(bytes(_SIZE))
@@ -218,10 +222,10 @@ def watched(folder: str) -> str:
 
 
 def read(path: str) -> Progress | None:
-    """Returns what a process of this machine last reported, or None if that was nothing yet."""
+    """Returns the last progress that a process of this machine reported, or None without any report."""
     with open(path, "rb") as file:
         content = file.read()
-    # Read while it is written it may be of two steps, one after the other: close enough.
+    # A concurrent write may mix the numbers of two consecutive steps, which is close enough.
     first, step, steps, examples, began, last = _FORM.unpack_from(content)
     details = _words(content)
     if not last:
@@ -236,7 +240,7 @@ def _words(content: bytes) -> Details:
         return {}
     try:
         details: Details = json.loads(content[start : start + length])
-    except ValueError:  # it was just being written
+    except ValueError:  # a concurrent write
         return {}
     return details
 
@@ -254,7 +258,7 @@ class _Teller:
         self.step = self._steps = self.examples = self._began = self._said = 0.0
         self._details: dict[str, object] = {}
         self._number = 0
-        self._lock = threading.Lock()  # checkpoints are written by a thread
+        self._lock = threading.Lock()  # checkpoints are reported by a background thread
 
     def tell(self, step: float, examples: float, steps: float | None) -> None:
         now = time.monotonic()

@@ -1,14 +1,13 @@
-"""What a training takes of its machine over time: processors, memory, GPUs; sampled by a thread of this process.
+"""Samples the CPU, memory and GPU usage of a training process over time, in a thread of this process.
 
     usage = Usage()
     with usage.sampled() as watch:
-        start_training(on_start=watch)   # called with the process's number
+        start_training(on_start=watch)   # called with the process id
     usage.columns                        # {"seconds": [0.0, 1.0], "cpu": [0.9, 1.8], "memory_bytes": [...], ...}
 
-The first samples are a second apart. Of a long training every second one is forgotten time and again, and the distance
-doubled, so that there are never more than `POINTS`. A sample costs less than a millisecond; where looking for its
-children takes longer, because the machine runs thousands of processes, samples are further apart: 1 % of a processor
-is what it may take.
+Samples are taken once a second at first. Whenever there are more than `POINTS`, every second sample is dropped and the
+interval is doubled. A sample costs less than a millisecond. On machines with thousands of processes, where finding the
+child processes takes longer, the interval is extended so that sampling uses at most 1 % of a CPU.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ import psutil
 
 POINTS = 300
 _FIRST_SECONDS = 1.0
-_LEAST_SHARE = 100  # an interval is at least this many times what a sample takes of a processor
-_CHILDREN_EVERY = 5  # samples: to find a process's children all of the machine's are looked at
+_LEAST_SHARE = 100  # an interval is at least this many times a sample's CPU time
+_CHILDREN_EVERY = 5  # samples; finding a process's children scans all processes of the machine
 _GPU_TIMEOUT_SECONDS = 5.0
 _GPU_QUERY = ("--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits")
 _MIB = 1 << 20
@@ -42,7 +41,7 @@ class Machine(TypedDict, total=False):
 
 
 class UsageJson(TypedDict, total=False):
-    """What a training took, in the run's record: the columns of `Usage`, and the machine; {} without samples."""
+    """Resource usage in the run record: the columns of `Usage`, and the machine; {} without samples."""
 
     seconds: list[float]
     cpu: list[float]
@@ -53,12 +52,12 @@ class UsageJson(TypedDict, total=False):
 
 
 class Usage:
-    """What the process that trains has taken, and everything that it started.
+    """Resource usage of the training process and its descendants.
 
     Attributes:
-      columns: One list each, as long as the others: `seconds` since the start, `cpu` (processors in use since the
-        sample before), `memory_bytes` (resident); where there are GPUs `gpu_percent` (the mean of all GPUs) and
-        `gpu_memory_bytes` (of all), of whoever uses them.
+      columns: Lists of equal length: `seconds` since the start, `cpu` (mean number of busy CPUs since the previous
+        sample), `memory_bytes` (resident); with GPUs also `gpu_percent` (mean over all GPUs) and `gpu_memory_bytes`
+        (sum over all GPUs), including use by other processes.
     """
 
     def __init__(self, interval: float = _FIRST_SECONDS) -> None:
@@ -68,7 +67,7 @@ class Usage:
 
     @contextlib.contextmanager
     def sampled(self) -> Iterator[Callable[[int], None]]:
-        """Gives a function to be told the process's number; samples it until the block ends."""
+        """Yields a function to be called with the process id; samples that process until the block ends."""
         ended = threading.Event()
         threads: list[threading.Thread] = []
 
@@ -85,7 +84,7 @@ class Usage:
                 thread.join(_GPU_TIMEOUT_SECONDS)
 
     def to_json(self) -> UsageJson:
-        """Returns the columns and the machine's size, for the run's record; {} when nothing was sampled."""
+        """Returns the columns and the machine's size, for the run record; {} without samples."""
         if not self.columns.get("seconds"):
             return {}
         machine = {"cpus": os.cpu_count(), "memory_bytes": psutil.virtual_memory().total}
@@ -120,7 +119,7 @@ class Usage:
             rows = [(float(busy), float(used)) for busy, used in csv.reader(told.splitlines())]
             busy, used = sum(row[0] for row in rows) / len(rows), sum(row[1] for row in rows) * _MIB
         except (OSError, subprocess.SubprocessError, ValueError, ZeroDivisionError):
-            self._gpus = None  # no driver, or a card that does not tell; a column must not have gaps
+            self._gpus = None  # no driver, or values not supported by the GPU; columns must not have gaps
             for name in ("gpu_percent", "gpu_memory_bytes"):
                 self.columns.pop(name, None)
             return {}
@@ -128,7 +127,7 @@ class Usage:
 
 
 class _Family:
-    """A process and what it has started."""
+    """A process and its descendants."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -138,7 +137,7 @@ class _Family:
         self._last = time.monotonic()
 
     def look(self) -> dict[str, float] | None:
-        """Returns processors in use since the last look, and bytes of memory; None when the process has ended."""
+        """Returns busy CPUs since the last call, and bytes of memory; None when the process has ended."""
         try:
             head = self._members.setdefault(self._pid, psutil.Process(self._pid))
             if self._looks % _CHILDREN_EVERY == 0:
@@ -154,7 +153,7 @@ class _Family:
             with contextlib.suppress(psutil.Error), process.oneshot():
                 times = process.cpu_times()
                 spent, memory = times.user + times.system, memory + process.memory_info().rss
-                # What a process took before it was first seen is nobody's at any moment.
+                # Ignore the CPU time of a process before it was first seen; its interval is unknown.
                 took += spent - self._seconds.get(pid, spent)
                 self._seconds[pid] = spent
         elapsed, self._last = now - self._last, now

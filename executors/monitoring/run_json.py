@@ -1,7 +1,7 @@
-"""The content of `run.json` as its readers find it.
+"""The types of the content of `run.json`, for its readers.
 
-`RunRecord` in `run_record.py` writes it and describes the fields. Any field may be missing: a run may be under way, may
-have failed early, or may be of an earlier release.
+`RunRecord` in `run_record.py` writes it and describes the fields. Any field may be missing: a run may be in progress,
+may have failed early, or may have been written by an earlier release.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Hyperparameters(TypedDict, total=False):
-    """What a tuner found, as Keras Tuner writes it."""
+    """A tuner's result, in the format of Keras Tuner."""
 
     values: dict[str, object]
 
 
 class Arguments(TypedDict, total=False):
-    """The `fn_args` and options of a run: the keys that readers look up. Every attribute of `FnArgs` is there."""
+    """The `fn_args` and options of a run. Lists the keys that are read; every attribute of `FnArgs` is present."""
 
     serving_model_dir: str
     model_run_dir: str
@@ -35,14 +35,14 @@ class Arguments(TypedDict, total=False):
 
 
 class Files(TypedDict, total=False):
-    """What files a pattern has found; further facts are compared, and shown."""
+    """The files that a pattern matched; further keys are compared and displayed."""
 
     files: int
     bytes: int
 
 
 class Code(TypedDict, total=False):
-    """The module, as `modules.source.ModuleSource`; only its reference before it is found."""
+    """The module, as `modules.source.ModuleSource`; only its reference before the module is found."""
 
     reference: str
     path: str
@@ -68,7 +68,7 @@ class Keras(TypedDict, total=False):
 
 
 class BadRecord(TypedDict):
-    """Records that were left out at one place, as `inputs.bad_records.BadRecord`."""
+    """Skipped records at one place, as `inputs.bad_records.BadRecord`."""
 
     file: str
     place: str
@@ -77,7 +77,7 @@ class BadRecord(TypedDict):
 
 
 class LeftOut(TypedDict, total=False):
-    """The records that were left out, as `inputs.bad_records.BadRecords`."""
+    """All skipped records, as `inputs.bad_records.BadRecords`."""
 
     limit: int
     count: int
@@ -86,7 +86,7 @@ class LeftOut(TypedDict, total=False):
 
 
 class Origin(TypedDict, total=False):
-    """Where the metrics of a split come from."""
+    """The origin of a split's metrics."""
 
     source: str
     fit: int
@@ -97,14 +97,14 @@ class Origin(TypedDict, total=False):
 
 
 class ClusterJson(Account, total=False):
-    """What became of a run on a cluster."""
+    """The workers, failures and throughput of a run on a cluster."""
 
     workers: list[int]
     failures: list[str]
 
 
 class Latency(TypedDict, total=False):
-    """Seconds of repeated calls of the model."""
+    """Seconds per call, of repeated calls of the model."""
 
     median: float
     p90: float
@@ -112,7 +112,7 @@ class Latency(TypedDict, total=False):
 
 
 class Sides(TypedDict, total=False):
-    """The tensors of a signature by name, each as "float32 (?, 4)"."""
+    """The tensors of a signature by name, each described as "float32 (?, 4)"."""
 
     inputs: dict[str, str]
     outputs: dict[str, str]
@@ -132,7 +132,7 @@ class CheckJson(TypedDict, total=False):
 
 
 class ErrorJson(TypedDict, total=False):
-    """What ended a run."""
+    """The exception that ended a run."""
 
     type: str
     message: str

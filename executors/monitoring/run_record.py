@@ -1,7 +1,8 @@
-"""The one record of a run, `run.json` in the model run: what ran, on what, how long, with what outcome.
+"""The run record `run.json` in the model run folder: code, data, options, durations and outcome of a run.
 
-Progress, the printed summary, artifact properties and reports are views of it. It is written when the
-run begins and again when it ends, however that is, so that a killed run is told from a finished one.
+Progress, the printed summary, artifact properties and reports are views of it. It is written when the run begins and
+again when it ends, in success, failure or interruption. A record that still has the status "running" after its process
+has ended is of a killed run.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
     from .run_json import RunJson
 
 FILE_NAME = "run.json"
-TASKS_DIR = "tasks"  # records of a cluster's other tasks
+TASKS_DIR = "tasks"  # records of the cluster tasks other than the chief
 RUNNING, SUCCEEDED, FAILED, INTERRUPTED = "running", "succeeded", "failed", "interrupted"
 UNSUCCESSFUL = (FAILED, INTERRUPTED)
-_TRACEBACK_CHARACTERS = 20_000  # the end, where it says what happened
-_NUMBERS = re.compile(r"\[\n[-+.\deE,\s]+\]")  # a list of numbers: on one line; texts have no line breaks
+_TRACEBACK_CHARACTERS = 20_000  # from the end, which has the exception
+_NUMBERS = re.compile(r"\[\n[-+.\deE,\s]+\]")  # number lists, to join into one line; JSON strings have no line breaks
 
 _STACK = (
     "generic-trainer", "tensorflow", "keras", "tf-keras", "tensorflow-estimator", "tfx", "tensorflow-transform",
@@ -48,41 +49,40 @@ _STACK = (
 
 @dataclasses.dataclass
 class RunRecord:
-    """Everything that is known of one run. All times are UTC, all durations seconds.
+    """The record of a run. All times are UTC, all durations in seconds.
 
     Attributes:
-      id: Another one for every run.
+      id: Unique id of the run.
       status: "running", "succeeded", "failed", or "interrupted" by Ctrl-C, SIGTERM or SIGHUP.
-      started: When, as ISO 8601.
-      arguments: fn_args and options; what looks like a secret is masked (see `redaction.py`).
-      process: Of whom the run is: host, number, and start of the process (see `ProcessIdentity`).
-      code: The module: reference, path, fingerprint, files; of their texts the model run keeps a copy in `source`.
-      data: What `train_files` and `eval_files` were: `data_of` each.
-      bad_records: With `on_bad_records=skip:N`: the `limit`, the `count` of records that were left out, the `readers`
-        that would leave some out, and the first hundred `records` by `file`, `place` and `problem`, of all workers;
-        else empty.
-      stack: Versions by distribution, and Python's.
-      dialect: The dialect and why it was chosen.
-      keras: The Keras version and why it was chosen.
-      phases: Seconds by phase: inputs, training (of it load and run_fn), check, publish.
-      profile: Where a step's time went, with `--profile`; empty without.
-      metrics: {"train": {...}, "eval": {...}} of the published weights; of a run that failed or was interrupted, what
-        it had logged or reported by then.
-      metrics_from: By split, where its metrics come from: the `source` ("returned" by run_fn, a "fit", an "evaluate",
-        "evaluated again", "logged" or "unknown"; see `metrics_of_record.py`), of a fit also its number `fit` of
-        `fits`, and the `epoch` of `epochs` whose weights were published, from 1; of an Estimator the `step`.
+      started: Start time, as ISO 8601.
+      arguments: fn_args and options; values that look like secrets are redacted (see `redaction.py`).
+      process: The run's process: host, process id, and start time (see `ProcessIdentity`).
+      code: The module: reference, path, fingerprint, files; the model run folder keeps a copy of the files in `source`.
+      data: `data_of` the files of `train_files` and of `eval_files`.
+      bad_records: With `on_bad_records=skip:N`: the `limit`, the `count` of skipped records, the `readers` that can
+        skip records, and the first hundred `records` by `file`, `place` and `problem`, of all workers; otherwise empty.
+      stack: Version of Python, and of each distribution that matters to a run.
+      dialect: The dialect and the reason for it.
+      keras: The Keras version and the reason for it.
+      phases: Seconds by phase: inputs, training (with load and run_fn), check, publish.
+      profile: Time per step by activity, with `--profile`; otherwise empty.
+      metrics: {"train": {...}, "eval": {...}} of the published weights; for a failed or interrupted run, the metrics
+        logged or reported so far.
+      metrics_from: By split, the origin of the metrics: the `source` ("returned" by run_fn, a "fit", an "evaluate",
+        "evaluated again", "logged" or "unknown"; see `metrics_of_record.py`); for a fit also its number `fit` of
+        `fits`, and the `epoch` of `epochs` whose weights were published, from 1; for an Estimator the `step`.
       evaluation_evidence: What training shows of the task: losses, labels and inputs of the last Keras fit, as
-        `evaluation.evidence.TrainingEvidence`; empty where no fit was seen.
+        `evaluation.evidence.TrainingEvidence`; empty without a Keras fit.
       evaluation_plan: How the model is evaluated, as `evaluation.plan.EvaluationPlan`; empty before the model's check.
-      cluster: Of a run on a cluster: how many `workers` took part in each try, `failures`, and `tries`, `restarts`,
-        `redone_steps`, `goodput`, `speeds` and `stragglers` as `throughput.py` defines them; else empty.
+      cluster: For a run on a cluster: number of `workers` in each try, `failures`, and `tries`, `restarts`,
+        `redone_steps`, `goodput`, `speeds` and `stragglers` as `throughput.py` defines them; otherwise empty.
       check: The SavedModel check's report.
-      rejected: Where the module's outputs are kept when they are not published: the model did not pass the check,
-        publishing failed, or the module raised after saving its model; else "". With a `check` the model is complete.
-      resources: What training took of the machine over time, as `resources.Usage` has it; empty on a Ray cluster.
-      error: Type and message of what ended the run, or None.
-      traceback: Of an exception of the module's own, from where its code begins.
-      path: The record's own file.
+      rejected: Folder of outputs that were not published because the model failed the check, publishing failed, or the
+        module raised after saving its model; otherwise "". With a `check`, the model in it is complete.
+      resources: Resource usage of training over time, as `resources.UsageJson`; empty on a Ray cluster.
+      error: Type and message of the exception that ended the run, or None.
+      traceback: Traceback of an exception of the module, from its first frame in the module's code.
+      path: The record's file.
     """
 
     id: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
@@ -112,7 +112,7 @@ class RunRecord:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Times a block; a block that raises is timed, too."""
+        """Records the duration of the block, also if it raises."""
         begin = time.perf_counter()
         try:
             with display.current().phase(name):
@@ -122,10 +122,11 @@ class RunRecord:
 
     @contextlib.contextmanager
     def written_to(self, folder: str, name: str = FILE_NAME) -> Iterator[None]:
-        """Keeps the record in a folder while a block runs; the block's exception is recorded and passed on.
+        """Writes the record to a folder at the beginning and end of the block; records and re-raises its exception.
 
-        A run that begins in a folder takes it over from one that is there: of two, the later one publishes. An
-        interrupt of a run that is recorded as a success already, because its model is published, leaves it that.
+        A run takes over the record of an earlier run in the same folder: of two concurrent runs, the later one
+        publishes. If a run is interrupted after its model was published and recorded as a success, its status stays
+        "succeeded".
         """
         self.path = os.path.join(folder, name)
         self.started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
@@ -150,18 +151,18 @@ class RunRecord:
             self.traceback = masked_text(describe(error)["traceback"][-_TRACEBACK_CHARACTERS:])
 
     def save(self) -> None:
-        """Writes the record as it stands.
+        """Writes the record's current state.
 
         Raises:
-          InputError: As `require_folder`.
+          InputError: When another run has begun in the folder; see `require_folder`.
         """
         self.require_folder()
         self._write()
 
     def save_if_possible(self) -> None:
-        """Writes the record as it stands, unless another run has begun in the folder.
+        """Writes the record's current state, unless another run has begun in the folder.
 
-        A disk that refuses is a warning: it must not take a trained model away, nor hide what went wrong before.
+        An OSError is logged as a warning: it must not discard a trained model or mask an earlier exception.
         """
         try:
             if not self._other_run():
@@ -171,7 +172,7 @@ class RunRecord:
 
     @contextlib.contextmanager
     def shown_in(self, folder: str) -> Iterator[None]:
-        """Shows the record as it stands in another folder, too, while a block runs."""
+        """Also keeps a copy of the record's current state in another folder during the block."""
         path = os.path.join(folder, FILE_NAME)
         if path == self.path:
             yield
@@ -183,10 +184,10 @@ class RunRecord:
             file_io.file_system(path).remove(path)
 
     def require_folder(self) -> None:
-        """Makes sure that no other run has begun in the folder since.
+        """Checks that no other run has begun in the folder since.
 
         Raises:
-          InputError: When one has: it is that one's outputs that count.
+          InputError: When another run has begun; only the later run publishes.
         """
         if other := self._other_run():
             raise InputError(
@@ -196,7 +197,7 @@ class RunRecord:
             )
 
     def _other_run(self) -> Mapping[str, object]:
-        """Returns the record of a run that has taken the folder over; {} when it is still this one's."""
+        """Returns the record of another run that has taken over the folder; otherwise {}."""
         there = read(*os.path.split(self.path))
         return there if there.get("id", self.id) != self.id else {}
 
@@ -214,24 +215,24 @@ class RunRecord:
 
 
 def as_read(record: RunRecord) -> RunJson:
-    """Returns a record's fields, as `read` gives them."""
+    """Returns a record's fields in the form that `read` returns."""
     state = dataclasses.asdict(record)
     del state["path"]
     return cast("RunJson", state)
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Returns whether an exception stands for Ctrl-C or a signal that asked the run to end."""
+    """Whether an exception means Ctrl-C or a termination signal."""
     return isinstance(error, (KeyboardInterrupt, Terminated, Preempted))
 
 
 def status_after(error: BaseException) -> str:
-    """Returns the status of a run that an exception ended: INTERRUPTED or FAILED."""
+    """Returns the status of a run that ended with an exception: INTERRUPTED or FAILED."""
     return INTERRUPTED if is_interrupt(error) else FAILED
 
 
 def read(folder: str, name: str = FILE_NAME) -> RunJson:
-    """Returns the record in a folder, or {} when there is none that can be read."""
+    """Returns the record in a folder, or {} when it is missing or is not a JSON object."""
     path = os.path.join(folder, name)
     if not file_io.exists(path):
         return {}
@@ -243,17 +244,17 @@ def read(folder: str, name: str = FILE_NAME) -> RunJson:
 
 
 def status_of(folder: str, name: str = FILE_NAME) -> str | None:
-    """Returns the status of the run recorded in a folder, or None when no run is."""
+    """Returns the status of the run recorded in a folder, or None without a record."""
     return read(folder, name).get("status")
 
 
 def has_trained(folder: str) -> bool:
-    """Returns whether the run recorded in a folder ended, or broke off, after its module had trained."""
+    """Whether `run_fn` returned in the run recorded in a folder, even if the run failed afterwards."""
     return "training/run_fn" in read(folder).get("phases", {})
 
 
 def stack() -> dict[str, str]:
-    """Returns the versions of what a run stands on, and Python's; what is not installed is left out."""
+    """Returns the versions of Python and of the installed distributions that matter to a run."""
     versions = {"python": platform.python_version()}
     for name in _STACK:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):

@@ -1,12 +1,12 @@
-"""What a run by several workers comes to: steps done again after failures, goodput, speeds, and who holds others up.
+"""Computes the throughput of distributed training: redone steps, goodput, steps per second, and stragglers.
 
-It is told what each worker reports (`progress.py`) and when a try begins, and knows no more. So a module that reports
-nothing has no figures here; nor do the tries of an earlier command, whose driver was killed, count.
+The input is what each worker reports (`progress.py`) and when each try begins. A module that reports no progress
+therefore has no figures here, and tries of an earlier command, whose driver was killed, are not counted.
 
     pace = Pace(parameter_servers=0)
     pace.begin("try 1", workers=2)
     pace.note("try 1", 0, "worker 0", progress)    # about once a second, and when the worker's process has ended
-    pace.lines()                                   # what there is to be shown
+    pace.lines()                                   # new lines to print
     pace.summary(seconds)
 """
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from .progress import Details
 
 _LINE_SECONDS = 10.0  # between two lines
-_WINDOW_SECONDS = 30.0  # over which workers are compared
-_SLOW = 0.5  # of the others' speed
-_KEPT = 1000  # moments of a try
+_WINDOW_SECONDS = 30.0  # over which the speeds of workers are compared
+_SLOW = 0.5  # a straggler is slower than this fraction of the other workers' median speed
+_KEPT = 1000  # maximum number of moments of a try
 
 
 class Whole(TypedDict, total=False):
-    """How far all workers are; see `Pace.whole`."""
+    """The progress of all workers; see `Pace.whole`."""
 
     step: float
     examples: float
@@ -67,11 +67,11 @@ class _Try:
     """One start of all workers.
 
     Attributes:
-      workers: How many train.
-      began: When.
-      moments: (time, step): when the training had come how far; the first is where its loop began.
-      workers_progress: What each worker last reported, with its name, by rank.
-      ended: Ranks of the workers that have done their part.
+      workers: Number of training workers.
+      began: Time of the start, by the clock of `Pace`.
+      moments: (time, step) pairs in ascending order; the first is the beginning of the training loop.
+      reported: Name and last progress of each worker, by rank.
+      ended: Ranks of the workers that have finished.
     """
 
     workers: int
@@ -82,7 +82,7 @@ class _Try:
 
     @property
     def first(self) -> float:
-        """The step where it went on."""
+        """The step at which the training loop began or resumed."""
         return self.moments[0][1]
 
     @property
@@ -91,7 +91,7 @@ class _Try:
         return self.moments[-1][1]
 
     def note(self, now: float, progress: Progress) -> None:
-        """Takes note of how far the training is; some moments of a long one are forgotten."""
+        """Adds a moment; thins out the moments of a long try."""
         moments, done = self.moments, now - progress.age
         if not moments or progress.first < self.first:
             moments.insert(0, (done - progress.seconds, progress.first))
@@ -101,7 +101,7 @@ class _Try:
             del moments[1:-1:2]
 
     def seconds_until(self, step: float) -> float:
-        """Returns how long it took from where its loop began to a step; between two moments in proportion."""
+        """Returns the seconds from the beginning of the loop to a step, interpolated linearly between moments."""
         begin, at = self.moments[0]
         if step <= at:
             return 0.0
@@ -112,11 +112,12 @@ class _Try:
 
 
 class Pace:
-    """Keeps account of a run.
+    """Records the progress of a run.
 
     Args:
-      parameter_servers: How many there are. With some each worker goes at its own pace, else all at one.
-      clock: Gives seconds.
+      parameter_servers: Number of parameter servers. With at least one, workers train asynchronously; otherwise in
+        lockstep.
+      clock: Returns the time in seconds.
     """
 
     def __init__(self, parameter_servers: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -124,31 +125,31 @@ class Pace:
         self._clock = clock
         self._begun = clock()
         self._tries: dict[str, _Try] = {}
-        self._line: tuple[float, float, float] | None = None  # of the last line: time, step, examples
+        self._line: tuple[float, float, float] | None = None  # time, step and examples of the last line
         self._window: tuple[float, dict[int, Progress]] | None = None
         self._stragglers: dict[str, str] = {}
 
     def begin(self, name: str, workers: int) -> None:
-        """Notes that a try begins, in which so many workers train."""
+        """Records the start of a try with this number of training workers."""
         self._tries[name] = _Try(workers, self._clock())
         self._line = self._window = None
 
     def note(self, name: str, rank: int, worker: str, progress: Progress) -> None:
-        """Notes what a worker of a try has reported."""
+        """Records the progress report of a worker in a try."""
         one = self._tries[name]
         one.reported[rank] = (worker, progress)
         one.note(self._clock(), progress)
 
     def end(self, name: str, rank: int) -> None:
-        """Notes that a worker of a try has done its part."""
+        """Records that a worker of a try has finished."""
         self._tries[name].ended.add(rank)
 
     def lines(self, last: bool = False, with_progress: bool = True) -> str:
-        """Returns what there is to be shown now: how far all are, about every ten seconds, and a new straggler.
+        """Returns the lines to print now: the progress of all workers about every 10 s, and new stragglers.
 
         Args:
-          last: Whether that is the last time, so that the last step is to be told.
-          with_progress: False where that is shown in another way.
+          last: Whether this is the last call, so that the last step must be included.
+          with_progress: False if progress is displayed in another way.
         """
         if not self._tries:
             return ""
@@ -156,7 +157,11 @@ class Pace:
         return self._warning(one) + (self._progress_line(one, number, last) if with_progress else "")
 
     def whole(self) -> Whole:
-        """Returns how far all are: `step`, `examples` of this try, and `details` as the chief tells them; {} before."""
+        """Returns the progress of the latest try; {} before any report.
+
+        `step` is the last step of any worker, `examples` the sum over its workers; `details` are the chief's, with
+        `workers` and `restarts` added.
+        """
         one = list(self._tries.values())[-1] if self._tries else None
         if one is None or not one.moments:
             return {}
@@ -181,8 +186,8 @@ class Pace:
         return f"[{_count(one.workers, 'worker')}] {', '.join(parts)}\n"
 
     def _warning(self, one: _Try) -> str:
-        """Compares the workers over the last while; returns a line on each that is slow and had not been named."""
-        if not self._at_own_pace:  # in all-reduce all go at the slowest one's pace
+        """Compares the workers over the last window; returns a line for each new straggler."""
+        if not self._at_own_pace:  # all-reduce runs at the pace of the slowest worker
             return ""
         now, reported = self._clock(), {rank: progress for rank, (_, progress) in one.reported.items()}
         if self._window is None or len(self._window[1]) < len(reported):
@@ -193,7 +198,7 @@ class Pace:
         if seconds < _WINDOW_SECONDS:
             return ""
         self._window = (now, reported)
-        # One that has done no step may be evaluating, or writing its model.
+        # A worker without a new step may be evaluating or exporting its model.
         steps = {
             rank: reported[rank].steps - before[rank].steps
             for rank in before
@@ -208,7 +213,7 @@ class Pace:
         return text
 
     def _slow_ones(self, steps: dict[int, float], seconds: float) -> dict[int, str]:
-        """Returns why a worker is slow that makes less than half of what the others do, by their median."""
+        """Returns by rank a description of each worker slower than half the median speed of the others."""
         found = {}
         for rank, own in steps.items():
             others = [count for other, count in steps.items() if other != rank]
@@ -219,31 +224,32 @@ class Pace:
         return found
 
     def summary(self, seconds: float | None = None) -> Account:
-        """Returns the account, for the run's record.
+        """Returns the account for the run record.
 
         Args:
-          seconds: The whole time of training, from the engine's start to its end; by default since this was made.
+          seconds: Total training time, from the engine's start to its end; by default the time since this object was
+            created.
 
         Returns:
-          * tries: Of each start of all workers: how many `workers` trained; when it `began`, in seconds since the
-            engine's start; and if any of them reported, `first_step`, where it went on (0, or its checkpoint's);
-            `last_step`, the last one that was reported; `lost_steps`, those after the step where a later try went on;
-            `seconds` that it spent on the others.
+          * tries: One entry for each start of all workers: `workers`, the number of training workers; `began`, in
+            seconds since the engine's start; and if any worker reported progress, `first_step`, where its loop began (0
+            or the checkpoint's step); `last_step`, the last reported step; `lost_steps`, the steps after the step that
+            a later try resumed from; `seconds` spent on the steps that were not lost.
           * restarts: Tries after the first.
-          * redone_steps: The sum of lost steps: all were done again, or have to be. Of a worker that was killed the
-            last step is known, of the others as of a second before.
-          * goodput: The share of the whole time that was spent on steps that count, from where the loop of a try
-            began to the last of its steps that was not lost, with what is done between steps, such as evaluations and
-            checkpoints. What it lacks is time for starting processes, building the model, restoring, steps that were
-            lost, and the export. None where nothing was reported.
-          * speeds: By worker, over all tries while its loop was running, `steps_per_second` of its own; and where its
-            loop tells them, `examples_per_second`.
-          * stragglers: By worker that was one, why; only with parameter servers, where each goes at its own pace.
+          * redone_steps: The sum of lost steps, all of which were repeated or have to be. For a killed worker the last
+            step is exact, for the others it may be a second old.
+          * goodput: Share of the total time spent on steps that count, from the beginning of a try's loop to its last
+            step that was not lost, including what happens between steps, such as evaluations and checkpoints. The rest
+            is process start, model building, restoring, lost steps, and export. None if no progress was reported.
+          * speeds: By worker, over all tries while its loop was running: its own `steps_per_second`, and
+            `examples_per_second` if its loop reports examples.
+          * stragglers: By straggler, a description of its speed; only with parameter servers, where workers train
+            asynchronously.
         """
         now, useful, redone = self._clock(), 0.0, 0.0
         tries: list[TryAccount] = []
         whole = seconds if seconds is not None else now - self._begun
-        kept = math.inf  # the earliest step where a later try went on
+        kept = math.inf  # the earliest step that a later try resumed from
         for one in reversed(self._tries.values()):
             told: TryAccount = {"workers": one.workers, "began": round(one.began - now + whole, 1)}
             if one.moments:

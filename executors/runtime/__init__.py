@@ -1,1 +1,1 @@
-"""Processes, files and logs, for all packages above."""
+"""Processes, files and logs, for all layers above."""

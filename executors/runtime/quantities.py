@@ -1,4 +1,4 @@
-"""Durations and sizes as text."""
+"""Formats durations and sizes as text."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ _SECONDS = (
     (1e6, 1e3, "µs"),
     (1e3, 1e3, "ms"),
     (1.0, 60.0, "s"),
-)  # number per second, and end of the range
+)  # (units per second, upper end of the range, unit)
 _BYTES = ("B", "kB", "MB", "GB", "TB")
 
 
 def duration_text(seconds: float) -> str:
-    """Returns a duration: "43 µs", "1.4 ms", "12.3 s", "4 min 5 s", "2 h 3 min"; one below 0 counts as 0."""
+    """Formats a duration: "43 µs", "1.4 ms", "12.3 s", "4 min 5 s", "2 h 3 min"; "0 s" for negative values."""
     if seconds <= 0:
         return "0 s"
     for factor, end, unit in _SECONDS:
@@ -22,7 +22,7 @@ def duration_text(seconds: float) -> str:
 
 
 def size_text(size: float) -> str:
-    """Returns a number of bytes: "47.7 kB"; 1 kB is 1,000 bytes."""
+    """Formats a number of bytes: "47.7 kB"; 1 kB is 1,000 bytes."""
     power = 0
     while size >= 999.5 and power < len(_BYTES) - 1:
         size, power = size / 1000, power + 1

@@ -1,1 +1,1 @@
-"""Local and remote file systems, locks, retries and checks of paths."""
+"""Local and remote file systems, locks, retries and path validation."""

@@ -1,4 +1,4 @@
-"""Names of folders and files in TFX artifacts, in this and in earlier releases of TFX."""
+"""Folder and file names in TFX artifacts, of current and earlier releases of TFX."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from ...errors import InputError
 from . import file_io
 from .json_text import parsed_json
 
-# TFX's path_constants, and what releases before 0.29 used.
+# From TFX's path_constants, and from releases before 0.29.
 SERVING_DIRS = ("Format-Serving", "serving_model_dir")
-REJECTED_DIR = "rejected"  # in a model run: models that were not published
+REJECTED_DIR = "rejected"  # in a model run folder: models that were not published
 EVAL_DIR = "Format-TFMA"
 LATEST = "latest"
 
 
 def latest(path: str) -> str:
-    """Returns a path in which a folder called `latest` is the one with the highest number beside it.
+    """Replaces a path component `latest` by the folder with the highest number beside it.
 
-    TFX numbers the outputs of a pipeline's step, and a step that runs again writes a new one:
+    TFX numbers the outputs of a pipeline's step, and each run of a step writes a new one:
 
         latest("pipeline/Transform/transform_graph/latest")   "pipeline/Transform/transform_graph/6"
 
-    A path without that name, or where there are no numbers, is returned as it is.
+    Returns the path unchanged without that component, if `latest` itself exists, or without numbered folders.
     """
     before, name, after = path.partition(f"/{LATEST}")
     if not name or (after and not after.startswith("/")) or file_io.exists(before + name) or not file_io.isdir(before):
@@ -33,10 +33,10 @@ def latest(path: str) -> str:
 
 
 def read_json_object(path: str, what: str) -> dict[str, Any]:
-    """Reads a file that holds one JSON object.
+    """Reads a file that contains one JSON object.
 
     Raises:
-      InputError: When it is missing, not JSON, or something else than an object.
+      InputError: When it is missing, not JSON, or not a JSON object.
     """
     if not file_io.exists(path):
         raise InputError(f"{what} {path} does not exist.")
@@ -47,19 +47,19 @@ def read_json_object(path: str, what: str) -> dict[str, Any]:
 
 
 def read_hyperparameters(place: str, what: str) -> dict[str, Any]:
-    """Reads KerasTuner's configuration of hyper-parameters: a JSON file, or an artifact's folder with it alone.
+    """Reads KerasTuner's hyperparameters from a JSON file, or from an artifact folder with a single file.
 
     Raises:
-      InputError: When there is no such file, or it does not hold a JSON object.
+      InputError: When there is no such file, or it does not contain a JSON object.
     """
     return read_json_object(only_file_in(place, what) if file_io.isdir(place) else place, what)
 
 
 def only_file_in(folder: str, what: str) -> str:
-    """Returns the one file of an artifact's folder.
+    """Returns the path of the only file in an artifact's folder.
 
     Raises:
-      InputError: When there is none, or more than one.
+      InputError: When there are no files or several.
     """
     names = file_io.listdir(folder) if file_io.isdir(folder) else []
     if len(names) != 1:

@@ -1,10 +1,10 @@
-"""The one file-system layer: TFX's `fileio`, without paying for TensorFlow on local paths.
+"""The file-system layer: TFX's `fileio`, without importing TensorFlow for local paths.
 
-`tfx.dsl.io.fileio` imports TensorFlow to learn about `gs://` and its like. A local path needs none of
-that, so it goes to TFX's own local plug-in, which is plain Python.
+`tfx.dsl.io.fileio` imports TensorFlow to support `gs://` and other schemes. Local paths use TFX's local plug-in
+directly, which is plain Python.
 
-Calls that fail for a moment are made again, those that take long are told of, and what remains of the errors of disks
-and networks are `StorageError`s, which are `OSError`s that say what to do; see `file_retries`.
+Transient failures are retried, and slow calls are logged. Remaining disk and network errors are raised as
+`StorageError`s, which are `OSError`s with a remedy; see `retry.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .user_paths import require_regular
 if TYPE_CHECKING:
     from tfx.dsl.io.filesystem import Filesystem
 
-# EMFILE is gcsfuse's: "too many objects to be renamed".
+# gcsfuse returns EMFILE for "too many objects to be renamed".
 NO_RENAME = (errno.EXDEV, errno.EMFILE, errno.ENOSYS, errno.ENOTSUP)
 _DOING = {
     "open": "Opening",
@@ -44,19 +44,19 @@ _DOING = {
 
 
 def is_remote(path: str) -> bool:
-    """Returns whether the path names a file system by scheme, such as `gs://bucket/file`."""
+    """Whether the path has a scheme, such as `gs://bucket/file`."""
     return "://" in path
 
 
 def whole(path: str) -> str:
-    """Returns a path that means the same in any working folder; one with a scheme as it is."""
+    """Returns the absolute path, which is valid in any working directory; a path with a scheme unchanged."""
     return path if is_remote(path) else os.path.abspath(path)
 
 
 def file_system(path: str) -> Filesystem:
-    """Returns TFX's file system for a path, with calls that are retried.
+    """Returns TFX's file system for a path, with retries on its calls.
 
-    What is done with a file that it opens is not.
+    Reads and writes of a file that it opens are not retried.
     """
     return _Retrying(_plain(path))
 
@@ -73,7 +73,7 @@ def _plain(path: str) -> Filesystem:
 
 
 class _Retrying:
-    """A file system whose calls are made again when they fail for a moment."""
+    """A file system whose calls are retried after transient failures."""
 
     def __init__(self, plain: Filesystem) -> None:
         self._plain = plain
@@ -93,19 +93,19 @@ class _Retrying:
 
 
 def _has_happened(name: str, path: str, *others: str) -> bool:
-    """Returns whether a call that failed has done its work all the same, now that it says that `path` is missing."""
+    """Whether a call that failed because `path` is missing was done by an earlier attempt."""
     if name == "rename":
         return not exists(path) and exists(others[0])
     return name in ("remove", "rmtree") and not exists(path)
 
 
 def exists(path: str) -> bool:
-    """Returns whether there is a file or folder."""
+    """Whether a file or folder exists."""
     return bool(file_system(path).exists(path)) if is_remote(path) else _status(path) is not None
 
 
 def isdir(path: str) -> bool:
-    """Returns whether there is a folder."""
+    """Whether a folder exists."""
     if is_remote(path):
         return bool(file_system(path).isdir(path))
     status = _status(path)
@@ -113,7 +113,7 @@ def isdir(path: str) -> bool:
 
 
 def _status(path: str) -> os.stat_result | None:
-    """Returns a local path's status, None when there is nothing; `os.path.exists` says so of a disk that fails, too."""
+    """Returns a local path's status, None if it does not exist; raises disk errors, which `os.path.exists` hides."""
 
     def status() -> os.stat_result | None:
         try:
@@ -127,15 +127,15 @@ def _status(path: str) -> os.stat_result | None:
 
 
 def listdir(path: str) -> list[str]:
-    """Returns the names in a folder, sorted, without the slash that object stores append."""
+    """Returns the sorted names in a folder, without the trailing slash that object stores append."""
     return sorted(name.rstrip("/") for name in file_system(path).listdir(path))
 
 
 def glob(pattern: str) -> list[str]:
-    """Returns the paths that match a glob pattern, sorted."""
+    """Returns the sorted paths that match a glob pattern."""
     found = sorted(file_system(pattern).glob(pattern))
     if not found and not is_remote(pattern) and isdir(folder := parent(pattern)):
-        listdir(folder)  # which says of a disk that fails what Python's glob keeps to itself
+        listdir(folder)  # raises disk errors, which Python's glob ignores
     return found
 
 
@@ -146,7 +146,7 @@ def read_bytes(path: str) -> bytes:
         require_regular(path)
 
     def read() -> bytes:
-        # TFX's error on a local file that is missing has neither a number nor a text.
+        # Local files are opened with `open`: TFX's error for a missing file has neither errno nor message.
         with _plain(path).open(path, mode="rb") if is_remote(path) else open(path, "rb") as file:
             data: bytes = file.read()
             return data
@@ -155,16 +155,16 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_text(path: str) -> str:
-    """Returns a UTF-8 file's text."""
+    """Returns the text of a UTF-8 file."""
     return read_bytes(path).decode("utf-8")
 
 
 def write_text(path: str, text: str) -> None:
-    """Writes a file so that a reader sees all of the text or none of it (on local disks)."""
+    """Writes a file atomically on local disks: readers see all of the text or none of it."""
 
     def write() -> None:
         with _plain(path).open(part, mode="wb") as file:
-            file.write(text.encode("utf-8", "backslashreplace"))  # a lone surrogate has no UTF-8
+            file.write(text.encode("utf-8", "backslashreplace"))  # UTF-8 cannot encode lone surrogates
 
     with whole_file(path) as part:
         retried(write, "Writing", path)
@@ -172,23 +172,23 @@ def write_text(path: str, text: str) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: str) -> Iterator[str]:
-    """Gives the path of a part file to write, which becomes `path` when the block ends well.
+    """Yields the path of a temporary file beside `path`, which is renamed to `path` when the block succeeds.
 
-    Ends it otherwise, with an error or Ctrl-C, the part file is removed and what was at `path` is still there.
+    If the block raises, including by Ctrl-C, the temporary file is removed and the content of `path` is unchanged.
 
         with whole_file("predictions.csv") as part:
             write(part)
 
     Raises:
-      StorageError: When the block's error is the disk's.
+      StorageError: When the block fails with a disk error.
     """
     makedirs(parent(path))
-    part = f"{path}.part-{secrets.token_hex(4)}"  # nobody can lay a link there beforehand
+    part = f"{path}.part-{secrets.token_hex(4)}"  # unpredictable, so no link can be planted there
     try:
         yield part
         file_system(path).rename(part, path, overwrite=True)
     except BaseException as error:
-        with contextlib.suppress(Exception):  # it must not hide what went wrong before
+        with contextlib.suppress(Exception):  # must not mask the original exception
             if exists(part):
                 file_system(part).remove(part)
         explained = storage_errors.explained(error, "Writing", path)
@@ -198,23 +198,23 @@ def whole_file(path: str) -> Iterator[str]:
 
 
 def makedirs(path: str) -> None:
-    """Makes a folder and those above it; one that is there already is fine."""
+    """Creates a folder and its parents; existing folders are accepted."""
     file_system(path).makedirs(path)
 
 
 def rmtree(path: str) -> None:
-    """Deletes a folder and all in it, if it is there."""
+    """Deletes a folder with its content, if it exists."""
     if exists(path):
         file_system(path).rmtree(path)
 
 
 def parent(path: str) -> str:
-    """Returns the folder that a path lies in."""
+    """Returns the parent folder of a path."""
     return posixpath.dirname(path.rstrip("/")) if is_remote(path) else os.path.dirname(path.rstrip(os.sep)) or "."
 
 
 def files_below(folder: str) -> Iterator[str]:
-    """Yields the path of every file below a folder, in a stable order, relative to the folder."""
+    """Yields the path of every file below a folder, relative to the folder, in a stable order."""
     for base, _, names in _walked(folder):
         for name in sorted(names):
             yield os.path.relpath(os.path.join(base, name), folder)
@@ -222,7 +222,7 @@ def files_below(folder: str) -> Iterator[str]:
 
 def _walked(folder: str) -> list[tuple[str, list[str], list[str]]]:
     def fail(error: Exception) -> None:
-        if storage_errors.number_of(error) in storage_errors.KNOWN:  # a walk leaves out what it cannot read
+        if storage_errors.number_of(error) in storage_errors.KNOWN:  # os.walk skips unreadable folders silently
             raise error
 
     options = {} if is_remote(folder) else {"onerror": fail}
@@ -230,9 +230,9 @@ def _walked(folder: str) -> list[tuple[str, list[str], list[str]]]:
 
 
 def copytree(source: str, target: str) -> None:
-    """Copies a folder, with `saved_model.pb`, the file that readers look for, last.
+    """Copies a folder, with `saved_model.pb`, the file that readers check for, last.
 
-    What was copied is deleted when it breaks off.
+    Deletes the incomplete copy if it fails.
     """
     last = "saved_model.pb"
     try:
@@ -242,7 +242,7 @@ def copytree(source: str, target: str) -> None:
         for name in sorted(files_below(source), key=lambda name: (os.path.basename(name) == last, name)):
             _copy(os.path.join(source, name), os.path.join(target, name))
     except BaseException:
-        with contextlib.suppress(Exception):  # it must not hide what went wrong before
+        with contextlib.suppress(Exception):  # must not mask the original exception
             rmtree(target)
         raise
 
@@ -256,16 +256,16 @@ def _copy(source: str, target: str) -> None:
 
 
 def copy(source: str, target: str) -> None:
-    """Copies a file; the folders above the target are made."""
+    """Copies a file; creates the target's parent folders."""
     makedirs(parent(target))
     _copy(source, target)
 
 
 def move(source: str, target: str) -> None:
-    """Moves a folder or file so that nothing at `target` looks complete before it is.
+    """Moves a folder or file so that nothing at `target` looks complete too early.
 
-    On a local disk that is one rename. On an object store a rename is a copy of file after file; a mounted one renames
-    no folders, nor does a disk to another one.
+    On one local disk that is an atomic rename. Object stores rename by copying each file; mounted object stores cannot
+    rename folders, and no rename crosses disks: there the files are copied and the source is deleted.
     """
     makedirs(parent(target))
     if not is_remote(target):

@@ -1,4 +1,4 @@
-"""JSON that a user wrote, read so that each mistake is an `InputError`.
+"""Parses JSON written by a user, and reports each mistake as an `InputError`.
 
 parsed_json(text, "--custom-config taxi.json")
 """
@@ -19,7 +19,7 @@ def parsed_json(text: str | bytes, what: str) -> Any:
       what: The option or file, for messages.
 
     Raises:
-      InputError: When it is not JSON, holds a key twice in one object, or is nested too deeply.
+      InputError: When it is not JSON, has a duplicate key in an object, or is nested too deeply.
     """
     try:
         return json.loads(text, object_pairs_hook=_without_duplicates)

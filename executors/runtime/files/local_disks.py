@@ -1,6 +1,6 @@
-"""Whether a path is on a disk of this machine, where flock(2) excludes every other process that can reach the path.
+"""Detects local disks, where flock(2) excludes every other process that can access the path.
 
-On network and FUSE mounts a lock may be visible in one mount only, so that a lock which can be taken proves nothing.
+On network and FUSE mounts a lock may be visible in one mount only, so acquiring it does not guarantee exclusive access.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ _MOUNTS = "/proc/self/mountinfo"
 _LOCAL = frozenset(
     {"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "reiserfs", "tmpfs", "xfs", "zfs"}
 )
-_ESCAPED = re.compile(r"\\([0-7]{3})")  # spaces and the like in a path of mountinfo
+_ESCAPED = re.compile(r"\\([0-7]{3})")  # octal escapes of spaces and similar characters in mountinfo
 
 
 def is_on_local_disk(path: str, mounts: str = _MOUNTS) -> bool:
-    """Returns whether a path is certainly on a local disk; False where the system does not list its mounts.
+    """Whether a path is known to be on a local disk; False if the system does not list its mounts.
 
     Args:
       path: An existing path.
@@ -27,14 +27,14 @@ def is_on_local_disk(path: str, mounts: str = _MOUNTS) -> bool:
             lines = file.read().splitlines()
     except OSError:
         return False
-    place, kinds = os.path.realpath(path), dict(map(_mount, lines))  # of two on one path the later one counts
+    place, kinds = os.path.realpath(path), dict(map(_mount, lines))  # the later of two mounts on one path counts
     while place not in kinds and place != os.path.dirname(place):
         place = os.path.dirname(place)
     return kinds.get(place) in _LOCAL
 
 
 def _mount(line: str) -> tuple[str, str]:
-    """Returns a mount's path and its file system's type."""
+    """Returns a mount's path and file system type."""
     before, _, after = line.partition(" - ")
     path = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), before.split(" ")[4])
     return path, after.split(" ")[0]

@@ -1,4 +1,4 @@
-"""YAML without aliases, in which a mapping has each key once: small text cannot become a huge document.
+"""Loads YAML without aliases and duplicate keys: small texts cannot expand to huge documents.
 
 loader = PlainLoader(text, "--config taxi.yaml")
 loader.get_data()
@@ -12,14 +12,14 @@ from ...errors import InputError
 
 
 class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
-    """A SafeLoader that refuses aliases and keys that are there twice.
+    """A SafeLoader that rejects aliases and duplicate keys.
 
     Args:
-      text: The YAML.
+      text: The YAML text.
       where: Its file, for messages.
 
     Raises:
-      InputError: When it has one of these; the message names the line.
+      InputError: When the text has an alias or a duplicate key; the message names the line.
     """
 
     def __init__(self, text: str, where: str) -> None:
@@ -27,7 +27,7 @@ class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
         self._where = where
 
     def compose_node(self, parent: yaml.Node | None, index: object) -> yaml.Node:
-        """Composes a value."""
+        """Composes a value; rejects aliases."""
         if self.check_event(yaml.AliasEvent):
             event = self.peek_event()
             raise InputError(
@@ -37,7 +37,7 @@ class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
         return super().compose_node(parent, index)
 
     def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
-        """Composes a mapping."""
+        """Composes a mapping; rejects duplicate keys."""
         node = super().compose_mapping_node(anchor)
         lines: dict[str, int] = {}
         for key, _ in node.value:

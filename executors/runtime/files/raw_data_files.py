@@ -1,4 +1,4 @@
-"""Which files a pipeline's `--data` means: found without TensorFlow, so that a mistake shows at once."""
+"""Lists the files of a pipeline's `--data` option without TensorFlow, so that mistakes are reported quickly."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ SPLITS = frozenset({"train", "eval"})
 
 
 def raw_data_files(data: str) -> list[str]:
-    """Returns the files, or folders of splits, that raw data consist of.
+    """Returns the paths of the raw data's files or split folders.
 
     Args:
       data: A file; or a folder with CSV files, TFRecords, or the folders train/ and eval/.
 
     Raises:
-      InputError: When there is nothing there that can be data.
+      InputError: When it does not exist or contains no data.
     """
     if not file_io.exists(data):
         raise InputError(f"--data {data} does not exist.")

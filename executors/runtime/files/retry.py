@@ -1,7 +1,7 @@
-"""Calls of a file system that fail for a moment are made again, and those that take long are told of.
+"""Retries file system calls after transient failures, and logs slow calls.
 
-Network and FUSE mounts, and object stores, fail now and then, and a moment later they don't. Errors that cannot get
-better, such as a disk that is full, end at once; see `storage_errors.PASSING`.
+Network and FUSE mounts and object stores fail transiently. Permanent errors, such as a full disk, are raised at once;
+see `storage_errors.PASSING`.
 
     text = retried(lambda: read(path), "Reading", path)
 """
@@ -22,9 +22,9 @@ from . import storage_errors
 
 Result = TypeVar("Result")
 
-TRIES = 6  # with the pauses below: about 13 s, in which a mount's server restarts, and no person gives up
-_FIRST_PAUSE, _GROWTH = 0.2, 2.5  # seconds, and how much longer each pause is than the one before it
-_LONG = 5.0  # seconds; each time that is told of is three times as long as the one before it
+TRIES = 6  # about 13 s with the pauses below: enough for a mount's server to restart, and short enough for users
+_FIRST_PAUSE, _GROWTH = 0.2, 2.5  # seconds, and factor from one pause to the next
+_LONG = 5.0  # seconds until a call is logged as slow; it is logged again after three times that, and so on
 
 
 def retried(
@@ -35,22 +35,22 @@ def retried(
     done: Callable[[], bool] | None = None,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Result:
-    """Calls until it goes well, at most `TRIES` times.
+    """Calls a function until it succeeds, at most `TRIES` times, with exponential backoff and jitter.
 
     Args:
-      call: What to do. It may be done a second time, though the first one said that it had failed.
-      doing: What that is, for people: "Writing".
-      path: On what.
-      done: For calls that return nothing: asked when something is missing at a later try, whether that is because an
-        earlier one did it, after all.
-      sleep: Takes the seconds to wait.
+      call: The function. It may be called again although an earlier attempt had an effect before it failed.
+      doing: Name of the operation in messages: "Writing".
+      path: The path in messages.
+      done: For calls that return nothing: called when a retry fails because something is missing; returns whether an
+        earlier attempt had succeeded.
+      sleep: Waits for a number of seconds.
 
     Returns:
-      What `call` returns.
+      The result of `call`.
 
     Raises:
-      StorageError: When it still fails, or cannot get better.
-      Exception: What else `call` raises.
+      StorageError: When the last attempt fails, or the error is permanent.
+      Exception: Any other exception of `call`.
     """
     pause = _FIRST_PAUSE
     for number in range(1, TRIES + 1):
@@ -68,28 +68,28 @@ def retried(
                 raise explained from error
             reason = os.strerror(storage_errors.number_of(error) or 0)
             logging.warning("%s %s failed: %s. Trying again (%d of %d).", doing, path, reason, number + 1, TRIES)
-        sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 (workers that fail together do not try together)
+        sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 (jitter: workers that fail together do not retry together)
         pause *= _GROWTH
     raise AssertionError("the last try returns or raises")
 
 
 def _is_missing(error: Exception) -> bool:
-    # TFX's NotFoundError carries no number.
+    # TFX's NotFoundError has no errno.
     return isinstance(error, FileNotFoundError) or type(error).__name__ == "NotFoundError"
 
 
 class _Call:
-    """A call that is under way."""
+    """A call in progress."""
 
     def __init__(self, doing: str, path: str) -> None:
         self.doing, self.path = doing, path
         self.begun = time.monotonic()
-        self.told_at = _LONG  # seconds after that
+        self.told_at = _LONG  # seconds after `begun`
         self.was_told = False
 
 
 class _Watcher:
-    """Logs calls that take long. Its thread lives only while there are calls, so that nothing wakes up for none."""
+    """Logs slow calls. Its thread only runs while there are calls, so that idle processes have no wake-ups."""
 
     def __init__(self) -> None:
         self._calls: set[_Call] = set()
@@ -123,7 +123,7 @@ class _Watcher:
                     logging.warning("%s %s has taken %.0f s so far; waiting for it.", call.doing, call.path, took)
 
     def _forget(self) -> None:
-        """A fork of this process has none of its threads, of which one may hold the lock."""
+        """Resets the state in a fork, which has no threads of this process; one may have held the lock."""
         self._thread, self._lock = None, threading.Lock()
         self._calls.clear()
 
@@ -133,11 +133,11 @@ _WATCHER = _Watcher()
 
 @contextlib.contextmanager
 def watched(doing: str, path: str) -> Iterator[None]:
-    """Logs that a block takes long, and what it waits for.
+    """Logs if the block takes long.
 
     Args:
-      doing: For people: "Writing".
-      path: What.
+      doing: Name of the operation in messages: "Writing".
+      path: The path in messages.
     """
     call = _Call(doing, path)
     _WATCHER.add(call)

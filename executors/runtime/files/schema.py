@@ -1,4 +1,4 @@
-"""The one way to read a Schema file."""
+"""Reads Schema files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from . import file_io
 
 
 def read_schema(path: str) -> schema_pb2.Schema:
-    """Reads a Schema in protobuf's text format.
+    """Reads a Schema in protobuf text format.
 
     Raises:
-      InputError: When the file does not exist, or is something else.
+      InputError: When the file does not exist or is not a Schema.
     """
     if not file_io.exists(path):
         raise InputError(f"schema {path} does not exist.")

@@ -1,7 +1,7 @@
-"""What is wrong with a disk, or with the network behind it, in words: what failed, where, what is free, what to do.
+"""Explains disk and network errors: what failed, where, how much space is free, and the remedy.
 
-Errors of Python's and of TensorFlow's file systems are told apart by their number of <errno.h>, which the latter have
-in their text, or in their class.
+Errors of Python's and of TensorFlow's file systems are identified by their number in <errno.h>, which for TensorFlow is
+derived from the message or the error code.
 
     try:
         write(path)
@@ -19,7 +19,7 @@ import shutil
 from ...errors import StorageError
 from ..quantities import size_text
 
-# What may get better within seconds: network and FUSE mounts, whose server is away, busy or new.
+# Transient errors of network and FUSE mounts, whose server is unreachable, busy or restarted.
 PASSING = frozenset(
     {
         errno.EIO, errno.EAGAIN, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ENOTCONN,
@@ -37,7 +37,7 @@ _REMEDIES = {
 _REMEDIES[errno.EPERM] = _REMEDIES[errno.EACCES]
 _LATER = "See to the disk, or to the network that it is reached by, and run it again."
 SPACE = (errno.ENOSPC, errno.EDQUOT)
-# Codes of absl::Status, as TensorFlow's and ML Metadata's exceptions have them, where their text tells no number.
+# absl::Status codes of TensorFlow's and ML Metadata's exceptions, for messages from which no number can be derived.
 _OF_CODE = {4: errno.ETIMEDOUT, 7: errno.EACCES, 10: errno.EAGAIN, 14: errno.EAGAIN, 16: errno.EACCES}
 KNOWN = PASSING | _REMEDIES.keys()
 _SPOKEN = {os.strerror(number): number for number in KNOWN}
@@ -47,7 +47,7 @@ _IN_TEXT = re.compile(
 
 
 def number_of(error: BaseException) -> int | None:
-    """Returns an error's number of <errno.h>; None where a file system has not raised it."""
+    """Returns an error's number in <errno.h>; None if it is not a file system's error."""
     if isinstance(error, OSError):
         return error.errno
     if not type(error).__module__.startswith("tensorflow."):
@@ -58,18 +58,18 @@ def number_of(error: BaseException) -> int | None:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Returns whether the same call may go well in a while; one that has been tried often enough may not."""
+    """Whether an error is transient, so that a retry may succeed; False for errors that were already retried."""
     return number_of(error) in PASSING and not isinstance(error, StorageError)
 
 
 def explained(error: BaseException, doing: str, path: str, tries: int = 1) -> StorageError | None:
-    """Returns a file system's error with what to do about it; None for others, and for what is not the disk's fault.
+    """Returns a file system's error as a StorageError with a remedy; None for errors of other kinds.
 
     Args:
-      error: What was raised.
-      doing: What was tried, such as "Writing".
-      path: On what.
-      tries: How often.
+      error: The exception.
+      doing: The operation, such as "Writing".
+      path: The path that it failed on.
+      tries: Number of attempts.
     """
     if isinstance(error, StorageError):
         return error
@@ -83,7 +83,7 @@ def explained(error: BaseException, doing: str, path: str, tries: int = 1) -> St
 
 
 def of_remote(error: BaseException, doing: str, path: str) -> StorageError | None:
-    """Returns what TensorFlow raised on a path with a scheme, with what to do about it; None for other errors."""
+    """Returns TensorFlow's error on a remote path as a StorageError with a remedy; None for other errors."""
     if "://" not in path or not type(error).__module__.startswith("tensorflow.") or isinstance(error, StorageError):
         return None
     told = StorageError(errno.EREMOTEIO, os.strerror(errno.EREMOTEIO), path)
@@ -95,17 +95,17 @@ def of_remote(error: BaseException, doing: str, path: str) -> StorageError | Non
 
 
 def advice(number: int, path: str) -> str:
-    """Returns how much is free where a path lies, if that is what is wrong, and what to do."""
+    """Returns the remedy, preceded by the free space if that is the cause."""
     free = free_space(path) if number in SPACE else ""
     return " ".join(filter(None, [free, _REMEDIES.get(number, _LATER)]))
 
 
 def hint(error: BaseException, folder: str = "") -> str:
-    """Returns what to do about an error that a module has raised; "" where no file system has.
+    """Returns the remedy for an error that a module has raised; "" if it is not a file system's.
 
     Args:
-      error: Python's, or TensorFlow's.
-      folder: Where the module writes, for errors that do not say where; without it, those get no hint.
+      error: An exception of Python or TensorFlow.
+      folder: The folder that the module writes to, for errors without a path; without it, those get no hint.
     """
     number = number_of(error)
     if number is None or number not in KNOWN:
@@ -117,7 +117,7 @@ def hint(error: BaseException, folder: str = "") -> str:
 
 
 def in_text(text: str) -> StorageError | None:
-    """Returns the error of a disk that a text tells of, with its path: of an exception that has lost its type."""
+    """Finds a disk error with a path in a text, such as that of an exception whose type was lost."""
     for found in _IN_TEXT.finditer(text):
         path = found[1] or found[3]
         if path and path.startswith("/"):
@@ -129,7 +129,7 @@ def in_text(text: str) -> StorageError | None:
 
 
 def free_space(path: str) -> str:
-    """Returns a sentence on the space of a path's disk: "0 B of 4.0 MB are free there."; "" where it is not known."""
+    """Returns a sentence on the free space at a path: "0 B of 4.0 MB are free there."; "" if unknown."""
     if "://" in path:
         return ""
     folder = os.path.abspath(path)

@@ -1,6 +1,6 @@
-"""Checks that temporary files can be written, which TensorFlow and nearly every command need.
+"""Checks that temporary files can be written, which TensorFlow and nearly every command require.
 
-Python's `tempfile` tries TMPDIR, /tmp, /var/tmp and the current folder. In a read-only container none can be written.
+Python's `tempfile` tries TMPDIR, /tmp, /var/tmp and the current directory. In a read-only container none is writable.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from ...errors import InputError
 
 
 def require_temporary_folder() -> None:
-    """Makes sure that temporary files can be written.
+    """Checks that temporary files can be written.
 
     Raises:
-      InputError: When they cannot, with what was tried and what to do.
+      InputError: When they cannot; the message lists the folders tried and the remedy.
     """
     try:
         tempfile.gettempdir()
@@ -24,7 +24,7 @@ def require_temporary_folder() -> None:
 
 
 def explained(error: BaseException) -> InputError | None:
-    """Returns Python's error for want of a temporary folder with what to do about it; None for any other error."""
+    """Returns an InputError with the remedy if no temporary directory was found; None for other errors."""
     if not isinstance(error, FileNotFoundError):
         return None
     try:

@@ -1,6 +1,6 @@
-"""Checks of paths that a user gives, before anything heavy is imported, and what is wrong with one that fails later.
+"""Validates paths given by a user before anything heavy is imported, and describes paths that cannot be read.
 
-Nothing is opened: opening a FIFO waits for a writer, and a device may have no end.
+No path is opened: opening a FIFO blocks until there is a writer, and a device may be endless.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _KINDS = {
 
 
 def require_sound(path: str, what: str) -> None:
-    """Makes sure that a value can be a path.
+    """Checks that a value can be a path.
 
     Args:
       path: The value.
       what: The option, for the message.
 
     Raises:
-      InputError: When it is blank, or has control characters.
+      InputError: When it is blank or contains control characters.
     """
     if not path.strip():
         raise InputError(f"{what} {path!r}: the path is empty. Give one, or leave the option out.")
@@ -40,10 +40,10 @@ def require_sound(path: str, what: str) -> None:
 
 
 def require_scheme(path: str, what: str) -> None:
-    """Makes sure that a file system exists here for a path's scheme, as TensorFlow has them.
+    """Checks that TensorFlow has a file system for a path's scheme in this environment.
 
     Raises:
-      InputError: When none does; it says how to get one.
+      InputError: When it has none; the message gives the remedy.
     """
     scheme, mark, _ = path.partition("://")
     if not mark or scheme in _IN_TENSORFLOW:
@@ -65,7 +65,7 @@ def require_scheme(path: str, what: str) -> None:
 
 
 def require_readable_kind(path: str, what: str) -> None:
-    """Makes sure that what lies at a local path, if anything does, is a file or a folder.
+    """Checks that a local path, if it exists, is a file or a folder.
 
     Raises:
       InputError: When it is a dangling link, a FIFO, a socket or a device.
@@ -79,15 +79,15 @@ def require_readable_kind(path: str, what: str) -> None:
 
 
 def require_writable_kind(path: str, what: str, *, folder: bool) -> None:
-    """Makes sure that a local output can be made at a path.
+    """Checks that a local output can be created at a path.
 
     Args:
       path: The value.
       what: The option, for the message.
-      folder: Whether it will be a folder.
+      folder: Whether the output is a folder.
 
     Raises:
-      InputError: When something else is there, a parent is no folder, or it is the root folder.
+      InputError: When the path has another kind, a parent is not a folder, or it is the root folder.
     """
     if "://" in path:
         return
@@ -105,7 +105,7 @@ def require_writable_kind(path: str, what: str, *, folder: bool) -> None:
 
 
 def special_kind(path: str) -> str:
-    """Returns what a local path is that is neither a file nor a folder, as "a socket"; "" for others."""
+    """Returns the kind of a local path that is neither a file nor a folder, such as "a socket"; otherwise ""."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
@@ -114,7 +114,7 @@ def special_kind(path: str) -> str:
 
 
 def require_regular(path: str) -> None:
-    """Makes sure that a local path is nothing that reading would never end on.
+    """Checks that a local path, if it exists, is a regular file, so that reading it ends.
 
     Raises:
       StorageError: When it is a FIFO, a socket, a device or a folder.

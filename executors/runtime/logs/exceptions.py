@@ -1,10 +1,9 @@
-"""Exceptions of the user's, on their way from the process that trains to the one that waits.
+"""Transfers exceptions of the user's module from the training process to its parent process.
 
-`describe` turns an exception into JSON values, `rebuild` turns them back into an exception of the same
-type. No pickle is involved: an exception's class may be the user's own, so what crosses is names, plain
-arguments and attributes, and the traceback's text. `except ValueError` catches what was a ValueError
-over there, and a class that this process cannot name is stood in for by one of the same name below its
-nearest known base.
+`describe` converts an exception to JSON values, `rebuild` converts them back to an exception of the same type. Pickle
+is not used, because the class may be defined by the user: only class names, plain arguments and attributes, and the
+traceback's text are transferred. `except ValueError` catches what was a ValueError in the other process; a class that
+is not available in this process is replaced by a new class of the same name below its nearest available base.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from typing import Any, TypedDict, cast
 from ... import errors
 
 _PLAIN = (str, int, float, bool, type(None))
-_LONGEST = 100_000  # characters of a message: some quote all of the data
+_LONGEST = 100_000  # maximum characters of a message: some quote all of the data
 _PROJECT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 _OURS = tuple(os.path.join(_PROJECT, name, "") for name in ("components", "executors"))
 _PACKAGE = tuple(os.path.join(_PROJECT, name, "") for name in ("cli", "pipelines"))
-# Between our call and the user's module.
+# Files with stack frames between this project's call and the user's module.
 _MACHINERY = (contextlib.__file__, importlib.__file__, "<frozen importlib")
 _COMPILED = "apache_beam/"  # frames of Beam's Cython code have relative paths
 
-# Lines of TensorFlow's errors that tell where in TensorFlow it happened.
+# Beginnings of lines in TensorFlow's errors that only give the location inside TensorFlow.
 _NOISE = ("Graph execution error", "Detected at node", "Node:", "<stack traces", "[[{{", "File ", "(most recent call")
 _NODE = re.compile(rb"\{\{(?:function_)?node ")
 _OPERATION = re.compile(r"\{\{function_node \S+\}\} ?| \[Op:\w+\].*")
@@ -42,12 +41,12 @@ class Described(TypedDict):
     """An exception as JSON values.
 
     Attributes:
-      classes: Module and qualified name of its class and those above it, the nearest first.
-      arguments: Plain ones, else the message alone.
-      attributes: Those with plain values.
+      classes: Module and qualified name of each class in its MRO.
+      arguments: Its arguments if all are plain values, otherwise only the message.
+      attributes: Its attributes with plain values.
       message: Its text.
-      notes: Those that were added to it.
-      traceback: The text, from where the user's code begins.
+      notes: Its notes (PEP 678).
+      traceback: The traceback's text, from the first frame in the user's code.
     """
 
     classes: list[list[str]]
@@ -59,7 +58,7 @@ class Described(TypedDict):
 
 
 class RemoteTraceback(Exception):
-    """Carries the text of another process's traceback as the cause of an exception."""
+    """The text of another process's traceback, used as the cause of an exception."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -70,10 +69,10 @@ class RemoteTraceback(Exception):
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """Returns the exception as JSON values."""
+    """Returns an exception as JSON values."""
     try:
         return _described(error)
-    except Exception as broken:  # attributes of the user's class may raise anything
+    except Exception as broken:  # attributes of user-defined classes may raise
         name, reason = type(error).__qualname__, type(broken).__name__
         return _described(errors.TrainingProcessError(f"The module raised {name}, and describing it raised {reason}."))
 
@@ -81,7 +80,7 @@ def describe(error: BaseException) -> dict[str, Any]:
 def _described(error: BaseException) -> dict[str, Any]:
     message = message_of(error)
     arguments = list(error.args)
-    if isinstance(error, OSError) and error.filename is not None:  # not among its args
+    if isinstance(error, OSError) and error.filename is not None:  # not part of its args
         arguments = [error.errno, error.strerror, error.filename, None, error.filename2]
     return {
         "classes": [[cls.__module__, cls.__qualname__] for cls in type(error).__mro__],
@@ -89,13 +88,13 @@ def _described(error: BaseException) -> dict[str, Any]:
         "attributes": {name: value for name, value in vars(error).items() if _is_plain(value)},
         "message": message,
         "notes": [_text_of(note) for note in _notes_of(error)],
-        # One that came from another process, on its way to a third, has left its own traceback there.
+        # An exception that came from another process keeps that process's traceback.
         "traceback": error.__cause__.text if isinstance(error.__cause__, RemoteTraceback) else traceback_of(error),
     }
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """Yields an exception and those that were being handled when it was raised, each once, also with `from None`."""
+    """Yields an exception and its chain of causes and contexts, each once, including contexts hidden by `from None`."""
     seen: set[int] = set()
     one: BaseException | None = error
     while one is not None and id(one) not in seen:
@@ -105,13 +104,16 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def handled_before(error: BaseException) -> str:
-    """Returns which exception a module had caught when it raised another one: " while it handled KeyError: 'a'"."""
+    """Returns a description of the exception that was handled when another was raised; "" without one.
+
+    As part of a sentence: " while it handled KeyError: 'a'".
+    """
     caught = next((one for one in chain(error) if one is not error), None)
     return f" while it handled {type(caught).__name__}: {message_of(caught)}" if caught is not None else ""
 
 
 def is_of_the_module(error: BaseException) -> bool:
-    """Returns whether an exception is the user's own, so that its traceback says more than its message."""
+    """Whether an exception was raised by the user's module, so that its traceback is worth showing."""
     if isinstance(error, errors.TrainerError):
         return error.exit_code == 1 and isinstance(error.__cause__, RemoteTraceback)
     return isinstance(error, Exception)
@@ -134,10 +136,10 @@ def rebuild(description: Mapping[str, object]) -> BaseException:
 
 
 def _rebuilt(description: Described) -> Exception | None:
-    """Returns an exception of the nearest class that this process knows, and that says the same.
+    """Returns an exception of the nearest available class with the same message, or None.
 
-    As pickle does, it leaves constructors alone: `__init__` may take what is not there any more. Where
-    the message does not come back that way, a class of the same name below the known one has it.
+    Like pickle, it does not call constructors, as `__init__` may require arguments that are not available. If the
+    message is not reproduced that way, a subclass of the same name with a `__str__` returns it.
     """
     message, classes = description["message"], description["classes"]
     (own_module, own_name), *_ = classes
@@ -148,7 +150,7 @@ def _rebuilt(description: Described) -> Exception | None:
             continue
         known = (module, name) == (own_module, own_name)
         for body in (None if known else named, {**named, "__str__": lambda _: message}):
-            with contextlib.suppress(Exception):  # classes may refuse anything
+            with contextlib.suppress(Exception):  # user-defined classes may raise
                 own = cast("type[Exception]", type(own_name.rpartition(".")[2], (base,), dict(body))) if body else base
                 error: Exception = own.__new__(own, *description["arguments"])
                 vars(error).update(description["attributes"])
@@ -158,22 +160,22 @@ def _rebuilt(description: Described) -> Exception | None:
 
 
 def _class(module: str, name: str) -> type[Exception] | None:
-    """Returns a class of Python's, of ours, or of a module that this process has imported anyway."""
+    """Returns an exception class that is builtin or in a module already imported in this process; else None."""
     holder = builtins if module == "builtins" else sys.modules.get(module)
     found = getattr(holder, name, None)
-    # A SystemExit or KeyboardInterrupt over there must not end this process.
+    # A SystemExit or KeyboardInterrupt of the other process must not end this process.
     return found if isinstance(found, type) and issubclass(found, Exception) else None
 
 
 def message_of(error: BaseException) -> str:
-    """Returns what an exception says, also one whose `__str__` raises; a huge text is cut in the middle."""
+    """Returns an exception's message, even if its `__str__` raises; a huge text is truncated in the middle."""
     return _text_of(error)
 
 
 def _text_of(value: object) -> str:
     try:
         text = str(value)
-    except Exception as broken:  # a __str__ of the user's
+    except Exception as broken:  # a user-defined __str__
         return f"<no message: its __str__ raised {type(broken).__name__}>"
     left_out = len(text) - _LONGEST
     half = _LONGEST // 2
@@ -190,7 +192,7 @@ def _is_plain(value: object) -> bool:
 
 
 def has_frame_of_user(error: BaseException) -> bool:
-    """Returns whether any code that is neither ours, nor Python's, nor an installed package's was running."""
+    """Whether the traceback has a frame that is not in this project, Python or an installed package."""
     libraries = tuple(
         os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib", "purelib", "platlib")
     )
@@ -204,18 +206,18 @@ def has_frame_of_user(error: BaseException) -> bool:
 
 
 def traceback_of(error: BaseException) -> str:
-    """Returns the traceback's text, beginning where the user's code does."""
+    """Returns the traceback's text, from the first frame in the user's code."""
     return "".join(traceback.format_exception(type(error), error, _where_theirs_begins(error)))
 
 
 def _where_theirs_begins(error: BaseException) -> TracebackType | None:
-    """Returns the traceback from the frame that our code called; the whole of it if there is none."""
+    """Returns the traceback from the frame that this project called; all of it if there is none."""
     tb = error.__traceback__
-    while tb is not None and not _is_ours(tb):  # who called us: a pipeline, the command
+    while tb is not None and not _is_ours(tb):  # frames of this project's callers: a pipeline, the command
         tb = tb.tb_next
     while tb is not None and (_is_ours(tb) or _file(tb).startswith(_MACHINERY)):
         tb = tb.tb_next
-    # A file that does not parse has no frame; the error itself shows its line.
+    # A file that does not parse has no frame; the error itself contains the line.
     return tb or (None if isinstance(error, SyntaxError) else error.__traceback__)
 
 
@@ -234,8 +236,8 @@ _remembered: list[Exception] = []
 def remembered() -> Iterator[None]:
     """Keeps the exception that leaves the block, for `last_remembered`.
 
-    Beam hands an exception on as another one, with its text. Who runs a pipeline in this process finds
-    the real one here.
+    Beam replaces exceptions by others with the same text; code that runs a pipeline in this process gets the original
+    here.
     """
     try:
         yield
@@ -245,12 +247,12 @@ def remembered() -> Iterator[None]:
 
 
 def last_remembered() -> Exception | None:
-    """Returns the exception that last left a `remembered` block, once; None if there is none."""
+    """Returns and forgets the exception that last left a `remembered` block; None without one."""
     return _remembered.pop() if _remembered else None
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Adds a line that is shown below the exception (PEP 678; kept, though not shown, before Python 3.11)."""
+    """Adds a note that is shown below the exception (PEP 678; stored but not shown before Python 3.11)."""
     notes = getattr(error, "__notes__", None)
     if not isinstance(notes, list):
         error.__notes__ = [note]  # type: ignore[attr-defined]
@@ -259,14 +261,14 @@ def add_note(error: BaseException, note: str) -> None:
 
 
 def gist_of(error: BaseException) -> str:
-    """Returns what an error says in one line, without where in TensorFlow it happened."""
+    """Returns an error's message in one line, without TensorFlow's internal locations."""
     text = _OPERATION.sub("", tensorflows_text(error) or _text_of(getattr(error, "message", error)))
     lines = [line.strip() for line in text.splitlines()]
     return " ".join(line for line in lines if line and not line.startswith(_NOISE)) or message_of(error)
 
 
 def tensorflows_text(error: BaseException) -> str:
-    """Returns what TensorFlow said where it quotes bytes that are no text, at which Python raises its own; else ""."""
+    """Returns the TensorFlow error message that Python failed to decode as UTF-8; "" for other errors."""
     if isinstance(error, UnicodeDecodeError) and _NODE.search(error.object):
         return error.object.decode("utf-8", "backslashreplace")
     return ""

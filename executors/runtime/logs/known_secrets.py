@@ -1,4 +1,4 @@
-"""The secrets that a process has been given, in all the spellings in which a text may hold them."""
+"""Redacts the secrets given to this process, in each encoding in which they may occur in a text."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .secret_names import MASK
 
 
 class KnownSecrets:
-    """Secrets by value. Threads may add some while others read: what is read is one tuple, replaced as a whole."""
+    """A thread-safe set of secret values: the tuple that readers use is replaced as a whole."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._spellings: tuple[str, ...] = ()  # longest first: one may be part of another
+        self._spellings: tuple[str, ...] = ()  # longest first: one may contain another
 
     def add(self, secrets: Iterable[str]) -> None:
         """Adds secrets."""
@@ -30,9 +30,9 @@ class KnownSecrets:
         return text
 
     def unfinished(self, text: str) -> int:
-        """Returns how many characters at a text's end may be the beginning of a secret that goes on after it.
+        """Returns the number of characters at the end of a text that may be the beginning of a secret.
 
-        A stream that is masked in pieces must keep them for the next piece.
+        A stream that is redacted in pieces must hold them back for the next piece.
         """
         spellings = self._spellings
         longest = len(spellings[0]) if spellings else 0
@@ -44,12 +44,12 @@ class KnownSecrets:
 
 
 def _before_a_whole_one(text: str, cut: int, spellings: tuple[str, ...]) -> int:
-    """Returns what remains after a cut that is moved to the start of the secret that it would part, if there is one."""
+    """Moves a cut that would split a secret to the secret's start; returns the number of characters after the cut."""
     starts = (text.find(one, max(0, cut - len(one) + 1), cut + len(one) - 1) for one in spellings)
     return len(text) - min((start for start in starts if start >= 0), default=cut)
 
 
 def _spellings(secret: str) -> set[str]:
-    """Returns a secret as it is, in JSON, in a Python literal and in a URL."""
+    """Returns a secret verbatim and as encoded in JSON, in a Python literal and in a URL."""
     quoted = {json.dumps(secret, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False)}
     return {secret, *quoted, repr(secret)[1:-1], urllib.parse.quote(secret, safe=""), urllib.parse.quote_plus(secret)}

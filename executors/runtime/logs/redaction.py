@@ -1,11 +1,10 @@
-"""Redacts secrets in what is written down and shown: records, reports, logs, errors.
+"""Redacts secrets in records, reports, logs and errors.
 
     masked({"db": {"password": "tulip"}})                 # {"db": {"password": "***"}}
     masked_text("cannot open mysql://me:tulip@host/db")   # "cannot open mysql://me:***@host/db"
 
-A secret is recognized by its name, by its place in a URL or a header, or by the shape that its issuer gave it. Values
-under secrets' names in a run's configuration are known from then on, and redacted in every text as well. All functions
-may be called by several threads at once.
+A secret is recognized by its name, by its position in a URL or header, or by its issuer's token format. After
+`remember`, the secret values of a run's configuration are also redacted in every text. All functions are thread-safe.
 """
 
 from __future__ import annotations
@@ -29,23 +28,23 @@ __all__ = [
     "without_known",
 ]
 
-_LEAST = 6  # characters of what is masked wherever it stands
-_LEAST_WORD = 12  # of letters alone: another word may be the same
+_LEAST = 6  # minimum characters of a remembered secret
+_LEAST_WORD = 12  # the minimum for letters only, which may equal an ordinary word
 
 _known = KnownSecrets()
 
 
 def is_secret(name: str) -> bool:
-    """Returns whether a value of this name is likely to be a secret."""
+    """Whether values with this name are likely to be secrets."""
     return sensitivity(name) in (SECRET, COUNTED)
 
 
 def masked(value: object, name: str = "") -> Any:
-    """Returns JSON values with what looks like a secret replaced by "***".
+    """Returns JSON values with likely secrets replaced by "***".
 
     Args:
-      value: What is to be shown.
-      name: What it is called, if anything.
+      value: The JSON value.
+      name: Its name; "" without one.
     """
     if isinstance(value, (Mapping, list, tuple)):
         if value and is_secret(name) and not _is_counted(name, value):
@@ -58,7 +57,7 @@ def masked(value: object, name: str = "") -> Any:
 
 
 def masked_text(text: str) -> str:
-    """Returns a text with what looks like a secret in it, and all secrets that are known, replaced by "***"."""
+    """Returns a text with known and likely secrets replaced by "***"."""
     text = without_known(text)
     parts, end = [], 0
     for found in sorted(found_in(text)):
@@ -69,7 +68,7 @@ def masked_text(text: str) -> str:
 
 
 def secrets_in(value: object, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yields, for all that `masked` would replace, its name ("" if there is none) and a description of it."""
+    """Yields the name ("" without one) and a description of each secret that `masked` would replace."""
     if isinstance(value, (Mapping, list, tuple)):
         if value and is_secret(name) and not _is_counted(name, value):
             yield name, repr(name)
@@ -83,20 +82,20 @@ def secrets_in(value: object, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def without_known(text: str) -> str:
-    """Returns a text with the secrets that are known replaced by "***", and nothing else: the module wrote it."""
+    """Returns a text with only the known secrets replaced by "***", for text that the module wrote."""
     return _known.masked(text)
 
 
 def unfinished_secret(text: str) -> int:
-    """Returns how many characters at the end of a text may be the beginning of a known secret.
+    """Returns the number of characters at the end of a text that may be the beginning of a known secret.
 
-    A stream that is masked in pieces keeps these for the next piece: no secret is cut in two, and shown.
+    A stream that is redacted in pieces holds them back for the next piece, so that no secret is split and leaked.
     """
     return _known.unfinished(text)
 
 
 def secret_names(config: object, above: str = "") -> Iterator[str]:
-    """Yields where in JSON values there is something that would be masked: "database.password"."""
+    """Yields the dotted paths of values that would be redacted in a configuration: "database.password"."""
     for key, name, item in _items(config):
         place = f"{above}.{key}" if above else str(key)
         hidden = masked(item, name)
@@ -110,15 +109,16 @@ def remember(config: object) -> None:
     """Makes `without_known` and `masked_text` redact the secrets of a configuration from now on.
 
     Args:
-      config: JSON values. Short values and common words among its secrets are left alone in texts.
+      config: JSON values. Secrets with fewer than 6 characters, or 12 if they consist of letters only, are not redacted
+        in texts.
     """
     _known.add(secret for secret in _secrets(config) if len(secret) >= (_LEAST, _LEAST_WORD)[secret.isalpha()])
 
 
 def _items(value: object) -> Iterator[tuple[object, str, object]]:
-    """Yields (key or index, what it is called, item) for the parts of a JSON value; nothing for a plain one."""
+    """Yields (key or index, name, item) for the elements of a JSON value; nothing for a scalar."""
     if isinstance(value, Mapping):
-        variable = str(value.get("name", ""))  # {"name": "TOKEN", "value": "…"}, as Kubernetes has variables
+        variable = str(value.get("name", ""))  # {"name": "TOKEN", "value": "…"}, a Kubernetes variable
         for key, item in value.items():
             yield key, variable if key == "value" and is_secret(variable) else str(key), item
     elif isinstance(value, (list, tuple)):
@@ -129,7 +129,7 @@ def _items(value: object) -> Iterator[tuple[object, str, object]]:
 
 
 def _is_counted(name: str, value: Mapping[str, object] | Iterable[object]) -> bool:
-    """Whether the parts of a value are numbers under a name such as `token`."""
+    """Whether all elements of a value are numbers under a name such as `token`."""
     parts = value.values() if isinstance(value, Mapping) else value
     return sensitivity(name) == COUNTED and all(isinstance(part, (int, float)) for part in parts)
 

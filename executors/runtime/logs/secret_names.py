@@ -1,6 +1,6 @@
-"""Judges from a name whether its value is a secret, and from the value whether it can be one.
+"""Classifies names by whether their values are secrets, and values by whether they can be secrets.
 
-sensitivity("DB_PASSWORD")         # SECRET: whatever the value is
+sensitivity("DB_PASSWORD")         # SECRET: for any value
 sensitivity("max_tokens")          # PUBLIC
 sensitivity("sendgrid_key")        # OPAQUE: a secret if the value looks random
 is_secret_value("label_key", "tips"), is_secret_value("dbPass", "tulip")     # False, True
@@ -26,7 +26,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 _LAST = _words("pwd pw passwd psk jwt dsn otp totp creds bearer sas")
-# As the last word of a name, these describe a secret instead of holding it: password_file, token_type, secret_name.
+# Names that end in one of these describe a secret instead of containing it: password_file, token_type, secret_name.
 _ABOUT = _words("""
     file files path dir folder name names type types length len size count counts dim dims policy field header
     column columns env var variable prompt hint regex pattern enabled required expiry expires ttl rotation manager
@@ -49,7 +49,7 @@ _KEY_OF = _words("""
     huggingface hf slack github gitlab twilio sendgrid mailgun datadog newrelic sentry pagerduty algolia maps
     kaggle cohere
 """)
-# TFX and Keras code names features and outputs so: LABEL_KEY = "tips".
+# Names of features and outputs in TFX and Keras code: LABEL_KEY = "tips".
 _KEY_FOR = _words("""
     label labels feature features primary foreign sort partition cache dict group example examples weight weights
     image text input inputs output outputs signature serving model eval train transformed raw column prediction
@@ -81,18 +81,18 @@ _NUMBER = re.compile(r"[-+]?[\d.][\d.,_]*(?:[eE][-+]?\d+)?%?")
 _IDENTIFIER = re.compile(r"[a-z]+\d{0,3}(?:[_ ][a-z]*\d{0,4})*|[A-Z]+(?:_[A-Z\d]+)*|[a-z]*(?:[A-Z][a-z]+)*\d{0,2}")
 _PATH = re.compile(r"(?:~|\.{1,2})?/.*|[a-z\d]+://.*|[A-Z]:\\.*|(?:[\w.-]+/)+[\w.-]+")
 _LEAST_OPAQUE = 8
-_JUDGED = 1000  # characters of a value
+_JUDGED = 1000  # leading characters of a value that are examined
 
 
 @functools.lru_cache(maxsize=4096)
 def sensitivity(name: str) -> str:
-    """Returns how a value of this name has to be treated.
+    """Returns the sensitivity of values with this name.
 
     Returns:
-      SECRET: A secret, a number as well.
+      SECRET: A secret, even if it is a number.
       COUNTED: A secret unless it is a number: token, auth.
-      OPAQUE: A secret if it looks random: the name fits keys of data as well.
-      PUBLIC: No secret because of its name.
+      OPAQUE: A secret only if it looks random, because the name is also used for keys of data.
+      PUBLIC: Not a secret by its name.
     """
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words:
@@ -130,7 +130,7 @@ def _of_key(qualifiers: set[str]) -> str:
 
 
 def is_secret_value(name: str, value: object) -> bool:
-    """Returns whether a value, which is no list or mapping, is a secret if it has this name."""
+    """Whether a scalar value is a secret if it has this name."""
     kind = sensitivity(name)
     if kind == PUBLIC or value is None or isinstance(value, bool):
         return False
@@ -148,7 +148,7 @@ def is_secret_value(name: str, value: object) -> bool:
 
 
 def is_opaque(text: str) -> bool:
-    """Returns whether a text looks random rather than like a word, an identifier, a path or a sentence."""
+    """Whether a text looks random rather than like a word, an identifier, a path or a sentence."""
     if len(text) < _LEAST_OPAQUE or any(map(str.isspace, text)) or _IDENTIFIER.fullmatch(text) or _PATH.fullmatch(text):
         return False
     digits = sum(map(str.isdigit, text))
@@ -157,7 +157,7 @@ def is_opaque(text: str) -> bool:
 
 
 def _is_harmless(name: str, text: str) -> bool:
-    """Whether a value is usual under a name that fits secrets and harmless things."""
+    """Whether a value is a typical harmless one for a name that is used for secrets and for other values."""
     last = [word.lower() for word in _WORDS.findall(name)][-1]
     if last in ("auth", "oauth"):
         return text.lower() in _SCHEMES

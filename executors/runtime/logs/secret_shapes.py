@@ -1,4 +1,4 @@
-"""The shapes that issuers give to their tokens, so that one is recognized without a name beside it."""
+"""Token formats of well-known issuers, by which secrets are recognized without a name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHAPES = (
 )
 SHAPES = re.compile(_SHAPES, re.DOTALL)
 
-# Each with the part that is the secret: what comes after the address of the service.
+# The secret is the part after the service's address.
 WEBHOOKS = re.compile(
     r"(?i)https?://(?:"
     r"hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/"

@@ -1,8 +1,8 @@
-"""Finds secrets in texts: by the name before them, by their place in a URL or a header, and by their shape.
+"""Finds secrets in texts by the name before them, by their position in a URL or header, and by their format.
 
     [text[one.start:one.end] for one in found_in("curl --token abc123 https://me:tulip@host/")]    # ["abc123", "tulip"]
 
-Texts may be damaged, cut off and of any size: every pattern looks only a bounded way ahead from where it begins.
+Texts may be malformed, truncated and of any size: the lookahead of every pattern is bounded.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Found(NamedTuple):
     """A secret in a text.
 
     Attributes:
-      start: Where it begins.
-      end: Where it ends.
-      name: What it is called in the text; "" if it was recognized by its place or its shape.
-      what: A description that does not contain it.
+      start: Index of its first character.
+      end: Index after its last character.
+      name: Its name in the text; "" if it was recognized by its position or format.
+      what: A description that does not contain the secret.
     """
 
     start: int
@@ -57,7 +57,7 @@ _TRIPLE = re.compile(r"[bruf]{0,2}(?P<quote>\"\"\"|''')(?P<secret>.{0,8000}?)(?P
 _CUT_OFF = re.compile(r"[bruf]{0,2}\\{0,4}[\"'`](?P<secret>[^\n]{0,8000})", re.I)
 _BLOCK = re.compile(r"[|>][-+\d]{0,2}[ \t]*\n(?P<indent>[ \t]+)(?P<secret>[^\n]*(?:\n(?P=indent)[^\n]*)*)")
 _LINE = re.compile(r"(?P<secret>[^\n\"']*?[^\s\"'])(?=[ \t]*(?:[ \t]#[^\n]*)?(?:[\"']|\r?\n|\Z))")
-# A delimiter is part of the secret unless something else begins, or all ends, after it.
+# A delimiter is part of the secret unless it is followed by another item or by the end of the text.
 _WORD = re.compile(
     r"(?P<secret>(?:[^\s\"'`\\,;&(){}\[\]<>]|[,;&(){}\[\]<>\\](?![\s\"'`)\]},;]|\Z|[\w.-]{1,40}\s?[=:]|[nrt\\]))+)"
 )
@@ -88,7 +88,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 _QUERY_NAMES = _words("key sig signature code x-amz-signature x-goog-signature x-amz-credential")
-# Words that follow a flag in a sentence: "--token is given twice".
+# Words after a flag in prose: "--token is given twice".
 _PROSE = _words("""
     is are was has have or and instead needs need must to for with cannot the a an in of from not requires takes
     on at by as if when should may can will option flag value given before after together exclude without twice
@@ -105,7 +105,7 @@ _USER_OPTION = re.compile(
 
 
 def found_in(text: str) -> Iterator[Found]:
-    """Yields the secrets of a text, in no order; some may overlap."""
+    """Yields the secrets in a text, in no particular order; some may overlap."""
     yield from _named(text)
     yield from _announced(text)
     yield from _in_urls(text)
@@ -119,7 +119,7 @@ def found_in(text: str) -> Iterator[Found]:
 
 
 def _named(text: str) -> Iterator[Found]:
-    end = 0  # of the last secret: what is inside one is not looked at again
+    end = 0  # end of the last secret; matches inside of it are skipped
     for found in _NAMED.finditer(text):
         name = found["name"]
         if found.end() <= end:
@@ -136,7 +136,7 @@ def _named(text: str) -> Iterator[Found]:
 
 
 def _announced(text: str) -> Iterator[Found]:
-    """Yields the values that follow a name without a "=" or ":"."""
+    """Yields the values that follow a name without "=" or ":"."""
     for pattern, values in _ANNOUNCED:
         for found in pattern.finditer(text):
             name = found["name"] or "password"
@@ -145,7 +145,7 @@ def _announced(text: str) -> Iterator[Found]:
 
 
 def _assigned(text: str, start: int, end: int, name: str) -> Iterator[Found]:
-    """Yields what is assigned to a name that fits secrets."""
+    """Yields the value that is assigned to a sensitive name."""
     lowered = name.lower()
     is_header = any(header in lowered for header in _HEADERS)
     if is_header and (scheme := _SCHEME.match(text, end)):

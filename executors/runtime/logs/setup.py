@@ -1,7 +1,7 @@
-"""What of the logs a person sees: the module's and this project's lines, the pipeline's steps, errors.
+"""Log setup: shows the lines of the user's module and of this project, pipeline steps and errors.
 
-TFX, Beam and TensorFlow log thousands of lines about themselves. Those of installed packages are held back below the
-level of an error, in child processes as well, and kept in a file where one is given; `verbose` shows everything.
+TFX, Beam and TensorFlow log thousands of lines. Lines of installed packages below the level ERROR are not shown, in
+subprocesses as well, but are kept in a file if one is set; `verbose` shows everything.
 """
 
 from __future__ import annotations
@@ -22,20 +22,24 @@ from .redaction import masked_text
 from .sanitize import printable_lines
 from .standard_streams import reliable
 
-_VARIABLE = "GENERIC_TRAINER_LOGS"  # how a child process learns what its parent was told
+_VARIABLE = "GENERIC_TRAINER_LOGS"  # "all" or "people" (filtered); inherited by subprocesses
 _NATIVE_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 LOG_NAME = "generic-trainer.log"
-LOG_FILE = "GENERIC_TRAINER_LOG_FILE"  # where all lines are kept, for child processes too
+LOG_FILE = "GENERIC_TRAINER_LOG_FILE"  # path of the file with all lines; inherited by subprocesses
 _HERE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "..")) + os.sep
 _INSTALLED = f"{os.sep}site-packages{os.sep}"
-_STEPS = ("beam_dag_runner.py", "local_dag_runner.py")  # TFX's runners say which step begins and ends
+_STEPS = ("beam_dag_runner.py", "local_dag_runner.py")  # TFX's runners log the begin and end of steps
 _LAST_LINES = 20
-_WARNINGS = "py.warnings"  # the logger of Python's warnings, which begin with the path that they are about
+_WARNINGS = "py.warnings"  # the logger of Python's warnings, whose text begins with a path
 _STEP = re.compile(r"node (\S+) is (running|finished)\.$")
 
 
 def show_logs(verbose: bool) -> None:
-    """Sends logs to standard error, for this process and those that it starts."""
+    """Sends logs to standard error, in this process and its subprocesses.
+
+    Args:
+      verbose: Whether to show all lines, including those of installed packages.
+    """
     os.environ[_VARIABLE] = "all" if verbose else "people"
     if not verbose:
         os.environ.setdefault(_NATIVE_LEVEL, "2")
@@ -43,12 +47,12 @@ def show_logs(verbose: bool) -> None:
 
 
 def show_logs_as_parent_does() -> None:
-    """Sends logs to standard error as `show_logs` was told in the process that started this one."""
-    flags.FLAGS.mark_as_parsed()  # this command line is not absl's; its logging asks whether flags are settled
+    """Sends logs to standard error with the settings of `show_logs` inherited from the parent process."""
+    flags.FLAGS.mark_as_parsed()  # absl's flags are not parsed from this command line, but its logging requires it
     absl_logging.use_absl_handler()
     absl_logging.set_verbosity(absl_logging.INFO)
     absl_logging.set_stderrthreshold(absl_logging.INFO)
-    flags.FLAGS.logtostderr = True  # to what sys.stderr is at that moment: a display may stand in its place
+    flags.FLAGS.logtostderr = True  # to the current sys.stderr, which a display may have replaced
     if is_for_people():
         handler = absl_logging.get_absl_handler()
         handler.addFilter(_for_people)
@@ -57,18 +61,18 @@ def show_logs_as_parent_does() -> None:
 
 
 def is_for_people() -> bool:
-    """Returns whether what packages log about themselves is held back."""
+    """Whether the log lines of installed packages are hidden."""
     return os.environ.get(_VARIABLE) == "people"
 
 
 @contextlib.contextmanager
 def shown_in_notebook(folder: str = "") -> Iterator[None]:
-    """Has a notebook show of a run in a block what the commands show of one; elsewhere nothing is done.
+    """Applies the log filter of the commands to a run in a notebook for the block; a no-op elsewhere.
 
-    What the run's processes log besides goes to a file in its folder, so that it does not bury the cell.
+    The hidden lines of the run's processes go to a file in the run's folder instead of the cell's output.
 
     Args:
-      folder: Of the run. Without one on this machine, that is not kept.
+      folder: The run's folder. If empty or remote, hidden lines are dropped.
     """
     if not _in_notebook() or _VARIABLE in os.environ:
         yield
@@ -95,19 +99,19 @@ def shown_in_notebook(folder: str = "") -> Iterator[None]:
 
 
 def _in_notebook() -> bool:
-    """Returns whether this process is the kernel of a notebook."""
+    """Whether this process is the kernel of a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(shell, "kernel")
 
 
 def keep_logs(path: str, native: bool = False) -> None:
-    """Keeps all lines in a file from now on, of this process and of those that it starts.
+    """Appends all log lines of this process and its subprocesses to a file from now on.
 
-    Nothing is done where all of them are shown.
+    A no-op if all lines are shown.
 
     Args:
-      path: A file on this machine, which is appended to. It is made when there is a line.
-      native: Whether this process is going to import TensorFlow, whose C++ writes to standard error by itself.
+      path: A local file. It is created with the first line.
+      native: Whether this process is going to import TensorFlow, whose C++ code writes to standard error directly.
     """
     if not is_for_people():
         return
@@ -117,9 +121,11 @@ def keep_logs(path: str, native: bool = False) -> None:
 
 
 def keep_logs_as_parent_does(native: bool = True) -> None:
-    """Has this process's lines kept where `keep_logs` was told, in this process or in the one that started it.
+    """Appends this process's log lines to the file set by `keep_logs` here or in the parent process.
 
-    What is written past Python is kept there as well: nothing can tell a line of TensorFlow's C++ from another one.
+    Args:
+      native: Whether to redirect file descriptor 2 to the file as well. This includes all direct writes, because lines
+        of TensorFlow's C++ code cannot be told from others.
     """
     path = os.environ.get(LOG_FILE)
     root = logging.getLogger()
@@ -131,12 +137,12 @@ def keep_logs_as_parent_does(native: bool = True) -> None:
     root.addHandler(_Kept(path))
     logging.captureWarnings(True)
     if native:
-        with contextlib.suppress(OSError):  # on another machine, or a disk that is full
+        with contextlib.suppress(OSError):  # on another machine, or with a full disk
             _keep_native(path)
 
 
 def kept_since(begin: int) -> str:
-    """Returns the last lines of what was kept after the file had so many bytes."""
+    """Returns the last lines that were added to the log file after it had `begin` bytes."""
     with contextlib.suppress(OSError, KeyError), open(os.environ[LOG_FILE], encoding="utf-8", errors="replace") as file:
         file.seek(begin)
         return "".join(collections.deque(file, _LAST_LINES))
@@ -144,19 +150,19 @@ def kept_since(begin: int) -> str:
 
 
 def size_kept() -> int:
-    """Returns how many bytes have been kept."""
+    """Returns the size of the log file in bytes; 0 without one."""
     path = os.environ.get(LOG_FILE)
     return os.path.getsize(path) if path and os.path.exists(path) else 0
 
 
 class _NativeOutput:
-    """Descriptor 2 of this process, to which C and C++ libraries write."""
+    """File descriptor 2 of this process, which C and C++ libraries write to."""
 
     def __init__(self) -> None:
-        self._file: os.stat_result | None = None  # that it was sent to
+        self._file: os.stat_result | None = None  # the file that it was redirected to
 
     def send_to(self, path: str) -> int | None:
-        """Sends it to a file; returns a descriptor of where it went before, None if that was such a file, too."""
+        """Redirects it to a file; returns a duplicate of the previous descriptor, or None if already redirected."""
         os.makedirs(os.path.dirname(path), exist_ok=True)
         is_sent = self._file is not None and os.path.samestat(os.fstat(2), self._file)
         shown = None if is_sent else os.dup(2)
@@ -179,14 +185,14 @@ def _keep_native(path: str) -> None:
 
 
 def step_in(record: logging.LogRecord) -> tuple[str, bool] | None:
-    """Returns the step of a pipeline that a runner of TFX says to begin (True) or to have ended (False); else None."""
+    """Returns the pipeline step that a TFX runner's log line reports as begun (True) or ended (False); else None."""
     if record.filename not in _STEPS or not (found := _STEP.match(record.getMessage())):
         return None
     return found[1], found[2] == "running"
 
 
 class _Safe(logging.Formatter):
-    """Masks what looks like a secret, and keeps what would steer a terminal out of lines that are not the module's."""
+    """Redacts secrets, and removes control characters from lines other than those of the user's module."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = masked_text(super().format(record))
@@ -195,7 +201,7 @@ class _Safe(logging.Formatter):
 
 
 class _Kept(logging.FileHandler):
-    """Writes each line with its time, its process and where it came from; a disk that is full stops nothing."""
+    """Appends lines with time, level, process id and source location to a file; ignores disk errors."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, encoding="utf-8", delay=True)
@@ -207,7 +213,7 @@ class _Kept(logging.FileHandler):
             super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Says nothing."""
+        """Ignores the error."""
 
 
 def _for_people(record: logging.LogRecord) -> bool:
@@ -216,6 +222,6 @@ def _for_people(record: logging.LogRecord) -> bool:
     path = record.getMessage() if record.name == _WARNINGS else record.pathname
     installed = _INSTALLED in (path[len(_HERE) :] if path.startswith(_HERE) else path)
     if record.levelno >= logging.ERROR or not installed:
-        # Beam logs an exception with its own frames before it raises it; the command shows it in the end.
+        # Beam logs an exception with its own frames before raising it; the command prints it at the end.
         return not (record.exc_info and f"{os.sep}apache_beam{os.sep}" in path)
     return step_in(record) is not None

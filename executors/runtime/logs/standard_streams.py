@@ -1,8 +1,8 @@
-"""Standard input, output and error that are closed, broken or full: a run does not end by them.
+"""Makes standard input, output and error reliable: closed, broken or full streams do not end a run.
 
 make_reliable()          # before anything is printed
 …
-error = output_error()   # why not all of it could be printed
+error = output_error()   # why some output could not be written, or None
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _NAMES = ("stdin", "stdout", "stderr")
 
 
 class _Stream(io.FileIO):
-    """A file that takes what it is given, also when the one behind it takes no more.
+    """A file that ignores write errors after recording the first one.
 
     Attributes:
-      error: Why it took no more; None as long as it does.
+      error: The first write error, or None.
     """
 
     error: OSError | None = None
@@ -39,12 +39,12 @@ class _Stream(io.FileIO):
 
 
 def make_reliable() -> None:
-    """Opens what is closed, so that no other file gets its number, and has writing go on where nobody takes it."""
+    """Opens closed standard streams, so that no other file gets their descriptors, and ignores write errors."""
     for number, name in enumerate(_NAMES):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
     for name in _NAMES[1:]:
@@ -52,7 +52,7 @@ def make_reliable() -> None:
 
 
 def reliable(stream: io.TextIOWrapper) -> io.TextIOWrapper:
-    """Returns a text stream to the same file that raises no error."""
+    """Returns a text stream to the same file that ignores write errors."""
     stream.flush()
     file = io.BufferedWriter(_Stream(stream.fileno(), "wb", closefd=False))
     return io.TextIOWrapper(
@@ -62,7 +62,7 @@ def reliable(stream: io.TextIOWrapper) -> io.TextIOWrapper:
 
 @contextlib.contextmanager
 def output() -> Iterator[BinaryIO]:
-    """Gives standard output for bytes, as a stream that raises when it takes no more: who only prints can end then."""
+    """Yields standard output as a binary stream that raises write errors, for commands that only print."""
     sys.stdout.flush()
     if isinstance(getattr(sys.stdout.buffer, "raw", None), _Stream):
         with open(sys.stdout.fileno(), "wb", closefd=False) as stream:
@@ -73,7 +73,7 @@ def output() -> Iterator[BinaryIO]:
 
 
 def output_error() -> OSError | None:
-    """Returns why standard output took no more; None where it took all, or its reader went away as `head` does."""
+    """Returns standard output's write error; None if all was written, or its reader closed the pipe, as `head` does."""
     sys.stdout.flush()
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     error = raw.error if isinstance(raw, _Stream) else None

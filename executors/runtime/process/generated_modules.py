@@ -1,4 +1,4 @@
-"""What AutoGraph writes into the folder for temporary files: the sources that it generates, and their byte code."""
+"""Removes the source and byte code files that AutoGraph generates in the temporary directory."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 
 
 def remove_byte_code() -> None:
-    """Removes the byte code, which is in memory by now; AutoGraph itself removes the sources, when a process exits."""
+    """Removes the byte code files, which are not needed once imported; AutoGraph removes the sources at exit."""
     _remove("__cached__")
 
 
 def remove_all() -> None:
-    """Removes the sources, too, for a process that ends without `atexit`."""
+    """Removes the byte code and the sources, for a process that ends without `atexit`."""
     _remove("__cached__", "__file__")
 
 

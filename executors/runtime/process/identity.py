@@ -1,7 +1,7 @@
-"""Which process has written something, and whether it is still there.
+"""Identifies the process that wrote a file, and detects whether it has ended.
 
-note = ProcessIdentity.current()    # kept as JSON beside what the process writes
-note.is_gone()                      # asked by another process, later
+note = ProcessIdentity.current()    # stored as JSON beside the process's files
+note.is_gone()                      # called later by another process
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import socket
 
 @dataclasses.dataclass(frozen=True)
 class ProcessIdentity:
-    """A process among all that there have been on a machine.
+    """A unique identity of a process, despite reused process ids.
 
     Attributes:
-      host: The machine's name.
-      number: The process's.
-      started: When it began, in the machine's own count; tells it from a later one of the same number.
+      host: The machine's host name.
+      number: The process id.
+      started: Start time in clock ticks since boot; distinguishes processes with the same id.
     """
 
     host: str
@@ -27,18 +27,18 @@ class ProcessIdentity:
 
     @classmethod
     def current(cls) -> ProcessIdentity:
-        """Returns this process's."""
+        """Returns the identity of this process."""
         return cls(socket.gethostname(), os.getpid(), start_of(os.getpid()))
 
     def is_gone(self) -> bool:
-        """Returns whether the process ran on this machine and does not any longer; nobody knows of other machines."""
+        """Whether the process has ended; False if it ran on another machine, where that is unknown."""
         return self.host == socket.gethostname() and start_of(self.number) != self.started
 
 
 def start_of(process: int) -> str:
-    """Returns when a process began, in clock ticks since the machine did; "" when it doesn't run."""
+    """Returns the start time of a process in clock ticks since boot; "" if it doesn't run, "?" if unknown."""
     if not os.path.isdir("/proc/self"):
-        return "?" if _exists(process) else ""  # no Linux
+        return "?" if _exists(process) else ""  # not Linux
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -58,5 +58,5 @@ def _exists(process: int) -> bool:
 
 
 def process_name(worker: str) -> str:
-    """Returns the name of the process that runs a worker: "training_worker" for `….training.worker`."""
+    """Returns the name for a worker's process: "training_worker" for `….training.worker`."""
     return "_".join(worker.split(".")[-2:])

@@ -1,4 +1,4 @@
-"""SIGTERM, by which platforms take a machine back: a training loop saves, and ends so that it is run again.
+"""Handles preemption by SIGTERM: the training loop saves a checkpoint and ends, and the next run resumes from it.
 
     with heeded():
         for batch in batches:
@@ -7,9 +7,9 @@
                 checkpoints.save(step)
                 raise Preempted
 
-Outside of the block SIGTERM ends the process at once, as ever. Who started it kills it when it has not ended in time:
-`child_process.py` after ten seconds, Kubernetes after thirty. The command then exits with 143, which orchestrators take
-for what it is, and run again.
+Outside of the block, SIGTERM has its previous effect, by default to end the process at once. A process that does not
+end in time is killed by its parent: by `child_process.py` after 10 s, by Kubernetes after 30 s. The command then exits
+with 143 (128 + SIGTERM), which orchestrators recognize as preemption and retry.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Preempted(TrainerError):
-    """The training was asked to end by SIGTERM, and has saved a checkpoint; run again, it goes on from there."""
+    """Training was preempted by SIGTERM and has saved a checkpoint, from which the next run resumes."""
 
     exit_code = 128 + signal.SIGTERM
 
@@ -39,10 +39,10 @@ class Preempted(TrainerError):
 
 
 class Terminated(SystemExit):
-    """A command was told to end by a signal. It unwinds: child processes are ended, staging directories removed.
+    """A signal asked the command to end. The stack unwinds: subprocesses are ended, staging directories removed.
 
     Args:
-      number: The signal's.
+      number: The signal number.
     """
 
     def __init__(self, number: int) -> None:
@@ -54,24 +54,25 @@ class Terminated(SystemExit):
 
 
 def asked() -> bool:
-    """Returns whether SIGTERM has come in a block of `heeded`."""
+    """Whether SIGTERM was received inside a `heeded` block."""
     return _asked.is_set()
 
 
 def end_with_training() -> None:
-    """Says that this process is for one training: after one that has heeded SIGTERM it ignores the signal.
+    """Marks this process as running a single training: after a preempted `heeded` block it ignores SIGTERM.
 
-    Who ends all processes of a job at once sends it to a training and to its parent, which hands it on, and may be
-    late: then it would kill a process that has saved, and is about to say so.
+    A platform that signals all processes of a job sends SIGTERM to the training process and to its parent, which
+    forwards it, possibly late: the second signal would kill a process that has saved its checkpoint but not yet
+    reported that.
     """
     _ends_with_training.set()
 
 
 @contextlib.contextmanager
 def heeded() -> Iterator[None]:
-    """Has SIGTERM do no more than be noted, for a block that asks for it.
+    """Only records SIGTERM in the block, for `asked`, instead of ending the process.
 
-    Only the main thread may say what a signal does: in another one nothing is changed.
+    Signal handlers can only be set in the main thread: in another thread this is a no-op.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -87,9 +88,10 @@ def heeded() -> Iterator[None]:
 
 @contextlib.contextmanager
 def unbroken() -> Iterator[None]:
-    """Has signals that end a process wait until a block of a moment is through: a model that is moved to its place.
+    """Defers termination signals to the end of a short block, such as moving a model to its destination.
 
-    The second one does not wait. Only the main thread may say what a signal does: in another one nothing is changed.
+    A second signal is handled at once. Signal handlers can only be set in the main thread: in another thread this is a
+    no-op.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -103,7 +105,7 @@ def unbroken() -> Iterator[None]:
             before[number](number, frame)
 
     for number in _ENDING:
-        if callable(signal.getsignal(number)):  # what is ignored, or ends the process at once, stays so
+        if callable(signal.getsignal(number)):  # SIG_IGN and SIG_DFL are left unchanged
             before[number] = cast("_Handler", signal.signal(number, note))
     try:
         yield

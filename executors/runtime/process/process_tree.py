@@ -1,11 +1,11 @@
-"""What a worker has started, wherever it has gone: also processes that have left its group, or lost their parent.
+"""Kills all descendants of a worker, including processes that left its process group or were orphaned.
 
     environment[VARIABLE] = mark = new_mark()    # inherited by all that the worker starts
-    with ended_with_this_process(mark):          # whatever ends this process, `kill -9` included
+    with ended_with_this_process(mark):          # however this process ends, including by `kill -9`
         ...
-    end_all(mark)                                # kills what bears it
+    end_all(mark)                                # kills all processes with the mark in their environment
 
-As a program it is the process that waits for another one's death, so it imports little:
+Run as a program it is the watcher process that waits for its parent's death; it imports little to start fast:
 
     python process_tree.py MARK PARENT_PID
 """
@@ -19,18 +19,18 @@ import sys
 from collections.abc import Iterator
 
 VARIABLE = "GENERIC_TRAINER_WORKER"
-_ROUNDS = 10  # of looking; one that is killed may just have started another
+_ROUNDS = 10  # scans of the process list; a killed process may have just started another one
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _DEATH = signal.SIGUSR1
 
 
 def new_mark() -> str:
-    """Returns a value for `VARIABLE`: one of its own, after those of the workers that this process belongs to."""
+    """Returns a value for `VARIABLE`: a unique mark, appended to the marks of this process's enclosing workers."""
     return ":".join(filter(None, [os.environ.get(VARIABLE), os.urandom(16).hex()]))
 
 
 def end_all(mark: str) -> None:
-    """Kills every process of this user that has a worker's mark in its environment; on Linux alone."""
+    """Kills every process of this user that has a worker's mark in its environment; a no-op except on Linux."""
     for _ in range(_ROUNDS if sys.platform == "linux" else 0):
         found = [name for name in os.listdir("/proc") if name.isdecimal() and _bears(f"/proc/{name}/environ", mark)]
         for name in found:
@@ -42,7 +42,7 @@ def end_all(mark: str) -> None:
 
 @contextlib.contextmanager
 def ended_with_this_process(mark: str) -> Iterator[None]:
-    """Calls `end_all` if this process dies during a block; a small process waits for that. Needs Linux."""
+    """Calls `end_all` if this process dies during the block, by means of a watcher process; Linux only."""
     import subprocess
 
     try:
@@ -54,7 +54,7 @@ def ended_with_this_process(mark: str) -> Iterator[None]:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-    except OSError:  # no room for another process
+    except OSError:  # process limit reached
         yield
         return
     try:
@@ -68,14 +68,14 @@ def _bears(environment: str, mark: str) -> bool:
     try:
         with open(environment, "rb") as file:
             return f"{VARIABLE}={mark}".encode() in file.read()
-    except OSError:  # another user's, or it has ended
+    except OSError:  # a process of another user, or one that has ended
         return False
 
 
 def _end_with(mark: str, parent: int) -> None:
     import ctypes
 
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):  # may be sent to all processes of a job at once
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):  # sent to all processes of a job at once
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {_DEATH})
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _DEATH)
