@@ -181,7 +181,7 @@ class _Translation:
         return call
 
     def _resource_flags(self, templates: Mapping[str, Mapping[str, object]], lead: str) -> list[str]:
-        """Returns the resource flags: the maximum over the roles, as Ray gives parameter servers the same as workers."""
+        """Returns the resource flags: the maximum over the roles, as on Ray all roles get the same resources."""
         wanted = {role: self._resources(role, template) for role, template in templates.items() if template}
         most = {name: max(asked.get(name, 0.0) for asked in wanted.values()) for name in ("cpu", "memory")}
         for role, asked in wanted.items():
