@@ -1,22 +1,22 @@
-"""How long training stands still for a checkpoint, against a synchronous `tf.train.Checkpoint.save`.
+"""Measures the training pause caused by a checkpoint, compared with a synchronous `tf.train.Checkpoint.save`.
 
     python benchmarks/checkpoints.py
     python benchmarks/checkpoints.py --quick        # 64 MB
 
-The model has 64 layers of 16 MB, a GB of variables; every step changes all of them, by a batch of 32. The pause is the
-time that `save` takes, and that by which the step after it is longer than usual, by the medians: what was put off to it
-counts. Training runs on one processor here, so that another is left for the writing, as where a GPU computes. The row
-with a batch of 4 has steps that do little but read and write a GB of variables twice: there the copy (12 GB a second,
-the memory's limit: neither two threads nor other instructions made it faster) takes from the step what it needs. The
-last row is a training that takes all processors: then the writing takes its share of them, and what it costs is the
-time by which all steps until the checkpoint is whole are longer than usual.
+The model has 64 layers of 16 MB, i.e. 1 GB of variables; every step with a batch of 32 updates all of them. The pause
+is the duration of `save` plus the extra duration of the following step (difference of medians), which includes deferred
+work. Training uses one processor, which leaves another one for writing, as in training on a GPU. In the row with a
+batch of 4, steps are bound by memory bandwidth: they mostly read and write 1 GB of variables twice, and the copy
+(12 GB/s, the memory's limit; neither two threads nor other instructions made it faster) competes with the step. In the
+last row training uses all processors, so writing competes for them; the cost is the extra duration of all steps until
+the checkpoint is complete.
 
-What is left of the pause is Python that looks through the objects, 0.3 ms a variable, and the moments in which the copy
-and a step's updates meet. Where steps are shorter than four copies, `save` waits for the copy, 0.08 s a GB. Copies by
-TensorFlow, when the next step writes, took 0.2 to 0.3 of a synchronous save.
+The remaining pause is Python code that traverses the objects, 0.3 ms per variable, and contention between the copy and
+a step's updates. If steps are shorter than four copies, `save` waits for the copy, 0.08 s per GB. Copies by TensorFlow,
+made when the next step writes a variable, took 0.2 to 0.3 of the time of a synchronous save.
 
-The first checkpoint of a training, which also gets the memory for the copy, does not count. Files are deleted before
-they go to the disk, so that no side waits for the other's.
+The first checkpoint of a training is not counted, because it also allocates the memory for the copy. Files are deleted
+before they are flushed to the disk, so that the sides do not wait for each other's writes.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from typing import Any
 from pairs import Row, arguments, report, said_by, say
 
 LAYERS = 64
-WIDTH, QUICK_WIDTH = 2048, 512  # 16 MB and 1 MB a layer
+WIDTH, QUICK_WIDTH = 2048, 512  # 16 MB and 1 MB per layer
 BATCH, SMALL_BATCH = 32, 4
-_USUAL = 3  # steps that tell how long one takes
+_USUAL = 3  # steps before a checkpoint, to measure the usual duration
 
 
 def main() -> None:
-    """Has each row measured in a process of its own, and prints the table."""
+    """Measures each row in a subprocess, and prints the table."""
     options = arguments(__doc__, pairs=3)
     if options.measure:
         say(_measure(options))
@@ -78,8 +78,8 @@ def _measure(options: argparse.Namespace) -> dict[str, float]:
     pauses: dict[str, list[Pause]] = {"ours": [], "peer": []}
     with tempfile.TemporaryDirectory(prefix="checkpoints-") as folder:
         with _SIDES[options.measure](folder, width) as sides:
-            for pair in range(-1, options.pairs):  # the first pair gets the memory
-                # The side that begins changes, for the second one may find the machine warmer.
+            for pair in range(-1, options.pairs):  # the first pair allocates the memory
+                # Alternate the order, because the first side may run on a colder machine.
                 for name in ("ours", "peer")[:: 1 if pair % 2 == 0 else -1]:
                     pauses[name].append(sides[name]())
                     _delete_tensors(folder)
@@ -92,7 +92,7 @@ def _measure(options: argparse.Namespace) -> dict[str, float]:
 
 @dataclasses.dataclass(frozen=True)
 class Pause:
-    """Seconds of a save, of the step after it, and of steps before it."""
+    """Durations in seconds of a save, of the step after it, and of usual steps before it."""
 
     save: float
     after: float
@@ -100,7 +100,7 @@ class Pause:
 
 
 def _totals(pauses: Sequence[Pause]) -> list[float]:
-    """Returns how long each stood still."""
+    """Returns the duration of each pause in seconds."""
     usual = statistics.median(seconds for pause in pauses for seconds in pause.usual)
     longer = statistics.median(pause.after for pause in pauses) - usual
     return [pause.save + max(0.0, longer) for pause in pauses]
@@ -150,7 +150,7 @@ def _crowded(folder: str, width: int) -> Iterator[Sides]:
 
 
 def _training(folder: str, width: int, batch: int) -> tuple[Callable[[], Any], Any, Callable[[], Any]]:
-    """Returns a training's step, its state, and what saves that while it waits."""
+    """Returns a training step, the training state, and a function that saves the state synchronously."""
     import tensorflow as tf
 
     layers = [tf.Variable(tf.fill([width, width], 1 / width)) for _ in range(LAYERS)]
@@ -167,7 +167,7 @@ def _checkpoints(folder: str, state: Any) -> Any:
 
 @contextlib.contextmanager
 def _estimator(folder: str, width: int) -> Iterator[Sides]:
-    """The session of an Estimator with the hook that saves; the other side has eager variables of the same size."""
+    """Yields an Estimator session with the saver hook, and as the other side eager variables of the same size."""
     import tensorflow as tf
     from tensorflow.python.eager.context import eager_mode as eagerly
 
@@ -198,7 +198,7 @@ def _estimator(folder: str, width: int) -> Iterator[Sides]:
         with v1.train.SingularMonitoredSession(hooks=[hook]) as session:
 
             def ours() -> Pause:
-                # One step was run since the last checkpoint. Of these five the last but one saves.
+                # One step ran since the last checkpoint, so the fourth of these five steps saves.
                 times = [_seconds(lambda: session.run(train)) for _ in range(every)]
                 hook._writer.wait()
                 return Pause(hook.took, times[-1], times[:_USUAL])
@@ -208,7 +208,7 @@ def _estimator(folder: str, width: int) -> Iterator[Sides]:
                     return Pause(_seconds(lambda: state.write(os.path.join(folder, "peer", "ckpt"))), 0.0, [0.0])
 
             session.run(train)
-            while int(session.run(step)) % every != 1:  # it saves after steps 5, 10, …
+            while int(session.run(step)) % every != 1:  # the hook saves after steps 5, 10, …
                 session.run(train)
             yield {"ours": ours, "peer": peer}
 

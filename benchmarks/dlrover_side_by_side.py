@@ -1,24 +1,24 @@
-"""One conf, trained by DLRover and by us: the whole job's time, the time to the first step, and rows per second.
+"""Compares DLRover and this project on the same conf: job duration, time to the first step, and rows per second.
 
     python benchmarks/dlrover_side_by_side.py --peer PEER/bin/python
     python benchmarks/dlrover_side_by_side.py --peer PEER/bin/python --quick
 
-How to make the peer's environment stands in the README beside this file. The conf is one file for both: rows "x,2x"
-from an ElasticReader, a line to fit, an evaluation set of its own. Its model_fn adds a hook that notes when each step
-was done, so the same code measures both sides. A job is a command, with its children, in a folder of its own:
+The README in this folder describes how to create the peer's environment. Both sides use the same conf file: rows "x,2x"
+from an ElasticReader, a linear model, and a separate evaluation set. Its model_fn adds a hook that records the end of
+each step, so the same code measures both sides. A job is a command with its child processes in a temporary folder:
 
 - dlrover: `python -m dlrover.trainer --platform=local_kubernetes --conf=conf.TrainConf --ps_num=1 --worker_num=1`,
-  which starts a parameter server, a chief and an evaluator. Before it comes DLRover's local master, which goes on after
-  the job and is stopped. The seconds "with master" count from the master's start.
+  which starts a parameter server, a chief and an evaluator. DLRover's local master is started before it and stopped
+  after it. Durations "with master" count from the master's start.
 - ours: `generic-trainer dlrover --conf=conf.TrainConf`.
 
-The sides take turns. `job` counts from the command's start to its end, `first step` until the first step is done.
-`rows/s` is between the first step and the last one, with whatever the trainer does in between; `rows/s median` is by
-the median step, so without the pauses for checkpoints and evaluations. `evaluated` and `exported` are the steps of the
-last model for which that was done. The numbers to look at are the ratios of the medians.
+The sides take turns. `job` is the duration of the command, `first step` the time from its start to the end of the first
+step. `rows/s` is the throughput between the first and the last step, including all other work of the trainer; `rows/s
+median` is derived from the median step, i.e. without pauses for checkpoints and evaluations. `evaluated` and `exported`
+are the steps of the last evaluated and exported model. The relevant numbers are the ratios of the medians.
 """
 
-# ruff: noqa: T201 (a table on the terminal is what this is for)
+# ruff: noqa: T201 (prints a table)
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ from collections.abc import Callable, Iterator
 
 SIDES = ("ours", "dlrover")
 EVAL_ROWS = 200
-STEPS_PER_CHECKPOINT = 100  # DLRover's default as well
-_MASTER_STARTS = 60.0  # seconds until its port must answer
+STEPS_PER_CHECKPOINT = 100  # also DLRover's default
+_MASTER_STARTS = 60.0  # seconds; timeout for the master's port
 
 _CONF = '''
 import json
@@ -122,18 +122,18 @@ class TrainConf:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What one job took and left; for a None, there is nothing.
+    """Measurements of one job.
 
     Attributes:
         job: Seconds from the command's start to its end.
         job_with_master: The same, from the start of DLRover's master.
-        first_step: Seconds from the command's start until the first step was done.
+        first_step: Seconds from the command's start to the end of the first step.
         first_step_with_master: The same, from the start of DLRover's master.
-        rows_per_second: From the first step's end to the last one's.
-        rows_per_second_median: By the median time of a step.
-        steps: How many steps the model was trained.
-        evaluated: Step of the last model that was evaluated.
-        exported: Step of the last model that was exported.
+        rows_per_second: Throughput from the end of the first step to the end of the last one.
+        rows_per_second_median: Throughput derived from the median duration of a step.
+        steps: Number of training steps.
+        evaluated: Step of the last evaluated model; None without one.
+        exported: Step of the last exported model; None without one.
     """
 
     job: float
@@ -149,7 +149,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """A line of the last table: heading, whether less is better, and how many times better ours is to be."""
+    """A line of the summary: heading, whether lower is better, the required ratio, and the number of decimals."""
 
     heading: str
     less_is_better: bool = False
@@ -184,7 +184,7 @@ def main() -> None:
     if options.quick:
         options.pairs, options.rows, options.epochs = 1, 25 * options.batch_size, 2
     sides = [options.side] if options.side else list(SIDES)
-    # Brings TensorFlow's files into memory, so that the first pair is like the others.
+    # Warms the page cache with TensorFlow's files, so that the first pair is comparable with the others.
     for python in (options.peer, sys.executable):
         subprocess.run([python, "-c", "import tensorflow"], capture_output=True, check=True)
     _print_summary(_run_pairs(sides, options))
@@ -199,7 +199,7 @@ def _run_pairs(sides: list[str], options: argparse.Namespace) -> dict[str, list[
     )
     jobs: dict[str, list[Job]] = {side: [] for side in sides}
     for pair in range(options.pairs):
-        # The side that begins changes, for the second one may find the machine warmer.
+        # Alternate the order, because the first side may run on a colder machine.
         for side in sides if pair % 2 == 0 else reversed(sides):
             job = _RUNS[side](options)
             jobs[side].append(job)
@@ -271,7 +271,7 @@ def _write_conf(folder: str, options: argparse.Namespace) -> pathlib.Path:
 
 
 def _run_job(line: list[str], folder: pathlib.Path, variables: dict[str, str], timeout: float) -> tuple[float, float]:
-    """Runs a command to its end; returns when it began and when it ended."""
+    """Runs a command; returns its start and end time."""
     begin = time.time()
     with _started(line, folder, {**variables, "STAMPS": str(folder / "stamps.json")}, "job.log") as job:
         try:
@@ -289,7 +289,7 @@ def _run_job(line: list[str], folder: pathlib.Path, variables: dict[str, str], t
 def _started(
     line: list[str], folder: pathlib.Path, variables: dict[str, str], log: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Starts a command in a process group of its own, and ends the whole group afterwards."""
+    """Runs a command in a new process group for the duration of the block, and kills the group afterwards."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **variables}
     for name in ("PYTHONDONTWRITEBYTECODE", "TF_USE_LEGACY_KERAS", "TF_CONFIG"):
         environment.pop(name, None)
@@ -315,7 +315,7 @@ def _read_job(folder: pathlib.Path, master_begin: float, begin: float, end: floa
     if noted["global_step"] != _steps(options):
         print(f"not all rows were trained: {noted['global_step']} steps", file=sys.stderr)
     times = noted["times"]
-    trained = options.rows * options.epochs - options.batch_size  # the first step's rows came before
+    trained = options.rows * options.epochs - options.batch_size  # without the first step, which ends before
     step_seconds = statistics.median(after - before for before, after in itertools.pairwise(times))
     return Job(
         job=end - begin,
@@ -331,17 +331,17 @@ def _read_job(folder: pathlib.Path, master_begin: float, begin: float, end: floa
 
 
 def _last_evaluated(folder: pathlib.Path) -> int | None:
-    """Finds the last step in the summaries of evaluations, which Estimators write to folders `eval` or `eval_…`."""
+    """Returns the last step in the evaluation summaries, which Estimators write to folders `eval` or `eval_…`."""
     import tensorflow as tf
 
-    tf.get_logger().setLevel("ERROR")  # the iterator is deprecated, and the one there is
+    tf.get_logger().setLevel("ERROR")  # hides the iterator's deprecation warning; there is no other iterator
     files = [str(path) for path in folder.rglob("events.out.tfevents.*") if path.parent.name.startswith("eval")]
     events = itertools.chain.from_iterable(map(tf.compat.v1.train.summary_iterator, files))
     return max((int(event.step) for event in events if event.summary.value), default=None)
 
 
 def _last_exported(folder: pathlib.Path) -> int | None:
-    """Finds the last step in the SavedModels; Estimators export the global step along with the weights."""
+    """Returns the last step in the SavedModels; Estimators export the global step with the weights."""
     import tensorflow as tf
 
     exports = [str(path.parent / "variables" / "variables") for path in folder.rglob("saved_model.pb")]

@@ -1,24 +1,24 @@
-"""Examples per second of an ElasticDL model file: by our dialect, by plain Keras, and as ElasticDL itself trained it.
+"""Measures the throughput of an ElasticDL model file in this project, in plain Keras, and in ElasticDL's own loop.
 
     python benchmarks/elasticdl_throughput.py
     python benchmarks/elasticdl_throughput.py --quick
 
-The file is module_files/iris_elasticdl.py, the data the iris flowers grown to 200,000 rows of CSV. The sides:
+The file is module_files/iris_elasticdl.py; the data are 200,000 CSV rows resampled from the iris dataset. The sides:
 
-- dialect: what `generic-trainer elasticdl train` runs, the CSV's reader included.
-- keras: `fit` of the same model (tf-keras), on tf.data's CsvDataset with the same parsing mapped in parallel, the same
+- dialect: the training of `generic-trainer elasticdl train`, including the CSV reader.
+- keras: `fit` of the same model (tf-keras) on tf.data's CsvDataset, with the same parsing as a parallel map, the same
   shuffling and the same batches.
-- elasticdl: the loop of ElasticDL 0.2.0rc1's local mode, written again from its description, since that release cannot
-  be installed beside a TensorFlow of today: a Python generator over csv.reader, the file's function with mode None,
-  batches, `model.call` under a GradientTape, all of it eager. What it leaves out (tasks, logs) would make it slower.
+- elasticdl: a reimplementation of the local mode's loop of ElasticDL 0.2.0rc1, because that release cannot be installed
+  with a current TensorFlow: a Python generator over csv.reader, the file's function with mode None, batches, and
+  `model.call` under a GradientTape, all in eager mode. It omits tasks and logs, which would make it slower.
 
-Each measurement is a process of its own, and the sides take turns. An epoch's time counts from its first batch wanted
-to its last step done; the first epoch compiles and does not count, and of the others the fastest does: on a machine
-that others use as well, it is the least disturbed. The numbers to look at are the ratios of the medians: at least 0.9
-of keras and 10 times elasticdl.
+Each measurement runs in a subprocess, and the sides take turns. The time of an epoch counts from the request of its
+first batch to the end of its last step. The first epoch includes compilation and is not counted; of the others the
+fastest one counts, as it is the least disturbed on a shared machine. The relevant numbers are the ratios of the
+medians: the targets are at least 0.9 of keras and 10 times elasticdl.
 """
 
-# ruff: noqa: T201 (a table on the terminal is what this is for)
+# ruff: noqa: T201 (prints a table)
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SIDES = ("dialect", "keras", "elasticdl")
 COLUMNS = ["sepal.length", "sepal.width", "petal.length", "petal.width", "variety"]
 NEEDED = {"keras": 0.9, "elasticdl": 10.0}
 _MODULE = pathlib.Path(__file__).resolve().parent.parent / "module_files" / "iris_elasticdl.py"
-_WARM_UP_STEPS = 50  # of the eager loop, which has nothing to compile
+_WARM_UP_STEPS = 50  # for the eager loop, which does not compile
 _SENTINEL = "examples per second:"
 
 
@@ -74,7 +74,7 @@ def _compare(data: str, options: argparse.Namespace) -> None:
     )
     speeds: dict[str, list[float]] = {side: [] for side in SIDES}
     for number in range(options.rounds):
-        # The side that begins changes, for the later ones may find the machine warmer.
+        # Alternate the order, because the first side may run on a colder machine.
         for side in SIDES if number % 2 == 0 else reversed(SIDES):
             speeds[side].append(_in_a_process(side, data, options))
         print(f"{number + 1:>6}" + "".join(f"{speeds[side][-1]:>12,.0f}" for side in SIDES), flush=True)
@@ -96,7 +96,7 @@ def _in_a_process(side: str, data: str, options: argparse.Namespace) -> float:
 
 
 def _write_csv(path: str, rows: int) -> None:
-    """Writes flowers drawn from the 150 of iris, their measures moved a little so that no two rows are the same."""
+    """Writes rows resampled from the 150 of the iris dataset, with noise added so that rows are distinct."""
     import numpy as np
     from sklearn.datasets import load_iris
 
@@ -147,10 +147,10 @@ def _dialect(module: Any, data: str, options: argparse.Namespace) -> float:
 def _keras(module: Any, data: str, options: argparse.Namespace) -> float:
     import tensorflow as tf
 
-    def parse(*row: Any) -> Any:  # what the file's feed maps
+    def parse(*row: Any) -> Any:  # as in the file's feed
         return tf.strings.to_number(tf.stack(row[:-1])), tf.strings.to_number(row[-1], tf.int32)
 
-    def loss(labels: Any, predictions: Any) -> Any:  # Keras makes columns of labels
+    def loss(labels: Any, predictions: Any) -> Any:  # Keras adds a dimension to the labels
         return module.loss(tf.squeeze(labels, 1), predictions)
 
     dataset = tf.data.experimental.CsvDataset(data, [tf.string] * len(COLUMNS), header=True)
@@ -164,7 +164,7 @@ def _keras(module: Any, data: str, options: argparse.Namespace) -> float:
 
 
 def _elasticdl(module: Any, data: str, options: argparse.Namespace) -> float:
-    """Trains one epoch as `LocalExecutor` of ElasticDL 0.2.0rc1 did (contracts/elasticdl.md, 5.3 and 5.4)."""
+    """Trains one epoch like `LocalExecutor` of ElasticDL 0.2.0rc1 (contracts/elasticdl.md, 5.3 and 5.4)."""
     import tensorflow as tf
 
     model, optimizer = module.custom_model(), module.optimizer()
@@ -193,7 +193,7 @@ def _elasticdl(module: Any, data: str, options: argparse.Namespace) -> float:
     for features, labels in itertools.islice(batches(), _WARM_UP_STEPS):
         train(features, labels)
     steps = -(-options.rows // options.minibatch_size)
-    part = -(-steps // options.epochs)  # the fastest part counts, as the fastest epoch does of the others
+    part = -(-steps // options.epochs)  # the fastest part counts, like the fastest epoch of the other sides
     times = [time.perf_counter()]
     for step, (features, labels) in enumerate(batches(), 1):
         train(features, labels)
@@ -203,7 +203,7 @@ def _elasticdl(module: Any, data: str, options: argparse.Namespace) -> float:
 
 
 def _clock() -> Any:
-    """Returns a callback whose `seconds` are those of each epoch."""
+    """Returns a callback that records the duration of each epoch in `seconds`."""
     import tensorflow as tf
 
     class Clock(tf.keras.callbacks.Callback):  # type: ignore[misc]

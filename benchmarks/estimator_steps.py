@@ -1,15 +1,15 @@
-"""Steps per second of the same Estimators here and on a TensorFlow that still has tf.estimator.
+"""Measures steps per second of Estimators with the restored tf.estimator and with a TensorFlow that includes it.
 
     python benchmarks/estimator_steps.py --native .venv-legacy/bin/python
     python benchmarks/estimator_steps.py --native .venv-legacy/bin/python --quick
 
-Each measurement is a process of its own; the two sides take turns, so that whatever else the machine does meets both.
-Building the graph and the first steps do not count. Of the blocks of a hundred steps the one counts that a fifth of
-them beat: on a machine that others use as well, the fast blocks are the undisturbed ones. The number to look at is the
-ratio of the medians: 1.0 and more means that the restored tf.estimator is at least as fast.
+Each measurement runs in a subprocess; the sides take turns, so that other load on the machine affects both. Building
+the graph and the first steps are not counted. The result is the 20th percentile of the durations of blocks of 100
+steps, as fast blocks are the least disturbed on a shared machine. The relevant number is the ratio of the medians: 1.0
+or more means that the restored tf.estimator is at least as fast.
 """
 
-# ruff: noqa: T201 (a table on the terminal is what this is for)
+# ruff: noqa: T201 (prints a table)
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from typing import Any
 
 MODELS = ("wide_and_deep", "custom")
 _WARM_UP = 200
-_BLOCK = 100  # summaries are written every hundred steps, so each block has its share
+_BLOCK = 100  # summaries are written every 100 steps, so once per block
 _SENTINEL = "steps per second:"
 
 
@@ -52,7 +52,7 @@ def _compare(model: str, options: argparse.Namespace) -> None:
     sides: dict[str, list[float]] = {"restored": [], "native": []}
     print(f"{model}: steps per second\n{'pair':>6}{'restored':>12}{'native':>12}")
     for pair in range(options.pairs):
-        # The side that begins changes, for the second one may find the machine warmer.
+        # Alternate the order, because the first side may run on a colder machine.
         for side in ("restored", "native") if pair % 2 == 0 else ("native", "restored"):
             sides[side].append(_in_a_process(getattr(options, side), model, options))
         print(f"{pair + 1:>6}{sides['restored'][-1]:>12.1f}{sides['native'][-1]:>12.1f}", flush=True)
@@ -79,7 +79,7 @@ def _measure(model: str, steps: int) -> float:
         restore_estimator()
 
     class Clock(tf.estimator.SessionRunHook):  # type: ignore[misc,name-defined]
-        """Notes the time after every hundredth step; the first ones warm up."""
+        """Records the time after every 100th step, after 200 warm-up steps."""
 
         def __init__(self) -> None:
             self.done = 0
@@ -100,7 +100,7 @@ def _measure(model: str, steps: int) -> float:
 
 
 def _input_fn() -> Any:
-    """4,096 examples in memory, in batches of 64: two numbers and a category."""
+    """Returns 4,096 in-memory examples in batches of 64, with two numbers and a category as features."""
     import numpy as np
     import tensorflow as tf
 

@@ -1,20 +1,20 @@
-"""Training on GPUs in mixed precision: examples per second under our trainer, against a loop written by hand.
+"""Measures mixed precision training throughput on GPUs with this project's trainer and with a custom training loop.
 
     make bench-gpu
     python benchmarks/gpu.py --quick
     python benchmarks/gpu.py --on-cpu-devices    the same code, tiny, on two logical devices of a CPU: does it run?
 
-Two models in mixed_float16 on all GPUs of the machine (MirroredStrategy): one of the shape of ResNet-50, and a
-wide-and-deep one with 26 categories of 100,000 values each. The data are random and on the device's side of the input
-as fast as they can be: what is measured are loop and device.
+Two models in mixed_float16 on all GPUs of the machine (MirroredStrategy): one with the architecture of ResNet-50, and a
+wide and deep model with 26 categories of 100,000 values each. The data are random and cached in memory, so that the
+training loop and the device are measured, not the input.
 
-- ours: this file as a training module, by Keras's `fit`, as `training.worker.execute` runs it in a pipeline.
+- ours: this file as a training module with Keras's `fit`, run by `training.worker.execute` as in a pipeline.
 - there: a `tf.function` of several steps around `strategy.run`, with the same optimizer and loss scaling.
 
-The utilisation is what nvidia-smi says while a side has its turn. Figures of CPU devices say nothing about GPUs.
+The utilization is measured by nvidia-smi during each side's turn. Results on CPU devices are not meaningful for GPUs.
 """
 
-# ruff: noqa: T201 (a table on the terminal is what this is for)
+# ruff: noqa: T201 (prints a table)
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _SMI = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,noun
 
 
 def main() -> int:
-    """Compares the sides and prints the table; returns 2 where there is no GPU."""
+    """Compares the sides and prints the table; returns the exit code, 2 if there is no GPU."""
     options = pairs.arguments(__doc__, switches={SWITCH: "run tiny models on two logical devices of a CPU instead"})
     if options.measure:
-        os.environ["TF_USE_LEGACY_KERAS"] = "0"  # these are models of Keras 3
+        os.environ["TF_USE_LEGACY_KERAS"] = "0"  # the models use Keras 3
         _SIDES[options.measure]()
         return 0
     if not options.on_cpu_devices and not pairs.in_a_process(__file__, "devices", options):
@@ -88,7 +88,7 @@ def _compare(model: str, options: argparse.Namespace) -> Iterator[pairs.Row]:
 
 @contextlib.contextmanager
 def _utilisation(values: list[float]) -> Iterator[None]:
-    """Adds the mean utilisation of all GPUs during the block, in percent, if nvidia-smi is there to say it."""
+    """Appends the mean utilization of all GPUs during the block in percent, if nvidia-smi is available."""
     if shutil.which(_SMI[0]) is None:
         yield
         return
@@ -100,10 +100,10 @@ def _utilisation(values: list[float]) -> Iterator[None]:
         said = process.communicate()[0].split()
     samples = [float(value) for value in said if value.isdigit()]
     if samples:
-        values.append(max(0.01, statistics.mean(samples)))  # of a ratio's two sides none is 0
+        values.append(max(0.01, statistics.mean(samples)))  # avoids a division by 0 in ratios
 
 
-# What both sides train.
+# Models and data of both sides.
 
 
 def _is_tiny() -> bool:
@@ -135,7 +135,7 @@ def _model() -> Any:
 
 
 def _residual_network() -> Any:
-    """Returns logits of 1,000 classes by bottleneck blocks, as deep and wide as ResNet-50; tiny: a block a stage."""
+    """Returns a network with the depth and width of ResNet-50 and 1,000 logits; on CPU a tiny one."""
     import tensorflow as tf
 
     layers = tf.keras.layers
@@ -159,7 +159,7 @@ def _residual_network() -> Any:
 
 
 def _wide_and_deep() -> Any:
-    """Returns logits of two classes by 13 numbers and 26 categories."""
+    """Returns a wide and deep network with 13 numeric and 26 categorical inputs and two logits."""
     import tensorflow as tf
 
     layers = tf.keras.layers
@@ -174,12 +174,12 @@ def _wide_and_deep() -> Any:
 
 
 def _batch_size() -> int:
-    """Returns the examples in a batch of one device."""
+    """Returns the batch size per device."""
     return 4 if _is_tiny() else {"resnet": 128, "wide": 4096}[os.environ[_MODEL]]
 
 
 def _data(replicas: int) -> tuple[Any, int]:
-    """Returns endless batches for all devices, of which a few are made, and their size."""
+    """Returns a repeated dataset of two cached global batches, and the global batch size."""
     import numpy as np
     import tensorflow as tf
 
@@ -206,7 +206,7 @@ def _loss() -> Any:
 
 
 def run_fn(fn_args: Any) -> None:
-    """Trains as a module does, by `fit`."""
+    """Trains with `fit`, as the training module of side "ours"."""
     import tensorflow as tf
 
     del fn_args
@@ -235,7 +235,7 @@ def _ours() -> None:
 
 
 def _by_hand() -> None:
-    """Trains by a custom loop, as TensorFlow's guide to distributed training has it."""
+    """Trains with a custom loop as in TensorFlow's guide to distributed training."""
     import tensorflow as tf
 
     strategy = _strategy()

@@ -1,32 +1,33 @@
-"""Rows per second of CSV and Parquet by columns: as tensors in batches of 512, against what a user would write.
+"""Measures the throughput of columnar CSV and Parquet input in batches of 512, compared with alternative readers.
 
     python benchmarks/input_columns.py
     python benchmarks/input_columns.py --quick
 
-The data are the Chicago taxi trips that come with TFX, drawn anew to 240,000 rows with their numbers moved a little:
-18 columns, of which 7 have a value in every row. The sides:
+The data are the Chicago taxi trips in TFX's package, resampled to 240,000 rows with noise added to the numbers: 18
+columns, of which 7 have a value in every row. The rows of the table:
 
-- CSV of a DLRover conf (index ranges of a `FileReader`, whole batches decoded), against DLRover's way: a Python
-  generator of lines, `from_generator`, batches, `decode_csv` by ten threads.
-- CSV of an ElasticDL model file (`columns` and `sep`), against ElasticDL's: a generator over csv.reader. Both are
-  batched, and their columns made numbers by the same mapped function.
-- Both again, against pyarrow's `open_csv` of the same columns of the same file, in batches, each column `to_numpy`.
-  A conf's rows are decoded by Arrow, too, in two threads, and come to 0.6 to 0.66 of it on two cores. Measured alone, a
-  row takes Arrow 450 nanoseconds, the search for what decode_csv would read otherwise 100 or less, NumPy's arrays 90,
-  and the way of the blocks through tf.data into batches 350; pyarrow is through with it in 650. Tried besides: the
-  columns of a type in one tensor, 1, 3 and 8 threads. A model file takes records, vectors of 18 strings which a user's
-  function makes numbers, and gets 0.2 to 0.3: to take such records out of blocks and to batch them is 600 of 2,200, and
-  since Arrow before 20 crashes at rows that are too wide, its rows are counted first (`rows.py`).
-- Parquet by `data_accessor.tf_dataset_factory`, against pyarrow's `iter_batches` of the same columns of the same file
-  in the same batches, each column `to_numpy`. Nothing is shuffled on pyarrow's side, and a sparse tensor has indices
-  and a shape besides the values. Both sides read with pyarrow's own threads.
-- Parquet as an ElasticDL model file gets it, against pyarrow as well. This one does not get there: a model file's
-  `feed` takes records, not batches, and tf.data needs 2.5 microseconds to take a record of seven columns out of a block
-  and to put it into a batch again; pyarrow is through with a row in a third of one. The blocks themselves take 0.4.
+- CSV input of a DLRover conf (index ranges of a `FileReader`, decoded by batches), compared with DLRover's input
+  pipeline: a Python generator of lines, `from_generator`, batches, and `decode_csv` in ten threads.
+- CSV input of an ElasticDL model file (`columns` and `sep`), compared with ElasticDL's reader: a generator over
+  csv.reader. On both sides the rows are batched and the same mapped function parses the numbers.
+- Both again, compared with pyarrow's `open_csv` of the same columns of the same file, in batches, each column
+  `to_numpy`. A conf's rows are also decoded by Arrow, in two threads, with 0.6 to 0.66 of pyarrow's throughput on two
+  cores. Measured separately, a row takes 450 ns in Arrow, 100 ns or less in the search for values that decode_csv would
+  read differently, 90 ns for NumPy arrays, and 350 ns for passing blocks through tf.data into batches; pyarrow takes
+  650 ns in total. Without improvement: one tensor for all columns of a type; 1, 3 and 8 threads. A model file gets
+  records, vectors of 18 strings, which a user function parses, with 0.2 to 0.3 of pyarrow's throughput: extracting
+  records from blocks and batching them takes 600 of 2,200 ns, and columns are counted first (`rows.py`), because Arrow
+  before version 20 crashes on rows with too many columns.
+- Parquet input by `data_accessor.tf_dataset_factory`, compared with pyarrow's `iter_batches` of the same columns of the
+  same file in the same batches, each column `to_numpy`. The pyarrow side does not shuffle, and a sparse tensor has
+  indices and a shape in addition to values. Both sides read with pyarrow's threads.
+- Parquet input of an ElasticDL model file, compared with pyarrow, too. It misses the target: a model file's `feed`
+  takes records, not batches, and tf.data needs 2.5 us to extract a record of seven columns from a block and batch it
+  again, while pyarrow needs a third of a microsecond per row. Reading the blocks takes 0.4 us per row.
 
-Tensors are counted by a loop in a TensorFlow graph, as Keras's `fit` takes them, from the second batch on: a training
-has one pass of many steps, and what begins it (0.05 to 0.2 seconds) is no part of a step. Every measurement is a pass
-through the file, of Parquet six times over, in one process where both sides take turns.
+Batches are consumed by a loop in a TensorFlow graph, as in Keras's `fit`, and counted from the second one: the start of
+the pipeline (0.05 to 0.2 s) occurs once per training, not per step. Each measurement is a pass over the CSV file or six
+passes over the Parquet file; both sides take turns in one process.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 BATCH_SIZE = 512
 TEXT = ("payment_type", "company")
 _FULL = ("fare", "tips", "trip_miles")
-_BATCHES_OF_A_GENERATOR = 16  # it gives some 4,000 rows a second
+_BATCHES_OF_A_GENERATOR = 16  # it yields about 4,000 rows per second
 
 
 def main() -> None:
@@ -101,7 +102,7 @@ def _parquet_rows(data: Data, options: Any) -> list[pairs.Row]:
 
 
 class Data:
-    """The files, and the datasets of both sides."""
+    """The data files, and the datasets of both sides."""
 
     def __init__(self, folder: str, rows: int, epochs: int) -> None:
         self._csv, self._parquet = (os.path.join(folder, f"taxi.{ending}") for ending in ("csv", "parquet"))
@@ -111,7 +112,7 @@ class Data:
         self.full = [name for name in self.columns if name.startswith("trip_start") or name in _FULL]
 
     def speed(self, dataset: Any, batches: int | None = None) -> Callable[[], float]:
-        """Returns a measurement of the rows of a dataset a second, of some of its batches or of all."""
+        """Returns a function that measures a dataset's rows per second, over all or the given number of batches."""
         import tensorflow as tf
 
         some = dataset if batches is None else dataset.take(batches)
@@ -134,7 +135,7 @@ class Data:
         return measure
 
     def arrow_speed(self, columns: list[str]) -> float:
-        """Returns the rows a second that pyarrow makes NumPy's of."""
+        """Returns the rows per second of pyarrow's Parquet reader with conversion to NumPy."""
         import pyarrow.parquet as pq
 
         start, rows = time.perf_counter(), 0
@@ -145,7 +146,7 @@ class Data:
         return rows / (time.perf_counter() - start)
 
     def arrow_csv_speed(self) -> float:
-        """Returns the same of the text file."""
+        """Returns the rows per second of pyarrow's CSV reader with conversion to NumPy."""
         import pyarrow as pa
         import pyarrow.csv
 
@@ -161,7 +162,7 @@ class Data:
         return rows / (time.perf_counter() - start)
 
     def parquet(self, columns: list[str], shuffle: bool) -> Any:
-        """Returns the examples by TFX's interface: columns with values in all rows are dense, or else all sparse."""
+        """Returns the Parquet dataset of TFX's interface; dense if the columns are `full`, else all sparse."""
         from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
 
         from generic_trainer.executors.inputs.data_accessor import PARQUET, DataAccessor, ExamplesFormat
@@ -171,13 +172,13 @@ class Data:
         return accessor.tf_dataset_factory([self._parquet], options, self._schema(columns, columns == self.full))
 
     def records(self, columns: list[str]) -> Any:
-        """Returns the rows as an ElasticDL model file gets them, one by one, in batches again."""
+        """Returns the Parquet rows as records for an ElasticDL model file, batched again."""
         from generic_trainer.executors.inputs.readers.open_records import open_records
 
         return open_records(self._parquet, {"columns": columns}).dataset().batch(BATCH_SIZE)
 
     def conf(self) -> Any:
-        """Returns the rows of the text file as the input of a conf."""
+        """Returns the CSV rows as the input of a DLRover conf."""
         import tensorflow as tf
 
         from generic_trainer.executors.dialects.dlrover.shim.file_reader import FileReader
@@ -190,7 +191,7 @@ class Data:
         size = count_rows(reader)
 
         def blocks() -> Iterator[Any]:
-            # A shard is ten batches, as a conf's is.
+            # A shard is ten batches, as for a conf.
             ledger = ShardLedger(size, 10 * BATCH_SIZE, 1)
             return read_ranges(reader, ledger, threads=decoder.threads, read=decoder.read)
 
@@ -198,7 +199,7 @@ class Data:
         return batches.map(decoder.decode, tf.data.AUTOTUNE).prefetch(4)
 
     def lines(self) -> Any:
-        """Returns the rows of the text file as DLRover's dataset has them."""
+        """Returns the CSV rows as in DLRover's input pipeline."""
         import tensorflow as tf
 
         from generic_trainer.executors.inputs.csv.delimited import decode
@@ -214,13 +215,13 @@ class Data:
         return rows.map(lambda rows: decode(rows, fields), num_parallel_calls=10)
 
     def csv(self) -> Any:
-        """Returns the rows of the text file as a model file gets them, made numbers in batches."""
+        """Returns the CSV rows as the input of an ElasticDL model file, batched and parsed."""
         from generic_trainer.executors.inputs.readers.open_records import open_records
 
         return self._numbers(open_records(self._csv, {"columns": self.columns, "sep": ","}).dataset())
 
     def csv_reader(self) -> Any:
-        """Returns the same by ElasticDL's own reader."""
+        """Returns the CSV rows as in ElasticDL's reader, batched and parsed."""
         import tensorflow as tf
 
         def rows() -> Iterator[list[str]]:
@@ -265,7 +266,7 @@ class Data:
 
 
 def _write(csv_file: str, parquet_file: str, rows: int) -> dict[str, str]:
-    """Writes the trips into both files; returns the types of the columns as a schema has them."""
+    """Writes the trips to both files; returns {column: feature type in a schema}."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute

@@ -1,28 +1,27 @@
-"""Examples per second of `fn_args.data_accessor.tf_dataset_factory`, against TFX's factory and against bare reading.
+"""Measures the throughput of `data_accessor.tf_dataset_factory`, compared with TFX's factory and with plain reading.
 
-And of the same in `input_cache`, once it is written, against reading and parsing.
+Also measures reading from a written `input_cache`, compared with reading and parsing.
 
     python benchmarks/input_records.py
     python benchmarks/input_records.py --quick
 
-The Chicago taxi trips that come with TFX, 15,002 rows, are drawn from until there are 240,000, in 8 gzipped TFRecord
-files; what a row lacks is filled in, so that the same records serve a schema of sparse features and one of dense ones.
-Both factories get the same options: shuffled, batches of 512. The dataset is run through inside of a tf.function, as
-Keras and Estimators do it; what Python needs to wrap 54 tensors a batch would be the same for both sides. Time counts
-until the last batch came, for with tf.data's autotuning on, as in TFX, the end of an iterator waits for the
-autotuner: 2 s more for these 5 s, up to a minute for long runs. Each pair takes two processes, one of TFX's factory
-and bare reading, one of ours: a process takes as long to start as all that ours does in it.
+240,000 examples in 8 gzipped TFRecord files are resampled from the 15,002 Chicago taxi trips in TFX's package. Missing
+values are filled in, so that the same records fit a schema of sparse features and one of dense features. Both factories
+get the same options: shuffling, batches of 512. The dataset is iterated in a tf.function, as in Keras and Estimators;
+the cost of wrapping 54 tensors per batch in Python would be the same for both sides. Time counts until the last batch
+was received: with tf.data's autotuning, as in TFX, the end of an iterator waits for the autotuner, 2 s in addition to
+these 5 s, and up to a minute for long runs. Each pair uses two processes, one for TFX's factory and plain reading, and
+one for ours, because the start of a process takes as long as all measurements of our side in it.
 
-Seconds of a core for 240,000 examples, on a busy machine: 2.6 of TFX's, of which the interleave of single records,
-each of which wakes a thread, takes most, and one thread does the parsing; 1.2 here, of which reading, gunzipping,
-shuffling and batching take 0.65 and parsing the rest. Beside other programs (a load of 5 on two cores)
-the ratio to TFX was 3.1 for sparse features and 2.95, between 2.4 and 3.1, for dense ones.
-Tried, and no faster: tfx_bsl's own decoder to Arrow (1.1 for the
-parsing), ragged features made sparse, `parse_example` in a map. Shuffling by windows saves 0.15 and would shuffle less.
+CPU seconds for 240,000 examples on a busy machine: 2.6 for TFX, mostly for the interleave of single records, each of
+which wakes a thread, and with parsing in one thread; 1.2 here, of which reading, decompressing, shuffling and batching
+take 0.65 and parsing the rest. With other load (5 on two cores) the ratio to TFX was 3.1 for sparse features and 2.95
+(2.4 to 3.1) for dense features. Without improvement: tfx_bsl's decoder to Arrow (1.1 for parsing), ragged features
+converted to sparse ones, `parse_example` in a map. Shuffling by windows saves 0.15 but would shuffle less.
 
-Out of the cache, the 240,000 sparse examples take 0.35 s of a core, 0.05 of them to gather the rows; the rest is
-TensorFlow's, for 18 tensors a batch. Gathered batch by batch they took 1.7 s, which was more than parsing them again.
-Not filled in, with three features of up to three values, it was about 2 times as fast as parsing, not 3 to 5.
+From the cache, the 240,000 sparse examples take 0.35 CPU seconds, of which gathering the rows takes 0.05; the rest is
+TensorFlow's overhead of 18 tensors per batch. Gathering per batch took 1.7 s, more than parsing them again. With
+missing values and three features of up to three values, the cache was about 2 times as fast as parsing, not 3 to 5.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _INTEGERS = (
     *("pickup_community_area", "trip_start_month", "trip_start_hour", "trip_start_day", "trip_start_timestamp"),
     *("pickup_census_tract", "dropoff_census_tract", "trip_seconds", "dropoff_community_area"),
 )
-# What was measured, against what, the two sides, and what their ratio is to be at least.
+# (what is measured, against what, the two sides, minimum of their ratio).
 _COMPARED = (
     ("examples, sparse features", "TFX's own factory", "ours-sparse", "tfx-sparse", 2),
     ("examples, dense features", "TFX's own factory", "ours-dense", "tfx-dense", 3),
@@ -59,14 +58,14 @@ _COMPARED = (
     ("dense features, in input_cache", "reading and parsing", "cached-dense", "ours-dense", 1),
     ("ragged features, in input_cache", "reading and parsing", "cached-ragged", "ours-ragged", 1),
 )
-_SIDES = {  # of each of the two processes
+_SIDES = {  # measured in each of the two processes
     "ours": ("ours-sparse", "ours-dense", "ours-ragged", "cached-sparse", "cached-dense", "cached-ragged"),
     "peers": ("tfx-sparse", "tfx-dense", "alone"),
 }
 
 
 def main() -> None:
-    """Compares dense and sparse features with TFX's factory, and with reading alone."""
+    """Compares sparse, dense and ragged features with TFX's factory, with plain reading and with the cache."""
     options = arguments(__doc__, pairs=3)
     if options.measure == "write":
         say(_write(pathlib.Path(options.folder), _rows(options)))
@@ -122,11 +121,11 @@ def _examples_per_second(dataset: Any, batches: int) -> float:
             next(iterator)
 
     iterator = iter(dataset)
-    run.get_concrete_function(iterator)  # tracing is no reading
+    run.get_concrete_function(iterator)  # traces before the measurement
     start = time.perf_counter()
     run(iterator)
     seconds = time.perf_counter() - start
-    # The process ends without the iterator's own end, which may wait for the autotuner.
+    # The iterator is not exhausted, because its end may wait for the autotuner.
     return batches * _BATCH / seconds
 
 
@@ -166,7 +165,7 @@ class _Column:
 
     @property
     def type(self) -> str:
-        """The name of the feature's type in a schema."""
+        """The feature's type in a schema."""
         return "BYTES" if self.name in _STRINGS else "INT" if self.name in _INTEGERS else "FLOAT"
 
     def feature(self, value: str) -> Any:
@@ -202,7 +201,7 @@ def _schema(kind: str) -> Any:
 
 
 def _write(folder: pathlib.Path, rows: int) -> int:
-    """Writes the files; returns how many rows they have."""
+    """Writes the files; returns the number of rows."""
     import tensorflow as tf
 
     trips = _trips()
@@ -216,7 +215,7 @@ def _write(folder: pathlib.Path, rows: int) -> int:
         with tf.io.TFRecordWriter(str(folder / f"data-{index}.gz"), "GZIP") as writer:
             for _ in range(rows // _FILES):
                 example = chosen.choice(examples)
-                # Two numbers of its own, so that gzip does not find the same row again.
+                # Two random values per row, so that gzip does not find repeated rows.
                 example.features.feature["fare"].float_list.value[0] = round(chosen.uniform(3, 90), 2)
                 example.features.feature["trip_seconds"].int64_list.value[0] = chosen.randrange(9000)
                 writer.write(example.SerializeToString())

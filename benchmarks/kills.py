@@ -1,15 +1,15 @@
-"""Workers and drivers that are killed at random: every record counts as often as it should, and what that costs.
+"""Kills workers and drivers at random, and checks that each record is trained exactly once per epoch.
 
     python benchmarks/kills.py --mode deterministic --kills 30 --seed 1
     python benchmarks/kills.py --mode dynamic --kills 30 --seed 1
 
-A model that does nothing but count record ids, in a variable of its checkpoint, is trained on a Ray cluster of this
-machine. Deterministic: 2 to 4 workers share each batch of one order (all-reduce). Dynamic: a DLRover conf, whose 3
-workers take ranges of rows as they need them, and one parameter server. The process of a task, chosen at random, is
-killed (SIGKILL) at random moments; now and then the driver with all that it started, whose command is then run again.
-At the end every id must have been counted once an epoch, or the program ends with 1. It also prints how long it took
-from a kill to the next step that counts (median), and the goodput: steps that count, at the pace of a training without
-kills, as a share of the time.
+A model that only counts record IDs, in a variable in its checkpoint, is trained on a local Ray cluster. Deterministic:
+2 to 4 workers share the batches of a fixed order (all-reduce). Dynamic: a DLRover conf with 3 workers, which request
+ranges of rows, and one parameter server. A random task's process is killed (SIGKILL) at random times; every seventh
+kill hits the driver with all its child processes, and the command is then run again. At the end every ID must have been
+counted once per epoch, otherwise the exit code is 1. The program also prints the median recovery time, from a kill to
+the next step that was not redone, and the goodput: the time that the distinct steps would take at the throughput
+without kills, as a share of the total time.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ import textwrap
 import time
 
 RECORDS, BATCH, STEP_SECONDS = 1000, 20, 0.05
-EPOCHS_A_KILL, LEAST_EPOCHS = 3, 10  # so that the job is long enough for all kills
-_MARK = "KILLS_OF"  # a variable that all processes of a run inherit
-_LINES_SHOWN = 60  # of a command that fails
+EPOCHS_A_KILL, LEAST_EPOCHS = 3, 10  # makes the job long enough for all kills
+_MARK = "KILLS_OF"  # environment variable that all processes of a run inherit
+_LINES_SHOWN = 60  # lines of output of a failed command
 MODULE = f"""
     import os
     import time
@@ -133,7 +133,7 @@ CONF = f"""
 
 
 def main() -> int:
-    """Trains, kills, and says what came of it; returns the exit code."""
+    """Trains with kills and prints the results; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", choices=list(_COMMANDS), default=DETERMINISTIC)
     parser.add_argument("--kills", type=int, default=10)
@@ -147,7 +147,7 @@ def main() -> int:
         line = _COMMANDS[arguments.mode](folder)
         killed, begin = 0, time.monotonic()
         kills: list[float] = []
-        steps: list[tuple[float, int]] = []  # when a step's line came, and its number
+        steps: list[tuple[float, int]] = []  # (time of a step's log line, step)
         while True:
             finished, killed = _one_driver(line, folder, chance, killed, arguments.kills, kills, steps)
             if finished:
@@ -168,13 +168,13 @@ def main() -> int:
 
 
 def _recoveries(kills: list[float], steps: list[tuple[float, int]]) -> list[float]:
-    """Returns the seconds from each kill to the first step after it that counts: that was not done again."""
-    counted = {number: when for when, number in steps}  # the last time that each was done
+    """Returns the seconds from each kill to the first step after it that was not redone later."""
+    counted = {number: when for when, number in steps}  # the last time of each step
     return [min(when for when in counted.values() if when > moment) - moment for moment in kills]
 
 
 def _pace(steps: list[tuple[float, int]]) -> float:
-    """Returns the seconds of a step, over the longest stretch without a kill."""
+    """Returns the mean seconds per step in the longest period without a kill."""
     stretches: list[list[tuple[float, int]]] = [[]]
     for now, number in steps:
         if stretches[-1] and (number != stretches[-1][-1][1] + 1 or now - stretches[-1][-1][0] > 2):
@@ -217,7 +217,7 @@ def _one_driver(
     kills: list[float],
     steps: list[tuple[float, int]],
 ) -> tuple[bool, int]:
-    """Runs the command and kills at random; returns whether it came to its end, and the number of kills."""
+    """Runs the command and kills at random; returns whether it finished, and the total number of kills."""
     wait, since, seen = chance.uniform(0.2, 4), None, max((number for _, number in steps), default=0)
     environment = {**os.environ, _MARK: str(folder)}
     with subprocess.Popen(
@@ -249,7 +249,7 @@ def _one_driver(
 
 
 def _tasks(folder: pathlib.Path) -> list[int]:
-    """Returns the processes of the tasks; of this benchmark's alone."""
+    """Returns the process IDs of this run's tasks."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):

@@ -1,14 +1,14 @@
-"""The most memory that training needs, on ten times the data against on the data once.
+"""Measures the peak memory of training with ten times the data, compared with the data once.
 
     python benchmarks/memory.py
-    python benchmarks/memory.py --quick       # 2,000 rows and 20,000, which fill no buffer: only whether it runs
+    python benchmarks/memory.py --quick       # 2,000 and 20,000 rows, less than the buffers: a smoke test
 
-Each measurement is a process of its own that trains one epoch, as the trainer's process does, and exports; what counts
-is its largest resident set (VmHWM). The data once are 15,000 rows: more than `tf_dataset_factory` shuffles at a time.
+Each measurement is a subprocess that trains one epoch, as the trainer's subprocess does, and exports; the result is its
+peak resident set size (VmHWM). The data once are 15,000 rows, more than the shuffle buffer of `tf_dataset_factory`.
 
-- Keras: module_files/iris_keras.py, gzipped TFRecords, shuffled, by `fn_args.data_accessor`.
-- ElasticDL: module_files/iris_elasticdl.py, a CSV file with a header.
-- DLRover: a conf with a reader that makes its rows, a checkpoint every 50 steps.
+- Keras: module_files/iris_keras.py, gzipped TFRecords, shuffled, read through `fn_args.data_accessor`.
+- ElasticDL: module_files/iris_elasticdl.py, a CSV file with a header row.
+- DLRover: a conf with a reader that generates its rows, and a checkpoint every 50 steps.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _row(dialect: str, rows: int, options: argparse.Namespace) -> Row:
 
 
 def _peak() -> float:
-    """Returns the largest resident set that this process has had, in MB."""
+    """Returns this process's peak resident set size in MiB."""
     with open("/proc/self/status", encoding="ascii") as file:
         return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
 
@@ -119,7 +119,7 @@ def _train(dialect: str, rows: int, folder: str) -> None:
 
 
 def _work(dialect: str, data: str) -> tuple[str, dict[str, Any]]:
-    """Returns the module and its custom_config."""
+    """Returns the module reference and the custom_config of a dialect."""
     if dialect == "keras":
         return str(_MODULES / "iris_keras.py"), {"epochs": 1, "batch_size": BATCH_SIZE}
     if dialect == "dlrover":
@@ -134,7 +134,7 @@ def _work(dialect: str, data: str) -> tuple[str, dict[str, Any]]:
 
 
 def _write_data(folder: str, rows: int) -> None:
-    """Writes the same flowers as TFRecords and as CSV, and the conf; four numbers and a species that follows them."""
+    """Writes the same random rows as TFRecords and as CSV, and the conf; the species is a function of four numbers."""
     import random
 
     import tensorflow as tf

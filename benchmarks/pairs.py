@@ -1,4 +1,4 @@
-"""Measures two sides in turns, and says how they compare; every benchmark here is made of this.
+"""Measures two sides in turns and reports the ratios; the basis of the benchmarks in this folder.
 
 Usage, as the end of a benchmark's file:
 
@@ -12,7 +12,7 @@ Usage, as the end of a benchmark's file:
 where a side is a function that returns a number, such as `lambda: in_a_process(__file__, "tfx", options)`.
 """
 
-# ruff: noqa: T201 (a table on the terminal is what this is for)
+# ruff: noqa: T201 (prints a table)
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _SENTINEL = "measured:"
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One line of the table of results.
+    """One line of the results table.
 
     Attributes:
-      what: What was measured.
-      against: What it was measured against.
-      unit: Of the two medians.
-      ours, peer: What was measured, pair by pair.
-      inverse: Whether the ratio is peer / ours ("times sooner") and not ours / peer.
-      at_least, at_most: What the ratio is to be; one of them, or none.
+      what: Description of the measurement.
+      against: Description of the peer.
+      unit: Unit of the measurements.
+      ours, peer: The measurements of both sides, pair by pair.
+      inverse: Whether the ratio is peer / ours (a speed-up) instead of ours / peer.
+      at_least, at_most: Target of the ratio; at most one of them is set.
     """
 
     what: str
@@ -58,25 +58,25 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """The median of the pairs' ratios: what else a shared machine did then has met both sides of a pair."""
+        """The median of the pairs' ratios; other load on the machine affects both sides of a pair."""
         return statistics.median(self.ratios)
 
     @property
     def wanted(self) -> str:
-        """What the ratio is to be, in words."""
+        """The target of the ratio as text; "" without one."""
         if self.at_least is not None:
             return f"at least {self.at_least:g}"
         return f"at most {self.at_most:g}" if self.at_most is not None else ""
 
     @property
     def reached(self) -> bool | None:
-        """Whether it is; None if nothing was asked for."""
+        """Whether the ratio meets the target; None without a target."""
         if self.at_least is not None:
             return self.ratio >= self.at_least
         return self.ratio <= self.at_most if self.at_most is not None else None
 
     def cells(self) -> list[str]:
-        """The row's cells: what, against, both medians, the ratio with its spread, what is wanted, and if it is so."""
+        """Returns the cells: what, against, both medians, ratio with its spread, target, and whether it is met."""
         low, high = min(self.ratios), max(self.ratios)
         said = {True: "yes", False: "**no**", None: ""}[self.reached]
         medians = [f"{_short(statistics.median(side))} {self.unit}".strip() for side in (self.ours, self.peer)]
@@ -94,20 +94,20 @@ def arguments(
     switches: Mapping[str, str] | None = None,
     values: Mapping[str, str] | None = None,
 ) -> argparse.Namespace:
-    """Reads the flags that every benchmark has.
+    """Parses the flags that all benchmarks have in common.
 
     Args:
       description: The benchmark's docstring.
-      pairs: How many pairs to measure unless `--pairs` says so; `--quick` makes one.
-      switches: Flags that this benchmark has beside them, and what they do.
-      values: Flags with a value that it has beside them, "" by default.
+      pairs: Default of `--pairs`, the number of pairs to measure; `--quick` sets it to 1.
+      switches: Additional flags without a value: {flag: help text}.
+      values: Additional flags with a value, "" by default: {flag: help text}.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=pairs, help=f"how often to measure both sides (default: {pairs})")
     parser.add_argument("--quick", action="store_true", help="one pair, of less work: does it run at all?")
     parser.add_argument("--json", metavar="FILE", help="write the rows to this file, too")
-    parser.add_argument("--measure", metavar="SIDE", help=argparse.SUPPRESS)  # what the child processes do
-    parser.add_argument("--folder", default="", help=argparse.SUPPRESS)  # where they find the data
+    parser.add_argument("--measure", metavar="SIDE", help=argparse.SUPPRESS)  # for child processes
+    parser.add_argument("--folder", default="", help=argparse.SUPPRESS)  # the data of child processes
     for switch, meaning in (switches or {}).items():
         parser.add_argument(switch, action="store_true", help=meaning)
     for name, meaning in (values or {}).items():
@@ -130,11 +130,23 @@ def compare(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> Row:
-    """Measures both sides `options.pairs` times in turns, and prints each pair; the fields are those of `Row`."""
+    """Measures both sides `options.pairs` times in turns, and prints each pair.
+
+    Args:
+      what: See `Row`.
+      against: See `Row`.
+      options: The flags from `arguments`.
+      ours: Measures this project's side once.
+      peer: Measures the other side once.
+      unit: See `Row`.
+      inverse: See `Row`.
+      at_least: See `Row`.
+      at_most: See `Row`.
+    """
     row = Row(what, against, unit, [], [], inverse, at_least, at_most)
     print(f"{what}, against {against}", flush=True)
     for pair in range(options.pairs):
-        # The side that begins changes, for the second one may find the machine warmer.
+        # Alternate the order, because the first side may run on a colder machine.
         sides = [(row.ours, ours), (row.peer, peer)]
         for measured, measure in sides if pair % 2 == 0 else reversed(sides):
             measured.append(measure())
@@ -152,7 +164,7 @@ def report(rows: Sequence[Row], options: argparse.Namespace) -> None:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Returns the rows as a table in Markdown."""
+    """Returns the rows as a Markdown table."""
     lines = [HEADER, ["---"] * len(HEADER), *(row.cells() for row in rows)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
@@ -165,16 +177,16 @@ def in_a_process(
     python: str = sys.executable,
     environment: Mapping[str, str] | None = None,
 ) -> float:
-    """Runs a benchmark's file with `--measure SIDE` in a process of its own; returns what it says with `say`."""
+    """Runs a benchmark's file with `--measure SIDE` in a subprocess; returns the value that it passes to `say`."""
     line = [python, script, "--measure", side, *(["--quick"] if options.quick else [])]
     line += ["--folder", options.folder] if options.folder else []
     return float(json.loads(said_by(line, environment)))
 
 
 def said_by(line: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    """Runs a command that calls `say`; returns what it said, as JSON."""
+    """Runs a command that calls `say`; returns the value as JSON."""
     variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})}
-    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # imports take three times as long where it is set
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # makes imports three times slower
     done = subprocess.run(line, capture_output=True, text=True, check=False, env=variables)
     said = [text for text in done.stdout.splitlines() if text.startswith(_SENTINEL)]
     if done.returncode or not said:
@@ -183,7 +195,7 @@ def said_by(line: Sequence[str], environment: Mapping[str, str] | None = None) -
 
 
 def say(value: float | Mapping[str, float]) -> None:
-    """Tells the process that started this one what was measured."""
+    """Sends a measurement to the parent process, through standard output."""
     print(_SENTINEL, json.dumps(value), flush=True)
 
 

@@ -1,13 +1,13 @@
-"""Runs the benchmarks one after the other, and writes what they measured as one table.
+"""Runs the benchmarks sequentially, and writes their results to one table.
 
-    make bench                                     everything, into benchmarks/RESULTS.md
-    make bench BENCH_ARGS=--quick                  one pair of everything, into build/RESULTS.md: does it run at all?
-    make bench BENCH_ARGS="memory.py --pairs 9"    one of them, into build/RESULTS.md
+    make bench                                     all benchmarks, to benchmarks/RESULTS.md
+    make bench BENCH_ARGS=--quick                  one pair of each, to build/RESULTS.md: a smoke test
+    make bench BENCH_ARGS="memory.py --pairs 9"    one benchmark, to build/RESULTS.md
 
-A benchmark that fails has a row that says so; the others run all the same, and the exit code is 1.
+A failed benchmark gets a row with the failure; the others still run, and the exit code is 1.
 """
 
-# ruff: noqa: T201 (what is being measured is said on the terminal)
+# ruff: noqa: T201 (prints progress)
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ PROGRAMS = (
     "training_loops.py",
     "checkpoints.py",
     "memory.py",
-    "runs.py",
+    "history.py",
 )
 _PACKAGES = ("tensorflow", "tfx", "tfx-bsl", "keras", "tf-keras", "numpy", "pyarrow", "protobuf")
 _FOLDER = pathlib.Path(__file__).resolve().parent
-_SECONDS = 900  # after which a benchmark is not waited for any longer
+_SECONDS = 900  # timeout of a benchmark
 
 
 def main() -> int:
-    """Runs the programs that were asked for; returns the exit code."""
+    """Runs the given or all benchmarks and writes the table; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"default: {' '.join(PROGRAMS)}")
     parser.add_argument("--pairs", type=int, help="how often to measure both sides (default: as each program has it)")
@@ -61,14 +61,14 @@ def main() -> int:
 
 
 def run(programs: Sequence[pathlib.Path], flags: Sequence[str]) -> tuple[list[list[str]], bool]:
-    """Runs benchmarks one after the other.
+    """Runs benchmarks sequentially.
 
     Args:
-      programs: Their files; each takes `--json FILE`, as those that are made of `pairs` do.
-      flags: What else they are called with.
+      programs: Their files; each takes `--json FILE`, as all based on `pairs` do.
+      flags: Further flags for the benchmarks.
 
     Returns:
-      The cells of the table's lines, and whether a benchmark has failed.
+      The cells of the table's lines, and whether a benchmark failed.
     """
     lines, has_failed = [], False
     for program in programs:
@@ -84,7 +84,7 @@ def run(programs: Sequence[pathlib.Path], flags: Sequence[str]) -> tuple[list[li
 
 
 def results(lines: Sequence[Sequence[str]], command: str, seconds: float) -> str:
-    """Returns the page: when, by what and where was measured, and the table."""
+    """Returns the results as Markdown: date, command, table, software and hardware."""
     table = [pairs.HEADER, ["---"] * len(pairs.HEADER), *lines]
     return "\n".join(
         [
@@ -104,10 +104,10 @@ def results(lines: Sequence[Sequence[str]], command: str, seconds: float) -> str
 
 
 def _rows_of(program: pathlib.Path, flags: Sequence[str]) -> tuple[list[pairs.Row], str]:
-    """Runs a benchmark; returns its rows, and what went wrong or ""."""
+    """Runs a benchmark; returns its rows, and a description of the failure or ""."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "rows.json")
-        # In a session of its own, so that nothing of it is left to disturb the next one.
+        # A new session, so that all its processes can be killed after a failure.
         child = subprocess.Popen([sys.executable, program, "--json", str(file), *flags], start_new_session=True)
         try:
             code = child.wait(_SECONDS)
@@ -125,7 +125,7 @@ def _rows_of(program: pathlib.Path, flags: Sequence[str]) -> tuple[list[pairs.Ro
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """Ends a benchmark with the processes that it started."""
+    """Kills a benchmark and its child processes."""
     try:
         os.killpg(child.pid, 9)
     except ProcessLookupError:
@@ -150,7 +150,7 @@ def _hardware() -> str:
 
 
 def _processor() -> str:
-    """Returns the processor's name as Linux has it; what Python knows elsewhere."""
+    """Returns the processor's name from /proc/cpuinfo, or from `platform` if there is no such file."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,14 +1,13 @@
-"""Whether anything grows in a process that is left running: 500 short trainings, then 50 pipelines on one store.
+"""Soak test for resource leaks in a long-lived process: 500 short trainings, then 50 pipelines on one metadata store.
 
     python benchmarks/soak.py --page build/soak.html --json build/soak.json     about 20 minutes on two cores
     python benchmarks/soak.py --quick                                           20 and 5
 
-Both are run in one process, as a service or a notebook would, one in twenty of the trainings fails. After each run is
-looked at what there is: resident memory, of this process and of the one that its trainings are
-forked from; open files; threads; child processes; files and folders in the folder for temporary ones; and the seconds
-that it took, of the clock and of processors. Each row compares the last fifth of the runs with the second fifth, by
-their medians; the first fifth is when caches fill. What else the machine does is in the seconds of the clock, so these
-are only drawn.
+All runs share one process, as in a service or a notebook; one in twenty trainings fails. After each run these resources
+are measured: resident memory of this process and of its children, such as the fork server of the trainings; open files;
+threads; child processes; files and folders in the temporary folder; and the run's wall-clock and CPU seconds. Each row
+compares the median of the last fifth of the runs with that of the second fifth; caches fill during the first fifth.
+Wall-clock seconds have no target, because they depend on other load on the machine.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ FAILS_EACH = 20
 FEATURES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
 _KERAS_MODULE = pathlib.Path(__file__).resolve().parent.parent / "module_files" / "iris_keras.py"
 
-# Trains a moment by hand; every run has the same to do, and writes what a run writes: logs, a checkpoint, a model.
+# A short custom training loop with the outputs of a typical run: logs, a checkpoint and a model.
 MODULE = """
     import tensorflow as tf
 
@@ -63,7 +62,7 @@ MODULE = """
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """What there is after a run, and how long it took."""
+    """Resources after a run, and its duration."""
 
     seconds: float
     processor_seconds: float
@@ -75,12 +74,12 @@ class Reading:
 
 
 def main() -> None:
-    """Runs both, one after the other, and reports."""
+    """Runs the trainings and the pipelines, and reports the rows."""
     options = arguments(__doc__, pairs=1, values={"--page": "write charts of all readings to this HTML file"})
     trainings = QUICK_TRAININGS if options.quick else TRAININGS
     pipelines = QUICK_PIPELINES if options.quick else PIPELINES
     with tempfile.TemporaryDirectory() as folder:
-        tempfile.tempdir = os.environ["TMPDIR"] = os.path.join(folder, "tmp")  # nobody else's
+        tempfile.tempdir = os.environ["TMPDIR"] = os.path.join(folder, "tmp")  # used by this test only
         os.mkdir(tempfile.tempdir)
         place = pathlib.Path(folder)
         _write_examples(place / "data")
@@ -104,7 +103,7 @@ def _readings(runs: int, run: Callable[[int], None]) -> Iterator[Reading]:
 
 
 def _processor_seconds() -> float:
-    """Of this process and of those below it, also of those that have ended."""
+    """Returns the CPU seconds of this process and its children, including children that have ended."""
     own = psutil.Process()
     return sum(sum(process.cpu_times()[:4]) for process in (own, *own.children(recursive=True)))
 
@@ -119,7 +118,7 @@ def _reading(seconds: float, processor_seconds: float) -> Reading:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Sends to /dev/null what a run prints, of TensorFlow's C++ too."""
+    """Redirects standard output and error to /dev/null during the block, including those of TensorFlow's C++ code."""
     with open(os.devnull, "w") as nowhere:
         kept = [os.dup(number) for number in (1, 2)]
         try:
@@ -191,7 +190,7 @@ def _write_examples(folder: pathlib.Path) -> None:
                 writer.write(example.SerializeToString())
 
 
-# field: its name, its unit, what the last fifth may be of the second
+# {field: (name, unit, maximum ratio of the last fifth to the second fifth)}
 _WHAT: dict[str, tuple[str, str, float | None]] = {
     "seconds": ("seconds of the clock", "s", None),
     "processor_seconds": ("seconds of processors", "s", 1.1),
@@ -204,12 +203,12 @@ _WHAT: dict[str, tuple[str, str, float | None]] = {
 
 
 def rows_of(runs: str, readings: Sequence[Reading]) -> Iterator[Row]:
-    """Yields a row for each thing that is to stay as it is."""
+    """Yields a row per resource with the growth from the second to the last fifth of the runs."""
     fifth = max(1, len(readings) // 5)
     for field, (name, unit, at_most) in _WHAT.items():
         values = [getattr(reading, field) for reading in readings]
         early, late = (statistics.median(part) for part in (values[fifth : 2 * fifth], values[-fifth:]))
-        # One more on both sides: of most of these there is none at all.
+        # Adds 1 to counts on both sides, because most of them are 0.
         more = 0 if unit else 1
         row = Row(f"{runs}: {name} in the last fifth", "the second fifth", unit, [late + more], [early + more])
         yield dataclasses.replace(row, at_most=at_most)

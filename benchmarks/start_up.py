@@ -1,19 +1,19 @@
-"""From the start of a process until `run_fn` is entered, the overhead of a run around it, and the model's check.
+"""Measures the time and memory until `run_fn` is called, the overhead of a run, and the SavedModel check.
 
     python benchmarks/start_up.py
     python benchmarks/start_up.py --quick
 
-One module, the same examples of iris. Its `run_fn` notes time and memory and writes a small model:
+All sides use one module and the same iris examples. Its `run_fn` records time and memory and writes a small model:
 
 - tfx: `python -m tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor` with TFX's GenericExecutor.
-- step: `python -m generic_trainer.executors.kubeflow_step` with the same arguments and ours.
+- step: `python -m generic_trainer.executors.kubeflow_step` with the same arguments and this project's executor.
 - train: `generic-trainer train` on the same files.
-- import: `python -c "import tensorflow"`, until it is imported.
+- import: `python -c "import tensorflow"`, until the import is complete.
 
-Memory is what all processes of the command hold together at that moment; pages that they share count once.
-`overhead` is a training in a process that has trained before, less its run_fn and its check: what comes on top of the
-module for the second and every later one. The first one has TensorFlow imported, which the rows above it measure.
-`check` is the phase "check" of `generic-trainer train`, against a new Python that loads the model and calls it.
+Memory is the total of all processes of the command when `run_fn` is called; shared pages count once. `overhead` is the
+duration of a training, without run_fn and check, in a process that has trained before, i.e. the overhead of the second
+and later trainings. The first one also imports TensorFlow, which the other rows measure. `check` is the phase "check"
+of `generic-trainer train`, compared with a new Python process that loads the model and calls it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ print(model.signatures["serving_default"](examples))
 
 
 def main() -> None:
-    """Measures every row."""
+    """Measures all rows and prints the table."""
     options = arguments(__doc__, pairs=3)
     if options.measure:
         say(_overhead(pathlib.Path(options.folder)))
@@ -222,7 +222,7 @@ def _import() -> float:
 
 
 def _timed(line: list[str], environment: dict[str, str] | None = None) -> float:
-    """Runs a command to its end; returns the seconds."""
+    """Runs a command; returns its duration in seconds."""
     variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})}
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
     began = time.perf_counter()
@@ -239,7 +239,7 @@ def _check(folder: pathlib.Path) -> float:
 
 
 def _overhead(folder: pathlib.Path) -> dict[str, float]:
-    """Trains in one process: once to warm up, then on few and on many examples; returns what came on top."""
+    """Trains in one process: once as warm-up, then on few and on many examples; returns the overheads in seconds."""
     from generic_trainer import FnArgs, train
 
     def on_top(number: int, examples: str) -> float:

@@ -1,32 +1,31 @@
-"""Examples per second of the dialects' training loops, against `fit` by hand with the best flags known.
+"""Measures the throughput of the dialects' training loops, compared with a direct `fit` with the best known flags.
 
     python benchmarks/training_loops.py
     python benchmarks/training_loops.py --quick
 
-The model is of the size that the taxi examples have: three numbers and twelve categories, wide and deep (embeddings of
-8, layers of 100, 70, 48 and 34 units), in batches of 512. The data are in memory and cheap to batch, so that the loops
-are what differs. This file is the training module of every side of ours, which `training.worker.execute` runs as a
-pipeline would:
+The model has the size of the taxi example: three numbers and twelve categories, wide and deep (embeddings of width 8,
+layers of 100, 70, 48 and 34 units), in batches of 512. The data are in memory and cheap to batch, so that only the
+loops differ. This file is the training module of all sides of this project, run by `training.worker.execute` as in a
+pipeline:
 
 - Keras 2 and 3: `run_fn` with the same compile and fit as the other side.
 - ElasticDL: `custom_model`, `feed`, `loss` and `optimizer`, with the defaults of that dialect.
-- Estimator: `model_fn`, with an Estimator's own hooks, logs and summaries.
+- Estimator: `model_fn`, with an Estimator's default hooks, logs and summaries.
 
-The other side is `fit` of the same model on the same data with steps_per_execution=16. That was the best here of 1, 4,
-16 and 50, each with and without jit_compile: Keras 3 takes XLA by itself, and Keras 2 is slower with it.
+The other side is `fit` of the same model on the same data with steps_per_execution=16, the fastest of 1, 4, 16 and 50,
+each with and without jit_compile: Keras 3 uses XLA by default, and Keras 2 is slower with it.
 
-An Estimator's Adam updates embeddings by their gradient's rows; so does the Adam that it is held against (`legacy.Adam`
-of Keras 2), which takes a tenth longer for this model than the newer one.
+An Estimator's Adam updates only the embedding rows in the gradient; so does the optimizer of its peer (`legacy.Adam` of
+Keras 2), which is a tenth slower for this model than the newer Adam.
 
-What bounds the Estimator: its session runs one step at a time, from Python. Calls that are made ready once
-(`estimator/session_calls.py`) took the tiny model's step from 0.55 to 0.35 ms; of that 0.15 are the graph's, the rest
-the monitored session and its hooks. Leaving out summaries and logs made
-no difference. Several steps in one run would need the model function inside a loop of the graph, which hooks, summaries
-and random seeds would notice. What groups of steps leave is Keras's own Python between two steps, some 10 us, which
-only a tiny model feels.
+The Estimator is bound by its session, which runs one step at a time from Python. Reusing prepared calls
+(`estimator/session_calls.py`) reduced the tiny model's step from 0.55 to 0.35 ms, of which the graph takes 0.15 and the
+monitored session with its hooks the rest. Disabling summaries and logs made no difference. Several steps per session
+run would need the model function inside a graph loop, which would affect hooks, summaries and random seeds. With groups
+of steps the remaining overhead is Keras's Python code between steps, about 10 us, which matters only for tiny models.
 
-Both sides are processes that train all the time, but take turns by the epoch: a pair is one epoch of each. The first
-epochs, which compile and try, do not count.
+Both sides are processes that train continuously but take turns by epoch: a pair is one epoch of each. The first epochs,
+which compile and autotune, are not counted.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ from pairs import Row, arguments, compare, report
 from turns import Turns, epochs_as_turns, side
 
 BATCH_SIZE = {"taxi": 512, "tiny": 64}
-STEPS = {"taxi": 300, "tiny": 1500}  # of an epoch
+STEPS = {"taxi": 300, "tiny": 1500}  # per epoch
 QUICK_STEPS = 100
-SIZES = (10, 10, 10, 10, 10, 10, 10, 11, 61, 24, 8, 13)  # of the categories
+SIZES = (10, 10, 10, 10, 10, 10, 10, 11, 61, 24, 8, 13)  # values per category
 EXAMPLES = 51_200
-_MODEL, _STEPS = "TRAINING_LOOPS_MODEL", "TRAINING_LOOPS_STEPS"  # tell a side's process
+_MODEL, _STEPS = "TRAINING_LOOPS_MODEL", "TRAINING_LOOPS_STEPS"  # environment variables of a side's process
 
 
 def main() -> None:
@@ -72,7 +71,7 @@ def _compare(
 ) -> Row:
     steps = QUICK_STEPS if options.quick else STEPS[model]
     with _side(ours, model, steps) as our_turn, _side(peer, model, steps) as their_turn:
-        for turn in (our_turn, their_turn):  # returns when that side has warmed up, which the other shall not disturb
+        for turn in (our_turn, their_turn):  # waits for the warm-up of one side after the other
             turn()
         return compare(
             f"training loop, {what}, {model} model, batches of {BATCH_SIZE[model]}",
@@ -103,11 +102,11 @@ def _examples() -> int:
     return _steps() * BATCH_SIZE[_model_name()]
 
 
-# What every side trains.
+# Model and data of all sides.
 
 
 def data() -> Any:
-    """Returns the examples of an epoch, one by one."""
+    """Returns the unbatched examples of an epoch."""
     import numpy as np
     import tensorflow as tf
 
@@ -147,7 +146,7 @@ def custom_model() -> Any:
 
 
 def loss(labels: Any, predictions: Any) -> Any:
-    """Returns the cross entropy of a batch."""
+    """Returns the mean cross entropy of a batch."""
     import tensorflow as tf
 
     return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, predictions))
@@ -160,17 +159,17 @@ def optimizer() -> Any:
     return tf.keras.optimizers.Adam(0.001)
 
 
-# The sides of ours, by dialect.
+# This project's sides, by dialect.
 
 
 def run_fn(fn_args: Any) -> None:
-    """Trains as a module does whose author looked for the best flags."""
+    """Trains with `fit` and the best flags, as a training module."""
     del fn_args
     _fit(steps_per_execution=16)
 
 
 def feed(dataset: Any, mode: str, metadata: Any) -> Any:
-    """Returns the examples, whatever the reader has."""
+    """Returns the in-memory examples instead of the reader's records."""
     del dataset, mode, metadata
     return data()
 
@@ -181,13 +180,13 @@ def callbacks() -> list[Any]:
 
 
 def input_fn(mode: str) -> Any:
-    """Returns an Estimator's batches."""
+    """Returns the Estimator's batches, repeated indefinitely."""
     del mode
     return batches().repeat()
 
 
 def model_fn(features: Any, labels: Any, mode: str) -> Any:
-    """Returns an Estimator's spec."""
+    """Returns the EstimatorSpec for training."""
     import tensorflow.compat.v1 as tf
 
     logits = custom_model()(features)
@@ -197,11 +196,11 @@ def model_fn(features: Any, labels: Any, mode: str) -> Any:
 
 
 def serving_input_receiver_fn() -> Any:
-    """Is there, for the dialect wants one; nothing is exported here."""
+    """Required by the dialect, but never called because nothing is exported."""
 
 
 def hooks() -> list[Any]:
-    """Returns an Estimator's hooks."""
+    """Returns the Estimator's hooks: one that makes a turn of each epoch."""
     import tensorflow.compat.v1 as tf
 
     class StepsAsTurns(tf.train.SessionRunHook):  # type: ignore[misc]
@@ -222,7 +221,7 @@ def hooks() -> list[Any]:
 
 
 def _legacy_adam() -> Any:
-    """Returns the Adam of Keras 2 that computes as an Estimator's does: with sparse updates of embeddings."""
+    """Returns Keras 2's legacy Adam, which makes sparse updates of embeddings like an Estimator's Adam."""
     import tensorflow as tf
 
     return tf.keras.optimizers.legacy.Adam(0.001)
@@ -235,7 +234,7 @@ def _fit(make_optimizer: Callable[[], Any] = optimizer, **flags: Any) -> None:
 
 
 def _execute(dialect: str, function: str | None = None) -> None:
-    """Runs this file as a training module, as the trainer's process does."""
+    """Runs this file as a training module, as the trainer's subprocess does."""
     from generic_trainer import FnArgs, TrainingOptions
     from generic_trainer.executors.modules import keras_version
     from generic_trainer.executors.modules.source import find_source

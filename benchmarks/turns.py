@@ -1,8 +1,8 @@
-"""Two sides that train all the time in processes of their own, but take turns epoch by epoch.
+"""Lets two sides train continuously in subprocesses, in turns of one epoch.
 
-A pair is so short that whatever else the machine does meets both, and no epoch is spent on warming up twice.
+Pairs are short, so that other load on the machine affects both sides, and each side warms up only once.
 
-Usage, in a benchmark's parent process, and in what its sides train:
+Usage, in a benchmark's parent process and in the training code of its sides:
 
     with side(__file__, "fit") as turn:
         examples_per_second = turn()
@@ -23,20 +23,20 @@ from typing import Any
 
 from pairs import say
 
-WARM_UP_EPOCHS = 2  # they compile
+WARM_UP_EPOCHS = 2  # epochs with compilation, not measured
 
 
 @contextlib.contextmanager
 def side(script: str, name: str, variables: Mapping[str, str]) -> Iterator[Callable[[], float]]:
-    """Starts `script --measure name`; yields a function that lets it train an epoch and returns examples per second.
+    """Runs `script --measure name`; yields a function that lets it train an epoch and returns examples per second.
 
     Args:
       script: A benchmark's file.
-      name: The side.
-      variables: Of the process's environment, beside this one's.
+      name: The side's name.
+      variables: Additional environment variables of the subprocess.
     """
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **variables}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # imports take three times as long where it is set
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # makes imports three times slower
     line = [sys.executable, script, "--measure", name]
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
@@ -63,10 +63,10 @@ def side(script: str, name: str, variables: Mapping[str, str]) -> Iterator[Calla
 
 
 class Turns:
-    """What a side calls at the beginning and at the end of each epoch.
+    """Synchronizes a side with its parent process: call `begin` and `end` in each epoch.
 
     Args:
-      examples: In an epoch.
+      examples: Number of examples per epoch.
     """
 
     def __init__(self, examples: int) -> None:
@@ -74,14 +74,14 @@ class Turns:
         self._epoch = 0
 
     def begin(self) -> None:
-        """Waits for the turn, unless this is the warm-up."""
+        """Waits for the turn, except during warm-up."""
         self._epoch += 1
         if self._epoch > WARM_UP_EPOCHS:
             sys.stdin.readline()
         self._begin = time.perf_counter()
 
     def end(self) -> None:
-        """Says how fast the epoch was."""
+        """Sends the epoch's examples per second to the parent process, except during warm-up."""
         if self._epoch > WARM_UP_EPOCHS:
             say(self._examples / (time.perf_counter() - self._begin))
 

@@ -1,15 +1,15 @@
-"""Several workers: what the Ray engine costs, what a death costs, and what a second worker brings.
+"""Measures the Ray engine with several workers: its overhead, the cost of a worker failure, and the scaling.
 
     python benchmarks/workers.py            # 15 minutes, on an otherwise idle machine
 
-* a step on one worker of a Ray cluster, against a step with no engine: at most 1.05;
-* from a worker's death to the next step that counts, against plain Ray Train (its TensorflowTrainer, the way its guide
-  shows it) with the same model, checkpoints and cluster;
-* the goodput with one death every 60 s, against the same: steps that count, at the pace of a stretch without a death,
-  as a share of the time from the first step to the last;
-* examples per second of two workers whose input is what takes the time, against one: at least 1.6 on two idle cores.
+* the duration of a step on one worker of a Ray cluster, compared with no engine: at most 1.05;
+* the recovery time, from the kill of a worker to the next step that is not redone, compared with plain Ray Train (its
+  TensorflowTrainer as in its guide) with the same model, checkpoints and cluster;
+* the goodput with one kill every 60 s, compared with the same: the time that the distinct steps would take without
+  kills, as a share of the time from the first step to the last;
+* the throughput of two workers with an input-bound training, compared with one: at least 1.6 on two idle cores.
 
-Every side runs `loop` below, which writes down when each step was done.
+All sides run `loop` below, which records the end of each step.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from typing import Any
 from pairs import arguments, compare, report
 
 BATCH, WIDTH, STEPS_PER_CHECKPOINT, WARM_UP = 256, 256, 20, 20
-EXAMPLES_PER_RECORD, TEXTS = 64, 40  # of the input that takes time: texts for each example
+EXAMPLES_PER_RECORD, TEXTS = 64, 40  # of the expensive input; TEXTS: CSV lines parsed per example
 
-# A module of ours, and what plain Ray Train calls: both only say where they run.
+# This project's training module; like the function for plain Ray Train, it only calls `loop`.
 MODULE = """
     import json, os, sys
     sys.path.insert(0, os.environ["BENCHMARKS"])
@@ -51,13 +51,13 @@ MODULE = """
 
 @dataclasses.dataclass(frozen=True)
 class Loop:
-    """What a side does.
+    """Settings of a side's training loop.
 
     Attributes:
-      folder: For its checkpoints, its steps' times and its workers' process numbers.
-      steps: How many steps.
-      step_seconds: Seconds that a step takes at least.
-      is_input_bound: Whether the input is what takes the time, of one core a worker.
+      folder: Folder for checkpoints, the steps' times and the workers' process IDs.
+      steps: Number of steps.
+      step_seconds: Minimum duration of a step in seconds.
+      is_input_bound: Whether the input is the bottleneck, with one core per worker.
     """
 
     folder: str
@@ -67,7 +67,7 @@ class Loop:
 
 
 def loop(distribution: Any, is_chief: bool, worker: int, settings: dict[str, Any]) -> Any:
-    """Trains a network on made-up examples; called in each worker, returns the model."""
+    """Trains a network on synthetic examples and returns the model; called in each worker."""
     import tensorflow as tf
 
     how = Loop(**settings)
@@ -113,7 +113,7 @@ def _checkpoints(folder: pathlib.Path, is_chief: bool, worker: int) -> str:
 
 
 def _input(how: Loop, distribution: Any) -> Any:
-    """Returns each worker's own part of batches of BATCH examples."""
+    """Returns a distributed dataset with each worker's part of global batches of BATCH examples."""
     import tensorflow as tf
 
     size = BATCH // distribution.num_replicas_in_sync
@@ -126,7 +126,7 @@ def _input(how: Loop, distribution: Any) -> Any:
     chance = random.Random(1)  # noqa: S311 (no secret)
     texts = [",".join(str(round(chance.random(), 6)) for _ in range(WIDTH)) for _ in range(TEXTS)]
 
-    def parse(number: Any) -> Any:  # what did not depend on the record would be computed once
+    def parse(number: Any) -> Any:  # depends on the record, so that it is not computed only once
         rows = [tf.fill([EXAMPLES_PER_RECORD], tf.gather(texts, (number + place) % TEXTS)) for place in range(TEXTS)]
         return tf.add_n([tf.stack(tf.io.decode_csv(row, [[0.0]] * WIDTH), 1) for row in rows]) / TEXTS
 
@@ -150,7 +150,7 @@ def _model(first: Any, second: Any) -> Any:
 
 
 def plain_ray_train(workers: int) -> None:
-    """Trains as Ray Train's guide shows it; called in a process of its own."""
+    """Trains as in Ray Train's guide; called in a subprocess."""
     import ray
     from ray.train import FailureConfig, RunConfig, ScalingConfig
     from ray.train.tensorflow import TensorflowTrainer
@@ -182,7 +182,7 @@ def plain_ray_train(workers: int) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Deaths:
-    """When a worker is killed: first after so many seconds of steps, then every so many."""
+    """Schedule of kills: seconds from the first step to the first kill, seconds between kills, and number of kills."""
 
     first: float
     every: float
@@ -190,7 +190,7 @@ class Deaths:
 
 
 def ours(how: Loop, workers: int, deaths: Deaths | None = None, engine: str = "ray") -> list[tuple[float, int]]:
-    """Runs a side by our engine, or none; returns when which step was done."""
+    """Runs a side with this project's Ray engine or without an engine; returns (time, step) for each step."""
     import textwrap
 
     folder = pathlib.Path(how.folder)
@@ -204,7 +204,7 @@ def ours(how: Loop, workers: int, deaths: Deaths | None = None, engine: str = "r
 
 
 def plain(how: Loop, workers: int, deaths: Deaths | None = None) -> list[tuple[float, int]]:
-    """Runs a side by plain Ray Train."""
+    """Runs a side with plain Ray Train; returns (time, step) for each step."""
     return _run([sys.executable, __file__, "--measure", f"plain-{workers}"], how, deaths)
 
 
@@ -246,14 +246,14 @@ def _steps(folder: pathlib.Path) -> list[tuple[float, int]]:
 
 
 def seconds_per_step(steps: list[tuple[float, int]]) -> float:
-    """The median time between two steps that follow each other."""
+    """Returns the median time between consecutive steps, after warm-up."""
     gaps = [b[0] - a[0] for a, b in zip(steps[WARM_UP:], steps[WARM_UP + 1 :], strict=False) if b[1] == a[1] + 1]
     return statistics.median(gaps)
 
 
 def recovery(steps: list[tuple[float, int]], folder: pathlib.Path) -> float:
-    """The median time from a death to the first step after it that counts: that was not done again."""
-    counted = {number: when for when, number in steps}  # the last time that each was done
+    """Returns the median time from a kill to the first step after it that was not redone later."""
+    counted = {number: when for when, number in steps}  # the last time of each step
     took = []
     for moment in map(float, (folder / "kills").read_text().split()):
         took.append(min(when for when in counted.values() if when > moment) - moment)
@@ -261,12 +261,12 @@ def recovery(steps: list[tuple[float, int]], folder: pathlib.Path) -> float:
 
 
 def goodput(steps: list[tuple[float, int]]) -> float:
-    """Steps that count, at the pace of a stretch without a death, as a share of the time from the first to the last."""
+    """Returns the time that the distinct steps would take without kills, as a share of the total time."""
     return len({number for _, number in steps}) * seconds_per_step(steps) / (steps[-1][0] - steps[0][0])
 
 
 def main() -> None:
-    """Measures all rows."""
+    """Measures all rows and prints the table."""
     options = arguments(__doc__, pairs=3)
     if options.measure:
         plain_ray_train(int(options.measure.rpartition("-")[2]))

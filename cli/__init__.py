@@ -1,1 +1,1 @@
-"""The command `generic-trainer`, one file a sub-command."""
+"""The command line interface `generic-trainer`, with one module per sub-command."""

@@ -1,4 +1,4 @@
-"""`generic-trainer check MODULE`: in seconds, would the run go through?"""
+"""`generic-trainer check MODULE`: preflight check of a run, in seconds."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def check(module: str, as_json: bool, **flags: Any) -> None:
     if as_json:
         state = report.to_json()
         for verdict in state["verdicts"]:
-            verdict.pop("error", None)  # for processes; its traceback is there
+            verdict.pop("error", None)  # a serialized exception for other processes; the traceback remains
         click.echo(json.dumps(state, indent=2))
     else:
         click.echo(summary_of(report))
@@ -99,7 +99,7 @@ def check(module: str, as_json: bool, **flags: Any) -> None:
 
 
 def request_of(module: str, flags: dict[str, Any], scratch: str) -> CheckRequest:
-    """Returns what the flags ask for; what cannot be read or found becomes one of the verdicts."""
+    """Builds the check request from the flags; an unreadable custom_config becomes a verdict instead of an error."""
     problems: dict[str, str] = {}
     config = None
     try:
@@ -121,7 +121,7 @@ def request_of(module: str, flags: dict[str, Any], scratch: str) -> CheckRequest
     if flags["data"] and flags["train_files"]:
         raise InputError("--data and --train-files: give one of them.")
     modules = None
-    with contextlib.suppress(TrainerError):  # the check says what is wrong
+    with contextlib.suppress(TrainerError):  # the check reports it
         modules = find_modules(module, scratch, flags["transform_module"], flags["tuner_module"])
     return CheckRequest(
         module,
@@ -145,12 +145,12 @@ def request_of(module: str, flags: dict[str, Any], scratch: str) -> CheckRequest
 
 
 def _plain(data: str, root: str, scratch: str) -> tuple[str, list[str]]:
-    """Returns what the pipeline does first with CSV; in its root, if that is known."""
+    """Converts CSV files as a pipeline does first, into its root if that is given, else into the scratch folder."""
     return plain_in_root(data, root) if root else plain_data(data, os.path.join(scratch, PLAIN_DATA))
 
 
 def _payload(patterns: tuple[str, ...]) -> str:
-    """Returns the format that the files' names tell, as `train` does."""
+    """Returns the payload format derived from the files' extensions, as in `train`."""
     return PARQUET if patterns and all(pattern.endswith(".parquet") for pattern in patterns) else TF_EXAMPLE
 
 

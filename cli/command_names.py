@@ -1,4 +1,4 @@
-"""The sub-commands, in the order in which the help lists them; each is in the module of its name."""
+"""The names of the sub-commands in the order of the help; each is defined in the module of the same name."""
 
 COMMANDS = (
     *("init", "check", "train", "run", "predict"),

@@ -1,4 +1,4 @@
-"""`generic-trainer compile --to kubeflow|vertex`: the pipeline of `run`, for a cluster."""
+"""`generic-trainer compile --to kubeflow|vertex`: compiles the pipeline of `run` for a cluster."""
 
 from __future__ import annotations
 

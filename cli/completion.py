@@ -1,4 +1,4 @@
-"""`generic-trainer completion bash|zsh|fish`: prints what makes a shell complete commands, options and paths."""
+"""`generic-trainer completion bash|zsh|fish`: prints the shell script that completes commands, options and paths."""
 
 from __future__ import annotations
 

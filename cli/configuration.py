@@ -1,19 +1,19 @@
-"""`--config FILE.yaml` of every command: its options, written down.
+"""`--config FILE.yaml`, which every command accepts: options in a YAML file.
 
     # taxi.yaml
-    data: taxi/                  # a path is taken from where the file lies
+    data: taxi/                  # paths are relative to this file
     module-file: taxi_keras.py
     label: big_tip
-    slice-by: [trip_start_hour]  # what may be repeated takes a list
+    slice-by: [trip_start_hour]  # a list for options that may be repeated
     custom-config: {epochs: 5}
-    train:                       # for this command alone; "elasticdl train:" for a command of a group
+    train:                       # for this command only; "elasticdl train:" for a command of a group
       train-files: [taxi/train*]
       output: out
 
-Keys are the names of options without `--`, and of arguments; `train_steps` is `train-steps`. A key that only other
-commands know is left to them, so that one file serves several. What is given otherwise goes first: the command line,
-then environment variables (`GENERIC_TRAINER_RUN_LABEL` for `run --label`), then the file, then defaults.
-`--print-config` shows what comes of all of them and where each value is from, in a form that `--config` takes.
+Keys are the names of options without `--`, and of arguments; `train_steps` is the same as `train-steps`. Keys of other
+commands are ignored, so that one file can be shared by several commands. Order of precedence: the command line,
+environment variables (`GENERIC_TRAINER_RUN_LABEL` for `run --label`), the file, defaults. `--print-config` prints the
+effective values and their sources in a form that `--config` accepts.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ Result = TypeVar("Result")
 CONFIG, PRINT = "config", "print_config"
 _COMPLETED = ("DIR", "FILE", "GLOB", "PLACE")
 _PATHS = ("DIR", "FILE", "GLOB", "PLACE", "URL", "JSON|@FILE")
-_FOR_OTHER_MACHINES = ("compile", "submit")  # whose file systems may be others
+_FOR_OTHER_MACHINES = ("compile", "submit")  # paths may be on the file systems of other machines
 _MODULES = (
     "module",
     "module_file",
     "transform_module",
     "tuner_module",
     "conf",
-)  # a file, or the dotted name of a module
+)  # a file or a dotted module name
 _SAME = {"module": "module_file", "module_file": "module"}
 _SOURCES = {
     ParameterSource.COMMANDLINE: "command line",
@@ -60,7 +60,7 @@ _SOURCES = {
 
 
 def with_config(command: click.Command) -> click.Command:
-    """Adds --config and --print-config to a command, or to the commands of a group; paths get a shell's completion."""
+    """Adds --config and --print-config to a command, or to the commands of a group, and shell completion of paths."""
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             with_config(inner)
@@ -101,14 +101,15 @@ def _use(context: click.Context, parameter: click.Parameter, path: str | None) -
 
 
 def read_config(path: str, context: click.Context) -> dict[str, str | list[str]]:
-    """Reads a configuration for the command of a context.
+    """Reads a configuration file for the command of a context.
 
     Returns:
-      {parameter: value}, of the types that the command's parser takes; paths are those from here.
+      {parameter: value}, with values as strings or lists of strings for the command's parser; paths are relative to
+      the current folder.
 
     Raises:
-      InputError: When the file cannot be read, is no mapping, or has a key or a value that the command does not take;
-        it names the line.
+      InputError: When the file cannot be read, is not a mapping, or has a key or value that the command does not
+        accept; the message contains the line number.
     """
     entries: dict[str, _Entry] = {}
     for entry in _entries(path, context):
@@ -118,7 +119,7 @@ def read_config(path: str, context: click.Context) -> dict[str, str | list[str]]
 
 @dataclasses.dataclass(frozen=True)
 class _Entry:
-    """One key of a file, with its value as YAML's parser has it."""
+    """One key of a file with its YAML node."""
 
     path: str
     parameter: click.Parameter
@@ -139,14 +140,14 @@ class _Entry:
         return f"{self.path}, line {self.key.start_mark.line + 1}: {self.key.value}"
 
     def value(self, context: click.Context) -> str | list[str]:
-        """Returns the value, words as they would stand on the command line, which the command's parser accepts."""
+        """Returns the value as it would be given on the command line; raises InputError if the parser rejects it."""
         several = self.parameter.multiple or self.parameter.nargs != 1
         if isinstance(self.node, yaml.MappingNode):
             if _metavar(self.parameter) != "JSON|@FILE":
                 raise InputError(f"{self.where}: it takes a value{' or a list' * several}, not a mapping.")
             try:
                 return json.dumps(self.loader.construct_object(self.node, deep=True), default=str)
-            except (yaml.YAMLError, TypeError) as error:  # an object of Python's, or a key that JSON cannot have
+            except (yaml.YAMLError, TypeError) as error:  # a Python object, or a key that is not valid in JSON
                 raise InputError(f"{self.where}: this is not YAML that can be JSON: {error}") from error
         nodes = self.node.value if isinstance(self.node, yaml.SequenceNode) else [self.node]
         if not all(isinstance(node, yaml.ScalarNode) for node in nodes):
@@ -162,7 +163,7 @@ class _Entry:
         return value
 
     def _from_here(self, word: str) -> str:
-        """Returns a path as seen from the current folder; another word as it is."""
+        """Returns a path relative to the current folder; other values unchanged."""
         mark = "@" if word.startswith("@") else ""
         plain = word.removeprefix("@") if _metavar(self.parameter) == "JSON|@FILE" else word
         joined = os.path.normpath(os.path.join(os.path.dirname(self.path), plain))
@@ -176,7 +177,7 @@ class _Entry:
 
 
 class _Loader(PlainLoader):
-    """Takes plain scalars as YAML 1.2 does: neither is 1:4 a number in base 60, nor "no" false."""
+    """Resolves plain scalars as in YAML 1.2: 1:4 is not a number in base 60, and "no" is not false."""
 
 
 _Loader.yaml_implicit_resolvers = {}
@@ -194,7 +195,7 @@ for _tag, _pattern, _first in (
 
 
 def _entries(path: str, context: click.Context) -> Iterator[_Entry]:
-    """Yields what a file says to a command: first to all, then to it alone."""
+    """Yields a file's entries for a command: first those for all commands, then those in its own section."""
     loader = _loader(path)
     try:
         node = loader.get_single_node()
@@ -250,7 +251,7 @@ def _pairs(node: yaml.Node, path: str) -> Iterator[tuple[yaml.ScalarNode, yaml.N
 
 
 def _find(command: click.Command, key: str) -> click.Parameter | None:
-    """Returns the parameter that a key means; `module` and `module-file` are the same to those that have one."""
+    """Returns the parameter for a key, or None; `module` and `module-file` are aliases in commands with one of them."""
     if isinstance(command, click.Group):
         return next((found for one in command.commands.values() if (found := _find(one, key))), None)
     known = _known(command)
@@ -267,7 +268,7 @@ def _known(command: click.Command) -> dict[str, click.Parameter]:
 
 
 def _key(parameter: click.Parameter) -> str:
-    """Returns what a parameter is called in a file."""
+    """Returns a parameter's key in a file."""
     if isinstance(parameter, click.Argument):
         return str(parameter.name)
     return max(parameter.opts, key=len).lstrip("-")
@@ -292,7 +293,7 @@ def _metavar(parameter: click.Parameter) -> str:
 
 
 def _effective(context: click.Context) -> str:
-    """Returns all options of a command with their values and where these come from, as YAML."""
+    """Returns all options of a command with their effective values and sources, as YAML."""
     lines = [f"# {context.command_path}"]
     for parameter in _known(context.command).values():
         name = str(parameter.name)

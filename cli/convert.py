@@ -1,4 +1,4 @@
-"""`generic-trainer convert MODULE`: gives a module of an older dialect a `run_fn`."""
+"""`generic-trainer convert MODULE`: adds a `run_fn` to a module of an older dialect."""
 
 from __future__ import annotations
 

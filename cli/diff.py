@@ -1,4 +1,4 @@
-"""`generic-trainer diff RUN RUN`: what differs between two runs."""
+"""`generic-trainer diff RUN RUN`: compares two runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`generic-trainer dlrover --conf=module.Class`: DLRover's command, with DLRover's flags."""
+"""`generic-trainer dlrover --conf=module.Class`: trains a DLRover conf, with DLRover's command line flags."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .training_flags import (
 )
 from .worker_counts import with_counts
 
-# DLRover's local platforms are stand-ins for a cluster's, with processes of this machine.
+# DLRover's local platforms simulate a cluster with processes on this machine.
 _LOCAL = ("LOCAL", "LOCAL_KUBERNETES", "LOCAL_RAY")
 _ELSEWHERE = ("KUBERNETES", "RAY")
 _NO_SCALER = "--workers MIN:MAX says between which numbers of workers a run may go on"
@@ -77,7 +77,7 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
       generic-trainer dlrover --conf=train_conf.TrainConf --engine=ray --worker_num=3 --ps_num=1
     """  # noqa: D301 (click's mark of lines to keep)
     _require_local(platform)
-    sys.path.insert(0, os.getcwd())  # as `python -m dlrover.trainer` has it
+    sys.path.insert(0, os.getcwd())  # as `python -m dlrover.trainer` does
     flags = {**without_gone(flags, _GONE), "dialect": "dlrover"}
     options: TrainingOptions = with_counts(options_from(flags), flags, needs_server=True)
     if options.engine == LOCAL:

@@ -1,4 +1,4 @@
-"""`generic-trainer elasticdl train|evaluate|predict`: ElasticDL's commands, with ElasticDL's flags."""
+"""`generic-trainer elasticdl train|evaluate|predict`: ElasticDL's commands, with ElasticDL's command line flags."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _ask(action: str, given: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _job(given: Mapping[str, Any]) -> tuple[str, str, FnArgs]:
-    """Returns the model file, the model's name in it, and the job's arguments."""
+    """Returns the model file's path, the model's name in it, and the job's FnArgs."""
     path, model_name = model_file(given["model_zoo"], given["model_def"])
     output = given["output"]
     config = {name: value for name, value in given.items() if name not in _NOT_OPTIONS}

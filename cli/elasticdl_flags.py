@@ -1,7 +1,7 @@
-"""The flags of ElasticDL's commands, of all its releases: what they are today, or what takes their place.
+"""The flags of all releases of ElasticDL's commands: supported flags, and obsolete flags with their replacements.
 
-ElasticDL ignored a flag that it did not know. Here it is an error that names the nearest one; a flag that means
-nothing any more is taken, and said to mean nothing.
+ElasticDL ignored unknown flags. Here they are errors that name the most similar flag; obsolete flags are accepted and
+ignored with a message.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ ALL = ("train", "evaluate", "predict")
 
 @dataclasses.dataclass(frozen=True)
 class Flag:
-    """One flag.
+    """A supported flag.
 
     Attributes:
-      name: Its name, with underscores as ElasticDL has them.
-      help: What it is for; of one that is gone, what takes its place.
-      kind: Type of its value.
-      commands: Where it may be given.
-      required: Where it must be given.
-      default: Its value otherwise; None leaves it out.
+      name: The flag's name, with underscores as in ElasticDL.
+      help: The help text.
+      kind: Type of the value.
+      commands: Commands with this flag.
+      required: Commands that require it.
+      default: The default value; None for no default.
     """
 
     name: str
@@ -108,14 +108,14 @@ _STRATEGIES = (*_ALONE, "AllreduceStrategy", "ParameterServerStrategy")
 
 
 def elasticdl_flags(command_name: str) -> Callable[[Command], Command]:
-    """Adds the flags of one of ElasticDL's commands."""
+    """Returns a decorator that adds the flags of one of ElasticDL's commands, its obsolete flags and --vscode."""
 
     def add(command: Command) -> Command:
         command = gone_flags(GONE)(vscode_flag(command))
         for flag in reversed(KEPT):
             if command_name in flag.commands:
                 required = command_name in flag.required
-                default = {} if flag.default is None else {"default": flag.default}  # None would pass for a value
+                default = {} if flag.default is None else {"default": flag.default}  # click: None is a value
                 option = click.option(f"--{flag.name}", type=flag.kind, required=required, help=flag.help, **default)
                 command = option(command)
         return command
@@ -124,17 +124,17 @@ def elasticdl_flags(command_name: str) -> Callable[[Command], Command]:
 
 
 def model_file(zoo: str, model_def: str) -> tuple[str, str]:
-    """Finds the model file of --model_def below --model_zoo, and has it import from there; nothing of it runs.
+    """Returns the model file of --model_def below --model_zoo without running it; adds the zoo to `sys.path`.
 
     Args:
-      zoo: The folder, or a zip file of it, which may lie on any file system that TFX reads.
-      model_def: The model in it.
+      zoo: The folder, or a zip file of it on any file system that TFX can read.
+      model_def: The model: package.module.function_or_class.
 
     Returns:
-      The file and the model's name in it.
+      The file's path (or `module@archive.zip`) and the model's name in it.
 
     Raises:
-      InputError: When --model_def has no point in it.
+      InputError: When `model_def` does not contain a dot.
     """
     path, _, model_name = model_def.rpartition(".")
     if not path:
@@ -146,16 +146,16 @@ def model_file(zoo: str, model_def: str) -> tuple[str, str]:
 
 
 def settle(values: Mapping[str, Any], workers_possible: bool = False, ps: int = 0) -> dict[str, Any]:
-    """Returns the flags that were given and mean something; says so of those that mean nothing any more.
+    """Returns the given flags that have an effect; prints a message to standard error for each ignored flag.
 
     Args:
       values: All flags.
       workers_possible: Whether there can be several workers.
-      ps: How many parameter servers were asked for, by another flag than ElasticDL's.
+      ps: Number of parameter servers from --ps; 0 if that is not given.
 
     Raises:
-      InputError: When a strategy is asked for that is unknown, needs several workers where there are none, or no
-        parameter servers where there are some.
+      InputError: When the distribution strategy is unknown, needs several workers but there is one process, or is
+        AllreduceStrategy with parameter servers.
     """
     given = {name: value for name, value in without_gone(values, GONE).items() if value is not None}
     strategy = given.pop("distribution_strategy", "")

@@ -1,4 +1,4 @@
-"""`generic-trainer elasticdl prepare`: a model file's `prepare_data_for_a_single_file` over a tree of files."""
+"""`generic-trainer elasticdl prepare`: runs a model file's `prepare_data_for_a_single_file` on a folder of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flags that decide about the evaluation plan, of the commands that make one."""
+"""Flags for the evaluation plan, shared by the commands that make one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FLAGS = (
 
 
 def evaluation_flags(command: Command) -> Command:
-    """Adds the flags; `executors.evaluation.overrides.overrides_of` reads their values."""
+    """Adds the flags to a command; `executors.evaluation.overrides.overrides_of` reads their values."""
     for flag in reversed(_FLAGS):
         command = flag(command)
     return command

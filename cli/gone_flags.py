@@ -1,4 +1,4 @@
-"""Flags of the trainers that came before: taken, so that old command lines run, and said to mean nothing any more.
+"""Obsolete flags of ElasticDL and DLRover: accepted so that existing command lines work, and ignored with a message.
 
 Usage:
 
@@ -22,10 +22,10 @@ Value = TypeVar("Value")
 
 
 def gone_flags(gone: Mapping[str, str]) -> Callable[[Command], Command]:
-    """Adds flags, with or without a value, that no help shows.
+    """Returns a decorator that adds obsolete flags, with an optional value, hidden from the help.
 
     Args:
-      gone: {name of a flag: what takes its place}.
+      gone: {flag name: reason or replacement}.
     """
 
     def add(command: Command) -> Command:
@@ -37,7 +37,7 @@ def gone_flags(gone: Mapping[str, str]) -> Callable[[Command], Command]:
 
 
 def without_gone(flags: Mapping[str, Value], gone: Mapping[str, str]) -> dict[str, Value]:
-    """Returns a command's flags without those; says of each one that was given what takes its place."""
+    """Returns a command's flags without the obsolete ones; prints the reason or replacement of each one given."""
     for name in [name for name in flags if name in gone and flags[name] is not None]:
         click.echo(f"--{name} means nothing here: {gone[name]}.", err=True)
     return {name: value for name, value in flags.items() if name not in gone}

@@ -1,4 +1,4 @@
-"""Flags of the commands that look back: where the runs are."""
+"""Flags with the locations of past runs, shared by the commands that read them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 
 class PlaceFlags(TypedDict, total=False):
-    """The values of `place_flags`; of `store_flags` too, where the places are arguments. `where` takes them out."""
+    """The values of `place_flags`, or of `store_flags` with places as arguments; `where` converts them."""
 
     places: tuple[str, ...]
     pipeline_root: tuple[str, ...]
@@ -29,7 +29,7 @@ class Places(TypedDict):
 
 
 def _without_password(context: click.Context, parameter: click.Parameter, url: str) -> str:
-    """Refuses a password on the command line, which everybody on the machine can read in the list of processes."""
+    """Raises InputError for a password on the command line, where all users can read it in the process list."""
     source = context.get_parameter_source(parameter.name or "")
     if source == click.core.ParameterSource.COMMANDLINE and "://" in url and urlsplit(url).password:
         raise InputError(
@@ -50,13 +50,13 @@ metadata_flag = click.option(
 
 
 def store_flags(command: Command) -> Command:
-    """Adds --pipeline-root and --metadata."""
+    """Adds --pipeline-root and --metadata to a command."""
     command = metadata_flag(command)
     return click.option("--pipeline-root", multiple=True, metavar="DIR", help="A pipeline's root; repeatable.")(command)
 
 
 def place_flags(command: Command) -> Command:
-    """Adds --in, --pipeline-root and --metadata, where the arguments are runs."""
+    """Adds --in, --pipeline-root and --metadata to a command with runs as arguments."""
     return click.option(
         "--in",
         "places",
@@ -67,6 +67,6 @@ def place_flags(command: Command) -> Command:
 
 
 def where(flags: PlaceFlags) -> Places:
-    """Takes the places out of a command's values, as arguments of `find_runs` and `find_run`."""
+    """Removes the locations from a command's flags and returns them as arguments of `find_runs` and `find_run`."""
     places = (*flags.pop("places"), *flags.pop("pipeline_root"))
     return {"places": places, "metadata": flags.pop("metadata")}

@@ -1,4 +1,4 @@
-"""`generic-trainer init DIR --data FILE`: a training module for somebody's data, with all that belongs to it."""
+"""`generic-trainer init DIR --data FILE`: generates a training module for a dataset, with configuration and test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..pipelines.scaffold.labels import Label
     from ..pipelines.scaffold.planning import Plan
 
-_WIDTH = 120  # of the table, where there is no terminal
+_WIDTH = 120  # characters; width of the table if standard output is not a terminal
 
 
 @click.command()
@@ -97,7 +97,7 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
 
 
 def _show(plan: Plan) -> None:
-    """Prints what was found, and what becomes of it."""
+    """Prints a table of the columns with their preprocessing, and the task."""
     from rich.console import Console
     from rich.table import Column, Table
 
@@ -122,7 +122,7 @@ def _show(plan: Plan) -> None:
 
 
 def _texts(*words: str) -> list[Text]:
-    """Returns words as they are: neither do they steer the terminal, nor are they rich's markup."""
+    """Returns words as plain rich texts, without control characters and without interpreting markup."""
     from rich.text import Text
 
     return [Text(printable(word)) for word in words]
@@ -147,7 +147,7 @@ def _show_next(directory: str, module: str, files: Sequence[str]) -> None:
 
 
 def _launch_file(directory: str, module: str) -> bytes:
-    """Returns the configurations of VS Code's debugger: the commands, and the test; others that are there stay."""
+    """Returns a launch.json with VS Code debug configurations of the commands and the test; keeps existing others."""
     here = os.path.abspath(LAUNCH_FILE)
     entries = [
         configuration(f"generic-trainer {command}", [command, "--config", "pipeline.yaml"], here)

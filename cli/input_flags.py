@@ -1,4 +1,4 @@
-"""Flags for what a pipeline feeds to a module, shared by `check` and the commands that make pipelines."""
+"""Flags for the module's input (schema shapes, raw or transformed examples), for `check` and the pipeline commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def input_flags(command: Command) -> Command:
-    """Adds the flags."""
+    """Adds --train-examples and --schema-shapes to a command."""
     for flag in (
         click.option(
             "--schema-shapes",

@@ -1,4 +1,4 @@
-"""`generic-trainer lineage MODEL`: what a model was made of, and who has used it."""
+"""`generic-trainer lineage MODEL`: shows the upstream and downstream lineage of a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .tables import moment, number, print_json, print_pairs
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-# What is said of an artifact behind its place, where it is known.
+# Properties of an artifact to show after its location.
 _TOLD = ("span", "version", "input_fingerprint", "files", "bytes", "modified", "sample")
 _TO_COMPARE = "baseline_model"
 
@@ -56,7 +56,7 @@ def lineage(model: str, as_json: bool, **flags: Unpack[PlaceFlags]) -> None:
 
 
 def _others(run: Run, places: tuple[str, ...], metadata: str) -> list[Run]:
-    """Returns the runs among which some may have started from a model of `train`: those around it, by default."""
+    """Returns runs of `train` that may have used the run's model as base model: in places, or by default beside it."""
     around = [file_io.parent(file_io.parent(run.model_run))] if run.model_run else []
     return find_runs(places or [*around, "."], metadata=metadata)
 
@@ -81,7 +81,7 @@ def _metrics(run: Run, split: str) -> list[tuple[str, float]]:
 
 
 def _upstream(graph: Lineage) -> Iterator[str]:
-    """Yields the tree of what the subject was made of; what was shown is not taken apart again."""
+    """Yields the lines of the subject's upstream tree; executions that were already shown are not expanded again."""
     seen: set[str] = set()
 
     def tree(execution: Node, depth: int) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _told(artifact: Node) -> str:
 
 
 def _downstream(graph: Lineage) -> Iterator[str]:
-    """Yields who used the subject, and what came of it."""
+    """Yields the lines of the executions that used the subject, and their outputs."""
     subject = graph.node(graph.subject)
     if subject.kind == EXECUTION:
         return
@@ -133,7 +133,7 @@ def _outcome(made: Node) -> str:
 
 
 def _of_another(made: Node, roles: list[str]) -> str:
-    """Tells a verdict on the model that was compared with the subject from one on the subject."""
+    """Returns the model's name for a verdict on another model, of which the subject was only the baseline; else ""."""
     if roles == [_TO_COMPARE] and made.type == "ModelBlessing":
         return f", of {made.properties.get('current_model', 'another model')}"
     return ""

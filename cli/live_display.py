@@ -1,4 +1,4 @@
-"""The line at the bottom of a terminal that says what a run is doing; see `terminal.py`."""
+"""The progress line at the bottom of a terminal; see `terminal.py`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PER_SECOND = 4
 
 @contextlib.contextmanager
 def shown_live() -> Iterator[None]:
-    """Shows the runs of a block on the terminal that standard error is."""
+    """Shows the progress of runs in the block on the terminal of standard error."""
     console = Console(stderr=True, highlight=False)
     shown = LiveDisplay(console)
     with Live(
@@ -51,10 +51,10 @@ def shown_live() -> Iterator[None]:
 
 
 class LiveDisplay(Display):
-    """A line that is drawn anew some times a second.
+    """A progress line that is redrawn 4 times per second.
 
     Args:
-      console: Where it is drawn.
+      console: The console for finished pipeline steps.
     """
 
     is_live = True
@@ -68,7 +68,7 @@ class LiveDisplay(Display):
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Names what is done at the moment, within what is done already."""
+        """Shows a phase for the duration of the block; phases can be nested."""
         self._doing.append((_PHASES.get(name, name), time.monotonic()))
         try:
             yield
@@ -76,24 +76,24 @@ class LiveDisplay(Display):
             self._doing.pop()
 
     def begin(self) -> None:
-        """Begins to count anew."""
+        """Resets the progress for a new training."""
         super().begin()
         self._told = None
 
     def show(self, told: Progress) -> None:
-        """Notes what the next line shows."""
+        """Stores the progress for the next redraw."""
         self._recent.note(told)
-        # What is said in words may just be written anew.
+        # The details may be empty if they are being rewritten at the moment; keep the previous ones then.
         self._told = told if told.details or self._told is None else _with_details(told, self._told)
 
     def end(self) -> None:
-        """Logs the last line, which is to stay."""
+        """Logs the final progress line, with the speed over the whole training."""
         if self._told is not None and self._told.seconds > 0:
             absl_logging.info("%s", display.line(self._told, _over_all(self._told)))
         self._told = None
 
     def line(self) -> RenderableType:
-        """Returns the line."""
+        """Returns the progress line: spinner, phase, progress bar, and text with the elapsed time."""
         if not self._doing:
             return Text("")
         name, since = self._doing[-1]
@@ -105,14 +105,14 @@ class LiveDisplay(Display):
         table = Table.grid(padding=(0, 1), expand=True)
         for _ in cells:
             table.add_column(no_wrap=True)
-        # What does not fit is cut from this column alone.
+        # Only this column is truncated if the line is too long.
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
         table.add_row(*cells, Text(printable(" · ".join([*said, duration_text(round(time.monotonic() - since))]))))
         return table
 
     @contextlib.contextmanager
     def steps_of_pipelines(self) -> Iterator[None]:
-        """Makes a phase of each step that TFX's runner logs."""
+        """Shows each step that TFX's runner logs as a phase, and hides these log lines, during the block."""
         handler, printed = _Steps(self), absl_logging.get_absl_handler()
         logging.getLogger().addHandler(handler)
         printed.addFilter(_is_no_step)
@@ -123,7 +123,7 @@ class LiveDisplay(Display):
             printed.removeFilter(_is_no_step)
 
     def step(self, name: str, begins: bool) -> None:
-        """Is told that a step of a pipeline begins or has ended; one that has ended stays as a line."""
+        """Starts or ends the phase of a pipeline step; an ended step is printed with its duration."""
         if begins:
             self._doing.append((name, time.monotonic()))
         elif self._doing:
@@ -152,7 +152,7 @@ def _with_details(told: Progress, before: Progress) -> Progress:
 
 
 def _over_all(told: Progress) -> Recent:
-    """Returns the speed from the first step to the last."""
+    """Returns the speed averaged over the whole training."""
     recent = Recent()
     for seconds, steps, examples in ((0.0, 0.0, 0.0), (told.seconds, told.steps, told.examples)):
         recent.note_moment(seconds, steps, examples, {})

@@ -1,7 +1,7 @@
-"""The command `generic-trainer`: its sub-commands, and what becomes of an exception.
+"""The command `generic-trainer`: loads sub-commands, handles signals, and maps exceptions to exit codes.
 
-Exit codes: 0 done, 1 the user's module (or its process) failed, 2 wrong usage or input, 3 the model did
-not pass the check, 4 a pipeline did not push its model, 130 Ctrl-C, 128 and a signal's number when that has ended it.
+Exit codes: 0 success, 1 the user's module (or its process) failed, 2 wrong usage or input, 3 the model did
+not pass the check, 4 a pipeline did not push its model, 130 Ctrl-C, 128 + N terminated by signal N.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NO_MEMORY = "No more memory was to be had, from the machine or within a limit (
 
 
 class _Group(click.Group):
-    """Imports a sub-command's module, of the same name, when it is asked for: some bring pyarrow or TFX."""
+    """Imports the module of a sub-command, which has the same name, on first use: some import pyarrow or TFX."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -82,11 +82,11 @@ def cli(verbose: bool) -> None:
     check_variables(os.environ, str(click.get_current_context().invoked_subcommand))
 
 
-_came: list[BaseException] = []  # what was raised for a signal
+_came: list[BaseException] = []  # exceptions raised by the signal handler
 
 
 def main() -> None:
-    """Runs the command and ends the process with its exit code."""
+    """Runs the command and exits with its exit code."""
     standard_streams.make_reliable()
     _heed_signals()
     code = _exit_code()
@@ -95,22 +95,22 @@ def main() -> None:
         code = code or 1
     sys.stderr.flush()
     generated_modules.remove_all()
-    # Not sys.exit(): a process that ran Transform's analysis can crash in TensorFlow's destructors after all
-    # its work is done, and its exit code would then say that the run had failed.
+    # Not sys.exit(): after Transform's analysis the process can crash in TensorFlow's destructors, when all its work is
+    # done; the exit code would then report a failed run.
     os._exit(code)
 
 
 def _heed_signals() -> None:
-    """Has signals unwind the command: child processes are ended, staging directories removed."""
+    """Installs signal handlers that raise, so that child processes are ended and staging directories removed."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:  # nohup, or a job of a script
+        if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:  # ignored, as by nohup
             signal.signal(number, _end)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
     del frame
     for again in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(again, lambda *_: None)  # once is enough, and another one would break off what it does now
+        signal.signal(again, lambda *_: None)  # a second signal must not interrupt the cleanup
     _came.append(KeyboardInterrupt() if number == signal.SIGINT else Terminated(number))
     raise _came[-1]
 
@@ -118,16 +118,16 @@ def _end(number: int, frame: FrameType | None) -> None:
 def _exit_code() -> int:
     try:
         arguments = sys.argv[1:]
-        del sys.argv[1:]  # a module that parses its arguments must not find the command's
+        del sys.argv[1:]  # hides the command's arguments from a module that parses sys.argv
         return int(cli.main(arguments, prog_name="generic-trainer", standalone_mode=False, obj=arguments) or 0)
     except click.exceptions.Exit as done:
         return done.exit_code
     except BaseException as error:
-        return _code_of(_came[0] if _came else error)  # click, or Beam, makes another one of it
+        return _code_of(_came[0] if _came else error)  # click and Beam replace the exception
 
 
 def _code_of(error: BaseException) -> int:
-    """Says what has ended the command; returns its exit code."""
+    """Prints the error that ended the command; returns the exit code."""
     if isinstance(error, click.ClickException):
         error.show()
         return 2
@@ -152,7 +152,7 @@ def _code_of(error: BaseException) -> int:
 
 
 def _problem_with_input(error: BaseException) -> str:
-    """Returns what is wrong with a path that the user gave; "" for errors of the user's code and for our own faults."""
+    """Returns a message on a path given by the user; "" for errors of the user's code and internal errors."""
     if isinstance(error.__cause__, RemoteTraceback) or has_frame_of_user(error):
         return ""
     if isinstance(error, OSError) and isinstance(error.filename, (str, bytes)) and error.strerror:
@@ -163,18 +163,18 @@ def _problem_with_input(error: BaseException) -> str:
 
 
 def _show(error: BaseException) -> None:
-    """Prints the user's traceback once, then what failed in one line."""
+    """Prints the traceback once, then a one-line summary."""
     remote = error.__cause__
     text = remote.text if isinstance(remote, RemoteTraceback) else traceback_of(error)
-    said = storage_errors.hint(error) or _in_short(error)  # what TensorFlow says of a disk stands above
-    if isinstance(error, MemoryError) or _NO_THREAD in said:  # neither says it well
+    said = storage_errors.hint(error) or _in_short(error)  # TensorFlow's message on the disk is printed above
+    if isinstance(error, MemoryError) or _NO_THREAD in said:  # messages that do not name the cause
         said = f"{said}. {_NO_MEMORY}".removeprefix(". ")
-    notes = [note for note in getattr(error, "__notes__", ()) if note not in text]  # added since it was raised
+    notes = [note for note in getattr(error, "__notes__", ()) if note not in text]  # not in the traceback
     _say("\n".join([text.rstrip(), *notes, f"generic-trainer: failed: {type(error).__qualname__}: {said}"]))
 
 
 def _in_short(error: BaseException) -> str:
-    """Returns what an error says; of TensorFlow's in a line, and of bad data rather where it is."""
+    """Returns an error's message: in one line for TensorFlow's errors, and the location for errors of bad data."""
     notes: list[str] = getattr(error, "__notes__", [])
     if type(error).__name__ in ("DataLossError", "InvalidArgumentError", "UnicodeDecodeError") and len(notes) > 1:
         return notes[-1]
@@ -182,12 +182,12 @@ def _in_short(error: BaseException) -> str:
 
 
 def _left_by(error: BaseException) -> str:
-    """Returns what a run says that an interrupt has met when its model was there already."""
+    """Returns an interrupt's note on what was already published, or the text that nothing was."""
     return next(iter(getattr(error, "__notes__", ())), "nothing was published.")
 
 
 def _say(text: str) -> None:
-    """Prints what went wrong, which may hold anything: names, values, the words of a library."""
+    """Prints an error to standard error, with secrets redacted and control characters replaced."""
     click.echo(printable_lines(masked_text(text)), err=True)
 
 

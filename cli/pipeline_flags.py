@@ -1,4 +1,4 @@
-"""Flags of the commands that make a pipeline: `PipelineOptions`, wherever it runs."""
+"""Flags for `PipelineOptions`, shared by the commands that create pipelines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .training_flags import (
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-# Also of `check`.
+# Also flags of `check`.
 _MODULES = (
     click.option(
         "--transform-module",
@@ -88,7 +88,7 @@ _MORE = (
 
 
 def pipeline_flags(command: Command) -> Command:
-    """Adds the flags."""
+    """Adds the pipeline, evaluation and training flags to a command."""
     for flag in (
         training_flags,
         custom_config_flag,
@@ -102,14 +102,14 @@ def pipeline_flags(command: Command) -> Command:
 
 
 def module_flags(command: Command) -> Command:
-    """Adds the flags that name the modules of Transform and the Tuner."""
+    """Adds --transform-module and --tuner-module to a command."""
     for flag in reversed(_MODULES):
         command = flag(command)
     return command
 
 
 def pipeline_options(flags: dict[str, Any]) -> PipelineKeywords:
-    """Returns a command's keyword arguments as those of `PipelineOptions`; modules are found in this folder, too."""
+    """Converts a command's flags to arguments of `PipelineOptions`; adds the current folder to the import path."""
     sys.path.insert(0, os.getcwd())
     training, custom_config = options_from(flags), parse_custom_config(flags.pop("custom_config"))
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in flags.items()}

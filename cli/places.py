@@ -1,4 +1,4 @@
-"""The type of every option that takes a path: a value that cannot be one is refused when the line is parsed."""
+"""The click type of options with paths, which rejects invalid paths when the command line is parsed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _OUTPUTS = ("--output", "--pipeline-root", "--push-to")
 
 
 class Place(click.Path):
-    """A path, with a shell's completion.
+    """A path with shell completion.
 
     Args:
       kind: DIR, FILE, GLOB or PLACE, as in the help.
-      is_local: Whether this machine reads or writes it; another one may have other file systems.
+      is_local: Whether this machine accesses the path (default); other machines may have other file systems.
     """
 
     def __init__(self, kind: str, is_local: bool = True) -> None:
@@ -31,10 +31,10 @@ class Place(click.Path):
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str | os.PathLike[str]:
-        """Returns the value.
+        """Returns the value unchanged after checking it; "-" and the default are not checked.
 
         Raises:
-          click.BadParameter: When it cannot be a path of its kind.
+          click.BadParameter: When it is not a valid path of its kind.
         """
         if param is None or not isinstance(value, str) or value in (_STDOUT, param.default):
             return value

@@ -1,4 +1,4 @@
-"""`generic-trainer predict`: a model's answers to files of examples."""
+"""`generic-trainer predict`: runs batch inference with a SavedModel on files of examples."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ def predict(model: str, examples: tuple[str, ...], output: str, **flags: object)
 
 
 def _end_like_a_filter() -> NoReturn:
-    """Ends quietly after `… | head`, whose reader has gone, with the exit code of a process that SIGPIPE ended."""
+    """Exits silently with code 141, like a process terminated by SIGPIPE, as after `… | head`."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise SystemExit(141)

@@ -1,4 +1,4 @@
-"""`generic-trainer report RUN`: all that is known of a run, or of several side by side, as one HTML file."""
+"""`generic-trainer report RUN`: writes an HTML report on a run, or a comparison of several runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def report(run: str, others: Sequence[str], output: str | None, opened: bool, **
 
 
 def _folder_of(run: Run, name: str) -> str:
-    """Returns the model run."""
+    """Returns the folder of the run's ModelRun; raises InputError if it has no `run.json`."""
     if not run.model_run or not run.record:
         raise InputError(
             f"{name}: the run {run.id[:12]} ({run.status}) has no run.json to report on. TFX deletes the outputs of a "
@@ -66,7 +66,7 @@ def _folder_of(run: Run, name: str) -> str:
 
 
 def _reported(run: Run, folder: str, path: str) -> str:
-    keep_logs(os.devnull, native=True)  # an evaluation's results are read by TFMA, which imports TensorFlow
+    keep_logs(os.devnull, native=True)  # reading evaluation results imports TFMA and TensorFlow
     from ..pipelines.reporting.sections import parts_of
 
     return write_report(folder, run.record, parts_of(run), path)

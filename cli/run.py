@@ -1,4 +1,4 @@
-"""`generic-trainer run`: a whole pipeline on this machine, from data to a pushed model."""
+"""`generic-trainer run`: runs a whole pipeline on the local machine, from data to a pushed model."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run(check: bool, **flags: object) -> None:
     """  # noqa: D301 (click's mark of lines to keep)
     options = pipeline_options(flags)
     if not file_io.is_remote(options["data"]):
-        raw_data_files(options["data"])  # a mistake there shows before TFX is imported
+        raw_data_files(options["data"])  # reports problems before TFX is imported
     with logs_of_pipeline(options["pipeline_root"]), live_display():
         with display.current().phase("Looking at the data"):
             data, changes = plain_in_root(options["data"], options["pipeline_root"])
@@ -66,7 +66,7 @@ def run(check: bool, **flags: object) -> None:
 def _outcome(options: PipelineKeywords, check: bool) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         modules = find_modules(options["module_file"], scratch, options["transform_module"], options["tuner_module"])
-        # Transform loads its module in this process: tf.keras has to be that module's from the start.
+        # Transform loads its module in this process, so its Keras version must be set before TensorFlow is imported.
         keras = choose_keras_for(modules, modules.transform or modules.trainer, options["training"].keras)
         os.environ.update(keras.environment())
         tunes = tunes_with(modules, options["tune"], options["tune_steps"], options["hyperparameters"])

@@ -1,10 +1,10 @@
-"""The check that `run` makes first, in a process of its own, while this one imports TFX.
+"""The preflight check of `run`, in a subprocess while this process imports TFX.
 
 check = begin(options, modules, tunes)    # pipeline options
 from ..pipelines.local import …   # seconds
-findings = check.require_passed()   # {"train_examples": "raw"}: what the pipeline's options take over
+findings = check.require_passed()   # {"train_examples": "raw"}: values for the pipeline's options
 …
-check.note()                      # the same will not be checked again in this pipeline's root
+check.note()                      # records in the pipeline's root that this request has passed
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ _ERRORS = {1: TrainingProcessError, 2: InputError, 3: ModelCheckError}
 
 
 def begin(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> BackgroundCheck:
-    """Begins to check what a pipeline's options (those of `PipelineOptions`) ask for.
+    """Starts the check of a pipeline in the background.
 
     Args:
-      options: The options.
-      modules: The modules; they stay where they were found until the check has ended.
-      tunes: Whether the module's `tuner_fn` is to find the hyper-parameters.
+      options: The pipeline's options (those of `PipelineOptions`).
+      modules: The pipeline's modules; their files must exist until the check has ended.
+      tunes: Whether the pipeline searches for hyper-parameters with `tuner_fn`.
     """
     return BackgroundCheck(_request(options, modules, tunes), os.path.abspath(options["pipeline_root"]))
 
 
 def noted(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> dict[str, object]:
-    """Returns the findings of an earlier check of the same options in the same root, or {}; checks nothing."""
+    """Returns the findings of an earlier check of the same options in the same root, or {}, without checking."""
     digest = stamp.fingerprint(_request(options, modules, tunes))
     return stamp.findings(os.path.abspath(options["pipeline_root"]), digest) or {}
 
 
 def with_findings(options: PipelineKeywords, findings: Mapping[str, Any]) -> PipelineKeywords:
-    """Returns a pipeline's options with what a check found; see `Report.findings`."""
+    """Returns a pipeline's options updated with the findings of a check; see `Report.findings`."""
     names = {option.name for option in declared_options()}
     training = {name: value for name, value in findings.items() if name in names}
     others = {name: value for name, value in findings.items() if name not in names}
@@ -66,10 +66,10 @@ def with_findings(options: PipelineKeywords, findings: Mapping[str, Any]) -> Pip
 
 
 class BackgroundCheck:
-    """A check that runs in the background.
+    """A check that runs in a subprocess and a background thread.
 
     Attributes:
-      is_known: Whether the same has passed before in this root and is not checked again.
+      is_known: Whether the same request already passed in this root, so that it is not checked again.
     """
 
     def __init__(self, request: CheckRequest, root: str) -> None:
@@ -85,14 +85,14 @@ class BackgroundCheck:
             self._thread.start()
 
     def require_passed(self) -> dict[str, object]:
-        """Waits for the end, and logs what was found.
+        """Waits for the check to end, and logs its result.
 
         Returns:
-          The check's findings, by the names of `PipelineOptions`; see `Report.findings`.
+          The check's findings by the names of `PipelineOptions`; see `Report.findings`.
 
         Raises:
-          TrainerError: When something failed that concerns files, options or the model.
-          Exception: What the module raised.
+          TrainerError: When a check of files, options or the model failed.
+          Exception: An exception of the user's module.
         """
         if self._known is not None:
             return self._known
@@ -118,7 +118,7 @@ class BackgroundCheck:
         return self._report.findings
 
     def note(self) -> None:
-        """Notes in the pipeline's root that this has passed, with its findings."""
+        """Records in the pipeline's root that the check has passed, with its findings."""
         if self._report is not None and self._report.passed and file_io.exists(os.path.join(self._root, ROOT_MARKER)):
             stamp.note(self._root, self._digest, self._report.findings)
 
@@ -160,7 +160,7 @@ def _request(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -
 
 
 def _raised(verdict: Verdict) -> BaseException:
-    """Returns what failed as an exception: the module's own, where there is one."""
+    """Returns the exception for a failed verdict: the module's exception if there is one, else a TrainerError."""
     if verdict.error is not None:
         return rebuild(verdict.error)
     parts = (f"{part.rstrip('.')}." for part in (verdict.text, verdict.remedy) if part)

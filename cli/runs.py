@@ -1,4 +1,4 @@
-"""`generic-trainer runs`: the runs that there have been, newest first."""
+"""`generic-trainer runs`: lists past runs, newest first."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .history_flags import PlaceFlags, store_flags, where
 from .tables import Column, moment, number, print_json, print_table
 
 _USUAL = ("auc", "accuracy", "loss")
-_MOST = 3  # metrics in a line
-_ID = 8  # characters of an id, unless runs share them
+_MOST = 3  # metrics per line
+_ID = 8  # characters of an ID; more if these are not unique
 
 
 @click.command()
@@ -70,7 +70,7 @@ def _row(run: Run, name: str, metrics: list[str]) -> list[str]:
         moment(run.started),
         run.status,
         "" if run.seconds is None else duration_text(run.seconds),
-        os.path.basename(run.module.partition("@")[0]),  # of "name@archive.zip" the name
+        os.path.basename(run.module.partition("@")[0]),  # the name in "name@archive.zip"
         *("" if value is None else number(value) for value in values),
         blessed,
         "yes" if run.pushed_model else "",
@@ -80,13 +80,13 @@ def _row(run: Run, name: str, metrics: list[str]) -> list[str]:
 
 
 def _shortened(folder: str) -> str:
-    """Returns a path as seen from here, if it lies below."""
+    """Returns a path relative to the current folder if it is below it, else unchanged."""
     here = os.getcwd() + os.sep
     return folder[len(here) :] if folder.startswith(here) else folder
 
 
 def _columns_of(found: list[Run], sort: str | None) -> list[str]:
-    """Returns the metrics to show: the one that was asked for, and those that most runs have."""
+    """Returns up to 3 metrics to show: the one to sort by, and the most common ones."""
     counts: dict[str, int] = {}
     for run in found:
         for name in {name for split in ("eval", "train") for name in run.metrics.get(split, {})}:

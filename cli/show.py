@@ -1,4 +1,4 @@
-"""`generic-trainer show RUN`: all that is known of one run."""
+"""`generic-trainer show RUN`: shows the details of one run."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _with_reason(chosen: Mapping[str, object], key: str) -> str:
 
 
 def _arguments(arguments: Mapping[str, Any]) -> str:
-    """Returns what was asked for, one a line; options that are as they come are left out."""
+    """Returns a run's arguments, one per line; options with default values are left out."""
     usual = json.loads(json.dumps(dataclasses.asdict(TrainingOptions())))
     options = arguments.get("options", {})
     asked = {name: arguments.get(name) for name in ("train_steps", "eval_steps", "base_model", "hyperparameters")}
@@ -139,7 +139,7 @@ def _print_phases(phases: dict[str, float]) -> None:
 
 
 def _in_order(phases: dict[str, float]) -> list[tuple[str, float]]:
-    """Returns the phases with their parts below them; a part is noted before the whole has ended."""
+    """Returns the phases, each followed by its sub-phases, which are recorded before the phase itself."""
     wholes = [name for name in phases if "/" not in name]
     return [
         (name, phases[name])

@@ -1,4 +1,4 @@
-"""`generic-trainer submit --to kuberay|vertex … COMMAND`: the same command line, as a job on other machines."""
+"""`generic-trainer submit --to kuberay|vertex … COMMAND`: submits a command line as a job to KubeRay or Vertex AI."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from .submitted_files import packed, require_reachable
 from .training_flags import parse_custom_config
 from .worker_counts import SERVERS, WORKERS
 
-# What Ray is told on the command line is replica counts and machines on Vertex AI.
+# Options of Ray, which on Vertex AI become replica counts and machine types in the manifest.
 _NOT_ON_VERTEX = (
     *("engine", "cluster"),
     *(option.name for option in declared_options() if option.needs_cluster),
-    *(*WORKERS, *SERVERS, "distribution_strategy"),  # ElasticDL's and DLRover's
+    *(*WORKERS, *SERVERS, "distribution_strategy"),  # of ElasticDL and DLRover
 )
 
 
@@ -93,7 +93,7 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
 
 
 def _read(request: SubmitRequest, words: Sequence[str]) -> CommandLine:
-    """Reads the command line, and makes sure that the platform can run it and everybody may see it."""
+    """Parses the command line, and raises InputError if it contains secrets or cannot run on the platform."""
     try:
         line = read_command_line(words)
     except click.NoSuchOption as error:
@@ -138,12 +138,12 @@ def _job(
 
 
 def _changes(request: SubmitRequest, line: CommandLine, archives: Mapping[str, CodeArchive]) -> dict[str, str | None]:
-    """Returns what the command line has to say differently there, by parameter."""
+    """Returns the changes of the command line for the platform: {parameter: new value, or None to remove it}."""
     changes: dict[str, str | None] = {}
     for name, archive in archives.items():
         reference = archive.path if line.kind.file_in else archive.reference
         changes[name] = reference(request.code_root)
-    if str(line.values.get("custom_config") or "").startswith("@"):  # a file of this machine
+    if str(line.values.get("custom_config") or "").startswith("@"):  # a file on this machine
         changes["custom_config"] = json.dumps(parse_custom_config(line.values["custom_config"]))
     if request.platform == VERTEX:
         changes.update(dict.fromkeys(_NOT_ON_VERTEX))
@@ -153,7 +153,7 @@ def _changes(request: SubmitRequest, line: CommandLine, archives: Mapping[str, C
 def _on_vertex(line: CommandLine) -> tuple[TrainingOptions, int]:
     """Returns the options with the number of workers and parameter servers, and the number of evaluators.
 
-    They come from --engine ray with --workers and --ps, or from the --cluster that was tried on one machine.
+    They are taken from --engine ray with --workers and --ps, or from --cluster.
     """
     options = line.options
     if options.cluster_address:
@@ -169,7 +169,7 @@ def _on_vertex(line: CommandLine) -> tuple[TrainingOptions, int]:
 
 
 def _subject(line: CommandLine) -> str:
-    """Returns what a job is called when nobody said: the module's name."""
+    """Returns the module's name, from which the job's default name is derived."""
     reference = str(line.values[line.kind.named_by or line.kind.module]).partition("@")[0]
     return posixpath.basename(reference).removesuffix(".py")
 
@@ -177,7 +177,7 @@ def _subject(line: CommandLine) -> str:
 def _manifest(
     request: SubmitRequest, job: SubmittedJob, elastic: ElasticJob | None
 ) -> tuple[RayJob | CustomJob, list[str]]:
-    """Returns the manifest, and what whoever sends it should know."""
+    """Returns the manifest, and notes to show to the user."""
     if request.platform == VERTEX:
         output = request.staging_bucket or (job.output if job.output.startswith("gs://") else "")
         place = Vertex(request.machine_type, request.ps_machine_type, output)
@@ -195,7 +195,7 @@ def _write(request: SubmitRequest, manifest: Mapping[str, object], notes: list[s
     text = json.dumps(manifest, indent=2, ensure_ascii=False, default=str) + "\n"
     if request.platform == KUBERAY and not request.output.endswith(".json"):
         comments = "".join(f"# {line}\n" for note in notes for line in note.splitlines())
-        # Read back from JSON, nothing in it is the same object twice, which YAML would write as a reference.
+        # Parsing the JSON text removes shared objects, which YAML would write as anchors and aliases.
         text = comments + yaml.safe_dump(json.loads(text), sort_keys=False, allow_unicode=True, width=110)
     if request.output == "-":
         click.echo(text, nl=False)

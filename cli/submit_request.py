@@ -1,4 +1,4 @@
-"""What `generic-trainer submit` was asked for, apart from the command line that is to be submitted."""
+"""The flags of `generic-trainer submit`, without the command line to submit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SubmitRequest:
     """The flags of `submit`, by the names of its parameters.
 
     Raises:
-      InputError: From the constructor, when a flag is another platform's, or one that is needed is missing.
+      InputError: From the constructor, when a flag belongs to the other platform, or a required flag is missing.
     """
 
     platform: str
@@ -73,24 +73,24 @@ class SubmitRequest:
 
     @property
     def claims(self) -> tuple[Volume, ...]:
-        """The volumes to mount."""
+        """The persistent volume claims to mount."""
         return tuple(map(Volume.parse, self.volumes))
 
     @property
     def hint(self) -> str:
-        """What to do about a path of this machine."""
+        """The remedy for a path on this machine, as a sentence for error messages."""
         if self.platform == VERTEX:
             return f"Give gs://bucket/… or {vertex.BUCKETS}/bucket/…."
         return "Give URIs such as gs://bucket/…, or folders of a volume that --volume CLAIM:/FOLDER mounts."
 
     def folders(self, elastic: ElasticJob | None) -> list[str]:
-        """Returns what is mounted on the platform."""
+        """Returns the folders that are mounted on the platform."""
         if self.platform == VERTEX:
             return [vertex.BUCKETS]
         return [*(volume.path for volume in self.claims), *(elastic.folders if elastic else ())]
 
     def kuberay(self, elastic: ElasticJob | None) -> KubeRay:
-        """Returns what only Kubernetes wants to know; the flags go before what an ElasticJob says."""
+        """Returns the Kubernetes-specific settings; flags take precedence over those of an ElasticJob."""
         place = KubeRay(
             namespace=self.namespace,
             volumes=self.claims,

@@ -1,11 +1,11 @@
-"""A command line of generic-trainer that is not run but handed on: read with the command's own parser, and changed.
+"""Parses a command line to submit with the command's own parser, without running it, and changes its values.
 
     line = read_command_line(["train", "taxi.py", "--train-files", "gs://b/train*", "--output", "gs://b/out", …])
     line.values["train_files"]                                 # ("gs://b/train*",), as the command would get it
     line.words({"module": "taxi@gs://b/code/taxi-3f2a.zip"})   # the same command line with another module
 
-What the command would refuse is refused here. Words come out as `--name=value`, each option in its own place. A command
-that can be submitted says so in its file, by `SUBMITTED`: its names with a `Submittable`.
+Command lines that the command would reject raise the same errors here. Options are written as `--name=value`, in their
+original order. A module with commands that can be submitted defines `SUBMITTED`: {command name: `Submittable`}.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from .worker_counts import with_counts
 
 @dataclasses.dataclass(frozen=True)
 class Submittable:
-    """What `submit` has to know of a command.
+    """A command that can be submitted.
 
     Attributes:
       command: The command.
-      module: The parameter with the training module.
-      file_in: For a parameter that holds a folder: returns the module's file in it, given the command's values.
-      named_by: The parameter that a job is named by; by default that of the module.
-      needs_server: Whether several workers have one parameter server where nobody says how many.
-      note: What the user has to see to.
+      module: Name of the parameter with the training module.
+      file_in: If that parameter is a folder: returns the module's file in it, given the command's values.
+      named_by: Name of the parameter from which the job's name is derived; "" for `module`.
+      needs_server: Whether several workers get one parameter server if no number is given.
+      note: A note to show to the user; "" for none.
     """
 
     command: click.Command
@@ -47,13 +47,13 @@ class Submittable:
 
 @dataclasses.dataclass(frozen=True)
 class CommandLine:
-    """A command line, read.
+    """A parsed command line.
 
     Attributes:
       command: The command's name, such as "train".
-      kind: What is known of the command.
-      values: What the command would get, by parameter.
-      given: The parameters that were given, in order, each with its value as it was written; None for a flag's default.
+      kind: The command's description.
+      values: Parsed values of all parameters by name, including defaults.
+      given: The given parameters in order, each with its value as written; None for an option without a value.
     """
 
     command: str
@@ -63,22 +63,22 @@ class CommandLine:
 
     @property
     def options(self) -> TrainingOptions:
-        """The training's options, with the numbers of workers that stand under the command's own flags.
+        """The training options, with the numbers of workers and parameter servers from the command's own flags.
 
         Raises:
-          InputError: When they do not go together.
+          InputError: When the options are inconsistent.
         """
         return with_counts(options_from(dict(self.values)), self.values, self.kind.needs_server)
 
     def flag(self, name: str) -> str:
-        """Returns what a parameter is called on the command line."""
+        """Returns a parameter's name on the command line."""
         return next(shown(parameter) for parameter in self.kind.command.params if parameter.name == name)
 
     def words(self, changes: Mapping[str, str | None]) -> tuple[str, ...]:
-        """Returns the words of the command line, the command's name first.
+        """Returns the words of the command line, starting with the command's name.
 
         Args:
-          changes: New values by parameter; None leaves the parameter out. One that was not given is added.
+          changes: New values by parameter name. None removes the parameter; parameters that were not given are added.
         """
         arguments: list[str] = []
         options: list[str] = []
@@ -99,16 +99,16 @@ class CommandLine:
 
 
 def shown(parameter: click.Parameter) -> str:
-    """Returns a parameter's longest name, as users write it."""
+    """Returns an option's longest name, or an argument's name in upper case."""
     return max(parameter.opts, key=len) if isinstance(parameter, click.Option) else str(parameter.name).upper()
 
 
 def read_command_line(words: Sequence[str]) -> CommandLine:
-    """Reads a command line without running it.
+    """Parses a command line without running it.
 
     Raises:
-      click.UsageError: What the command's parser says against it.
-      InputError: When it is no command that trains.
+      click.UsageError: When the command's parser rejects it.
+      InputError: When the command cannot be submitted, or --vscode is given.
     """
     name, kind, arguments = _command(words)
     command = kind.command
@@ -121,7 +121,7 @@ def read_command_line(words: Sequence[str]) -> CommandLine:
     for place, parameter in enumerate(order):
         repeated = isinstance(parameter, click.Option) and parameter.multiple
         if not repeated and parameter in order[place + 1 :]:
-            continue  # given again: the last one counts
+            continue  # given again later: the last value takes effect
         value = values[str(parameter.name)].pop(0)
         if value is None and isinstance(parameter, click.Argument):
             continue
@@ -132,7 +132,7 @@ def read_command_line(words: Sequence[str]) -> CommandLine:
 
 
 def _command(words: Sequence[str]) -> tuple[str, Submittable, Sequence[str]]:
-    """Returns the name of the command that some words begin with, what is known of it, and the other words."""
+    """Returns the command's name at the start of some words, its description, and the remaining words."""
     for name, kind in _submittable(words[:1]):
         length = len(name.split())
         if tuple(words[:length]) == tuple(name.split()):
@@ -146,7 +146,7 @@ def _command(words: Sequence[str]) -> tuple[str, Submittable, Sequence[str]]:
 
 
 def _submittable(commands: Sequence[str]) -> Iterator[tuple[str, Submittable]]:
-    """Yields the commands, and sub-commands of these, that can be submitted, by their names."""
+    """Yields (name, description) of those of the given commands, and of their sub-commands, that can be submitted."""
     for name in COMMANDS:
         if name in commands:
             yield from getattr(importlib.import_module(f"{__package__}.{name}"), "SUBMITTED", {}).items()

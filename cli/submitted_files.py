@@ -1,4 +1,4 @@
-"""Whether a job finds its files on other machines: data and outputs by URI or on a volume, code in an archive."""
+"""Makes a submitted job's files available on other machines: checks paths of data and outputs, and packs the code."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from ..pipelines.definition.code_archive import CodeArchive, pack, place_of
 from ..pipelines.submit.submission import is_reachable
 from .submitted_command import CommandLine
 
-# Parameters that hold the path of a file or folder. Caches are not among them: they may lie in each container.
+# Parameters with the path of a file or folder, except caches, which may be local to each container.
 _PATHS = (
     *("train_files", "eval_files", "output", "schema", "transform_graph", "base_model", "hyperparameters", "data_view"),
     *("data", "pipeline_root", "push_to", "eval_config", "metadata", "baseline_model"),
     *("training_data", "validation_data", "checkpoint_dir", "checkpoint_dir_for_init"),
 )
 _TABLES = ("training_data", "validation_data")  # these may also be names of tables
-_ON_A_FILE_SYSTEM = ("pipeline_root", "push_to")  # TFX's local runners take no URI there
+_ON_A_FILE_SYSTEM = ("pipeline_root", "push_to")  # TFX's local runners do not support URIs here
 
 
 def require_reachable(line: CommandLine, folders: Sequence[str], in_image: Sequence[str], hint: str) -> None:
-    """Makes sure that all paths of a command line, those of its defaults too, mean the same on other machines.
+    """Checks that the job can access all paths of a command line, including defaults, on other machines.
 
     Args:
       line: The command line.
-      folders: What is mounted there.
-      in_image: What the image holds; it can be read only.
-      hint: What to do about it on the platform.
+      folders: Folders that are mounted on the other machines.
+      in_image: Folders in the image, which are read-only.
+      hint: The remedy on the platform, for the error message.
 
     Raises:
-      InputError: When one does not; it names all that do not.
+      InputError: When some paths cannot be accessed; the message lists all of them.
     """
     bad = []
     for name in _PATHS:
@@ -62,17 +62,20 @@ def _is_table(value: str) -> bool:
 def packed(
     line: CommandLine, code_root: str, folders: Sequence[str], in_image: Sequence[str]
 ) -> dict[str, CodeArchive]:
-    """Returns the command line's modules as archives, by parameter, without those that are where the job runs already.
+    """Packs the command line's modules into archives, except modules that the job can already access.
 
     Args:
       line: The command line.
-      code_root: Where archives go; "" when a dotted name means a module in the image.
-      folders: What is mounted there.
-      in_image: What the image holds.
+      code_root: Folder or URI for the archives; "" if there is none: dotted names then refer to modules in the image.
+      folders: Folders that are mounted on the other machines.
+      in_image: Folders in the image.
+
+    Returns:
+      {parameter: archive}.
 
     Raises:
       ModuleError: When there is no such module.
-      InputError: When it is on this machine only and there is no `code_root`.
+      InputError: When a module is on this machine only and there is no `code_root`, or the job cannot read there.
     """
     if code_root and not is_reachable(code_root, folders):
         raise InputError(f"--code-root {code_root}: the job cannot read there. Give a URI, or a folder of a volume.")
@@ -94,7 +97,7 @@ def packed(
 
 
 def _references(line: CommandLine) -> dict[str, str]:
-    """Returns the command line's modules by parameter; with `run` also a file near it that Transform uses."""
+    """Returns the command line's modules by parameter; for `run` also a file that is found near it for Transform."""
     name = line.kind.module
     given = {one: line.values[one] for one in (name, "transform_module", "tuner_module") if line.values.get(one)}
     place = place_of(given[name])
@@ -120,7 +123,7 @@ def _packed(line: CommandLine, name: str, reference: str) -> CodeArchive:
 
 @contextlib.contextmanager
 def _import_path() -> Iterator[None]:
-    """Has modules found as the commands find them, in the current folder too."""
+    """Adds the current folder to `sys.path` for the duration of the block, as the commands do."""
     before = list(sys.path)
     sys.path.insert(0, os.getcwd())
     try:

@@ -1,4 +1,4 @@
-"""What the commands print at the end: where things lie, and the evaluation's metrics."""
+"""The summary that commands print at the end: locations of outputs, hyper-parameters and metrics."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .tables import print_pairs
 if TYPE_CHECKING:
     from ..executors.monitoring.run_json import ClusterJson, LeftOut, RunJson
 
-_BAD_RECORDS = 3  # that are shown
+_BAD_RECORDS = 3  # maximum of bad records to list
 
 
 def told_of(record: RunJson) -> dict[str, str]:
-    """Returns what a summary tells of a run besides its places, by label.
+    """Returns a run's summary lines other than locations: {label: text, or "" if it does not apply}.
 
-    That is who trained, what was left out, and which weights the metrics are of.
+    These are the workers, the skipped records, and the weights to which the metrics belong.
 
     Args:
       record: The content of `run.json`.
@@ -35,7 +35,7 @@ def told_of(record: RunJson) -> dict[str, str]:
 
 
 def left_out_line(bad_records: LeftOut) -> str:
-    """Returns how many records could not be read, and the first of them; "" where all could.
+    """Returns the number of skipped unreadable records and the first of them; "" if there are none.
 
         2 records that could not be read (10 may be)
         train/part-0, byte 1125, record 26: its checksum is wrong
@@ -55,7 +55,7 @@ def left_out_line(bad_records: LeftOut) -> str:
 
 
 def workers_line(cluster: ClusterJson) -> str:
-    """Returns who trained, and what it came to, in one to three lines; "" where it was one process.
+    """Returns the number of workers, restarts and throughput in one to three lines; "" for a single process.
 
         2, 4 after a failure
         1 restart, 37 steps done again, goodput 0.83
@@ -82,7 +82,7 @@ def _speed(speed: Mapping[str, float]) -> str:
 
 
 def hyperparameters_of(record: RunJson) -> dict[str, object]:
-    """Returns the hyper-parameters that a run was given, by name; {} where there were none."""
+    """Returns a run's input hyper-parameters by name; {} if there were none."""
     values = (record.get("arguments", {}).get("hyperparameters") or {}).get("values") or {}
     return {name: value for name, value in values.items() if not name.startswith(KERAS_TUNERS_OWN)}
 
@@ -92,12 +92,12 @@ def print_summary(
     metrics: Mapping[str, Mapping[str, float]],
     hyperparameters: Mapping[str, object] | None = None,
 ) -> None:
-    """Prints one line for each place, hyper-parameter and metric to standard output.
+    """Prints one line per location, hyper-parameter and metric to standard output.
 
     Args:
-      places: {label: path}; those without a path are left out.
-      metrics: {"train": {...}, "eval": {...}}; the eval metrics are shown, the train ones when there
-        are no others.
+      places: {label: path}; entries without a path are left out.
+      metrics: {"train": {...}, "eval": {...}}; the eval metrics are printed, or the train metrics if there are no
+        eval metrics.
       hyperparameters: {name: value}.
     """
     print_pairs(places)

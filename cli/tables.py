@@ -1,4 +1,4 @@
-"""The one way to print a table: in colour in a terminal, its last column folded, plain and whole anywhere else.
+"""Prints tables: in a terminal with colors and a wrapped last column, elsewhere as plain text without wrapping.
 
 print_table([Column("run"), Column("seconds", right=True)], [["4f0c1a2b", "12.3"]])
 print_json([run.to_json() for run in runs])
@@ -16,8 +16,8 @@ import click
 
 from ..executors.runtime.logs.sanitize import printable
 
-_WHOLE = 1_000_000  # columns of text: nothing is cut off in a file or a pipe
-_LEAST = 24  # characters of the last column, the one that is folded: what is too narrow for the others, wraps
+_WHOLE = 1_000_000  # characters: no line is wrapped in a file or a pipe
+_LEAST = 24  # minimum width of the last column, which is wrapped; wider lines wrap in the terminal
 _LABEL_WIDTH = 14
 _STYLES = {
     **dict.fromkeys(("succeeded", "better", "yes"), "green"),
@@ -29,19 +29,19 @@ _STYLES = {
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A column's head, and whether it is set to the right, as numbers are."""
+    """A column's heading, and whether it is right-aligned, as for numbers."""
 
     name: str
     right: bool = False
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int = 0) -> None:
-    """Prints rows under their heads to standard output; columns without a word in any row are left out.
+    """Prints rows with headings to standard output; columns that are empty in all rows are left out.
 
     Args:
-      columns: One for each cell of a row.
-      rows: Texts; words such as "failed" get their colour in a terminal.
-      indent: Blanks in front of each line.
+      columns: The columns, one for each cell of a row.
+      rows: The cells' texts; words such as "failed" are colored in a terminal.
+      indent: Number of spaces before each line, if standard output is not a terminal.
     """
     from rich import box
     from rich.console import Console
@@ -70,7 +70,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent
 
 
 def print_pairs(pairs: Mapping[str, str | None]) -> None:
-    """Prints one line for each label that has a text; a text's further lines stand below its first."""
+    """Prints one line for each label with a text; further lines of a text are aligned below its first line."""
     for label, text in pairs.items():
         if text:
             first, *later = text.splitlines()
@@ -80,17 +80,17 @@ def print_pairs(pairs: Mapping[str, str | None]) -> None:
 
 
 def print_json(value: object) -> None:
-    """Prints a value as indented JSON; numbers that JSON does not have are null."""
+    """Prints a value as indented JSON; NaN and infinite numbers become null."""
     click.echo(json.dumps(_finite(value), indent=2, default=str))
 
 
 def number(value: float) -> str:
-    """Returns a metric as people read it: five digits."""
+    """Formats a metric with five significant digits."""
     return f"{value:.5g}"
 
 
 def moment(started: str) -> str:
-    """Returns an ISO time to the second, without what all times have: that it is UTC."""
+    """Formats an ISO 8601 time as "2026-11-22 18:40:13", without the time zone (all times are UTC)."""
     return started[:19].replace("T", " ")
 
 

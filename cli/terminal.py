@@ -1,11 +1,11 @@
-"""What a command shows of a run while it runs, and where it keeps what is not shown.
+"""Progress display and log files of commands.
 
     keep_logs_in(model_run)
     with live_display():
         train(…)
 
-Where standard error is a terminal, a line at its bottom says what is done and how far it is, and all other lines go by
-above it. Elsewhere, and where everything is logged (-v), a plain line is logged now and then.
+If standard error is a terminal, a progress line is shown at its bottom, below all other output. Otherwise, and with all
+logs shown (-v), progress is logged periodically as plain lines.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from ..executors.runtime.logs import setup
 
 
 def keep_logs_in(folder: str, paths: Iterable[str] = ()) -> None:
-    """Keeps all log lines in a file of a folder, which is made for the first of them.
+    """Writes all log lines to a file in a folder, which is created with the first line; no-op if all logs are shown.
 
     Args:
-      folder: Of the run; where it is not on this machine, a temporary folder takes its place.
-      paths: What else this process reads: it imports TensorFlow for paths that are not on this machine.
+      folder: The run's folder; for a remote folder the file is written to a temporary folder.
+      paths: Other paths that this process reads. If one is remote, TensorFlow is imported and its C++ logs are kept,
+        too.
     """
     if not setup.is_for_people():
         return
@@ -42,7 +43,10 @@ def keep_logs_in(folder: str, paths: Iterable[str] = ()) -> None:
 
 @contextlib.contextmanager
 def logs_of_pipeline(root: str) -> Iterator[None]:
-    """Keeps what is logged in a block, by C++ as well; a pipeline that has begun finds it in its root, in `logs`."""
+    """Writes all logs in the block, including those of C++ code, to a file in `logs` in the pipeline's root.
+
+    If the pipeline has not started, the file stays in a temporary folder; after an InputError it is deleted.
+    """
     if not setup.is_for_people():
         yield
         return
@@ -60,14 +64,14 @@ def logs_of_pipeline(root: str) -> Iterator[None]:
         folder = os.path.join(root, "logs")
         if os.path.exists(os.path.join(root, ROOT_MARKER)):
             path = _moved(path, os.path.join(folder, f"{time.strftime('%Y%m%d-%H%M%S')}.log"))
-        if is_refused and not path.startswith(folder):  # nothing has begun that a log could explain
+        if is_refused and not path.startswith(folder):  # invalid input before the start: nothing to debug
             shutil.rmtree(os.path.dirname(path), ignore_errors=True)
         else:
             click.echo(f"Logs:         {path}", err=True)
 
 
 def _moved(path: str, target: str) -> str:
-    """Moves a log out of its folder; returns where it is, which on a disk that is full is where it was."""
+    """Moves a log file; returns its new path, or the old path if it cannot be moved, as with a full disk."""
     try:
         with file_io.whole_file(target) as part:
             shutil.copyfile(path, part)
@@ -83,7 +87,7 @@ def _place() -> str:
 
 
 def live_display() -> contextlib.AbstractContextManager[None]:
-    """Shows the runs of a block, where there is a terminal for it."""
+    """Shows the progress of runs in the block if standard error is a terminal that supports it; else a no-op."""
     if not (sys.stderr.isatty() and setup.is_for_people() and os.environ.get("TERM", "dumb") != "dumb"):
         return contextlib.nullcontext()
     from .live_display import shown_live  # imports rich

@@ -1,4 +1,4 @@
-"""`generic-trainer train MODULE`: the trainer step by itself, with no pipeline and no metadata store."""
+"""`generic-trainer train MODULE`: runs the trainer step without a pipeline or a metadata store."""
 
 from __future__ import annotations
 
@@ -114,15 +114,15 @@ def _examples_format(payload: str | None, data_view: str | None, patterns: tuple
 
 
 def keep_finished_run(model_run_dir: str) -> None:
-    """Moves an earlier, finished run's logs and checkpoints aside; an unfinished run's are resumed from.
+    """Renames the folder with logs and checkpoints of a finished run; an unfinished run is resumed from its folder.
 
-    Of a cluster the chief does it.
+    In a cluster only the chief renames it.
     """
     task = task_from_environment()
     if (task is not None and not task.is_chief) or run_record.status_of(model_run_dir) != run_record.SUCCEEDED:
         return
-    with alone_in(model_run_dir):  # it may still be writing its report
-        if run_record.status_of(model_run_dir) != run_record.SUCCEEDED:  # another one has moved it, and begun
+    with alone_in(model_run_dir):  # the finished run may still be writing its report
+        if run_record.status_of(model_run_dir) != run_record.SUCCEEDED:  # another process renamed it and started
             return
         number = 1
         while file_io.exists(f"{model_run_dir}.{number}"):

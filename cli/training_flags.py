@@ -1,4 +1,4 @@
-"""Flags that several sub-commands share: `TrainingOptions`, field by field, and custom_config."""
+"""Flags for the fields of `TrainingOptions` and for custom_config, shared by several sub-commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def training_flags(command: Command) -> Command:
-    """Adds one flag for each field of `TrainingOptions`, as it is declared there."""
+    """Adds one flag per field of `TrainingOptions` to a command."""
     for option in reversed(declared_options()):
         command = click.option(*_names(option), **_settings(option))(command)
     return command
@@ -39,7 +39,7 @@ def _settings(option: Option) -> dict[str, Any]:
 
 
 def options_from(flags: dict[str, Any]) -> TrainingOptions:
-    """Takes the fields of `TrainingOptions` out of a command's keyword arguments."""
+    """Removes the fields of `TrainingOptions` from a command's keyword arguments and returns them as options."""
     return TrainingOptions(**{option.name: flags.pop(option.name) for option in declared_options()})
 
 
@@ -49,7 +49,7 @@ custom_config_flag = click.option(
 
 
 def parse_custom_config(value: str | None) -> dict[str, object] | None:
-    """Reads the value of `--custom-config`.
+    """Parses the value of `--custom-config`: a JSON object, or "@" and the path of a file with one; None if empty.
 
     Raises:
       InputError: When it is not a JSON object, or the file cannot be read.

@@ -1,4 +1,4 @@
-"""Environment variables that set options: a misspelled one is refused, one of unknown meaning is warned of.
+"""Checks the environment variables that set options: misspelled names are errors, unknown names are warnings.
 
 GENERIC_TRAINER_RUN_LABLE=big_tip  # Did you mean GENERIC_TRAINER_RUN_LABEL?
 """
@@ -17,10 +17,10 @@ from ..executors.errors import InputError
 from .command_names import COMMANDS
 
 _PREFIX = "GENERIC_TRAINER_"
-_SIMILARITY = 0.8  # of names without the prefix, all of which would be similar with it
+_SIMILARITY = 0.8  # similarity of names without the prefix, which would make all names similar
 # Kubernetes sets these in each pod of a namespace with a Service called generic-trainer.
 _SERVICE_LINK = re.compile(rf"{_PREFIX}(SERVICE_(HOST|PORT\w*)|PORT(_\d+_[A-Z]+\w*)?)")
-# Set for processes of our own, or read outside of options.
+# Set for this project's subprocesses, or read by other code than options.
 _OTHERS = frozenset(
     _PREFIX + name
     for name in (
@@ -31,16 +31,16 @@ _OTHERS = frozenset(
 
 
 def check_variables(environment: Mapping[str, str], command: str) -> None:
-    """Checks the names of the variables with our prefix.
+    """Checks the names of environment variables with the prefix GENERIC_TRAINER_; logs a warning for unknown ones.
 
-    Those of another command are checked when that one runs, because importing its options takes time.
+    Variables of other commands are not checked, because importing their options takes time.
 
     Args:
-      environment: All variables.
+      environment: All environment variables.
       command: The command that runs.
 
     Raises:
-      InputError: When one is misspelled.
+      InputError: When a name is similar to a known one.
     """
     names = {name for name in environment if name.startswith(_PREFIX) and not _SERVICE_LINK.fullmatch(name)} - _OTHERS
     unknown = {name for name in names if _owner(name) in (command, None)}
@@ -58,7 +58,7 @@ def check_variables(environment: Mapping[str, str], command: str) -> None:
 
 
 def _owner(name: str) -> str | None:
-    """Returns the command that a variable's name begins with; None if it is none's."""
+    """Returns the command in a variable's name after the prefix; None if there is none."""
     return next((command for command in COMMANDS if name.startswith(f"{_prefix_of(command)}_")), None)
 
 

@@ -1,4 +1,4 @@
-"""How a check's verdicts look in a terminal: a mark, a word, the item, what was found, and what to do."""
+"""Formats the verdicts of a check for the terminal: mark, status, item, finding and remedy."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ..executors.runtime.logs.sanitize import printable, printable_lines
 _MARKS = {PASSED: ("✓", "green"), FAILED: ("✗", "red"), WARNING: ("!", "yellow"), NOT_REACHED: ("\u2013", None)}
 _PLAIN = str.maketrans({"✓": "+", "✗": "x", "\u2013": "-", "→": ">", "…": "."})
 _ITEM_WIDTH, _STATUS_WIDTH = 16, 11
-_WIDTH = 120  # of a line, in no narrower terminal
+_WIDTH = 120  # maximum of characters per line
 
 
 def verdict_lines(verdict: Verdict, verbose: bool = False) -> Iterator[str]:
-    """Yields the lines for one verdict.
+    """Yields the lines of one verdict.
 
     Args:
-      verdict: What was found.
-      verbose: Whether to show the traceback of a failure.
+      verdict: The verdict.
+      verbose: Whether to include the traceback of a failure.
     """
     mark, colour = _MARKS.get(verdict.status, _MARKS[NOT_REACHED])
     head = f"{mark} {verdict.status:<{_STATUS_WIDTH}} {verdict.item:<{_ITEM_WIDTH}}"
@@ -46,7 +46,7 @@ def verdict_lines(verdict: Verdict, verbose: bool = False) -> Iterator[str]:
 
 
 def summary_of(report: Report) -> str:
-    """Returns the last line: what came of it all, and in how many seconds."""
+    """Returns the summary line: the overall result, and the duration in seconds."""
     seconds = f"{report.seconds:.0f} s"
     if (first := report.first_failure) is not None:
         others = len(report.failures) - 1
@@ -65,7 +65,7 @@ def _width() -> int:
 
 
 def _fit(line: str) -> str:
-    """Returns a line without signs that the terminal cannot show."""
+    """Returns a line with characters that standard output cannot encode replaced."""
     try:
         line.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:

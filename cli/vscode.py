@@ -1,8 +1,8 @@
-"""`--vscode`: instead of running a command, writes the configuration that runs it in VS Code's debugger.
+"""`--vscode`: writes a debug configuration for VS Code instead of running the command.
 
     generic-trainer elasticdl train --model_zoo=zoo --model_def=iris.custom_model … --vscode
 
-puts it into `.vscode/launch.json`; what else is in there stays.
+adds it to `.vscode/launch.json` and keeps other entries there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class DebugConfiguration(TypedDict):
 
 
 def vscode_flag(command: Command) -> Command:
-    """Adds --vscode [FILE] to a command; when it is given, the command is checked but not run."""
+    """Adds --vscode [FILE] to a command; if it is given, the command line is parsed but the command does not run."""
 
     @click.option(
         "--vscode", is_flag=False, flag_value=LAUNCH_FILE, metavar="[FILE]",
@@ -61,7 +61,7 @@ def vscode_flag(command: Command) -> Command:
 
 
 def configuration(name: str, arguments: Sequence[str], launch_file: str) -> DebugConfiguration:
-    """Returns the debug configuration of a command line of ours, to be run where it was typed."""
+    """Returns the debug configuration of a command line of generic-trainer, with the current folder as `cwd`."""
     here = os.getcwd()
     workspace = os.path.dirname(os.path.dirname(os.path.abspath(launch_file)))
     return {
@@ -73,7 +73,7 @@ def configuration(name: str, arguments: Sequence[str], launch_file: str) -> Debu
         "cwd": "${workspaceFolder}" if here == workspace else here,
         "console": "integratedTerminal",
         "justMyCode": False,
-        "subProcess": True,  # training has a process of its own
+        "subProcess": True,  # training runs in a subprocess
     }
 
 
@@ -90,12 +90,12 @@ def without_flag(arguments: Sequence[str], value: str) -> list[str]:
 
 
 def add_configuration(path: str, entry: DebugConfiguration) -> None:
-    """Puts a configuration into a launch.json, in place of the one of the same name if there is one.
+    """Adds a configuration to a launch.json file, replacing one with the same name.
 
-    Comments cannot be kept; a file that has any is copied to `launch.json.orig` first.
+    Comments are lost; a file with comments is copied to `launch.json.orig` first.
 
     Raises:
-      InputError: When the file is no launch.json; it is left alone.
+      InputError: When the file is not a valid launch.json; it is not changed.
     """
     text = file_io.read_text(path) if file_io.exists(path) else ""
     launch = read_launch(text, path) if text.strip() else {"version": "0.2.0", "configurations": []}
@@ -116,10 +116,10 @@ def add_configuration(path: str, entry: DebugConfiguration) -> None:
 
 
 def read_launch(text: str, path: str) -> dict[str, object]:
-    """Reads VS Code's kind of JSON, which may have comments, and commas behind the last entry.
+    """Parses VS Code's JSON with comments and trailing commas.
 
     Raises:
-      InputError: When it is something else; it names the line.
+      InputError: When the text is not valid, with the line number, or not an object.
     """
     plain = _LAST_COMMA.sub(lambda match: match[1] or " ", _without_comments(text))
     try:
@@ -134,5 +134,5 @@ def read_launch(text: str, path: str) -> dict[str, object]:
 
 
 def _without_comments(text: str) -> str:
-    """Blanks comments out; line ends in them stay, so that lines keep their numbers."""
+    """Replaces comments by spaces, except line feeds, which keeps line numbers."""
     return _COMMENT.sub(lambda match: match[1] or re.sub(r"[^\n]", " ", match[0]), text)

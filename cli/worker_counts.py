@@ -1,4 +1,4 @@
-"""How many workers and parameter servers there are: ElasticDL and DLRover have flags of their own for that.
+"""Numbers of workers and parameter servers from the flags of ElasticDL and DLRover.
 
 Usage:
 
@@ -18,12 +18,12 @@ SERVERS = ("num_ps_pods", "ps_num")
 
 
 def with_counts(options: TrainingOptions, values: Mapping[str, Any], needs_server: bool = False) -> TrainingOptions:
-    """Returns the options with the numbers that stand under the other flags; our own flags come before them.
+    """Returns the options with numbers from ElasticDL's and DLRover's flags; --workers and --ps take precedence.
 
     Args:
-      options: Of a command line. One process has no use for numbers.
-      values: What the command got, by parameter.
-      needs_server: Whether several workers have one parameter server where nobody says how many.
+      options: Options of a command line; returned unchanged for a single process (`engine="local"`).
+      values: The command's values by parameter.
+      needs_server: Whether several workers get one parameter server if no number is given.
     """
     if options.engine == LOCAL:
         return options

@@ -1,4 +1,4 @@
-"""What a pipeline's author imports."""
+"""The TFX components; `Trainer` is importable from the package itself."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""TFX's Evaluator, evaluating by a plan, with this project's own batch inference.
+"""A drop-in for TFX's Evaluator that evaluates by an evaluation plan, with this project's batch inference.
 
-Labels, task, outputs and signatures are found out from the trained model (`executors/evaluation`), so that models
-that TFMA's inference cannot ask are evaluated as well. With an `eval_config` it is TFX's Evaluator unchanged.
+Labels, task, outputs and signatures are derived from the trained model (`executors/evaluation`), which also covers
+models that TFMA's inference cannot call. With an `eval_config` it behaves as TFX's Evaluator.
 
     evaluator = Evaluator(
         examples=example_gen.outputs["examples"], model=trainer.outputs["model"],
         model_run=trainer.outputs["model_run"], schema=…, transform_graph=…, overrides=Overrides({"": "big_tip"}),
     )
 
-A model that cannot be evaluated is no failure of this step: the blessing and `verdict.json` in the evaluation say why.
+A model that cannot be evaluated does not fail this step: the reason is in `verdict.json` in the evaluation's folder.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _EVAL = "eval"
 
 
 class EvaluatorSpec(standard_component_specs.EvaluatorSpec):  # type: ignore[misc]
-    """TFX's, with what a plan is made from."""
+    """TFX's EvaluatorSpec, extended by the parameters and inputs from which an evaluation plan is made."""
 
     PARAMETERS = {  # noqa: RUF012  (as in TFX)
         **standard_component_specs.EvaluatorSpec.PARAMETERS,
@@ -66,7 +66,7 @@ class EvaluatorSpec(standard_component_specs.EvaluatorSpec):  # type: ignore[mis
 
 
 class EvaluatorProperties(TypedDict, total=False):
-    """The execution properties of `EvaluatorSpec` that are read here, and what TFX adds."""
+    """The execution properties of `EvaluatorSpec` that are read here, and the component ID that TFX adds."""
 
     eval_config: str | None
     example_splits: str | None
@@ -78,7 +78,7 @@ class EvaluatorProperties(TypedDict, total=False):
 
 
 class EvaluatorExecutor(executor.Executor):
-    """Evaluates by a plan, or by an `eval_config` as TFX does."""
+    """Evaluates a model by an evaluation plan, or as TFX does if there is an `eval_config`."""
 
     @remembered()
     def Do(
@@ -87,12 +87,14 @@ class EvaluatorExecutor(executor.Executor):
         output_dict: dict[str, list[types.Artifact]],
         exec_properties: EvaluatorProperties,
     ) -> None:
-        """Evaluates the model and blesses it or not.
+        """Evaluates the model and decides whether it is blessed.
 
         Args:
-          input_dict: examples (raw), model; baseline_model, model_run, schema and transform_graph where wired.
-          output_dict: evaluation, blessing.
-          exec_properties: `eval_config`, or overrides, plan, slice_by and threshold_slack; example_splits.
+          input_dict: `examples` (raw) and `model`; optional: `baseline_model`, `model_run`, `schema`,
+            `transform_graph`.
+          output_dict: `evaluation` and `blessing`.
+          exec_properties: `eval_config`, or else `overrides`, `plan`, `slice_by` and `threshold_slack`;
+            `example_splits`.
         """
         if exec_properties.get(standard_component_specs.EVAL_CONFIG_KEY):
             super().Do(input_dict, output_dict, exec_properties)
@@ -114,10 +116,10 @@ class EvaluatorExecutor(executor.Executor):
                 return _without_threshold(plan)
             return self._evaluated(inputs, plan, output)
         except InputError as error:
-            if isinstance(error, SignatureError):  # on every example that was asked: the model is not to be trusted
+            if isinstance(error, SignatureError):  # raised for every example: the model does not work
                 return _failed(plan, error)
             return _without_threshold(dataclasses.replace(plan, problem=str(error)))
-        except Exception as error:  # a trained and checked model must not be lost by it
+        except Exception as error:  # a failed evaluation must not discard a trained and checked model
             return _failed(plan, error)
 
     def _evaluated(self, inputs: _Inputs, plan: EvaluationPlan, output: str) -> Verdict:
@@ -139,7 +141,7 @@ class EvaluatorExecutor(executor.Executor):
 
 
 class Evaluator(component.Evaluator):
-    """`tfx.components.Evaluator`, by an evaluation plan."""
+    """`tfx.components.Evaluator` with an evaluation plan instead of an `eval_config`."""
 
     SPEC_CLASS = EvaluatorSpec
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(EvaluatorExecutor)
@@ -166,15 +168,15 @@ class Evaluator(component.Evaluator):
           examples: Raw examples.
           model: The model to evaluate.
           baseline_model: The model to compare with.
-          model_run: The Trainer's record of the model, which holds losses and labels of its training.
-          schema: The raw examples' schema.
+          model_run: The Trainer's ModelRun, whose run record holds the losses and labels used in training.
+          schema: Schema of the raw examples.
           transform_graph: Transform's output, for labels and signatures that need transformed features.
-          overrides: What the user decides about the plan, such as the label.
-          plan: A plan made before. One that does not fit the trained model is made anew.
-          slice_by: Features; metrics are computed for each of their values as well.
-          threshold_slack: By how much the deciding metric may be worse than the baseline's.
+          overrides: User-defined parts of the plan, such as the label.
+          plan: An existing plan. If it does not fit the trained model, a new plan is made from the model.
+          slice_by: Names of features; metrics are also computed for each of their values.
+          threshold_slack: By how much the deciding metric may be worse than the baseline's (default: 0).
           example_splits: Splits to evaluate on (default: "eval").
-          eval_config: A tfma.EvalConfig: TFX's own Evaluator then runs by it, without a plan.
+          eval_config: A tfma.EvalConfig. If given, TFX's Evaluator runs with it, without a plan.
         """
         by_plan: dict[str, object] = {}
         if eval_config is None:
@@ -201,7 +203,7 @@ class Evaluator(component.Evaluator):
 
 
 class _Inputs:
-    """What the executor was given, as paths and values."""
+    """The executor's inputs and execution properties as paths and values."""
 
     def __init__(self, artifacts: Mapping[str, list[types.Artifact]], properties: EvaluatorProperties) -> None:
         self._artifacts, self._properties = artifacts, properties
@@ -212,7 +214,7 @@ class _Inputs:
         self.threshold_slack = float(properties.get("threshold_slack") or 0.0)
 
     def plan(self) -> EvaluationPlan:
-        """Returns the plan that was given, if the model has what it names; else one that is made from the model."""
+        """Returns the given plan if it fits the model, else a plan made from the model."""
         given = self._properties.get("plan")
         plan = EvaluationPlan.from_json(json.loads(given)) if given else None
         if plan is not None and not plan.problem and fits(plan, self.model):
@@ -221,7 +223,7 @@ class _Inputs:
         return self._plan_for(self.model, run_record.read(run) if run else {})
 
     def baseline(self, plan: EvaluationPlan) -> tuple[Candidate | None, tuple[str, ...]]:
-        """Returns the model to compare with, or why there is none."""
+        """Returns the baseline model with its plan, or None with notes on why it is left out of the comparison."""
         uri = self._uri("baseline_model")
         if uri is None:
             return None, ()
@@ -236,10 +238,10 @@ class _Inputs:
         return Candidate(model, own), ()
 
     def files(self) -> list[str]:
-        """Returns the files of the splits to evaluate on.
+        """Returns the paths of the example files of the splits to evaluate on.
 
         Raises:
-          ValueError: When the examples do not have the split.
+          ValueError: When the examples do not have one of the splits.
         """
         splits = json_utils.loads(self._properties.get("example_splits") or "null") or [_EVAL]
         folders = [uri for split in splits for uri in artifact_utils.get_split_uris(self._artifacts["examples"], split)]
@@ -298,7 +300,7 @@ def _bless(
     inputs: Mapping[str, list[types.Artifact]],
     properties: EvaluatorProperties,
 ) -> None:
-    """Describes the verdict on the ModelBlessing artifact, as TFX's Evaluator does."""
+    """Records the verdict on the ModelBlessing artifact, as TFX's Evaluator does."""
     [model] = inputs["model"]
     blessing.set_string_custom_property(constants.ARTIFACT_PROPERTY_CURRENT_MODEL_URI_KEY, model.uri)
     blessing.set_int_custom_property(constants.ARTIFACT_PROPERTY_CURRENT_MODEL_ID_KEY, model.id)
@@ -311,7 +313,7 @@ def _bless(
     value = constants.BLESSED_VALUE if verdict.blessed else constants.NOT_BLESSED_VALUE
     blessing.set_int_custom_property(constants.ARTIFACT_PROPERTY_BLESSED_KEY, value)
     if verdict.failed:
-        # TFX takes no step from the cache whose outputs are gone: the next run evaluates again.
+        # Without an output folder there is no cache hit, so the next run repeats the evaluation.
         if file_io.exists(blessing.uri):
             file_io.rmtree(blessing.uri)
         return

@@ -1,4 +1,4 @@
-"""What components that run a training module have in common: its fingerprint and custom_config as properties."""
+"""Base class of components that run a training module: module fingerprint and serialized `custom_config`."""
 
 from __future__ import annotations
 
@@ -19,29 +19,36 @@ FINGERPRINT = "module_fingerprint"
 
 
 class ModuleComponent(base_component.BaseComponent):
-    """A component whose module is looked at when it is made, and again each time it is about to be run.
+    """A component whose module fingerprint is recomputed each time before it runs.
 
-    In a notebook the module is edited in between: by its fingerprint TFX's cache notices.
+    In a notebook the module may be edited after the component was constructed; the new fingerprint then prevents a
+    cache hit.
     """
 
     def __init__(self, spec: ComponentSpec, module_file: str | RuntimeParameter | None, **arguments: object) -> None:
-        """Constructs the component; `module_file` is that of the spec."""
+        """Constructs the component.
+
+        Args:
+          spec: The component's spec.
+          module_file: The `module_file` of the spec.
+          **arguments: Further arguments of `BaseComponent`.
+        """
         super().__init__(spec=spec, **arguments)
         self._module_file = module_file
 
     def _resolve_pip_dependencies(self, pipeline_root: str) -> None:
-        """Is called by every runner of TFX's, and by `InteractiveContext.run`, before the component is run."""
+        """Called by every TFX runner, and by `InteractiveContext.run`, before the component runs."""
         super()._resolve_pip_dependencies(pipeline_root)
-        # A pipeline that was compiled for other machines has put another reference in its place.
+        # Compiling a pipeline for other machines replaces the reference; leave its fingerprint alone then.
         if self._module_file and self.exec_properties.get("module_file") == self._module_file:
             self.exec_properties[FINGERPRINT] = fingerprint(self._module_file)
 
 
 def serialized(custom_config: dict[str, object] | RuntimeParameter | None) -> str | RuntimeParameter:
-    """Returns custom_config as the JSON that TFX passes on; a warning tells what should not be in it.
+    """Returns `custom_config` as JSON, as TFX stores it; logs a warning if a key or value looks like a secret.
 
     Raises:
-      InputError: When it is not a dict.
+      InputError: When it is neither a dict nor None nor a RuntimeParameter.
     """
     if isinstance(custom_config, RuntimeParameter):
         return custom_config
@@ -58,10 +65,10 @@ def serialized(custom_config: dict[str, object] | RuntimeParameter | None) -> st
 
 
 def fingerprint(module: str | RuntimeParameter | None) -> str | None:
-    """Returns the fingerprint of the module and what it imports: it is what makes TFX's cache notice an edit.
+    """Returns the fingerprint of the module and its imports, which invalidates TFX's cache after an edit.
 
-    A module that is only known at run time (a RuntimeParameter, or a dotted path that is installed in the
-    image alone) has none.
+    None for a module that is only known at run time (a RuntimeParameter, or a dotted path that is installed in the
+    image only).
 
     Raises:
       ModuleError: When there is no such module.

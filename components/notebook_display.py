@@ -1,8 +1,8 @@
-"""What TFX's InteractiveContext shows of the Trainer's outputs.
+"""Notebook visualizations of the Trainer's outputs for TFX's InteractiveContext.
 
 context.run(trainer)
 context.show(trainer.outputs["model_run"])    # the run: status, module, times, metrics
-context.show(trainer.outputs["model"])        # the model: metrics, signatures, what the check found
+context.show(trainer.outputs["model"])        # the model: metrics, signatures, results of the SavedModel check
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OF_MODEL = ("dialect", "keras", "signatures", "checks", "answer", "size_bytes",
 
 
 class ModelRunVisualization(visualizations.ArtifactVisualization):  # type: ignore[misc]
-    """Shows the record in a model run; nothing of one that another trainer wrote."""
+    """Displays the run record of a ModelRun artifact; nothing if there is none, as with other trainers."""
 
     ARTIFACT_TYPE: ClassVar[type[Artifact]] = standard_artifacts.ModelRun
 
@@ -31,7 +31,7 @@ class ModelRunVisualization(visualizations.ArtifactVisualization):  # type: igno
 
 
 class ModelVisualization(visualizations.ArtifactVisualization):  # type: ignore[misc]
-    """Shows what the trainer put on a model's artifact."""
+    """Displays the custom properties and metrics that the Trainer set on a Model artifact."""
 
     ARTIFACT_TYPE: ClassVar[type[Artifact]] = standard_artifacts.Model
 
@@ -49,7 +49,7 @@ class ModelVisualization(visualizations.ArtifactVisualization):  # type: ignore[
 
 
 def register() -> None:
-    """Has `InteractiveContext.show` use them, unless somebody has registered others."""
+    """Registers the visualizations for `InteractiveContext.show`, unless their artifact types already have others."""
     registry = visualizations.get_registry()
     for visualization in (ModelRunVisualization, ModelVisualization):
         if registry.get_visualization(visualization.ARTIFACT_TYPE.TYPE_NAME) is None:

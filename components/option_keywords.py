@@ -1,7 +1,7 @@
-"""Training options as keywords and execution parameters of a component.
+"""Training options as keyword arguments and execution parameters of a component.
 
-The constructor takes `**options: Unpack[TrainerKeywords]`, which type checkers and editors expand. `takes_options` does
-the same for `inspect.signature`, `help` and notebooks.
+The constructor takes `**options: Unpack[TrainerKeywords]`, which type checkers and editors expand. `takes_options`
+expands them for `inspect.signature`, `help` and notebooks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ def execution_parameters(options: Sequence[Option]) -> dict[str, ExecutionParame
 
 
 def takes_options(options: Sequence[Option]) -> Callable[[Constructor], Constructor]:
-    """Decorates a constructor that takes options as `**options`: it shows them one by one, and takes no others."""
+    """Returns a decorator that lists the `**options` of a constructor in its signature and rejects other keywords.
+
+    The decorated constructor raises TypeError for an unknown keyword.
+    """
 
     def decorate(constructor: Constructor) -> Constructor:
         signature = _with_options(inspect.signature(constructor), options)
@@ -45,7 +48,7 @@ def takes_options(options: Sequence[Option]) -> Callable[[Constructor], Construc
 
 
 def options_from_keywords(keywords: Mapping[str, object]) -> TrainingOptions:
-    """Returns the options of keywords; a list may stand for a tuple, and a number for a text, as in `workers=2`.
+    """Builds the options from keyword arguments; converts lists to tuples, and integers to strings (`workers=2`).
 
     Raises:
       InputError: When a value is not allowed.

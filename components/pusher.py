@@ -1,8 +1,9 @@
-"""TFX's Pusher, for models that are new: one that is served already is not pushed a second time.
+"""A drop-in for TFX's Pusher that skips a model that is already the newest version in the serving folder.
 
-TFX runs a Pusher whenever its inputs are other artifacts, as after an Evaluator that compared an unchanged model with a
-new baseline, and does not run it, from the cache, when the model was deleted from the serving folder. Here the folder's
-content decides: the driver compares it with the model before TFX looks into its cache, the executor before it copies.
+TFX runs a Pusher whenever its input artifacts change, for example after an Evaluator compared an unchanged model with a
+new baseline. It skips the Pusher on a cache hit even if the model was deleted from the serving folder. Here the
+content of the serving folder decides: the driver compares it with the model before TFX's cache lookup, the executor
+before it copies.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
     from tfx.orchestration import metadata
     from tfx.orchestration.portable import data_types
 
-ALREADY_PUSHED = "already_pushed"  # property of the PushedModel, and what the driver adds to the cache's key
+ALREADY_PUSHED = "already_pushed"  # custom property of the PushedModel, and part of the cache key
 
 
 class PusherExecutor(executor.Executor):
-    """Pushes a blessed model, unless the newest version in the folder is that model."""
+    """Pushes a blessed model, unless it is already the newest version in the serving folder."""
 
     @remembered()
     def Do(
@@ -42,12 +43,12 @@ class PusherExecutor(executor.Executor):
         output_dict: dict[str, list[types.Artifact]],
         exec_properties: dict[str, Any],
     ) -> None:
-        """Pushes the model and describes it on the PushedModel artifact, as TFX's executor does.
+        """Pushes the model and sets the properties of the PushedModel artifact, as TFX's executor does.
 
         Args:
-          input_dict: model, and model_blessing where there is an Evaluator.
-          output_dict: pushed_model. Its `pushed_destination` is the version's folder, whether it was there or is new.
-          exec_properties: push_destination, whose `filesystem.base_directory` holds the versions.
+          input_dict: `model`, and `model_blessing` if there is an Evaluator.
+          output_dict: `pushed_model`. Its `pushed_destination` is the folder of the new or already existing version.
+          exec_properties: `push_destination`, whose `filesystem.base_directory` holds the versions.
         """
         self._log_startup(input_dict, output_dict, exec_properties)
         [pushed] = output_dict["pushed_model"]
@@ -57,21 +58,21 @@ class PusherExecutor(executor.Executor):
         model, folder = self.GetModelPath(input_dict), _folder_of(exec_properties)
         there = already_pushed(model, folder)
         place = there or push(model, folder)
-        file_io.copytree(model, pushed.uri)  # TFX's archive of what was pushed
+        file_io.copytree(model, pushed.uri)  # TFX keeps a copy of the pushed model here
         self._MarkPushed(pushed, pushed_destination=place, pushed_version=os.path.basename(place))
         pushed.set_int_custom_property(ALREADY_PUSHED, int(there is not None))
         logging.info("Already pushed: %s" if there else "Model pushed to %s", place)
 
 
 class PusherDriver(base_driver.BaseDriver, portable_driver.BaseDriver):  # type: ignore[misc]
-    """Makes the serving folder's state a part of the cache's key. Kubeflow Pipelines runs no drivers."""
+    """Adds the serving folder's state to the cache key. Kubeflow Pipelines does not run drivers."""
 
     def __init__(self, metadata_handle: metadata.Metadata) -> None:
         base_driver.BaseDriver.__init__(self, metadata_handle)
         portable_driver.BaseDriver.__init__(self, metadata_handle)
 
     def run(self, execution_info: data_types.ExecutionInfo) -> driver_output_pb2.DriverOutput:
-        """Adds to the cache key the version that already is the model, or else a random value."""
+        """Adds the folder of the already pushed version to the cache key, or a random value if there is none."""
         model = PusherExecutor().GetModelPath(execution_info.input_dict)
         there = already_pushed(model, _folder_of(execution_info.exec_properties))
         output = driver_output_pb2.DriverOutput()
@@ -80,7 +81,7 @@ class PusherDriver(base_driver.BaseDriver, portable_driver.BaseDriver):  # type:
 
 
 class Pusher(component.Pusher):
-    """`tfx.components.Pusher` to a folder, for new models only."""
+    """`tfx.components.Pusher` to a file system destination, without pushing the same model twice."""
 
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(PusherExecutor)
     DRIVER_CLASS = PusherDriver

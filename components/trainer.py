@@ -1,4 +1,4 @@
-"""`Trainer`: the component to put into a TFX pipeline, a drop-in for `tfx.components.Trainer`.
+"""`Trainer`: a TFX component that trains a model; a drop-in for `tfx.components.Trainer`.
 
     from generic_trainer import Trainer          # instead of: from tfx.components import Trainer
 
@@ -11,8 +11,7 @@
         eval_args=trainer_pb2.EvalArgs(num_steps=100),
     )
 
-It is defined on `tfx.types` and `tfx.dsl` alone: importing it brings in neither `tfx.components` nor
-TFMA nor Beam.
+It depends on `tfx.types` and `tfx.dsl` only: importing it imports neither `tfx.components` nor TFMA nor Beam.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ notebook_display.register()
 
 
 class TrainerSpec(ComponentSpec):
-    """TFX's TrainerSpec, key for key, and an execution parameter for each training option."""
+    """The keys of TFX's TrainerSpec, plus an execution parameter for each training option."""
 
     PARAMETERS: ClassVar[dict[str, ExecutionParameter]] = {
         "train_args": ExecutionParameter(type=trainer_pb2.TrainArgs),
@@ -77,8 +76,9 @@ class Trainer(ModuleComponent):
     """Trains a TensorFlow model with a training module of any dialect.
 
     Outputs:
-      model: `standard_artifacts.Model`; its `Format-Serving` is a SavedModel that was loaded again and answered.
-      model_run: `standard_artifacts.ModelRun`; TensorBoard logs, an Estimator's checkpoints and `run.json`.
+      model: `standard_artifacts.Model`; its `Format-Serving` holds a SavedModel that was checked by loading it again
+        and running inference.
+      model_run: `standard_artifacts.ModelRun`; holds TensorBoard logs, an Estimator's checkpoints and `run.json`.
     """
 
     SPEC_CLASS = TrainerSpec
@@ -111,23 +111,23 @@ class Trainer(ModuleComponent):
         Args:
           statistics: Channel of ExampleStatistics; fills `fn_args.num_examples`.
           examples: Channel of Examples, raw or transformed (required).
-          transformed_examples: Deprecated in TFX; the same as `examples`.
+          transformed_examples: Deprecated in TFX; the same as `examples`, requires `transform_graph`.
           transform_graph: Channel of TransformGraph.
           schema: Channel of Schema.
-          base_model: Channel of Model to start from.
-          hyperparameters: Channel of HyperParameters, such as a Tuner's best ones.
+          base_model: Channel of Model to start training from.
+          hyperparameters: Channel of HyperParameters, such as a Tuner's `best_hyperparameters`.
           module_file: The training module: a file, `package.module`, or `name@archive.zip`.
-          run_fn: `package.module.function`; or, beside `module_file`, the function's name in it.
-          train_args: Splits (default "train") and number of steps (0: the module decides).
-          eval_args: Splits (default "eval") and number of steps.
+          run_fn: `package.module.function`; together with `module_file`, the name of a function in that module.
+          train_args: Splits (default: "train") and number of steps (0: the module decides).
+          eval_args: Splits (default: "eval") and number of steps.
           custom_config: JSON object passed on as `fn_args.custom_config`.
           custom_executor_spec: Deprecated in TFX; replaces the executor.
-          train_steps: Number of steps, in place of that in `train_args`; a parameter of a pipeline may be one.
+          train_steps: Number of training steps; overrides that in `train_args`, and may be a RuntimeParameter.
           eval_steps: The same for `eval_args`.
-          **options: The training options, such as `keras="2"` or `timeout=3600`; a field of `TrainingOptions` each.
+          **options: Training options, such as `keras="2"` or `timeout=3600`; each is a field of `TrainingOptions`.
 
         Raises:
-          ValueError: When there is no module, no examples, or both of two that exclude each other.
+          ValueError: When there is no module or no examples, or when two arguments exclude each other.
           InputError: When an option's value is not allowed.
           ModuleError: When the module is a path or a name that does not exist.
         """

@@ -1,4 +1,4 @@
-"""The driver of Trainer: it notes in the pipeline root, before the cache lookup, where the metadata are."""
+"""The Trainer's driver, which records the location of the ML Metadata store in the pipeline root."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class TrainerDriver(base_driver.BaseDriver, portable_driver.BaseDriver):  # type: ignore[misc]
-    """Runs for cached steps and for those that fail, too. Kubeflow Pipelines runs no drivers."""
+    """Records the metadata store before the cache lookup, so also for cached and failed steps.
+
+    Kubeflow Pipelines does not run drivers.
+    """
 
     def __init__(self, metadata_handle: metadata.Metadata) -> None:
         base_driver.BaseDriver.__init__(self, metadata_handle)
@@ -28,7 +31,7 @@ class TrainerDriver(base_driver.BaseDriver, portable_driver.BaseDriver):  # type
         self._connection_config = connection_config_of(metadata_handle)
 
     def run(self, execution_info: data_types.ExecutionInfo) -> driver_output_pb2.DriverOutput:
-        """Leaves the execution as it is; an error while noting is a warning."""
+        """Records the metadata store without changing the execution; logs errors as warnings."""
         [model_run] = execution_info.output_dict["model_run"]
         root = file_io.parent(file_io.parent(file_io.parent(model_run.uri)))  # ROOT/Trainer/model_run/7
         try:
@@ -39,5 +42,5 @@ class TrainerDriver(base_driver.BaseDriver, portable_driver.BaseDriver):  # type
 
 
 def _note(root: str, url: str, pipeline: str) -> None:
-    if url and url != os.path.join(os.path.abspath(root), "metadata.sqlite"):  # which is found anyway
+    if url and url != os.path.join(os.path.abspath(root), "metadata.sqlite"):  # default location
         metadata_pointer.note(metadata_pointer.Noted(url, pipeline, root))

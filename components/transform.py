@@ -1,7 +1,7 @@
-"""TFX's Transform with this project's module loader in place of a wheel built and installed by pip.
+"""A drop-in for TFX's Transform with this project's module loader instead of a wheel that pip builds and installs.
 
-The same training module that holds `run_fn` may hold `preprocessing_fn`. Here it finds its sibling
-modules and sub-packages, and an edit to any of them runs the step again, exactly as in `Trainer`.
+The training module that defines `run_fn` may also define `preprocessing_fn`. As in `Trainer`, the module can import
+sibling modules and sub-packages, and an edit to any of them invalidates the cache.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TransformExecutor(executor.Executor):
-    """TFX's executor, loading `preprocessing_fn` from a training module in any form that `Trainer` takes."""
+    """TFX's executor; loads `preprocessing_fn` from a module reference in any form that `Trainer` accepts."""
 
     @remembered()
     def Do(
@@ -35,7 +35,7 @@ class TransformExecutor(executor.Executor):
         output_dict: dict[str, list[types.Artifact]],
         exec_properties: dict[str, Any],
     ) -> None:
-        """Runs Transform with the module importable until the last worker is done."""
+        """Runs Transform; the module stays importable until the last Beam worker has finished."""
         with contextlib.ExitStack() as stack:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="generic-trainer-"))
             reference = exec_properties["preprocessing_fn"]
@@ -60,7 +60,7 @@ class TransformExecutor(executor.Executor):
 
 
 class Transform(component.Transform):
-    """`tfx.components.Transform` for a training module with a `preprocessing_fn`."""
+    """`tfx.components.Transform` for a training module that defines `preprocessing_fn`."""
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(TransformExecutor)
 
@@ -69,12 +69,12 @@ class Transform(component.Transform):
 
         Args:
           module_file: The module: a file, `package.module`, or `name@archive.zip`.
-          **arguments: Those of `tfx.components.Transform`, but `preprocessing_fn`.
+          **arguments: Arguments of `tfx.components.Transform` except `preprocessing_fn`.
 
         Raises:
           ModuleError: When there is no such module.
         """
-        # TFX packages what is called module_file; under the other name it leaves it alone.
+        # TFX would build a wheel from an argument named module_file, but not from preprocessing_fn.
         super().__init__(preprocessing_fn=module_file, **arguments)
         with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
             self.spec.exec_properties["module_fingerprint"] = find_source(module_file, scratch).fingerprint

@@ -1,4 +1,4 @@
-"""`Tuner`: the component that searches for hyper-parameters, a drop-in for `tfx.components.Tuner`.
+"""`Tuner`: a TFX component for hyper-parameter search; a drop-in for `tfx.components.Tuner`.
 
     from generic_trainer import Tuner          # instead of: from tfx.components import Tuner
 
@@ -11,9 +11,9 @@
     )
     trainer = Trainer(..., hyperparameters=tuner.outputs["best_hyperparameters"])
 
-The module is loaded as `Trainer` loads it: it finds its siblings, nothing is built or installed by pip, and an edit to
-any file of the user's that it imports runs the step again. The search has a process of its own, with the Keras that
-the module wants.
+The module is loaded as in `Trainer`: it can import sibling modules, pip builds and installs nothing, and an edit to any
+user file that it imports invalidates the cache. The search runs in a subprocess, with the Keras version that the
+module needs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OPTIONS = tuple(option for option in declared_options() if option.tuner)
 
 
 class TunerExecutor(base_executor.BaseExecutor):
-    """Runs the `tuner_fn` of a training module and writes the best hyper-parameters that it found."""
+    """Runs the `tuner_fn` of a training module and writes the best hyper-parameters."""
 
     @remembered()
     def Do(
@@ -50,13 +50,13 @@ class TunerExecutor(base_executor.BaseExecutor):
         output_dict: dict[str, list[types.Artifact]],
         exec_properties: dict[str, object],
     ) -> None:
-        """Searches, as `executors.tuning.step.tune_from_artifacts` describes it."""
+        """Runs the search; see `executors.tuning.step.tune_from_artifacts`."""
         self._log_startup(input_dict, output_dict, exec_properties)
         tune_from_artifacts(input_dict, output_dict, exec_properties)
 
 
 class TunerSpec(ComponentSpec):
-    """TFX's TunerSpec, key for key, and what `Trainer` has on top of TFX's that means something here."""
+    """The keys of TFX's TunerSpec, plus the parameters of this project's `Trainer` that apply to a search."""
 
     PARAMETERS: ClassVar[dict[str, ExecutionParameter]] = {
         "module_file": ExecutionParameter(type=str, optional=True),
@@ -83,11 +83,11 @@ class TunerSpec(ComponentSpec):
 
 
 class Tuner(ModuleComponent):
-    """Searches for the hyper-parameters with which a training module does best.
+    """Searches for the best hyper-parameters of a training module.
 
     Outputs:
       best_hyperparameters: `standard_artifacts.HyperParameters`, for Trainer's input `hyperparameters`.
-      tuner_results: `standard_artifacts.TunerResults`: each trial with its score and its hyper-parameters.
+      tuner_results: `standard_artifacts.TunerResults`: score and hyper-parameters of each trial.
     """
 
     SPEC_CLASS = TunerSpec
@@ -120,18 +120,18 @@ class Tuner(ModuleComponent):
           base_model: Channel of Model to start from.
           module_file: The module with `tuner_fn`: a file, `package.module`, or `name@archive.zip`.
           tuner_fn: `package.module.function`, instead of `module_file`.
-          train_args: Splits (default "train") and number of steps (0: the module decides).
-          eval_args: Splits (default "eval") and number of steps.
-          tune_args: Of these, trials at the same time cannot be had, as in TFX's own executor.
+          train_args: Splits (default: "train") and number of steps (0: the module decides).
+          eval_args: Splits (default: "eval") and number of steps.
+          tune_args: TFX's TuneArgs. Parallel trials are not supported, as in TFX's executor.
           custom_config: JSON object passed on as `fn_args.custom_config`.
-          train_steps: Number of steps, in place of that in `train_args`; a parameter of a pipeline may be one.
+          train_steps: Number of training steps; overrides that in `train_args`, and may be a RuntimeParameter.
           eval_steps: The same for `eval_args`.
-          **options: Those of the `Trainer` that apply to a search, which is what `timeout` limits here: `isolate`,
-            `keras`, `timeout`, `seed` and those of the data. `seed` is set before each trial, too.
+          **options: The Trainer's options that apply to a search: `isolate`, `keras`, `timeout`, `seed` and the data
+            options. `timeout` limits the whole search; `seed` is also set before each trial.
 
         Raises:
-          ValueError: When there is no module, or two.
-          InputError: When an option's value is not allowed.
+          ValueError: When not exactly one of `module_file` and `tuner_fn` is given.
+          InputError: When an option's value is not allowed, or `tune_args` asks for parallel trials.
           ModuleError: When the module is a path or a name that does not exist.
         """
         if bool(module_file) == bool(tuner_fn):

@@ -1,1 +1,1 @@
-"""Harnesses that fuzz the parsers, one file a parser; see `run.py`."""
+"""Fuzzing harnesses for the parsers, one file per parser; see `run.py`."""

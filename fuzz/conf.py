@@ -1,4 +1,4 @@
-"""DLRover's conf classes: whatever their attributes hold, they are read or refused with the conf's name."""
+"""DLRover conf classes: any attribute values are either accepted or rejected with an error that names the conf."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEEDS = [
 
 
 def check(data: bytes) -> None:
-    """Takes the literal that the text is for the attributes of a conf class."""
+    """Parses the data as a Python dict literal and reads it as the attributes of a conf class."""
     try:
         values = ast.literal_eval(data.decode())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""`--config FILE.yaml`: any YAML is options of the command, each of its type, or an error with the file's name."""
+"""`--config FILE.yaml`: any file gives options of valid types, or an error that names the file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMMAND = with_config(train)
 
 
 def check(data: bytes) -> None:
-    """Reads a file for `generic-trainer train`, and parses what it gives as the command line's."""
+    """Reads the data as a configuration file of `generic-trainer train`, and casts its values to the options' types."""
     path = file_of(data, "config.yaml")
     context = click.Context(_COMMAND, info_name="train", parent=click.Context(click.Group("generic-trainer")))
     found = answer(lambda: read_config(path, context), path)

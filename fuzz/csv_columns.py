@@ -1,4 +1,4 @@
-"""CSV by columns: the rows that Python's csv module has, or an error with the file's name."""
+"""CSV reader by columns: the same rows as Python's csv module, or an error that names the file."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ SEEDS = [
     gzip.compress(b"a,b\n1,2\n", mtime=0),
 ]
 
-csv_rows.BLOCK_BYTES = 16  # so that rows go over several
+csv_rows.BLOCK_BYTES = 16  # so that rows span several blocks
 
 
 def check(data: bytes) -> None:
-    """Reads all columns of a file."""
+    """Reads all columns of the file and compares them with the rows of Python's csv module."""
     path = file_of(data, "rows.csv")
     names = answer(lambda: column_names(path, ","), path)
     if names is None:

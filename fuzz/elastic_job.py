@@ -1,4 +1,4 @@
-"""DLRover's ElasticJob: any YAML is a job or an error with the file's name."""
+"""DLRover's ElasticJob: any file gives a job, or an error that names the file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SEEDS = [
 
 
 def check(data: bytes) -> None:
-    """Reads a file."""
+    """Reads the data as a manifest, and checks the command and the types."""
     path = file_of(data, "elasticjob.yaml")
     job = answer(lambda: read_elastic_job(path), path)
     if job is not None:

@@ -1,4 +1,4 @@
-"""TensorBoard's event files: a broken one gives the scalars before the break, and no error."""
+"""TensorBoard event files: a corrupt file gives the scalars before the corruption, without an error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SEEDS = [b"", _ALL, _ALL[:-5], *(framed(event.SerializeToString()) for event in 
 
 
 def check(data: bytes) -> None:
-    """Reads a file; what was read of a part of it is the beginning of that."""
+    """Reads the file and its first half; the scalars of the half must be a prefix of those of the file."""
     found = list(scalars(file_of(data, "events.out.tfevents.1")))
     assert all(isinstance(value, float) and isinstance(step, int) for _, step, _, value in found)
     before = list(scalars(file_of(data[: len(data) // 2], "events.out.tfevents.1")))

@@ -1,4 +1,4 @@
-"""CSV and JSON lines as `predict` reads them: rows as Python's parsers have them, or an error with the file's name."""
+"""CSV and JSON lines for `predict`: the same rows as Python's parsers, or an error that names the file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEEDS = [
 
 
 def check(data: bytes) -> None:
-    """Reads a file in batches of two; its kind is told by the first byte."""
+    """Reads the data after the first byte in batches of two rows; the first byte selects CSV or JSON lines ("j")."""
     name, content = ("rows.csv", data[1:]) if data[:1] != b"j" else ("rows.jsonl", data[1:])
     path = file_of(content, name)
     found = answer(lambda: [batch for file in find_example_files([path]) for batch in batches(file, 2)], path)

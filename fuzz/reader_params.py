@@ -1,4 +1,4 @@
-"""`--data_reader_params`: any text is parameters or an error, and what literals say comes back."""
+"""`--data_reader_params`: any text gives parameters or an error, and literals survive a round trip."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SEEDS = [
 
 
 def check(data: bytes) -> None:
-    """Parses a text, and what it gives once more."""
+    """Parses the text, writes the parameters as literals, and parses these again."""
     text = data.decode("utf-8", "surrogateescape")
     try:
         params = parse_reader_params(text)

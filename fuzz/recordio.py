@@ -1,4 +1,4 @@
-"""RecordIO files: what is read by ranges is what is read as a whole, and every chunk has its checksum."""
+"""RecordIO files: reading by ranges and as a whole give the same records, and all checksums are verified."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEEDS += [*(_seed(compressor, size) for compressor in (0, 1, 2) for size in (1 <
 
 
 def check(data: bytes) -> None:
-    """Takes the bytes for a file; and for the payload of a chunk, which no chance would find the checksum of."""
+    """Reads the data as a file, and as the payload of a chunk with a valid checksum, which fuzzing would not find."""
     _check_file(data)
     if len(data) > 2:
         payload = data[2:]

@@ -1,8 +1,8 @@
-"""Fuzzes one parser with atheris: `python -m fuzz.run recordio -max_total_time=600`. Other flags are libFuzzer's.
+"""Fuzzes one parser with atheris: `python -m fuzz.run recordio -max_total_time=600`; flags are those of libFuzzer.
 
-A parser is a file in this folder with SEEDS, inputs to begin with, and `check(data)`, which raises when a reader
-crashes, hangs, or returns wrong rows. What is found is written to the current folder; once it is mended, it belongs
-into `regressions/PARSER/`, which tests/fuzz runs with every build.
+A harness is a file in this folder with SEEDS, the initial corpus, and `check(data)`, which raises if a reader crashes
+or returns wrong rows. Failing inputs are written to the current folder. After the fix, move them to
+`regressions/PARSER/`, which tests/fuzz runs in every build.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LIMITS = ("-timeout=20", "-rss_limit_mb=3000", "-max_len=4096", "-print_final_s
 
 
 def main() -> None:
-    """Runs the parser that is named first."""
+    """Fuzzes the parser given as first argument, with seeds and regressions as corpus."""
     name, *flags = sys.argv[1:]
     with atheris.instrument_imports(include=["generic_trainer", "fuzz"]):
         parser = importlib.import_module(f"fuzz.{name}")

@@ -1,4 +1,4 @@
-"""Snappy's framing: what decompresses has the checksums of all of its frames, and comes back when compressed again."""
+"""Snappy framing format: decompression verifies all checksums, and its result survives a round trip."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SEEDS = [snappy_framing.compress(data) for data in (b"", b"one", b"two" * 1000, 
 
 
 def check(data: bytes) -> None:
-    """Takes the bytes for a stream; and for a raw block, with the checksum of what it decompresses to."""
+    """Reads the data as a stream, and as a raw block in a frame with a valid checksum."""
     _check_stream(data)
     try:
         plain = pa.Codec("snappy").decompress(data, decompressed_size=len(data) * 3, asbytes=True)

@@ -1,4 +1,4 @@
-"""What the parsers in this folder have in common: a file to read, and which errors are answers."""
+"""Shared by the harnesses: writes the data to a file, and separates expected errors from failures."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
 
 
 def file_of(data: bytes, name: str) -> str:
-    """Returns the path of a file with these bytes; the next call writes over it."""
+    """Writes the data to a file and returns its path; the next call with the same name overwrites it."""
     path = pathlib.Path(_FOLDER.name, name)
     path.write_bytes(data)
     return str(path)
 
 
 def answer(read: Callable[[], Any], path: str) -> Any:
-    """Returns what a reader returns, or None when it says what is wrong, with the file's name.
+    """Returns the reader's result, or None if it raises an InputError that names the file.
 
     Raises:
-      AssertionError: When its error does not name the file.
-      Exception: Any other than an InputError, as it is.
+      AssertionError: When the InputError does not name the file.
+      Exception: Any other exception of the reader.
     """
     try:
         return read()

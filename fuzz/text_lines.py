@@ -1,4 +1,4 @@
-"""Lines of text by their numbers, as DLRover's FileReader takes them: as Python splits them, in whichever ranges."""
+"""Lines of text by index, as in DLRover's FileReader: the same lines as Python's split, for any ranges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEEDS = [
 
 
 def check(data: bytes) -> None:
-    """Reads the rows whole, as text, and one by one."""
+    """Reads all rows at once, as text, and one by one, and compares the results."""
     path = file_of(data, "lines.txt")
     file = answer(lambda: LineFile(path), path)
     if file is None:

@@ -1,4 +1,4 @@
-"""TFRecord files: every record that is read has both checksums right, by whichever way it is read."""
+"""TFRecord files: every way of reading gives the same records and verifies both checksums."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .target import answer, file_of
 
 
 def framed(record: bytes) -> bytes:
-    """Returns a record as it stands in a file."""
+    """Returns a record in the TFRecord file format, with length and checksums."""
     length = struct.pack("<Q", len(record))
     return length + struct.pack("<I", masked_crc32c(length)) + record + struct.pack("<I", masked_crc32c(record))
 
@@ -22,7 +22,7 @@ SEEDS = [b"", _PLAIN, gzip.compress(_PLAIN, mtime=0), gzip.compress(_PLAIN, mtim
 
 
 def check(data: bytes) -> None:
-    """Counts the records and reads them whole and one by one."""
+    """Counts the records, reads all of them at once and one by one, and compares the results."""
     path = file_of(data, "data.tfrecord")
     reader = answer(lambda: TfRecordRanges([path]), path)
     if reader is None or answer(lambda: (reader.count_data(), 1), path) is None:

@@ -1,1 +1,1 @@
-"""Example training modules; each is complete on its own and can be copied out and changed."""
+"""Example training modules to copy and adapt; each is self-contained except `iris_tuner.py`."""

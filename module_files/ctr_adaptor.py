@@ -1,16 +1,14 @@
-"""Will this ad be clicked? A ready-made Estimator inside one's own, to change what it does.
+"""Click-through rate prediction with a custom Estimator that wraps a canned Estimator and adds a metric.
 
-A ready-made Estimator, TensorFlow's or a library's such as DeepCTR's, comes with its own metrics, hooks and outputs.
-Its model function can still be called. So an adaptor is an Estimator whose model function builds the ready-made one,
-takes the EstimatorSpec that this makes for a mode, and hands on a changed one. Trainers that want a custom Estimator
-(DLRover's does) take a ready-made one in this form.
+A canned Estimator, of TensorFlow or of a library such as DeepCTR, has its own metrics, hooks and outputs. The adaptor
+is an Estimator whose model function builds the canned Estimator, calls its `model_fn`, and returns a modified
+EstimatorSpec. Trainers that require a custom Estimator, such as DLRover's, accept a canned one in this form.
 
-The adaptor here is around a wide and deep classifier, and adds the metric by which click predictions are compared. To
-train DeepFM with it, exchange one expression: `DeepFMEstimator(linear_columns, dnn_columns, task="binary")`.
+The adaptor here wraps a wide and deep classifier and adds normalized entropy, a common metric of click prediction. To
+train DeepFM with it, replace one expression: `DeepFMEstimator(linear_columns, dnn_columns, task="binary")`.
 
-An example is an ad that was shown to someone: the words `user` and `ad`, the float `position`, which counts from 1 at
-the top of the page, and the int64 label `clicked` (0 or 1). `custom_config` may set `learning_rate`, `embedding_width`
-and `batch_size`.
+An example is one impression of an ad: the strings `user` and `ad`, the float `position` (1 is the top of the page), and
+the int64 label `clicked` (0 or 1). `custom_config` may set `learning_rate`, `embedding_width` and `batch_size`.
 """
 
 from __future__ import annotations
@@ -28,14 +26,14 @@ if TYPE_CHECKING:
 v1 = tf.compat.v1
 
 LABEL = "clicked"
-IDS = {"user": 1000, "ad": 100}  # so many buckets, into which all words are hashed
+IDS = {"user": 1000, "ad": 100}  # number of hash buckets
 PAIRS = 10_000
 DEFAULTS = {"learning_rate": 0.2, "embedding_width": 8, "batch_size": 64}
 EPOCHS = 3
 
 
 def make_schema() -> schema_pb2.Schema:
-    """Says what the model reads: exactly one value of each column."""
+    """Returns the schema of the model's input: exactly one value per column."""
     one_value = "presence { min_fraction: 1 } shape { dim { size: 1 } }"
     types = {**dict.fromkeys(IDS, "BYTES"), "position": "FLOAT", LABEL: "INT"}
     columns = [f'feature {{ name: "{name}" type: {kind} {one_value} }}' for name, kind in types.items()]
@@ -43,7 +41,7 @@ def make_schema() -> schema_pb2.Schema:
 
 
 def make_columns(embedding_width: int) -> tuple[list[Any], list[Any]]:
-    """Makes the feature columns of the wide part, which learns pairs of user and ad by heart, and of the deep one."""
+    """Makes the feature columns of the wide part, with crosses of user and ad, and of the deep part."""
     ids = [tf.feature_column.categorical_column_with_hash_bucket(name, size) for name, size in IDS.items()]
     position = tf.feature_column.numeric_column("position")
     deep = [tf.feature_column.embedding_column(column, embedding_width) for column in ids]
@@ -51,13 +49,13 @@ def make_columns(embedding_width: int) -> tuple[list[Any], list[Any]]:
 
 
 class ClickAdaptor(tf.estimator.Estimator):
-    """A wide and deep classifier that is also evaluated by its normalized entropy."""
+    """A wide and deep classifier with normalized entropy as an additional evaluation metric."""
 
     def __init__(self, config: tf.estimator.RunConfig, params: dict[str, Any]) -> None:
         """Constructs the adaptor.
 
         Args:
-            config: Where it works, and its seed.
+            config: The RunConfig, with model folder and seed.
             params: `learning_rate` and `embedding_width`.
         """
         super().__init__(self.adapted_model_fn, config=config, params=params)
@@ -70,7 +68,7 @@ class ClickAdaptor(tf.estimator.Estimator):
         params: dict[str, Any],
         config: tf.estimator.RunConfig,
     ) -> tf.estimator.EstimatorSpec:
-        """Builds the ready-made Estimator's graph for a mode, and the new metric when it is to be evaluated."""
+        """Builds the canned Estimator's graph for a mode, and in EVAL mode adds the metric."""
         wide, deep = make_columns(params["embedding_width"])
         ready_made = tf.estimator.DNNLinearCombinedClassifier(
             linear_feature_columns=wide,
@@ -90,15 +88,15 @@ class ClickAdaptor(tf.estimator.Estimator):
 def normalized_entropy(labels: tf.Tensor, probabilities: tf.Tensor) -> tuple[tf.Tensor, tf.Operation]:
     """Makes the metric of He et al., "Practical Lessons from Predicting Clicks on Ads at Facebook" (2014).
 
-    It is the log loss over that of whoever answers with the mean click rate every time. Below 1 the model has learnt
-    something, whatever that rate is.
+    It is the log loss divided by the log loss of a constant prediction of the mean click rate. A value below 1 is
+    better than that baseline, independently of the click rate.
 
     Args:
         labels: 0 or 1, [batch, 1].
         probabilities: The predictions, [batch, 1].
 
     Returns:
-        The metric's value and the operation that updates it by a batch.
+        The metric's value and its update operation.
     """
     loss, update_loss = v1.metrics.mean(v1.losses.log_loss(labels, probabilities, reduction="none"))
     rate, update_rate = v1.metrics.mean(labels)
@@ -107,12 +105,12 @@ def normalized_entropy(labels: tf.Tensor, probabilities: tf.Tensor) -> tuple[tf.
 
 
 def trainer_fn(fn_args: FnArgs, schema: schema_pb2.Schema | None) -> dict[str, Any]:
-    """Says what to train, on what, and how to export it.
+    """Returns the Estimator, its TrainSpec and its EvalSpec with an exporter.
 
     Args:
-        fn_args: Paths, steps and the seed. The Estimator works in `fn_args.serving_model_dir`; what it exports
-            below that folder is published.
-        schema: The schema that the pipeline inferred, if there is one; the model states its own.
+        fn_args: Paths, steps and the seed. `fn_args.serving_model_dir` is the Estimator's model folder; the trainer
+            publishes what it exports there.
+        schema: The schema inferred by the pipeline, if there is one; unused, as the model defines its own.
     """
     del schema
     params = {**DEFAULTS, **(fn_args.custom_config or {})}
@@ -126,7 +124,7 @@ def trainer_fn(fn_args: FnArgs, schema: schema_pb2.Schema | None) -> dict[str, A
     serving_spec = tf.feature_column.make_parse_example_spec([*wide, *deep])
     receiver_fn = tf.estimator.export.build_parsing_serving_input_receiver_fn(serving_spec)
     run_config = tf.estimator.RunConfig(model_dir=fn_args.serving_model_dir, tf_random_seed=fn_args.seed)
-    # With a number of steps the examples repeat without end; otherwise training ends with the data.
+    # With a number of steps the examples repeat indefinitely; otherwise training ends with the data.
     epochs = None if fn_args.train_steps else EPOCHS
     return {
         "estimator": ClickAdaptor(run_config, params),

@@ -1,19 +1,18 @@
-"""Will this ad be clicked? A conf of DLRover's TensorFlow trainer around a ready-made Estimator.
+"""Click-through rate prediction with a conf for DLRover's TensorFlow trainer that wraps a canned Estimator.
 
     cd module_files
     generic-trainer dlrover --conf=ctr_dlrover.TrainConf
 
-DLRover's trainer wants an Estimator of one's own, constructed from a folder, a config and params. A ready-made one
-gets that form from an adaptor: an Estimator whose model function builds the ready-made one and calls its model
-function. The one here is TensorFlow's wide and deep classifier. For DeepCTR's DeepFM, exchange its expression:
+DLRover's trainer requires a custom Estimator, constructed from a folder, a config and params. An adaptor gives a canned
+Estimator that form: its model function builds the canned Estimator and calls its `model_fn`. The example wraps
+TensorFlow's wide and deep classifier. For DeepCTR's DeepFM, replace that expression:
 
     from deepctr.estimator import DeepFMEstimator
     self.estimator = DeepFMEstimator(wide, deep, task="binary")
 
-The rows have the form of Criteo's display advertising data: the label `I0` (was the ad clicked?), the counts `I1` to
-`I13`, and the words `C1` to `C26`, which say nothing but whether two are the same. One in ten fields is empty, which
-reads as 0 or as no word. `C26` has up to three words, with the byte 1 between them; that its column is sparse makes it
-a SparseTensor for the model, [batch, words].
+The rows have the format of Criteo's display advertising data: the label `I0` (1 for a click), the counts `I1` to `I13`,
+and the categorical strings `C1` to `C26`. One in ten fields is empty, which is read as 0 or as no string. `C26` has up
+to three strings separated by the byte 1; as its column is sparse, the model receives a SparseTensor [batch, strings].
 """
 
 from __future__ import annotations
@@ -30,47 +29,47 @@ COUNTS = [f"I{number}" for number in range(1, 14)]
 WORDS = [f"C{number}" for number in range(1, 27)]
 MANY_WORDS = WORDS[-1]
 BETWEEN_WORDS = "\x01"
-DIFFERENT_WORDS = 30  # in each column
+DIFFERENT_WORDS = 30  # per column
 MISSING = 0.1
-CLICKS = -1.5  # the logit of a row that nothing speaks for or against; a quarter of all ads are clicked
+CLICKS = -1.5  # bias of the logit; gives a click rate of about a quarter
 
 _truth = np.random.default_rng(0)
 COUNT_WEIGHTS = _truth.normal(0, 0.4, len(COUNTS))
 WORD_WEIGHTS = _truth.normal(0, 0.4, [len(WORDS), DIFFERENT_WORDS])
 
-BUCKETS = 1000  # into which all words of a column are hashed
+BUCKETS = 1000  # hash buckets per column
 DEFAULTS = {"learning_rate": 0.2, "embedding_width": 4, "hidden_units": [64, 32]}
 
 
 class AdReader(ElasticReader):
-    """Gives rows whose clicks follow from the counts' logarithms and from the words."""
+    """Generates rows whose click probability is a logistic function of the counts' logarithms and the words."""
 
     def __init__(self, path: str, rows: int, seed: int) -> None:
         """Constructs the reader.
 
         Args:
-            path: The name of these rows, which tells them from those of other readers.
-            rows: How many there are.
-            seed: Different seeds give different rows of the same kind.
+            path: Name of the rows, which distinguishes them from those of other readers.
+            rows: Number of rows.
+            seed: Seed of the rows' random numbers; the distribution is the same for all seeds.
         """
         self.rows = rows
         self.seed = seed
         super().__init__(path=path)
 
     def count_data(self) -> None:
-        """Sets the number of rows, before any is read."""
+        """Sets the number of rows; called before the first read."""
         self._data_nums = self.rows
 
     def read_data_by_index_range(self, start_index: int, end_index: int) -> list[str]:
-        """Returns the rows from the first index up to the last one, which does not count."""
+        """Returns the rows from `start_index` to `end_index`, exclusive."""
         return [make_row(np.random.default_rng([self.seed, index])) for index in range(start_index, end_index)]
 
 
 def make_row(random: np.random.Generator) -> str:
-    """Makes a row out of random numbers: the label, the counts and the words, by commas."""
+    """Returns a random row: label, counts and words, separated by commas."""
     sizes = random.normal(size=len(COUNTS))
     drawn = random.integers(DIFFERENT_WORDS, size=len(WORDS) - 1 + random.integers(1, 4))
-    columns = np.minimum(np.arange(len(drawn)), len(WORDS) - 1)  # all that are left go into the last column
+    columns = np.minimum(np.arange(len(drawn)), len(WORDS) - 1)  # surplus words go into the last column
     logit = CLICKS + sizes @ COUNT_WEIGHTS + WORD_WEIGHTS[columns, drawn].sum()
 
     words = [f"{column + 1:02x}{word:06x}" for column, word in zip(columns, drawn, strict=True)]
@@ -82,10 +81,10 @@ def make_row(random: np.random.Generator) -> str:
 
 
 def make_columns(embedding_width: int) -> tuple[list[Any], list[Any]]:
-    """Makes the feature columns of the wide part, which sums up, and of the deep one."""
+    """Makes the feature columns of the wide (linear) part and of the deep part."""
     counts = [tf.feature_column.numeric_column(name, normalizer_fn=tf.math.log1p) for name in COUNTS]
     words = [tf.feature_column.categorical_column_with_hash_bucket(name, BUCKETS) for name in WORDS]
-    # Small at first, for DeepFM multiplies them with one another.
+    # Small initial values, because DeepFM multiplies embeddings with each other.
     start = tf.compat.v1.truncated_normal_initializer(stddev=0.02)
     embedded = [tf.feature_column.embedding_column(column, embedding_width, initializer=start) for column in words]
     return [*counts, *words], [*counts, *embedded]
@@ -97,11 +96,11 @@ class WideAndDeepAdaptor(tf.estimator.Estimator):
     def __init__(
         self, model_dir: str, config: tf.estimator.RunConfig | None = None, params: dict[str, Any] | None = None
     ) -> None:
-        """Constructs the adaptor; the trainer passes all three by position.
+        """Constructs the adaptor; the trainer passes all three arguments by position.
 
         Args:
-            model_dir: Where to work.
-            config: How to run.
+            model_dir: Folder for checkpoints and exports.
+            config: The RunConfig.
             params: The conf's `params`: `learning_rate`, `embedding_width` and `hidden_units`.
         """
         self.run_config = config
@@ -110,11 +109,11 @@ class WideAndDeepAdaptor(tf.estimator.Estimator):
     def model_fn(
         self, features: dict[str, Any], labels: tf.Tensor | None, mode: str, params: dict[str, Any]
     ) -> tf.estimator.EstimatorSpec:
-        """Builds the ready-made Estimator's graph for a mode.
+        """Builds the canned Estimator's graph for a mode.
 
         Args:
-            features: A tensor [batch] for each column but the label's; a SparseTensor for a sparse one.
-            labels: [batch]; None to predict.
+            features: A tensor [batch] for each column except the label; a SparseTensor for sparse columns.
+            labels: [batch]; None in PREDICT mode.
             mode: A key of `tf.estimator.ModeKeys`.
             params: `learning_rate`, `embedding_width` and `hidden_units`.
         """
@@ -139,7 +138,7 @@ COLUMNS = (
 
 
 class TrainConf:
-    """Says what to train, on what, and for how long."""
+    """The conf: Estimator, datasets and training options."""
 
     classifier_class = WideAndDeepAdaptor
     params = DEFAULTS
@@ -147,7 +146,7 @@ class TrainConf:
 
     max_steps = 600
     log_steps = 100
-    save_steps = 200  # a checkpoint each, and an evaluation after it
+    save_steps = 200  # steps between checkpoints, each followed by an evaluation
     eval_steps = 20
 
     train_set = {  # noqa: RUF012 (a conf's attributes are plain ones)

@@ -1,15 +1,15 @@
-"""Which digit is this? A training loop written out by hand: no Keras, no Estimator, and it resumes.
+"""Digit classification with a custom training loop, without Keras or Estimator, that resumes from checkpoints.
 
-The trainer asks nothing of the loop: `run_fn` may train in any way that ends with a SavedModel in
-`fn_args.serving_model_dir`. This one has the parts that a longer loop would have, too:
+`run_fn` may train in any way that ends with a SavedModel in `fn_args.serving_model_dir`. This loop has the
+parts that most custom loops need:
 
 * one compiled step (`tf.function`) that computes gradients with a `GradientTape` and applies them;
-* scalars for TensorBoard under `fn_args.model_run_dir`, in `train` and `validation`, which TensorBoard
-  draws as two curves of one chart;
-* a checkpoint of *everything* that changes (weights, momentum, step) in `fn_args.checkpoint_dir`, which is
-  written while the next steps run. A run that was stopped goes on from the last one that is whole, with the
-  batch that comes next; one whose machine is taken back saves before it ends;
-* one call that tells whoever watches how far it is.
+* scalars for TensorBoard below `fn_args.model_run_dir`, in `train` and `validation`, which TensorBoard shows
+  as two curves in one chart;
+* a checkpoint of *all* state (weights, momentum, step) in `fn_args.checkpoint_dir`, written asynchronously
+  during the next steps. An interrupted run resumes from the last complete checkpoint with the next batch; a
+  preempted run saves a checkpoint before it ends;
+* a call of `report_progress` in each step.
 
 An example has a feature `image` (64 floats from 0 to 16, the 8 x 8 pixels row by row) and an int64
 `label`. `custom_config` may set `learning_rate` and, for runs without `train_steps`, `epochs`.
@@ -45,14 +45,14 @@ LEARNING_RATE = 0.05
 MOMENTUM = 0.9
 BATCH_SIZE = 32
 EPOCHS = 20
-STEPS_PER_CHECKPOINT = 100  # also how often the model is validated
+STEPS_PER_CHECKPOINT = 100  # also the interval of validation
 
 Weights = dict[str, tf.Variable]
 TrainStep = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 def make_state() -> tf.train.Checkpoint:
-    """Makes all that training changes: `weights` of one hidden layer, their `velocity`, and the `step`."""
+    """Makes the training state: `weights` of a network with one hidden layer, their `velocity`, and the `step`."""
 
     def matrix(rows: int, columns: int) -> tf.Variable:
         return tf.Variable(tf.random.normal([rows, columns], stddev=(2 / rows) ** 0.5))  # He et al., 2015
@@ -68,7 +68,7 @@ def make_state() -> tf.train.Checkpoint:
 
 
 def logits(weights: Weights, images: tf.Tensor) -> tf.Tensor:
-    """Computes a score for each digit, [batch, 10], from images of shape [batch, 64]."""
+    """Computes logits of shape [batch, 10] from images of shape [batch, 64]."""
     hidden = tf.nn.relu(images / WHITE @ weights["hidden"] + weights["hidden_bias"])
     return hidden @ weights["output"] + weights["output_bias"]
 
@@ -80,7 +80,7 @@ def mean_loss(weights: Weights, images: tf.Tensor, labels: tf.Tensor) -> tf.Tens
 
 
 def make_train_step(state: tf.train.Checkpoint, learning_rate: float) -> TrainStep:
-    """Compiles one step of gradient descent with momentum; the step takes a batch and returns its loss."""
+    """Compiles a step of gradient descent with momentum, which takes a batch and returns its loss."""
     weights, velocity = state.weights, state.velocity
 
     def train_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -92,7 +92,7 @@ def make_train_step(state: tf.train.Checkpoint, learning_rate: float) -> TrainSt
         state.step.assign_add(1)
         return loss
 
-    # A last batch that is smaller must not be compiled as a case of its own.
+    # Avoids a retrace for a smaller last batch.
     compiled: TrainStep = tf.function(train_step, reduce_retracing=True)
     return compiled
 
@@ -116,15 +116,15 @@ def train(
     validation_data: tf.data.Dataset,
     log_dir: str,
 ) -> None:
-    """Trains on what is left of `train_data`, with validation and a checkpoint every so many steps.
+    """Trains on the remaining batches of `train_data`, with validation and a checkpoint every 100 steps.
 
     Args:
-        state: Stands where the last checkpoint left it.
-        checkpoints: Where it is saved.
-        train_step: Made by `make_train_step`.
-        train_data: All batches, from the very first. Those before the state's step are skipped.
-        validation_data: Read from start to end each time.
-        log_dir: Where TensorBoard's folders `train` and `validation` go.
+        state: The state, restored from the last checkpoint if there is one.
+        checkpoints: Writes the checkpoints.
+        train_step: The step from `make_train_step`.
+        train_data: All batches from the first one; batches before the state's step are skipped.
+        validation_data: The validation batches, read completely each time.
+        log_dir: Folder for TensorBoard's folders `train` and `validation`.
     """
     train_log = tf.summary.create_file_writer(os.path.join(log_dir, "train"))
     validation_log = tf.summary.create_file_writer(os.path.join(log_dir, "validation"))
@@ -152,7 +152,7 @@ def train(
 
 
 def export(weights: Weights, serving_model_dir: str) -> None:
-    """Saves the network with `serving_default`: serialized examples in, `probabilities` [batch, 10] out."""
+    """Saves the model with `serving_default`: serialized tf.Examples in, `probabilities` [batch, 10] out."""
     spec = {"image": tf.io.FixedLenFeature([PIXELS], tf.float32)}
 
     def serve(examples: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -160,15 +160,15 @@ def export(weights: Weights, serving_model_dir: str) -> None:
         return {"probabilities": tf.nn.softmax(logits(weights, images))}
 
     module = tf.Module()
-    module.weights = weights  # a SavedModel keeps the variables that can be reached from its root
+    module.weights = weights  # a SavedModel contains the variables reachable from its root object
     signature = [tf.TensorSpec([None], tf.string, name="examples")]
     tf.saved_model.save(module, serving_model_dir, tf.function(serve, input_signature=signature))
 
 
 def run_fn(fn_args: FnArgs) -> None:
-    """Trains from the last checkpoint, if there is one, to the end, and exports."""
+    """Trains, resuming from the last checkpoint if there is one, and exports the model."""
     config = fn_args.custom_config or {}
-    # A fixed order of the examples is what lets a resumed run find its place in them.
+    # Resuming by skipping batches requires a fixed order of the examples.
     seed = fn_args.seed or 0
     tf.random.set_seed(seed)
     schema = text_format.Parse(SCHEMA, schema_pb2.Schema())
@@ -178,7 +178,7 @@ def run_fn(fn_args: FnArgs) -> None:
             patterns, TensorFlowDatasetOptions(BATCH_SIZE, label_key="label", **options), schema
         )
 
-    # With a number of steps the examples repeat without end; otherwise they are read `epochs` times.
+    # With a number of steps the examples repeat indefinitely; otherwise they are read `epochs` times.
     epochs = None if fn_args.train_steps else config.get("epochs", EPOCHS)
     train_data = read(fn_args.train_files, num_epochs=epochs, shuffle_seed=seed)
     train_data = train_data.take(fn_args.train_steps or -1)

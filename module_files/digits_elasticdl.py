@@ -1,11 +1,11 @@
-"""Which digit is it? A model file as ElasticDL's jobs have it, on TFRecords of images.
+r"""Digit classification with an ElasticDL model file, on TFRecord files of images.
 
     generic-trainer elasticdl train --model_zoo=module_files --model_def=digits_elasticdl.custom_model \
         --training_data=digits/train --validation_data=digits/eval --num_epochs=10 --minibatch_size=32 \
         --evaluation_steps=100 --checkpoint_steps=100 --checkpoint_dir=checkpoints --output=digits_model
 
 or, in a pipeline, `generic-trainer run --data digits --module-file module_files/digits_elasticdl.py`. Each record is a
-serialized tf.Example with 64 grey values from 0 to 16, `image`, and a `label`.
+serialized tf.Example with `image` (64 gray values from 0 to 16) and `label`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def custom_model() -> tf.keras.Model:
 
 
 def feed(dataset: tf.data.Dataset, mode: str, _: Any) -> tf.data.Dataset:
-    """Parses records; training also shuffles them."""
+    """Parses records into features and labels, and shuffles them for training."""
     spec = {"image": tf.io.FixedLenFeature([SIDE, SIDE], tf.float32)}
     if mode != Mode.PREDICTION:
         spec["label"] = tf.io.FixedLenFeature([], tf.int64)
@@ -48,12 +48,12 @@ def feed(dataset: tf.data.Dataset, mode: str, _: Any) -> tf.data.Dataset:
 
 
 def loss(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-    """Returns the cross entropy of a batch."""
+    """Returns the mean cross entropy of a batch."""
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, predictions))
 
 
 def optimizer(lr: float = 0.01) -> tf.keras.optimizers.Optimizer:
-    """Returns the optimizer; called without arguments."""
+    """Returns the optimizer; ElasticDL calls it without arguments."""
     return tf.keras.optimizers.Adam(lr)
 
 
@@ -63,5 +63,5 @@ def eval_metrics_fn() -> dict[str, Any]:
 
 
 def callbacks() -> list[Any]:
-    """Returns callbacks: the learning rate is halved every 200 steps."""
+    """Returns the callbacks: a schedule that halves the learning rate every 200 steps."""
     return [LearningRateScheduler(lambda step: 0.01 * 0.5 ** (step // 200))]

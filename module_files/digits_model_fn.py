@@ -1,17 +1,17 @@
-"""Which digit is this? An Estimator of one's own: a convolutional network as `model_fn`.
+"""Digit classification with a custom Estimator: a convolutional network as `model_fn`.
 
-A custom Estimator is two functions, and this is all that a module has to define. `input_fn` gives examples,
-`model_fn` builds the graph for each of three modes: to train, to evaluate, and to predict. The trainer makes the
-`tf.estimator.Estimator`, its TrainSpec and its EvalSpec from them, and hands each function what it names among
-`fn_args`, `mode`, `params`, `config` and the entries of `params`. The rest here may be left out:
+A module with a custom Estimator only has to define two functions. `input_fn` returns the examples, `model_fn` builds
+the graph for each of the modes TRAIN, EVAL and PREDICT. The trainer builds the `tf.estimator.Estimator`, its TrainSpec
+and its EvalSpec from them, and passes each function the arguments in its signature: `fn_args`, `mode`, `params`,
+`config`, or entries of `params`. The other definitions are optional:
 
-* `params`: hyper-parameters; `custom_config` goes on top;
-* `run_config`: how often to save a checkpoint; an evaluation follows on each (`throttle_secs`);
-* `exporters`: here the best checkpoint is exported, not the last;
-* `hooks`: what runs along with training.
+* `params`: hyper-parameters; `custom_config` takes precedence;
+* `run_config`: the interval of checkpoints; each is followed by an evaluation (`throttle_secs`);
+* `exporters`: here the best checkpoint is exported instead of the last one;
+* `hooks`: hooks for training.
 
-Layers, losses and metrics of TensorFlow 1 are in `tf.compat.v1`, in every TensorFlow 2. The examples are those of
-`digits_custom_loop.py`, and `label` is a feature of theirs.
+Layers, losses and metrics of TensorFlow 1 are available in `tf.compat.v1` of every TensorFlow 2. The examples are
+those of `digits_custom_loop.py`, with `label` as one of the features.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Tensors = dict[str, tf.Tensor]
 
 
 def input_fn(fn_args: FnArgs, mode: str, batch_size: int) -> tf.data.Dataset:
-    """Reads images [batch, 64] and labels [batch, 1]: to train in an order by the seed, and without end."""
+    """Reads images [batch, 64] and labels [batch, 1]; for training shuffled with the seed and repeated indefinitely."""
     training = mode == Modes.TRAIN
     options = TensorFlowDatasetOptions(
         batch_size,
@@ -62,7 +62,7 @@ def input_fn(fn_args: FnArgs, mode: str, batch_size: int) -> tf.data.Dataset:
 
 
 def logits(images: tf.Tensor, dropout: float, training: bool) -> tf.Tensor:
-    """Computes a score for each digit, [batch, 10], from pixels of shape [batch, 64]."""
+    """Computes logits of shape [batch, 10] from images of shape [batch, 64]."""
     hidden = tf.reshape(images / WHITE, [-1, 8, 8, 1])
     for filters in (16, 32):
         hidden = v1.layers.conv2d(hidden, filters, kernel_size=3, padding="same", activation=tf.nn.relu)
@@ -78,10 +78,10 @@ def model_fn(
 
     Args:
         features: `image` [batch, 64].
-        labels: [batch, 1]; None to predict.
+        labels: [batch, 1]; None in PREDICT mode.
         mode: A key of `tf.estimator.ModeKeys`.
         params: `learning_rate` and `dropout`.
-        config: Knows the folder to work in.
+        config: The RunConfig, with the model folder.
     """
     scores = logits(features["image"], params["dropout"], mode == Modes.TRAIN)
     predictions = {"classes": tf.argmax(scores, axis=1), "probabilities": tf.nn.softmax(scores)}
@@ -97,21 +97,21 @@ def model_fn(
         )
 
     hits = tf.cast(tf.equal(labels[:, 0], predictions["classes"]), tf.float32)
-    tf.reduce_mean(hits, name="batch_accuracy")  # the hook above knows it by this name
+    tf.reduce_mean(hits, name="batch_accuracy")  # logged by the hook above, by this name
     optimizer = v1.train.AdamOptimizer(params["learning_rate"])
     train_op = optimizer.minimize(loss, global_step=v1.train.get_global_step())
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
 def confidence_hook(predictions: Tensors, config: tf.estimator.RunConfig) -> tf.compat.v1.train.SummarySaverHook:
-    """Makes a hook that logs how sure the network is; an evaluation logs metrics only, unless told to."""
+    """Makes a hook that logs a histogram of the highest probabilities; evaluations log only metrics by default."""
     summary = v1.summary.histogram("confidence", tf.reduce_max(predictions["probabilities"], axis=1))
     folder = os.path.join(config.model_dir, "eval")  # beside the metrics
     return v1.train.SummarySaverHook(save_steps=1, output_dir=folder, summary_op=summary)
 
 
 def serving_input_receiver_fn() -> tf.estimator.export.ServingInputReceiver:
-    """Says what the exported model is fed with: serialized tf.Examples."""
+    """Returns the exported model's input: serialized tf.Examples."""
     spec = {"image": tf.io.FixedLenFeature([PIXELS], tf.float32)}
     receiver: tf.estimator.export.ServingInputReceiver = tf.estimator.export.build_parsing_serving_input_receiver_fn(
         spec
@@ -120,7 +120,7 @@ def serving_input_receiver_fn() -> tf.estimator.export.ServingInputReceiver:
 
 
 def exporters() -> tf.estimator.BestExporter:
-    """Exports after each evaluation with more right answers than all before it had."""
+    """Returns an exporter for each evaluation with a higher accuracy than all earlier ones."""
 
     def is_better(best_eval_result: dict[str, float], current_eval_result: dict[str, float]) -> bool:
         return current_eval_result["accuracy"] > best_eval_result["accuracy"]

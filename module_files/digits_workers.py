@@ -1,17 +1,18 @@
-"""Which digit is this? One training loop for one machine, several GPUs, or several workers.
+r"""Digit classification with a custom training loop for one machine, several GPUs or several workers, in Keras 3.
 
-Keras 3 has no `fit` for several workers; a loop of one's own can train its models there. This one asks
-`generic_trainer.strategy` where it runs, and is otherwise written as for one machine:
+Keras 3 on TensorFlow does not support `fit` with several workers; a custom training loop can train its models
+there. This loop gets its `tf.distribute.Strategy` from `generic_trainer.strategy`, and is otherwise written as
+for one machine:
 
-* a batch is a *global* batch: the strategy hands each worker its part of it, so that the same batches give
-  the same model, on however many workers;
-* gradients are summed over all workers, and divided by the number of examples in the whole batch;
-* the checkpoint holds the step. Whoever goes on from it, with as many workers as before or with fewer or
-  more, skips the batches that are in the weights already;
-* `report_progress` tells how far it is: of a run on several workers one line tells it for all, and its
-  summary which steps were done again after a failure;
-* every worker calls `save` and the export, for reading some kinds of variables takes all of them. What
-  workers other than the chief write is not kept.
+* a batch is a *global* batch: the strategy gives each worker a part of it, so that the same batches give the
+  same model with any number of workers;
+* gradients are summed over all workers and divided by the number of examples in the global batch;
+* the checkpoint contains the step. A run that resumes from it, with any number of workers, skips the batches
+  that were already trained on;
+* `report_progress` reports each step. For several workers the progress is shown in one line, and the summary
+  contains the steps that were repeated after a failure;
+* all workers call `save` and the export, because reading some kinds of variables is a collective operation.
+  Files written by workers other than the chief are discarded.
 
     generic-trainer train digits_workers.py --train-files … --train-steps 300 --output out \
         --engine ray --workers 2
@@ -46,13 +47,13 @@ DIGITS = 10
 HIDDEN_UNITS = 128
 
 LEARNING_RATE = 0.1
-BATCH_SIZE = 32  # of all workers together
+BATCH_SIZE = 32  # global batch size
 STEPS = 500
 STEPS_PER_CHECKPOINT = 50
 
 
 def build_model() -> keras.Model:
-    """Builds a network that gives a score for each digit."""
+    """Builds a network with logits of shape [batch, 10]."""
     return keras.Sequential(
         [
             keras.Input([PIXELS], name="image"),
@@ -64,7 +65,7 @@ def build_model() -> keras.Model:
 
 
 def make_train_step(model: keras.Model, optimizer: keras.Optimizer, distribution: tf.distribute.Strategy) -> Any:
-    """Compiles a step; it takes a batch, which the workers share, and returns the mean loss over all of it."""
+    """Compiles a step, which takes a distributed global batch and returns its mean loss."""
 
     def on_one_worker(features: dict[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
         replicas = tf.distribute.get_replica_context()
@@ -72,7 +73,7 @@ def make_train_step(model: keras.Model, optimizer: keras.Optimizer, distribution
         with tf.GradientTape() as tape:
             logits = model(features["image"], training=True)
             loss = tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels[:, 0], logits)) / examples
-        # Keras sums the gradients of all workers when it applies them.
+        # Keras sums the gradients over all workers when it applies them.
         optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
         return loss
 
@@ -84,7 +85,7 @@ def make_train_step(model: keras.Model, optimizer: keras.Optimizer, distribution
 
 
 def validate(model: keras.Model, dataset: tf.data.Dataset) -> float:
-    """Computes the accuracy over all examples of a dataset, on each worker for itself."""
+    """Computes the accuracy over all examples of a dataset, independently on each worker."""
     correct = count = 0
     for features, labels in dataset:
         guesses = tf.argmax(model(features["image"]), axis=1)
@@ -94,7 +95,7 @@ def validate(model: keras.Model, dataset: tf.data.Dataset) -> float:
 
 
 def export(model: keras.Model, serving_model_dir: str) -> None:
-    """Saves the network with `serving_default`: serialized examples in, `probabilities` [batch, 10] out."""
+    """Saves the model with `serving_default`: serialized tf.Examples in, `probabilities` [batch, 10] out."""
     spec = {"image": tf.io.FixedLenFeature([PIXELS], tf.float32)}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
@@ -105,10 +106,10 @@ def export(model: keras.Model, serving_model_dir: str) -> None:
 
 
 def run_fn(fn_args: FnArgs) -> dict[str, float]:
-    """Trains from the last checkpoint, if there is one, to the end, and exports."""
+    """Trains, resuming from the last checkpoint if there is one, and exports the model."""
     distribution = strategy(fn_args)
     seed = fn_args.seed or 0
-    keras.utils.set_random_seed(seed)  # the same on all workers, which begin with the same weights
+    keras.utils.set_random_seed(seed)  # the same initial weights on all workers
     schema = text_format.Parse(SCHEMA, schema_pb2.Schema())
 
     def read(patterns: list[str], **options: Any) -> tf.data.Dataset:

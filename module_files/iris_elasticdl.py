@@ -1,11 +1,11 @@
-"""Which iris is it? A model file as ElasticDL's jobs have it, on a CSV file.
+r"""Iris classification with an ElasticDL model file, on a CSV file.
 
     generic-trainer elasticdl train --model_zoo=module_files --model_def=iris_elasticdl.custom_model \
         --training_data=iris.csv --validation_data=iris.csv --num_epochs=30 --minibatch_size=16 --output=iris_model \
         --data_reader_params="columns=['sepal.length', 'sepal.width', 'petal.length', 'petal.width', 'variety']"
 
-The file's functions are found by their names. The reader hands each row to `feed` as a vector of strings, in the order
-of the columns above; the last one is the species, as a number from 0 to 2.
+ElasticDL finds the functions by their names. The reader passes each row to `feed` as a vector of strings, in the order
+of the columns above; the last one is the species, a number from 0 to 2.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def custom_model() -> tf.keras.Model:
 
 
 def feed(dataset: tf.data.Dataset, mode: str, metadata: Any) -> tf.data.Dataset:
-    """Turns rows into features and labels.
+    """Parses rows into features and labels, and shuffles them for training.
 
     Args:
         dataset: Rows, each a vector of strings.
-        mode: One of Mode; in prediction there may be no label in a row.
-        metadata: The column names, which are not needed here.
+        mode: One of Mode; in PREDICTION mode rows may have no label.
+        metadata: The column names, unused here.
     """
     del metadata
 
@@ -48,12 +48,12 @@ def feed(dataset: tf.data.Dataset, mode: str, metadata: Any) -> tf.data.Dataset:
 
 
 def loss(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-    """Returns the cross entropy of a batch."""
+    """Returns the mean cross entropy of a batch."""
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, predictions))
 
 
 def optimizer(lr: float = 0.02) -> tf.keras.optimizers.Optimizer:
-    """Returns the optimizer; called without arguments."""
+    """Returns the optimizer; ElasticDL calls it without arguments."""
     return tf.keras.optimizers.Adam(lr)
 
 

@@ -1,11 +1,11 @@
-"""Which iris is it? A Keras model as an Estimator: the module that TFX's Generic Trainer was proposed with.
+"""Iris classification with a Keras model converted to an Estimator, as in the proposal of TFX's Generic Trainer.
 
-Before TFX trained Keras models, a module that had one turned it into an Estimator
-(`tf.keras.estimator.model_to_estimator`) and returned that from `trainer_fn`. Such a module needs no change here. The
-Keras model has to be of Keras 2, which is what `tf.keras` is for a module with Estimators.
+Before TFX supported Keras models, modules converted them to an Estimator (`tf.keras.estimator.model_to_estimator`) and
+returned it from `trainer_fn`. Such modules run unchanged. The model must be a Keras 2 model; in a module with
+Estimators `tf.keras` is Keras 2.
 
 The examples and `custom_config` are those of `iris_keras.py`. There is no Transform, and the label is a feature of the
-raw examples: the Evaluator needs no `eval_input_receiver_fn` to find it.
+raw examples, so the Evaluator does not need an `eval_input_receiver_fn`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EPOCHS = 30
 
 
 def make_schema() -> schema_pb2.Schema:
-    """Says what the model reads: exactly one value of each column."""
+    """Returns the schema of the model's input: exactly one value per column."""
     one_value = "presence { min_fraction: 1 } shape { dim { size: 1 } }"
     columns = [f'feature {{ name: "{name}" type: FLOAT {one_value} }}' for name in FEATURES]
     columns.append(f'feature {{ name: "{LABEL}" type: INT {one_value} }}')
@@ -38,7 +38,7 @@ def make_schema() -> schema_pb2.Schema:
 
 
 def build_model(learning_rate: float) -> tf.keras.Model:
-    """Builds and compiles the classifier; its output `probabilities` has the shape [batch, 3]."""
+    """Builds and compiles the classifier, with output `probabilities` of shape [batch, 3]."""
     inputs = {name: tf.keras.Input((1,), name=name) for name in FEATURES}
     hidden = tf.keras.layers.Concatenate()(list(inputs.values()))
     hidden = tf.keras.layers.Dense(16, activation="relu")(hidden)
@@ -55,7 +55,7 @@ def build_model(learning_rate: float) -> tf.keras.Model:
 
 
 def serving_input_receiver_fn() -> tf.estimator.export.ServingInputReceiver:
-    """Says what the exported model is fed with: serialized tf.Examples."""
+    """Returns the exported model's input: serialized tf.Examples."""
     spec = {name: tf.io.FixedLenFeature([1], tf.float32) for name in FEATURES}
     receiver: tf.estimator.export.ServingInputReceiver = tf.estimator.export.build_parsing_serving_input_receiver_fn(
         spec
@@ -64,18 +64,18 @@ def serving_input_receiver_fn() -> tf.estimator.export.ServingInputReceiver:
 
 
 def trainer_fn(fn_args: FnArgs, schema: schema_pb2.Schema | None) -> dict[str, Any]:
-    """Builds the Keras model, makes an Estimator of it, and says how to train that.
+    """Converts the Keras model to an Estimator; returns it with its TrainSpec and its EvalSpec.
 
     Args:
-        fn_args: Paths, steps and the seed. The Estimator works in `fn_args.serving_model_dir`; what it exports
-            below that folder is published.
-        schema: The schema that the pipeline inferred, if there is one; the model states its own.
+        fn_args: Paths, steps and the seed. `fn_args.serving_model_dir` is the Estimator's model folder; the trainer
+            publishes what it exports there.
+        schema: The schema inferred by the pipeline, if there is one; unused, as the model defines its own.
     """
     del schema
     config = fn_args.custom_config or {}
     batch_size = config.get("batch_size", BATCH_SIZE)
     if fn_args.seed is not None:
-        tf.keras.utils.set_random_seed(fn_args.seed)  # the weights are drawn here, before there is an Estimator
+        tf.keras.utils.set_random_seed(fn_args.seed)  # the model's weights are initialized here, not by the Estimator
 
     def read(patterns: list[str], **options: Any) -> tf.data.Dataset:
         return fn_args.data_accessor.tf_dataset_factory(
@@ -86,7 +86,7 @@ def trainer_fn(fn_args: FnArgs, schema: schema_pb2.Schema | None) -> dict[str, A
         keras_model=build_model(config.get("learning_rate", LEARNING_RATE)),
         config=tf.estimator.RunConfig(model_dir=fn_args.serving_model_dir, tf_random_seed=fn_args.seed),
     )
-    # With a number of steps the examples repeat without end; otherwise training ends with the data.
+    # With a number of steps the examples repeat indefinitely; otherwise training ends with the data.
     epochs = None if fn_args.train_steps else config.get("epochs", EPOCHS)
     return {
         "estimator": estimator,

@@ -1,12 +1,12 @@
-"""Which iris is it? The smallest complete training module, in Keras 3 and without Transform.
+"""Iris classification with a minimal training module: Keras 3, without Transform.
 
-A training module is a Python file with a function `run_fn(fn_args)`. What it has to do is all here:
+A training module is a Python file with a function `run_fn(fn_args)`, which has to
 
-1. read `fn_args.train_files` and `fn_args.eval_files` through `fn_args.data_accessor`, which knows how
-   the examples are stored;
-2. train, and log to `fn_args.model_run_dir`, where TensorBoard finds it;
-3. export a SavedModel to `fn_args.serving_model_dir`, with a signature that takes serialized
-   tf.Examples, the form in which every later step of a pipeline holds its data.
+1. read `fn_args.train_files` and `fn_args.eval_files` through `fn_args.data_accessor`, which handles the
+   format of the examples;
+2. train, and write TensorBoard logs to `fn_args.model_run_dir`;
+3. export a SavedModel to `fn_args.serving_model_dir`, with a signature that takes serialized tf.Examples,
+   the data format of all pipeline steps.
 
 An example has four float features, in cm, and the int64 label `variety` (0, 1 or 2). `custom_config`
 may set `learning_rate`, `batch_size` and, for runs without `train_steps`, `epochs`.
@@ -36,10 +36,10 @@ EPOCHS = 30
 
 
 def make_schema() -> schema_pb2.Schema:
-    """Says what the model reads: exactly one value of each column.
+    """Returns the schema of the model's input: exactly one value per column.
 
-    A schema that SchemaGen inferred (`fn_args.schema_path`) may leave the number of values open, and
-    the columns would then arrive as sparse tensors. A model with fixed inputs states its own.
+    A schema inferred by SchemaGen (`fn_args.schema_path`) may not define the features' shapes, and the columns
+    would then be parsed as sparse tensors. A model with fixed inputs defines its own schema.
     """
     one_value = "presence { min_fraction: 1 } shape { dim { size: 1 } }"
     columns = [f'feature {{ name: "{name}" type: FLOAT {one_value} }}' for name in FEATURES]
@@ -48,7 +48,7 @@ def make_schema() -> schema_pb2.Schema:
 
 
 def read(fn_args: FnArgs, patterns: list[str], **options: Any) -> tf.data.Dataset:
-    """Reads examples in batches: (features by name, label)."""
+    """Reads batches of examples: (features by name, label)."""
     batch_size = (fn_args.custom_config or {}).get("batch_size", BATCH_SIZE)
     return fn_args.data_accessor.tf_dataset_factory(
         patterns, TensorFlowDatasetOptions(batch_size, label_key=LABEL, **options), make_schema()
@@ -56,7 +56,7 @@ def read(fn_args: FnArgs, patterns: list[str], **options: Any) -> tf.data.Datase
 
 
 def build_model(learning_rate: float, units: int = UNITS) -> keras.Model:
-    """Builds and compiles the classifier; its output is a probability for each variety."""
+    """Builds and compiles the classifier, with probabilities of shape [batch, 3] as output."""
     inputs = {name: keras.Input((1,), name=name) for name in FEATURES}
     hidden = keras.layers.Concatenate()(list(inputs.values()))
     hidden = keras.layers.Dense(units, activation="relu")(hidden)
@@ -73,7 +73,7 @@ def build_model(learning_rate: float, units: int = UNITS) -> keras.Model:
 
 
 def export(model: keras.Model, serving_model_dir: str) -> None:
-    """Saves the model with `serving_default`: serialized examples in, `probabilities` [batch, 3] out."""
+    """Saves the model with `serving_default`: serialized tf.Examples in, `probabilities` [batch, 3] out."""
     spec = {name: tf.io.FixedLenFeature([1], tf.float32) for name in FEATURES}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
@@ -84,8 +84,8 @@ def export(model: keras.Model, serving_model_dir: str) -> None:
 
 
 def fit_arguments(fn_args: FnArgs) -> dict[str, Any]:
-    """Says what `fit` trains on, for how long, and what it validates on after every epoch."""
-    # With a number of steps the examples repeat without end; otherwise an epoch is one pass over them.
+    """Returns the arguments of `fit`: training data, number of epochs and steps, and validation data."""
+    # With a number of steps the examples repeat indefinitely; otherwise an epoch is one pass over them.
     steps = fn_args.train_steps
     train = read(fn_args, fn_args.train_files, num_epochs=None if steps else 1, shuffle_seed=fn_args.seed)
     validation = read(fn_args, fn_args.eval_files, num_epochs=1, shuffle=False).take(fn_args.eval_steps or -1)

@@ -1,8 +1,8 @@
-"""Which learning rate, and how many units? A search for the hyper-parameters of iris_keras.py, which lies beside it.
+"""Hyper-parameter search with KerasTuner for the model of iris_keras.py in the same folder.
 
-`tuner_fn(fn_args)` returns a KerasTuner, and what to fit each of its models on. A pipeline calls it before `run_fn`,
-which gets the best hyper-parameters that were found as `fn_args.hyperparameters`; without a search it takes the
-defaults. `custom_config` may set `trials` (5), and what iris_keras.py reads from it.
+`tuner_fn(fn_args)` returns a KerasTuner and the arguments of `fit`. A pipeline calls it before `run_fn`, which gets the
+best hyper-parameters as `fn_args.hyperparameters`; without a search it uses the defaults. `custom_config` may set
+`trials` (default: 5) and the values that iris_keras.py reads from it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ TRIALS = 5
 
 
 def build(hp: keras_tuner.HyperParameters) -> keras.Model:
-    """Builds the model with one choice of hyper-parameters."""
+    """Builds the model with the hyper-parameters of a trial."""
     learning_rate = hp.Float("learning_rate", 1e-3, 1e-1, sampling="log", default=LEARNING_RATE)
     return build_model(learning_rate, units=hp.Choice("units", [4, 16, 64], default=UNITS))
 
 
 def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
-    """Tries some learning rates and sizes; what counts is the accuracy on the eval split."""
+    """Searches for the learning rate and number of units with the highest accuracy on the eval split."""
     tuner = keras_tuner.RandomSearch(
         build,
         objective="val_accuracy",
         max_trials=(fn_args.custom_config or {}).get("trials", TRIALS),
-        directory=fn_args.working_dir,  # where a search that was interrupted goes on
+        directory=fn_args.working_dir,  # an interrupted search resumes from here
         project_name="iris",
     )
     return TunerFnResult(tuner, fit_arguments(fn_args))

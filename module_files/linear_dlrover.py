@@ -1,14 +1,14 @@
-"""What is y, given x? A conf of DLRover's TensorFlow trainer: a reader, an Estimator, and what to do with them.
+"""Linear regression with a conf for DLRover's TensorFlow trainer: a reader, an Estimator, and training options.
 
     cd module_files
     generic-trainer dlrover --conf=linear_dlrover.TrainConf
 
-A conf is a class that is named by its module and its own name; any attribute that it leaves out has a default. The
-same file runs with DLRover itself, though that one trains all rows, whatever `max_steps` says.
+A conf is a class that is given as `module.Class`; missing attributes have defaults. The same file runs with DLRover
+itself, which however ignores `max_steps` and trains on all rows.
 
-The rows come from a reader: a line of text each, with one field for each column of the set. A reader says how many
-rows there are and gives those of a range when asked, any range, in any order, by several at a time. So what it gives
-must depend on the index alone. Here the index seeds the noise.
+The reader returns each row as a line of text with one field per column of the set. It returns the number of rows, and
+the rows of a given range. Ranges may be requested in any order and concurrently, so a row must depend on its index
+only. Here the index seeds the noise.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ LARGEST = 1000
 
 
 class LineReader(ElasticReader):
-    """Gives rows "x,y" with y = 2 x and between 1 and 4 more."""
+    """Generates rows "x,y" with y = 2 x + noise; the noise is an integer from 1 to 4."""
 
     def __init__(self, path: str, rows: int, seed: int) -> None:
         """Constructs the reader.
 
         Args:
-            path: The name of these rows, which tells them from those of other readers.
-            rows: How many there are.
-            seed: Different seeds give different rows.
+            path: Name of the rows, which distinguishes them from those of other readers.
+            rows: Number of rows.
+            seed: Seed of the rows' random numbers.
         """
         self.rows = rows
         self.seed = seed
         super().__init__(path=path)
 
     def count_data(self) -> None:
-        """Sets the number of rows, before any is read."""
+        """Sets the number of rows; called before the first read."""
         self._data_nums = self.rows
 
     def read_data_by_index_range(self, start_index: int, end_index: int) -> list[str]:
-        """Returns the rows from the first index up to the last one, which does not count."""
+        """Returns the rows from `start_index` to `end_index`, exclusive."""
         rows = []
         for index in range(start_index, end_index):
             random = np.random.default_rng([self.seed, index])
@@ -62,11 +62,11 @@ class LineEstimator(tf.estimator.Estimator):
     def __init__(
         self, model_dir: str, config: tf.estimator.RunConfig | None = None, params: dict[str, Any] | None = None
     ) -> None:
-        """Constructs the Estimator; the trainer passes all three by position.
+        """Constructs the Estimator; the trainer passes all three arguments by position.
 
         Args:
-            model_dir: Where to work.
-            config: How to run.
+            model_dir: Folder for checkpoints and exports.
+            config: The RunConfig.
             params: The conf's `params`: `learning_rate`.
         """
         super().__init__(self.model_fn, model_dir=model_dir, config=config, params=params)
@@ -78,11 +78,11 @@ class LineEstimator(tf.estimator.Estimator):
 
         Args:
             features: `x`, [batch].
-            labels: `y`, [batch]; None to predict.
+            labels: `y`, [batch]; None in PREDICT mode.
             mode: A key of `tf.estimator.ModeKeys`.
             params: `learning_rate`.
         """
-        # Between -1 and 1, for then steps of one length suit both the slope and the bias.
+        # Scaled to -1 to 1, so that one learning rate suits both the slope and the bias.
         x = tf.reshape(features["x"], [-1, 1]) / (LARGEST / 2) - 1
         scaled = v1.layers.dense(x, 1)
         predictions = scaled[:, 0] * LARGEST
@@ -92,7 +92,7 @@ class LineEstimator(tf.estimator.Estimator):
         labels = tf.reshape(labels, [-1])
         loss = v1.losses.mean_squared_error(labels / LARGEST, scaled[:, 0])
         if mode == Modes.EVAL:
-            # As good as it gets: the standard deviation of the noise, about 1.12.
+            # The lower bound is the standard deviation of the noise, about 1.12.
             metrics = {"rmse": v1.metrics.root_mean_squared_error(labels, predictions)}
             return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
 
@@ -108,7 +108,7 @@ COLUMNS = (
 
 
 class TrainConf:
-    """Says what to train, on what, and for how long."""
+    """The conf: Estimator, datasets and training options."""
 
     classifier_class = LineEstimator
     params = {"learning_rate": 0.5}  # noqa: RUF012 (a conf's attributes are plain ones)
@@ -117,7 +117,7 @@ class TrainConf:
     batch_size = 64
     max_steps = 300
     log_steps = 50
-    save_steps = 100  # a checkpoint each, and an evaluation after it
+    save_steps = 100  # steps between checkpoints, each followed by an evaluation
     eval_steps = 10
 
     train_set = {"reader": LineReader("train", rows=4000, seed=1), "columns": COLUMNS, "epoch": 10}  # noqa: RUF012

@@ -1,16 +1,16 @@
-"""Will this taxi rider leave a big tip? A wide and deep Estimator, as TFX trained it before it knew Keras.
+"""Tip prediction for taxi trips with a wide and deep Estimator and TensorFlow Transform.
 
-The data are those of `taxi_keras.py`. A file with a function `trainer_fn(fn_args, schema)` is how modules were
-written for TFX up to 0.29. It doesn't train; it returns what to train, and the trainer does the rest:
+The data are those of `taxi_keras.py`. Modules for TFX up to 0.29 define `trainer_fn(fn_args, schema)`. It does
+not train, but returns
 
-* `estimator`, here a ready-made one: a linear model over crosses of categories (wide), which remembers single
-  combinations, beside a network over embeddings and scaled numbers (deep), which generalises;
-* `train_spec` and `eval_spec`: the data of both splits, for how many steps, and the exporter that writes the
-  model for serving, which takes raw trips because it applies the transform graph to them itself;
-* `eval_input_receiver_fn`: how the Evaluator gets from a raw trip to the label. A raw trip doesn't hold it:
-  `big_tip` is derived in `preprocessing_fn`.
+* `estimator`, here a canned one: a linear model over crosses of categories (wide), which memorizes combinations,
+  and a network over embeddings and scaled numbers (deep), which generalizes;
+* `train_spec` and `eval_spec`: data and number of steps of both splits, and the exporter of the serving model,
+  which takes raw trips because it contains the transform graph;
+* `eval_input_receiver_fn`: parses raw trips for the Evaluator and derives the label `big_tip`, which is not a
+  raw column but defined in `preprocessing_fn`.
 
-The same file runs on TensorFlow 2.15, the last with an Estimator of its own, and on those after it.
+The same file runs on TensorFlow 2.15, the last release with Estimators, and on later releases.
 
 `fn_args.base_model` is an earlier export to start from (`generic-trainer run --warm-start`). `custom_config` may set
 `batch_size` and, for runs without `train_steps`, `epochs`.
@@ -38,8 +38,8 @@ BIG_TIP_SHARE = 0.2  # of the fare
 SCALED = ("fare", "trip_miles", "trip_seconds")
 COORDINATES = ("pickup_latitude", "pickup_longitude", "dropoff_latitude", "dropoff_longitude")
 BUCKETS = 10  # quantiles of each number and coordinate
-VOCABULARIES = {"payment_type": 10, "company": 60}  # at most so many terms, and one id for all others
-CATEGORIES = {"trip_start_hour": 24, "trip_start_day": 8, "trip_start_month": 13}  # ids from 0 to below this
+VOCABULARIES = {"payment_type": 10, "company": 60}  # maximum of terms; one more ID is for all others
+CATEGORIES = {"trip_start_hour": 24, "trip_start_day": 8, "trip_start_month": 13}  # number of IDs, from 0
 CROSSES = (
     ("payment_type_id", "fare_bucket"),
     ("payment_type_id", "company_id"),
@@ -59,7 +59,7 @@ Tensors = dict[str, tf.Tensor]
 
 
 def dense(column: Any) -> tf.Tensor:
-    """Gives a column as a tensor of shape [batch, 1], with 0 or '' where a trip has no value."""
+    """Converts a column to a dense tensor of shape [batch, 1], with 0 or '' for missing values."""
     if not isinstance(column, tf.SparseTensor):
         return column
     default = "" if column.dtype == tf.string else 0
@@ -68,10 +68,10 @@ def dense(column: Any) -> tf.Tensor:
 
 
 def preprocessing_fn(inputs: dict[str, Any]) -> Tensors:
-    """Turns raw trips into what the model learns from.
+    """Converts raw trips to the model's features and the label.
 
     Args:
-        inputs: Each raw column, sparse, or dense of shape [batch, 1].
+        inputs: The raw columns by name, each sparse, or dense of shape [batch, 1].
 
     Returns:
         float32 `<column>_scaled`, int64 `<column>_bucket` and `<column>_id`, and the int64 label
@@ -79,7 +79,7 @@ def preprocessing_fn(inputs: dict[str, Any]) -> Tensors:
     """
     outputs = {}
     for name in SCALED:
-        # Distances, times and fares have long tails, which the logarithm draws in.
+        # Distances, times and fares have long tails, which the logarithm reduces.
         logarithm = tf.math.log1p(tf.cast(dense(inputs[name]), tf.float32))
         outputs[f"{name}_scaled"] = tft.scale_to_z_score(logarithm)
     for name in (*SCALED, *COORDINATES):
@@ -96,11 +96,11 @@ def preprocessing_fn(inputs: dict[str, Any]) -> Tensors:
 
 
 def build_estimator(config: tf.estimator.RunConfig, base_model: str | None) -> tf.estimator.Estimator:
-    """Builds the classifier; with a base model, its weights are where training starts.
+    """Builds the classifier, optionally with the weights of a base model as initial weights.
 
     Args:
-        config: Where the Estimator works, and its seed.
-        base_model: Folder of an export of this module, or None.
+        config: The RunConfig, with model folder and seed.
+        base_model: Folder of an earlier export of this module, or None.
     """
     sizes = {f"{name}_bucket": BUCKETS for name in (*SCALED, *COORDINATES)}
     sizes |= {f"{name}_id": size + 1 for name, size in VOCABULARIES.items()}
@@ -126,7 +126,7 @@ def build_estimator(config: tf.estimator.RunConfig, base_model: str | None) -> t
 def make_serving_input_receiver_fn(
     tft_output: tft.TFTransformOutput,
 ) -> Callable[[], tf.estimator.export.ServingInputReceiver]:
-    """Makes the exported model's entry: serialized raw trips, without the tip, which isn't known yet."""
+    """Makes the serving model's input function: serialized raw trips without the tip, which is not known yet."""
     raw_spec = {name: spec for name, spec in tft_output.raw_feature_spec().items() if name != RAW_LABEL}
 
     def serving_input_receiver_fn() -> tf.estimator.export.ServingInputReceiver:
@@ -138,14 +138,14 @@ def make_serving_input_receiver_fn(
 
 
 def make_eval_input_receiver_fn(tft_output: tft.TFTransformOutput) -> Callable[[], Any]:
-    """Makes the Evaluator's entry: serialized raw trips with the tip, from which the label is computed."""
+    """Makes the evaluation model's input function: serialized raw trips with the tip, which determines the label."""
 
     def eval_input_receiver_fn() -> Any:
         examples = tf.compat.v1.placeholder(tf.string, [None], name="input_example_tensor")
         raw_features = tf.io.parse_example(examples, tft_output.raw_feature_spec())
         features = tft_output.transform_raw_features(raw_features)
         return tfma.export.EvalInputReceiver(
-            features=raw_features | features,  # slices are cut by raw features, the model wants the others
+            features=raw_features | features,  # raw features for slicing, transformed ones for the model
             receiver_tensors={"examples": examples},
             labels=features[LABEL],
         )
@@ -154,12 +154,12 @@ def make_eval_input_receiver_fn(tft_output: tft.TFTransformOutput) -> Callable[[
 
 
 def trainer_fn(fn_args: FnArgs, schema: schema_pb2.Schema) -> dict[str, Any]:
-    """Says what to train, on what, and how to export it.
+    """Returns the Estimator, its TrainSpec and EvalSpec with an exporter, and the Evaluator's input function.
 
     Args:
-        fn_args: Paths, steps and the seed. The Estimator works in `fn_args.serving_model_dir`; what it exports
-            below that folder is published.
-        schema: The raw examples' schema; the transform graph has it, too.
+        fn_args: Paths, steps and the seed. `fn_args.serving_model_dir` is the Estimator's model folder; the trainer
+            publishes what it exports there.
+        schema: The raw examples' schema; unused, as the transform graph contains it.
 
     Returns:
         A dict with `estimator`, `train_spec`, `eval_spec` and `eval_input_receiver_fn`.
@@ -175,7 +175,7 @@ def trainer_fn(fn_args: FnArgs, schema: schema_pb2.Schema) -> dict[str, Any]:
             tft_output.transformed_metadata.schema,
         )
 
-    # With a number of steps the examples repeat without end; otherwise training ends with the data.
+    # With a number of steps the examples repeat indefinitely; otherwise training ends with the data.
     epochs = None if fn_args.train_steps else config.get("epochs", EPOCHS)
     run_config = tf.estimator.RunConfig(
         model_dir=fn_args.serving_model_dir, tf_random_seed=fn_args.seed, save_checkpoints_steps=1000

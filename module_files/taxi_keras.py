@@ -1,19 +1,19 @@
-"""Will this taxi rider leave a big tip? A Keras classifier behind TensorFlow Transform.
+"""Tip prediction for taxi trips with a Keras classifier and TensorFlow Transform.
 
-The data are Chicago taxi trips, one row each, with the fare, the way it was paid, when and where the
-trip went, and the tip. One file serves two pipeline steps:
+The data are Chicago taxi trips, one row each, with fare, payment type, time and place of the trip, and tip.
+The module is used by two pipeline steps:
 
-* Transform calls `preprocessing_fn`: raw columns become scaled numbers and small integer ids, and the
-  label `big_tip` is derived. The statistics that this takes (means, quantiles, vocabularies) come from
-  a full pass over the training data and end up in the transform graph.
-* Trainer calls `run_fn`: a functional Keras model is trained on the transformed examples and exported
-  together with that graph, so that whoever calls the model sends raw, untransformed trips.
+* Transform calls `preprocessing_fn`, which converts raw columns to scaled numbers and integer IDs and derives
+  the label `big_tip`. The statistics for this (means, quantiles, vocabularies) are computed in a full pass
+  over the training data and stored in the transform graph.
+* Trainer calls `run_fn`, which trains a functional Keras model on the transformed examples and exports it
+  together with the transform graph, so that the exported model takes raw trips.
 
-The transform graph is a layer of Keras 2. The trainer therefore has to run this module with
-`TF_USE_LEGACY_KERAS=1`, under which `tf.keras` is Keras 2 as well; the two can't be mixed in one model.
+The transform graph is a Keras 2 layer, which cannot be part of a Keras 3 model. The trainer therefore runs
+this module with `TF_USE_LEGACY_KERAS=1`, which makes `tf.keras` Keras 2.
 
-`custom_config` may set `learning_rate`, `batch_size` and `epochs`. Without `train_steps` an epoch is a
-pass over the training data; with them, the steps are cut into at most so many equal epochs.
+`custom_config` may set `learning_rate`, `batch_size` and `epochs`. Without `train_steps` an epoch is a pass
+over the training data; with `train_steps` the steps are divided into at most `epochs` equal epochs.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ BIG_TIP_SHARE = 0.2  # of the fare
 
 SCALED = ("fare", "trip_miles", "trip_seconds")
 COORDINATES = ("pickup_latitude", "pickup_longitude", "dropoff_latitude", "dropoff_longitude")
-BUCKETIZED = dict.fromkeys((*SCALED, *COORDINATES), 10)  # so many quantiles
-VOCABULARIES = {"payment_type": 10, "company": 60}  # at most so many terms, and one id for all others
-CATEGORIES = {"trip_start_hour": 24, "trip_start_day": 8, "trip_start_month": 13}  # ids from 0 to below this
+BUCKETIZED = dict.fromkeys((*SCALED, *COORDINATES), 10)  # number of quantiles
+VOCABULARIES = {"payment_type": 10, "company": 60}  # maximum of terms; one more ID is for all others
+CATEGORIES = {"trip_start_hour": 24, "trip_start_day": 8, "trip_start_month": 13}  # number of IDs, from 0
 
 EMBEDDING_WIDTH = 4
 HIDDEN_UNITS = (32, 16)
@@ -51,7 +51,7 @@ Tensors = dict[str, tf.Tensor]
 
 
 def dense(column: Any) -> tf.Tensor:
-    """Gives a column as a tensor of shape [batch, 1], with 0 or '' where a trip has no value."""
+    """Converts a column to a dense tensor of shape [batch, 1], with 0 or '' for missing values."""
     if not isinstance(column, tf.SparseTensor):
         return column
     default = "" if column.dtype == tf.string else 0
@@ -60,10 +60,10 @@ def dense(column: Any) -> tf.Tensor:
 
 
 def preprocessing_fn(inputs: dict[str, Any]) -> Tensors:
-    """Turns raw trips into what the model learns from.
+    """Converts raw trips to the model's features and the label.
 
     Args:
-        inputs: Each raw column, sparse, or dense of shape [batch, 1].
+        inputs: The raw columns by name, each sparse, or dense of shape [batch, 1].
 
     Returns:
         float32 `<column>_scaled`, int64 `<column>_bucket` and `<column>_id`, and the int64 label
@@ -71,7 +71,7 @@ def preprocessing_fn(inputs: dict[str, Any]) -> Tensors:
     """
     outputs = {}
     for name in SCALED:
-        # Distances, times and fares have long tails, which the logarithm draws in.
+        # Distances, times and fares have long tails, which the logarithm reduces.
         logarithm = tf.math.log1p(tf.cast(dense(inputs[name]), tf.float32))
         outputs[f"{name}_scaled"] = tft.scale_to_z_score(logarithm)
     for name, buckets in BUCKETIZED.items():
@@ -81,16 +81,16 @@ def preprocessing_fn(inputs: dict[str, Any]) -> Tensors:
             dense(inputs[name]), top_k=size, num_oov_buckets=1, vocab_filename=name
         )
     for name, size in CATEGORIES.items():
-        # An id beyond the embedding's last row would be an error when the model is served.
+        # An ID beyond the embedding's last row would be an error in serving.
         outputs[f"{name}_id"] = tf.clip_by_value(dense(inputs[name]), 0, size - 1)
-    # The tip decides the label and nothing else: it isn't known yet when the model is asked.
+    # The tip is used for the label only: it is not known at serving time.
     is_big = dense(inputs["tips"]) > BIG_TIP_SHARE * dense(inputs["fare"])
     outputs[LABEL] = tf.cast(is_big, tf.int64)
     return outputs
 
 
 def build_model(learning_rate: float) -> tf.keras.Model:
-    """Builds and compiles the classifier: an embedding per id column, then a small dense network."""
+    """Builds and compiles the classifier: an embedding per ID column, followed by a small dense network."""
     numbers = {f"{name}_scaled": tf.keras.Input((1,), name=f"{name}_scaled") for name in SCALED}
     sizes = {f"{name}_bucket": buckets for name, buckets in BUCKETIZED.items()}
     sizes |= {f"{name}_id": size + 1 for name, size in VOCABULARIES.items()}
@@ -117,9 +117,9 @@ def build_model(learning_rate: float) -> tf.keras.Model:
 
 
 def warm_start(model: tf.keras.Model, base_model: str) -> None:
-    """Begins from the weights of an earlier export, unless that had another architecture.
+    """Sets the weights from an earlier export, or logs a warning if that has another architecture.
 
-    The ids may stand for other terms and quantiles by now; training corrects what has moved.
+    IDs may since have been assigned to other terms and quantiles, which training corrects.
     """
     weights = tf.keras.models.load_model(base_model, compile=False).get_weights()
     if [w.shape for w in weights] == [w.shape for w in model.get_weights()]:
@@ -131,17 +131,16 @@ def warm_start(model: tf.keras.Model, base_model: str) -> None:
 def make_signatures(
     model: tf.keras.Model, tft_output: tft.TFTransformOutput
 ) -> dict[str, Callable[[tf.Tensor], Tensors]]:
-    """Makes the exported entry points, both fed with serialized raw tf.Examples.
+    """Makes the signatures of the exported model, which both take serialized raw tf.Examples.
 
     Args:
-        model: The trained model. It gets the transform graph as an attribute, which is what takes the
-            vocabularies along into the export.
+        model: The trained model. The transform graph is set as an attribute, so that its vocabularies are
+            exported with the model.
         tft_output: The output of Transform.
 
     Returns:
-        `serving_default`, which answers with `probability` of shape [batch, 1], and
-        `transform_features`, which answers with all transformed columns and the label, as TFMA
-        wants them for `preprocessing_function_names`.
+        `serving_default`, which returns `probability` of shape [batch, 1], and `transform_features`, which
+        returns all transformed columns and the label, for TFMA's `preprocessing_function_names`.
     """
     model.transform = tft_output.transform_features_layer()
     raw_spec = tft_output.raw_feature_spec()
@@ -164,7 +163,7 @@ def make_signatures(
 
 def run_fn(fn_args: FnArgs) -> None:
     """Trains the model, logs to TensorBoard and exports to `fn_args.serving_model_dir`."""
-    distribution = strategy(fn_args)  # of several workers or GPUs, where there are any; TensorFlow wants it first
+    distribution = strategy(fn_args)  # must be created before other TensorFlow operations
     config = fn_args.custom_config or {}
     batch_size = config.get("batch_size", BATCH_SIZE)
     if fn_args.seed is not None:
@@ -180,10 +179,10 @@ def run_fn(fn_args: FnArgs) -> None:
 
     steps, epochs = fn_args.train_steps, config.get("epochs", EPOCHS)
     if steps:
-        # Each epoch ends with validation and a point on TensorBoard's curves; steps must come out even.
+        # Each epoch ends with a validation and a point in TensorBoard; all epochs must have the same steps.
         epochs = next(count for count in range(epochs, 0, -1) if steps % count == 0)
     train = read(fn_args.train_files, num_epochs=None if steps else 1, shuffle_seed=fn_args.seed)
-    # One pass in a fixed order, so that every validation sees the same examples.
+    # One pass in a fixed order, so that every validation uses the same examples.
     validation = read(fn_args.eval_files, num_epochs=1, shuffle=False).take(fn_args.eval_steps or -1)
 
     with distribution.scope():
@@ -195,7 +194,7 @@ def run_fn(fn_args: FnArgs) -> None:
         epochs=epochs,
         steps_per_epoch=steps // epochs if steps else None,
         validation_data=validation,
-        # A run that was killed goes on in the middle of its epoch; logs for TensorBoard; a line now and then.
+        # Checkpoints to resume in the middle of an epoch, TensorBoard logs, and progress lines.
         callbacks=callbacks(fn_args, endless_data=bool(steps)),
         verbose=2,
     )

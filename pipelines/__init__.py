@@ -1,1 +1,1 @@
-"""Whole pipelines around the trainer, and where they run."""
+"""TFX pipelines around the Trainer: definition, runners, submission, history and reports."""

@@ -1,10 +1,10 @@
-"""A DAG for Apache Airflow: the taxi pipeline of `generic-trainer run`, each step a task. Copy it and make it yours.
+"""An Apache Airflow DAG of the taxi pipeline of `generic-trainer run`, one task per step; a template to copy and adapt.
 
-TFX's own runner makes the DAG, with the extra `tfx[airflow]`: Airflow 2, Python below 3.13. The tasks of a run share a
-file system, and the metadata's database if several workers take them: `metadata="mysql://…"`.
+TFX's AirflowDagRunner builds the DAG. It needs the extra `tfx[airflow]`: Airflow 2, Python below 3.13. The tasks of a
+run need a shared file system, and a metadata database if they run on several workers: `metadata="mysql://…"`.
 
-Airflow reads a DAG's file again and again. With GENERIC_TRAINER_DATA and GENERIC_TRAINER_PIPELINE_ROOT it is told where
-the data and the outputs are.
+Airflow parses a DAG file repeatedly. The environment variables GENERIC_TRAINER_DATA and GENERIC_TRAINER_PIPELINE_ROOT
+set the locations of data and outputs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TAXI = LocalPipeline(
 DAG = AirflowDagRunner(
     AirflowPipelineConfig(
         {
-            "schedule": None,  # started by hand; "@daily" for every night
+            "schedule": None,  # triggered manually; "@daily" to run at midnight
             "start_date": datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc),
             "catchup": False,
             "default_args": {"retries": 2},

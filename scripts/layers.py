@@ -1,6 +1,6 @@
 """Draws docs/images/layers.svg: the package's layers, from the import-linter contracts in pyproject.toml.
 
-A row's text is the first sentence of its package's or module's docstring. Run it after a change of either:
+The text of a row is the first sentence of the docstring of the package or module. Run it after a change of either:
 
     python scripts/layers.py [FILE]
 """
@@ -21,7 +21,7 @@ IMAGE = REPOSITORY / "docs" / "images" / "layers.svg"
 PACKAGE = "generic_trainer"
 
 _WIDTH = 900
-_MARGIN = 14  # around the picture, and between a box and what it holds
+_MARGIN = 14  # around the picture, and between nested boxes
 _GAP = 5  # between layers
 _NAME_WIDTH = 216
 _LINE = 17
@@ -42,7 +42,7 @@ _STYLE = """
 
 
 def contracts() -> dict[str, list[list[str]]]:
-    """Returns the layers of each container, top down; a layer's modules don't import each other."""
+    """Returns {container: layers from top to bottom}; modules of one layer do not import each other."""
     settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
     return {
         container: [layer.split(" : ") for layer in contract["layers"]]
@@ -53,7 +53,7 @@ def contracts() -> dict[str, list[list[str]]]:
 
 
 def description(module: str) -> str:
-    """Returns the first sentence of a package's or module's docstring, without its full stop."""
+    """Returns the first sentence of a package's or module's docstring, without the period."""
     path = REPOSITORY.joinpath(*module.split(".")[1:])
     source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     docstring = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
@@ -62,7 +62,7 @@ def description(module: str) -> str:
 
 
 class Drawing:
-    """Boxes of layers from top to bottom; `y` is where the next one begins."""
+    """Boxes of layers from top to bottom; `y` is the top of the next box."""
 
     def __init__(self) -> None:
         self.y = _MARGIN
@@ -75,7 +75,7 @@ class Drawing:
             self.y += _GAP
 
     def _layer(self, modules: list[str], x: int) -> Iterator[str]:
-        """Yields one box with a row for each module; a module that has layers holds them."""
+        """Yields a box with a row per module, and with the nested boxes of modules that are containers."""
         top, inside = self.y, []
         self.y += 5
         for module in modules:
@@ -90,7 +90,7 @@ class Drawing:
         yield from inside
 
     def _row(self, module: str, x: int) -> Iterator[str]:
-        """Yields a module's name and its description, in as many lines as it takes."""
+        """Yields the texts of a module's name and its wrapped description."""
         path = REPOSITORY.joinpath(*module.split(".")[1:])
         name = module.rpartition(".")[2] + ("/" if path.is_dir() else ".py")
         yield f'<text class="name" x="{x}" y="{self.y + 13}">{name}</text>'
@@ -101,7 +101,7 @@ class Drawing:
 
 
 def picture() -> str:
-    """Returns the SVG."""
+    """Returns the picture as SVG."""
     drawing = Drawing()
     boxes = "\n".join(drawing.container(PACKAGE, _MARGIN))
     height = drawing.y - _GAP + _MARGIN

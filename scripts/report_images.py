@@ -1,6 +1,6 @@
-r"""Makes docs/images again: the report in light, dark and on a phone, a comparison, and what a long-lived process had.
+r"""Recreates the screenshots in docs/images: the report (light, dark, phone), a comparison, and the soak test's charts.
 
-In Chromium, without a network.
+The pages are rendered in Chromium without network access.
 
     generic-trainer run --data TAXI --module-file module_files/taxi_keras.py --label big_tip \
         --slice-by trip_start_hour --pipeline-root build/images
@@ -25,7 +25,7 @@ _SIZES = {"wide": {"width": 1280, "height": 1500}, "phone": {"width": 390, "heig
 
 
 def main(report: str, comparison: str, soak: str) -> None:
-    """Opens the pages and writes the images."""
+    """Opens the HTML files and writes the screenshots."""
     _IMAGES.mkdir(parents=True, exist_ok=True)
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:

@@ -1,4 +1,4 @@
-"""Runs the tutorial notebook in a folder of its own, and stores what it shows beside its code.
+"""Runs the tutorial notebook in a temporary folder, and stores its outputs in the notebook.
 
 .venv/bin/python scripts/run_notebook.py docs/tutorial.ipynb
 """
@@ -14,14 +14,14 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 
-_TIMEOUT = 300  # seconds for a cell
-_LONGEST_TEXT = 60  # characters of what a terminal would show in place of HTML
-# What TensorFlow's C++ and warnings of packages put into a cell; nobody reads a tutorial for that.
+_TIMEOUT = 300  # seconds per cell
+_LONGEST_TEXT = 60  # characters of the plain text alternative of an HTML output
+# TensorFlow's C++ logs and warnings of packages, which are removed from outputs.
 _NOISE = re.compile(r"^(WARNING:|[IWE]0000 |To enable the following).*\n?", re.MULTILINE)
 
 
 def executed(path: pathlib.Path) -> Any:
-    """Returns the notebook with its outputs.
+    """Runs a notebook, and returns it with its outputs.
 
     Raises:
       CellExecutionError: When a cell raises.
@@ -34,7 +34,7 @@ def executed(path: pathlib.Path) -> Any:
 
 
 def tidied(notebook: Any) -> Any:
-    """Returns the notebook with the outputs that say something, and nothing of this machine in them."""
+    """Returns the notebook without cell metadata, log noise and empty outputs."""
     for cell in notebook.cells:
         cell.metadata = {}
         if cell.cell_type == "code":
@@ -53,7 +53,7 @@ def _tidy(output: Any) -> Any:
 
 
 def _merged(outputs: list[Any]) -> list[Any]:
-    """Joins streams that follow each other, as a kernel that is looked at live has them."""
+    """Merges consecutive outputs of the same stream, as an interactive notebook does."""
     merged: list[Any] = []
     for output in outputs:
         last = merged[-1] if merged else None
@@ -65,7 +65,7 @@ def _merged(outputs: list[Any]) -> list[Any]:
 
 
 def main(path: str) -> None:
-    """Runs the notebook and writes it again."""
+    """Runs the notebook and overwrites it."""
     notebook = tidied(executed(pathlib.Path(path)))
     nbformat.write(notebook, path)
 

@@ -1,8 +1,8 @@
-"""Pages of the documentation site that are made of the code: a hook of mkdocs (see mkdocs.yml).
+"""mkdocs hook that generates pages of the documentation site (see mkdocs.yml).
 
-* reference/commands.md: every command with its options, from click's own parameters;
+* reference/commands.md: every command with its options, from click's parameters;
 * reference/modules.md: the example modules;
-* benchmarks.md and changelog.md: the files that stand elsewhere in the repository.
+* benchmarks.md and changelog.md: from the files in benchmarks/ and CHANGELOG.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TRAINING_LINK = "It also takes the [training options](#training-options).\n\n"
 
 
 def on_startup(**_: Any) -> None:
-    """Gives mkdocstrings a folder in which the package has its name: in the repository the top level is the package."""
+    """Links the repository's files, which are the package, in a folder `generic_trainer` for mkdocstrings."""
     linked = REPOSITORY / "build" / "site" / "generic_trainer"
     shutil.rmtree(linked, ignore_errors=True)
     linked.mkdir(parents=True)
@@ -36,7 +36,7 @@ def on_startup(**_: Any) -> None:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Adds the generated pages to those of docs/."""
+    """Adds the generated pages to the site."""
     from mkdocs.structure.files import File
 
     pages = {
@@ -51,7 +51,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def commands_page() -> str:
-    """Returns the page of the command line: a section for each command, one for the options that many share."""
+    """Returns the page on the command line: a section per command, and one for the shared training options."""
     top = click.Context(cli, info_name="generic-trainer", **cli.context_settings)
     sections = [f"# Command line\n\n{_help(cli)}\n\n{_table(_shown(cli), top)}"]
     shared = ""
@@ -76,7 +76,7 @@ def _commands(group: click.Group, parent: click.Context) -> Iterator[tuple[click
 
 
 def _options(command: click.Command) -> tuple[list[click.Option], list[click.Option]]:
-    """Returns a command's own options, and those that are training options, if it has all of these."""
+    """Returns a command's own options and its training options; the latter are [] unless it has all of them."""
     shown = _shown(command)
     training = [one for one in shown if one.name in _TRAINING]
     if len(training) < len(_TRAINING):
@@ -94,7 +94,7 @@ def _usage(command: click.Command, context: click.Context) -> str:
 
 
 def _help(command: click.Command) -> str:
-    """Returns a command's help in Markdown: what stands behind click's mark of lines to keep is a code block."""
+    r"""Returns a command's help in Markdown; paragraphs after click's no-rewrap mark "\b" become code blocks."""
     paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
     return "\n\n".join(
         "\n".join(["```text", *text.split("\n")[1:], "```"]) if text.startswith("\b") else _prose(text)
@@ -103,7 +103,7 @@ def _help(command: click.Command) -> str:
 
 
 def _grouped(options: list[click.Option], context: click.Context) -> str:
-    """Returns a table for each group of the training options."""
+    """Returns a table for each group of training options."""
     groups = {group: [one for one in options if _TRAINING[str(one.name)] == group] for group in GROUPS}
     return "".join(f"### {group}\n\n{_table(members, context)}" for group, members in groups.items() if members)
 
@@ -121,7 +121,7 @@ def _table(options: list[click.Option], context: click.Context) -> str:
 
 
 def _kind(option: click.Option, context: click.Context) -> tuple[str, str]:
-    """Returns a word for what an option takes, and its choices."""
+    """Returns an option's metavar as HTML, and a sentence with its choices."""
     if option.is_flag:
         return "", ""
     if isinstance(option.type, click.Choice):
@@ -132,7 +132,7 @@ def _kind(option: click.Option, context: click.Context) -> tuple[str, str]:
 
 
 def _variables(options: list[click.Option], context: click.Context) -> str:
-    """Returns how the environment variables of a command's options are called."""
+    """Returns a sentence with the names of the environment variables of a command's options."""
     prefix, named = context.auto_envvar_prefix, [one.name for one in options if one.name]
     if not prefix or not named:
         return ""
@@ -151,7 +151,7 @@ def _default(option: click.Option) -> str:
 
 
 def _prose(text: str) -> str:
-    """Returns text of a help without what Markdown would take for marks; backticks are meant."""
+    """Escapes help text for Markdown, except backticks."""
     return text.replace("*", "\\*").replace("<", "&lt;")
 
 
@@ -160,7 +160,7 @@ def _cell(text: str) -> str:
 
 
 def modules_page() -> str:
-    """Returns the page of the example modules: the docstring of each, and its source."""
+    """Returns the page on the example modules: first docstring line and source of each."""
     lines = ["# Example modules", "", "Training modules to read and to copy from; `module_files/` holds them.", ""]
     for path in sorted((REPOSITORY / "module_files").glob("[a-z]*.py")):
         source = path.read_text(encoding="utf-8")
@@ -171,7 +171,7 @@ def modules_page() -> str:
 
 
 def benchmarks_page() -> str:
-    """Returns benchmarks/README.md with benchmarks/RESULTS.md behind it."""
+    """Returns benchmarks/README.md followed by benchmarks/RESULTS.md."""
     folder = REPOSITORY / "benchmarks"
     how, results = ((folder / name).read_text(encoding="utf-8") for name in ("README.md", "RESULTS.md"))
     results = re.sub(r" How to read the table stands in \[README\.md\]\(README\.md\)\.", "", results)

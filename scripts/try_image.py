@@ -1,6 +1,6 @@
-"""Tries the container image from within, as its user: what it is, and each way in which it is started.
+"""Tests the container image from inside, as its user: its properties, and each way to start it.
 
-`scripts/check-image.sh` runs it in the image's content; with a container engine:
+`scripts/check-image.sh` runs it in the image's file system; with a container engine:
 
     docker run --rm -v "$PWD/scripts:/scripts:ro" generic-trainer python /scripts/try_image.py
 """
@@ -25,7 +25,7 @@ KUBERAY_PROBE = "wget --tries 1 -T 2 -q -O- http://localhost:52365/api/local_ray
 
 
 def run(*command: str) -> str:
-    """Runs a command; returns its output. What it printed is shown when it fails."""
+    """Runs a command and returns its output; if it fails, exits with the output as message."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         sys.exit(f"{done.stdout}\nerror: exit code {done.returncode}: {' '.join(command)}")
@@ -56,13 +56,13 @@ def write_examples(folder: pathlib.Path, columns: Mapping[str, Iterable[object]]
 
 
 def data() -> None:
-    """Writes the training data, in a process of its own: TensorFlow greets whoever imports it."""
+    """Writes the training data in a subprocess, because importing TensorFlow prints messages."""
     here = str(pathlib.Path(__file__).resolve().parent)
     run("python", "-c", f"import sys; sys.path.insert(0, {here!r}); import try_image; try_image.write_data()")
 
 
 def write_data() -> None:
-    """Iris and the digits, which come with scikit-learn, as tf.Examples."""
+    """Writes scikit-learn's iris and digits datasets as tf.Examples."""
     from sklearn.datasets import load_digits, load_iris
 
     iris, digits = load_iris(), load_digits()
@@ -72,14 +72,14 @@ def write_data() -> None:
 
 
 def user() -> None:
-    """Nothing of the environment can be changed by whom a container runs as."""
+    """Checks that the container's user is not root, cannot write to the environment, and has a writable home."""
     assert os.geteuid() != 0
     assert not os.access(sys.prefix, os.W_OK)
     assert os.access(pathlib.Path.home(), os.W_OK)
 
 
 def byte_code() -> None:
-    """Who cannot write byte code would compile at every start."""
+    """Checks that all modules are compiled to byte code: a read-only environment cannot cache it at run time."""
     for path in PACKAGES.rglob("*.py"):
         if not pathlib.Path(importlib.util.cache_from_source(str(path))).exists():
             try:
@@ -90,7 +90,7 @@ def byte_code() -> None:
 
 
 def libraries() -> None:
-    """Whatever a shared library needs is in the image, or comes with it in a wheel."""
+    """Checks that the dependencies of all shared libraries are in the image or in a wheel."""
     found = {path.name: path for path in PACKAGES.rglob("*.so*")}
     for path in found.values():
         done = subprocess.run(["ldd", path], capture_output=True, text=True, check=False)  # noqa: S607  # nosec B607
@@ -100,7 +100,7 @@ def libraries() -> None:
 
 
 def kubeflow_step() -> None:
-    """A step of Kubeflow Pipelines, as the container's command gets it."""
+    """Runs a Kubeflow Pipelines step as a container does, and checks its outputs."""
 
     def artifacts(name: str, **metadata: str) -> dict[str, object]:
         return {"artifacts": [{"name": name, "uri": str(pathlib.Path(name).resolve()), "metadata": metadata}]}
@@ -130,7 +130,7 @@ def kubeflow_step() -> None:
 
 
 def kuberay() -> None:
-    """A job on a cluster of one node, as KubeRay starts, probes and feeds it: by login shell, wget and HTTP."""
+    """Runs a Ray job on a one-node cluster in the way KubeRay does: login shell, wget probe, submission by HTTP."""
     run("bash", "-lc", "ulimit -n 65536; ray start --head --num-cpus=2 --dashboard-host=127.0.0.1")
     try:
         run("bash", "-c", f"for second in $(seq 60); do {KUBERAY_PROBE} && exit; sleep 1; done; exit 1")
@@ -141,7 +141,7 @@ def kuberay() -> None:
         job = client.submit_job(
             entrypoint=f"generic-trainer train {MODULES}.digits_workers --engine ray --workers 2 --train-steps 100 "
             f"--train-files '{digits}/Split-train/*' --eval-files '{digits}/Split-eval/*' --output {digits}/trained",
-            runtime_env={"env_vars": {"RAY_ADDRESS": "127.0.0.1:6379"}},  # KubeRay sets it in its pods
+            runtime_env={"env_vars": {"RAY_ADDRESS": "127.0.0.1:6379"}},  # set in pods by KubeRay
         )
         while (status := client.get_job_status(job)) in (JobStatus.PENDING, JobStatus.RUNNING):
             time.sleep(1)
@@ -153,7 +153,7 @@ def kuberay() -> None:
 
 
 def pipeline() -> None:
-    """The whole pipeline, on the taxi trips that come with TFX."""
+    """Runs the whole pipeline on the taxi dataset in TFX's package."""
     trips = PACKAGES / "tfx/examples/chicago_taxi_pipeline/data/simple"
     module = PACKAGES / "generic_trainer/module_files/taxi_keras.py"
     arguments = ["--data", trips, "--module-file", module, "--label", "big_tip", "--pipeline-root", "pipeline"]

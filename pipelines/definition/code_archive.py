@@ -1,9 +1,9 @@
-"""A training module on its way into a job: an archive, named by its content, in a place that the job can read.
+"""Packs a training module into a content-addressed zip archive and uploads it to a location that a job can read.
 
     archive = pack(find_source("trainers/taxi.py", scratch))
     reference = archive.upload("gs://bucket/code")      # "taxi@gs://bucket/code/taxi-3f2a….zip"
 
-The archive holds the module and every file of the user's that it imports, each where `import` looks for it.
+The archive holds the module and every user file that it imports, each at the path where `import` looks for it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from ...executors.modules import archive as module_archive
 from ...executors.modules.source import ModuleSource, find_source, imports_in, is_below
 from ...executors.runtime.files import file_io
 
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the first day that a zip file knows: the same files give the same archive
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # earliest date of the zip format; a fixed date gives the same files the same archive
 
 
 @dataclasses.dataclass(frozen=True)
 class CodeArchive:
-    """An archive of code that is not written yet.
+    """A zip archive of code, in memory.
 
     Attributes:
-      module: The module in it, with its function if there is one: what stands in front of the "@".
+      module: Dotted name of the module in it, followed by the function's name if there is one; the part of the module
+        reference before the "@".
       content: The archive's bytes.
     """
 
@@ -39,64 +40,65 @@ class CodeArchive:
     content: bytes
 
     def path(self, root: str) -> str:
-        """Returns where the archive goes below a folder or URI."""
+        """Returns the archive's path below a folder or URI; its name contains a digest of the content."""
         digest = hashlib.sha256(self.content).hexdigest()[: module_archive.NAME_CHARACTERS]
         return posixpath.join(root, f"{self.module.rpartition('.')[2]}-{digest}.zip")
 
     def reference(self, root: str) -> str:
-        """Returns the module's name with the archive: what `generic-trainer train` takes as MODULE."""
+        """Returns the module reference `name@archive.zip`, as `generic-trainer train` takes it for MODULE."""
         return f"{self.module}@{self.path(root)}"
 
     def upload(self, root: str) -> str:
-        """Writes the archive, unless it is there already, and returns the module's reference.
+        """Writes the archive unless it already exists, and returns the module reference.
 
         Raises:
-          InputError: When it cannot be written.
+          InputError: When the archive cannot be written.
         """
         path = self.path(root)
         try:
             if not file_io.exists(path):
                 with file_io.whole_file(path) as part, file_io.file_system(part).open(part, mode="wb") as file:
                     file.write(self.content)
-        except Exception as error:  # TensorFlow's, of a remote file system, share no base class with OSError
+        except Exception as error:  # TensorFlow's errors for remote file systems are not OSErrors
             raise InputError(f"--code-root {root}: cannot write there ({type(error).__name__}: {error}).") from error
         return self.reference(root)
 
 
 def place_of(reference: str) -> str | None:
-    """Returns the file or archive that a module's reference names; None for a name such as `package.module`."""
+    """Returns the file or archive in a module reference; None for a dotted name such as `package.module`."""
     if archive := module_archive.archive_in(reference):
         return archive.place
     return reference if "/" in reference or reference.endswith(".py") else None
 
 
 def archive_of(source: ModuleSource, is_there: Callable[[str], bool]) -> CodeArchive | None:
-    """Returns a module for machines elsewhere; None when they have it already.
+    """Returns an archive of a module for remote machines; None if they already have the module.
 
     Args:
       source: The module.
-      is_there: Says whether a path means the same on them.
+      is_there: Returns whether a path exists with the same content on the remote machines.
 
     Raises:
-      InputError: When it cannot be packed.
+      InputError: When the module cannot be packed.
     """
     place = place_of(source.reference)
     if place is None or is_there(place):
         return None
-    if archive := module_archive.archive_in(source.reference):  # it lies here
+    if archive := module_archive.archive_in(source.reference):  # an archive on this machine
         return CodeArchive(archive.module, archive.read())
     return pack(source)
 
 
 def pack(source: ModuleSource, top: str = "") -> CodeArchive:
-    """Packs a module.
+    """Packs a module and its imports into an archive.
 
     Args:
       source: The module.
-      top: The folder that its name begins in (default: where `find_source` found it).
+      top: The folder to which the module's dotted name is relative (default: the root found by `find_source`).
 
     Raises:
-      InputError: When it would not be found in the archive.
+      InputError: When two files would have the same name in the archive, or when the module or one of its imports
+        would not be found there.
     """
     top = os.path.realpath(top or source.roots[-1])
     folders = [top, *(os.path.realpath(entry or ".") for entry in sys.path)]
@@ -113,9 +115,9 @@ def pack(source: ModuleSource, top: str = "") -> CodeArchive:
 
 
 def _names_of(path: str, top: str, folders: Sequence[str], files: Sequence[str]) -> list[str]:
-    """Returns what a file is called in the archive: twice when the code also imports it by the top folder's own name.
+    """Returns a file's names in the archive: two if the code also imports the top folder by its name.
 
-    So do files of a model zoo, which ElasticDL finds below the zoo and below the folder around it.
+    Files of a model zoo do that: ElasticDL imports them both from the zoo and from the zoo's parent folder.
     """
     folder = next((folder for folder in folders if path.startswith(folder + os.sep)), os.path.dirname(path))
     name = os.path.relpath(path, folder)
@@ -133,7 +135,7 @@ def _zip(members: dict[str, str]) -> bytes:
 
 
 def _require_whole(archive: CodeArchive, source: ModuleSource) -> None:
-    """Makes sure that the module is found in the archive, with all that it imports, as the job will find it."""
+    """Raises InputError unless the module and all its imports are found in the archive, as the job will do it."""
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         path = os.path.join(scratch, "code.zip")
         with open(path, "wb") as file:

@@ -1,4 +1,4 @@
-"""Which ExampleGen reads what lies in a folder."""
+"""Selects the ExampleGen component for a data folder."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ _PATTERNS = {
 
 
 def example_gen_for(data: str, data_format: str = AUTO) -> BaseNode:
-    """Returns the ExampleGen for what lies in a folder (or for one file).
+    """Returns the ExampleGen for a data folder or file.
 
     Args:
       data: The folder or file.
-      data_format: "csv" for a folder of CSV files, "tfrecord" for one of TFRecord files, "splits" for folders `train`
-        and `eval` of those; then nobody looks. "auto" looks.
+      data_format: "csv" for a folder of CSV files, "tfrecord" for a folder of TFRecord files, "splits" for folders
+        `train` and `eval` with TFRecord files; with these the data are not accessed. "auto" (default) detects the
+        format from the file names.
 
     Raises:
-      InputError: When there is no such folder, or nothing in it that can be read.
+      InputError: With "auto", when `data` does not exist or holds no files in a known format.
     """
     data = file_io.whole(data)
     if data_format != AUTO:

@@ -1,4 +1,4 @@
-"""What a pipeline is to do, whoever runs it."""
+"""Options of a pipeline, independent of the runner."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ...executors.modules.source import ModuleSource
 from ...executors.options import TrainingOptions
 
 AUTO, CSV, TFRECORD, SPLITS = DATA_FORMATS = ("auto", "csv", "tfrecord", "splits")  # see `example_gen_for`
-BASELINE = "baseline_model"  # the step that imports one
-HYPERPARAMETERS = "hyperparameters"  # the same
+BASELINE = "baseline_model"  # ID of the Importer node of a baseline model
+HYPERPARAMETERS = "hyperparameters"  # ID of the Importer node of hyper-parameters
 TRAIN_EXAMPLES = ("auto", "raw", "transformed")
 SCHEMA_SHAPES = ("auto", "yes", "no")
 
 
 class PipelineKeywords(TypedDict):
-    """The keyword arguments of `PipelineOptions` that the commands which make pipelines give."""
+    """The keyword arguments of `PipelineOptions` that are passed by the commands that create pipelines."""
 
     data: str
     module_file: str
@@ -53,46 +53,47 @@ class PipelineKeywords(TypedDict):
 
 @dataclasses.dataclass(frozen=True)
 class PipelineOptions:
-    """What to run, on what, and where.
+    """Options of a pipeline: modules, data, evaluation, outputs and training.
 
     Attributes:
       data: Folder with CSV files, or with TFRecord files of tf.Examples (in `train/` and `eval/`
-        if they are split already, else a third of them becomes the eval split).
+        if they are already split; otherwise a third of the examples becomes the eval split).
       module_file: The training module: a file, `package.module`, or `name@archive.zip`.
-      transform_module: The module with `preprocessing_fn`, in the same forms; "" for the training module or, where
-        that reads Transform's output and has no `preprocessing_fn`, the one file near it that does.
+      transform_module: The module with `preprocessing_fn`, in the same forms. "" for the training module or, if
+        that reads Transform's output and has no `preprocessing_fn`, the one file near it that defines it.
       tuner_module: The module with `tuner_fn`; "" for the training module.
       pipeline_root: Folder for all outputs.
-      name: The pipeline's name (default: the module's). A root belongs to one pipeline.
-      train_steps: Steps to train; 0 leaves it to the module.
-      eval_steps: Steps to evaluate while training; 0 leaves it to the module.
-      label: The label's feature name, in the data or among the transformed features; for several outputs,
-        "OUTPUT=FEATURE,OUTPUT=FEATURE". Without it there is no Evaluator, and every model that passes the trainer's
-        check is pushed.
-      task: What kind of label it is; "auto" decides by the model's loss, outputs and labels.
-      scores: What the model's answers are; "auto" decides, too.
-      eval_signature: The signature to evaluate; "" for the one that serves.
-      eval_output: The signature's output to evaluate; "" for all that have a label, or the main one.
-      slice_by: Features of the raw examples; the model is evaluated for each of their values as well.
+      name: The pipeline's name (default: the module's name). A root can be used by one pipeline only.
+      train_steps: Number of training steps; 0: the module decides.
+      eval_steps: Number of evaluation steps during training; 0: the module decides.
+      label: The label's feature name, in the raw or the transformed examples; for several outputs,
+        "OUTPUT=FEATURE,OUTPUT=FEATURE". Without a label there is no Evaluator, and every model that passes the
+        Trainer's SavedModel check is pushed.
+      task: The kind of task, such as regression; "auto" derives it from the model's loss, outputs and labels.
+      scores: How to read the model's outputs (such as logits or probabilities); "auto" derives that, too.
+      eval_signature: The signature to evaluate; "" for the serving signature.
+      eval_output: The signature's output to evaluate; "" for all outputs that have a label, or the main one.
+      slice_by: Features of the raw examples; metrics are also computed for each of their values.
       eval_config: A JSON file with a tfma.EvalConfig, instead of label, task and slices.
-      evaluation_plan: The plan that a check made, as `EvaluationPlan.to_json` returns it; None to make it from the
-        trained model.
-      schema: A Schema file to use instead of an inferred one.
-      train_examples: What the Trainer and the Tuner read after a Transform: "transformed" examples, or the "raw" ones
-        for a module that transforms in its own input pipeline. "auto" stands for transformed ones; `run` replaces it by
-        what its check found.
-      schema_shapes: Whether the inferred schema holds the features' shapes: "yes", so that parsing gives dense tensors,
-        or "no", so that it gives sparse ones, as before TFX 1.0. "auto" is as with `train_examples`; it stands for yes.
-      custom_config: For `fn_args.custom_config`.
-      push: Push the model if it is blessed.
-      push_to: Where the model is pushed (default: `serving` in the root).
-      warm_start: Give the last blessed model, or `baseline_model`, to the module as `fn_args.base_model`.
+      evaluation_plan: The plan from an earlier check, as returned by `EvaluationPlan.to_json`; None to make the plan
+        from the trained model.
+      schema: A Schema file to use instead of an inferred schema.
+      train_examples: Examples that the Trainer and the Tuner read if there is a Transform: "transformed", or "raw"
+        for a module that applies the transform in its own input pipeline. "auto" means transformed, unless the check
+        of the `run` command determines otherwise.
+      schema_shapes: Whether the inferred schema includes feature shapes: "yes" to parse dense tensors, "no" to parse
+        sparse tensors, as before TFX 1.0. "auto" means yes, unless the check of `run` determines otherwise.
+      custom_config: JSON object passed on as `fn_args.custom_config`.
+      push: Whether to push the model if it is blessed.
+      push_to: Folder to push the model to (default: `serving` in the root).
+      warm_start: Whether to pass the last blessed model, or `baseline_model`, to the module as `fn_args.base_model`.
       baseline_model: Folder of a Model artifact to compare with, instead of the last blessed model.
-      tune: Search with `tuner_fn` before training; None: if there is one, and no hyperparameters are given.
-      tune_steps: Steps to train in each trial of the search; 0 for `train_steps`.
+      tune: Whether to search with `tuner_fn` before training; None: if the module defines it and `hyperparameters` is
+        not given.
+      tune_steps: Training steps per trial of the search; 0 for `train_steps`.
       hyperparameters: KerasTuner's configuration as JSON, for `fn_args.hyperparameters`: a file, or a Tuner's artifact.
-      cache: Take the outputs of unchanged steps from earlier runs.
-      beam_args: Further Beam arguments for the components.
+      cache: Whether to reuse the outputs of unchanged steps from earlier runs.
+      beam_args: Additional Beam arguments for the components.
       training: Options of the training run.
     """
 
@@ -128,15 +129,16 @@ class PipelineOptions:
     tuner_module: str = ""
 
     def name_for(self, source: ModuleSource) -> str:
-        """Returns the pipeline's name."""
+        """Returns the pipeline's name: `name`, or the last part of the module's name."""
         return self.name or source.name.rpartition(".")[2]
 
 
 def tunes_with(modules: PipelineModules, tune: bool | None, tune_steps: int, hyperparameters: str) -> bool:
-    """Returns whether there is a search for hyper-parameters; see `PipelineOptions`.
+    """Returns whether the pipeline has a Tuner step; see `PipelineOptions.tune`.
 
     Raises:
-      InputError: When one is asked for that there cannot be.
+      InputError: When `tune` is set without a `tuner_fn` or together with `hyperparameters`, or `tune_steps` without a
+        search.
     """
     reference = modules.trainer.reference
     if tune and modules.tuner is None:
@@ -153,13 +155,13 @@ def tunes_with(modules: PipelineModules, tune: bool | None, tune_steps: int, hyp
 
 
 def notices_of(options: PipelineOptions, modules: PipelineModules) -> list[str]:
-    """Returns which files the pipeline's steps use that nobody named, a sentence each."""
+    """Returns a sentence for each module file that was selected automatically instead of by an option."""
     tunes = tunes_with(modules, options.tune, options.tune_steps, options.hyperparameters)
     return [notice for notice in (modules.notice, modules.tuner_notice if tunes else "") if notice]
 
 
 def _where(modules: PipelineModules) -> str:
-    """Returns which files near the training module have a tuner_fn, as a sentence with the option to give; or ""."""
+    """Returns a sentence that names the files near the training module with a `tuner_fn`, and the option for them."""
     found = tuner_candidates(modules.trainer)
     if not found:
         return " For one in another file give --tuner-module FILE."

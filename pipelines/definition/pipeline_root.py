@@ -1,4 +1,4 @@
-"""A pipeline's root: how it is known, and the copies in it of CSV files that CsvExampleGen cannot read."""
+"""A pipeline's root folder: its marker file, and converted copies of CSV files that CsvExampleGen cannot read."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from ...executors.inputs.csv.plain_copy import plain_data
 from ...executors.preflight import stamp
 from ...executors.runtime.files import file_io
 
-ROOT_MARKER = "generic_trainer_pipeline.json"  # in a root that a pipeline has
+ROOT_MARKER = "generic_trainer_pipeline.json"  # marks a folder as the root of a pipeline
 PLAIN_DATA = "plain_csv"
 
 
 def plain_in_root(data: str, root: str) -> tuple[str, list[str]]:
-    """Returns where a pipeline reads its data, where they lie or a copy in its root, and what was done to them.
+    """Returns the path from which a pipeline reads its data, and a description of each conversion.
+
+    The path is `data`, or a converted copy in the root if CsvExampleGen cannot read the files.
 
     Args:
-      data: A file or a folder; see `plain_data`. What is remote is read as it is.
-      root: The pipeline's root. In one that is somebody else's, or remote, nothing is written.
+      data: A file or a folder; see `plain_data`. Remote data are not converted.
+      root: The pipeline's root. Nothing is written if it is remote, or not empty and without the marker file.
 
     Raises:
-      InputError: When a file that would have to be copied is no CSV or is damaged, or when there is no room.
+      InputError: When a file that needs conversion is not a CSV file or is damaged, or when the disk is full.
     """
     if file_io.is_remote(data) or file_io.is_remote(root) or _is_others(root):
         return data, []

@@ -1,9 +1,10 @@
-"""The steps of a pipeline, whoever runs them: from data to a pushed, evaluated model.
+"""Builds the steps of a pipeline for any runner: from data to an evaluated, pushed model.
 
     nodes = steps_of(options, modules, example_gen)
 
-ExampleGen, StatisticsGen, SchemaGen, ExampleValidator, Transform (when there is a `preprocessing_fn`), Tuner
-(when there is a `tuner_fn`), Trainer, Evaluator (when a label is given) and Pusher (unless it is turned off).
+ExampleGen, StatisticsGen, SchemaGen, ExampleValidator, Transform (if there is a `preprocessing_fn`), Tuner
+(if there is a `tuner_fn`), Trainer, Evaluator (if a label or an `eval_config` is given) and Pusher (unless it is
+turned off).
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ from ...executors.runtime.files.artifact_layout import read_hyperparameters
 from ...executors.runtime.files.schema import read_schema
 from .options import BASELINE, HYPERPARAMETERS, PipelineOptions, tunes_with
 
-# For workers elsewhere TFX packs all of itself, once for every component: seconds, and 50 MB that are left behind. Not
-# so when these have an image with TFX in it; here the workers are this process, and Beam takes no image.
+# For remote Beam workers TFX builds a source distribution of itself once per component, which takes seconds and leaves
+# 50 MB behind, unless a container image is set. Here the workers run in this process, which ignores the image.
 _NO_PACKING = "--sdk_container_image=none"
 _BEAM_ARGS = (IN_PROCESS, "--direct_running_mode=in_memory", "--direct_num_workers=1")
 
 
 def beam_args_of(options: PipelineOptions) -> list[str]:
-    """Returns the arguments for Beam: those for one process, then the user's, which win."""
+    """Returns the Beam arguments: those for the in-process runner, then the user's, which take precedence."""
     return [*_BEAM_ARGS, *(options.beam_args or [_NO_PACKING])]
 
 
@@ -67,14 +68,14 @@ def steps_of(
     """Builds the steps without running them.
 
     Args:
-      options: What to run.
-      modules: The training module and those of the other steps.
+      options: The pipeline's options.
+      modules: The training module and the modules of the other steps.
       example_gen: The first step.
-      remembers_models: Whether whoever runs them can be asked which model was blessed last.
-      reads_files: Whether the data and the schema can be looked at from here.
+      remembers_models: Whether the runner supports a Resolver for the last blessed model.
+      reads_files: Whether the schema and hyper-parameters can be read from this machine.
 
     Raises:
-      InputError: When the options do not fit each other or the module.
+      InputError: When the options conflict with each other or with the module.
     """
     examples = example_gen.outputs["examples"]
     statistics_gen = StatisticsGen(examples=examples)
@@ -139,12 +140,12 @@ def steps_of(
 
 
 def pushed_to(options: PipelineOptions) -> str:
-    """Returns the folder in which each pushed model has one of its own."""
+    """Returns the serving folder, which contains one folder per pushed model."""
     return file_io.whole(options.push_to or os.path.join(options.pipeline_root, "serving"))
 
 
 def _baseline(options: PipelineOptions, nodes: list[BaseNode], *, remembers_models: bool) -> Channel | None:
-    """Adds the step that finds the model to compare with and to start from, and returns its output."""
+    """Adds the step that provides the baseline model for evaluation and warm start, and returns its output."""
     if options.baseline_model:
         uri = file_io.whole(options.baseline_model)
         node: BaseNode = Importer(source_uri=uri, artifact_type=Model).with_id(BASELINE)
@@ -168,7 +169,7 @@ def _hyperparameters(
     inputs: Mapping[str, Channel],
     reads_files: bool,
 ) -> Channel | None:
-    """Adds the step that searches for the Trainer's hyper-parameters, or imports them; returns its output."""
+    """Adds the step that searches for or imports the Trainer's hyper-parameters, and returns its output."""
     tunes = tunes_with(modules, options.tune, options.tune_steps, options.hyperparameters)
     if options.hyperparameters:
         node = _imported_hyperparameters(file_io.whole(options.hyperparameters), reads_files)
@@ -179,7 +180,7 @@ def _hyperparameters(
     training: dict[str, Any] = {
         option.name: getattr(options.training, option.name)
         for option in declared_options()
-        if option.tuner and option.name != "timeout"  # which limits the training
+        if option.tuner and option.name != "timeout"  # limits the training, not the search
     }
     tuner = Tuner(
         module_file=modules.tuner.reference,
@@ -195,7 +196,7 @@ def _hyperparameters(
 
 def _imported_hyperparameters(place: str, reads_files: bool) -> BaseNode:
     told: dict[str, dict[str, str]] = {}
-    if reads_files:  # by its content the cache notices an edit
+    if reads_files:  # the fingerprint of its content invalidates the cache after an edit
         content = json.dumps(read_hyperparameters(place, "--hyperparameters"), sort_keys=True)
         told["custom_properties"] = {"fingerprint": hashlib.sha256(content.encode()).hexdigest()}
     return Importer(source_uri=place, artifact_type=HyperParameters, **told).with_id(HYPERPARAMETERS)

@@ -1,1 +1,1 @@
-"""Past runs: `run.json` files, ML Metadata, lineage and differences."""
+"""Past runs from `run.json` files and ML Metadata: lookup, lineage and comparison."""

@@ -1,4 +1,4 @@
-"""What differs between two runs: arguments, code, data, metrics, versions, times.
+"""Compares two runs: arguments, code, data, metrics, versions and phase durations.
 
 difference = compare(find_run("last"), find_run("4f0c1a2b"))
 difference.arguments["options.seed"]  # (1, 2)
@@ -20,25 +20,26 @@ from .past_runs import Run
 if TYPE_CHECKING:
     from ...executors.monitoring.run_json import RunJson
 
-# Of fn_args: where each run writes to, and what follows from other things that are compared.
+# Fields of fn_args that are left out: output paths differ in every run, and the others follow from compared values.
 _OF_ONE_RUN = (
     *("serving_model_dir", "eval_model_dir", "model_run_dir", "checkpoint_dir", "working_dir"),
     *("schema_file", "transform_output", "is_chief", "worker_index", "num_workers"),
 )
-_OF_STEPS = ("schema_path", "transform_graph_path")  # in a pipeline another folder for each run of a step
+_OF_STEPS = ("schema_path", "transform_graph_path")  # in a pipeline a new folder for each execution of a step
 _DATA = ("train_files", "eval_files")
 _OF_EXAMPLES = ("span", "version", "input_fingerprint", "payload_format")
 
 
 @dataclasses.dataclass(frozen=True)
 class MetricDifference:
-    """A metric of two runs.
+    """A metric's values in two runs.
 
     Attributes:
-      before: Of the first run; None when it has none.
-      after: Of the second.
-      difference: after - before; None when one is missing.
-      is_better: Whether the second's is better; None when they are equal, one is missing, or the name doesn't tell.
+      before: Value in the first run; None if it does not have the metric.
+      after: Value in the second run; None if it does not have the metric.
+      difference: after - before; None if one is missing.
+      is_better: Whether the second value is better; None if the values are equal, one is missing, or the metric's
+        direction is unknown (see `is_higher_better`).
     """
 
     before: float | None
@@ -49,18 +50,18 @@ class MetricDifference:
 
 @dataclasses.dataclass(frozen=True)
 class RunDifference:
-    """What differs between two runs; what is the same in both is left out, but for metrics and phases.
+    """The differences between two runs; equal values are left out, except metrics and phases.
 
     Attributes:
-      runs: The two.
-      arguments: fn_args, custom_config and options by name, (first, second).
-      same_code: Whether the fingerprints are equal; None when one is not known.
-      files: The module's files that "changed", were "added" or "removed"; {} when a run has kept no source.
-      source: Their unified diff; "" when a run has kept no source.
-      data: What differs of train_files and eval_files or, in pipelines, of the Examples: {name: (first, second)}.
-      metrics: By split and name, such as "eval/auc".
-      versions: Of Python, TensorFlow and the like, and dialect and Keras, (first, second).
-      phases: Seconds by phase, (first, second); None where a run has not come to it.
+      runs: The two runs.
+      arguments: Differing fn_args, custom_config entries and options: {name: (first, second)}.
+      same_code: Whether the module fingerprints are equal; None if one is unknown.
+      files: {file: "changed", "added" or "removed"} for the module's files; {} if a run has no source snapshot.
+      source: Unified diff of these files; "" if a run has no source snapshot.
+      data: Differences of train_files and eval_files or, in pipelines, of the Examples: {name: (first, second)}.
+      metrics: All metrics by split and name, such as "eval/auc".
+      versions: Differing package versions, dialect and Keras mode: {name: (first, second)}.
+      phases: Seconds by phase, (first, second); None if a run did not reach the phase.
     """
 
     runs: tuple[Run, Run]
@@ -74,14 +75,14 @@ class RunDifference:
     phases: dict[str, tuple[float | None, float | None]]
 
     def to_json(self) -> dict[str, object]:
-        """Returns the difference as JSON values, with the runs' ids for the runs."""
+        """Returns the difference as JSON values, with run IDs instead of runs."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         metrics = {name: dataclasses.asdict(metric) for name, metric in self.metrics.items()}
         return {**fields, "runs": [run.id for run in self.runs], "metrics": metrics}
 
 
 def compare(first: Run, second: Run) -> RunDifference:
-    """Compares two runs by their records, the sources that they kept, and the Examples that they were made of.
+    """Compares two runs by their run records, source snapshots and input Examples.
 
     Raises:
       InputError: When a run's store cannot be read.
@@ -104,13 +105,13 @@ def compare(first: Run, second: Run) -> RunDifference:
 
 
 def _differing(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, tuple[object, object]]:
-    """Returns what two mappings do not agree in; what is missing is None."""
+    """Returns {name: (first, second)} for entries that differ; None for a missing value."""
     names = list(dict.fromkeys([*first, *second]))
     return {name: (first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)}
 
 
 def _arguments(run: Run) -> dict[str, object]:
-    """Returns fn_args by name, with the values of custom_config and the like each under a name of its own."""
+    """Returns the compared fn_args by name; nested mappings such as custom_config are flattened to dotted names."""
     left_out = (*_OF_ONE_RUN, *_DATA, *(_OF_STEPS if run.execution is not None else ()))
     arguments = run.record.get("arguments", {})
     return dict(_flat({name: value for name, value in arguments.items() if name not in left_out}))
@@ -125,9 +126,10 @@ def _flat(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str,
 
 
 def _data(run: Run) -> dict[str, object]:
-    """Returns what is known of a run's data: the files', or in a pipeline that of the Examples that it began with.
+    """Returns the data arguments and recorded facts about a run's files, or in a pipeline properties of its Examples.
 
-    Transform's have another folder in each run, and other bytes: they hold maps, whose order is nobody's.
+    In a pipeline files are not compared: Transform writes them to a new folder in each run, and their bytes differ
+    because the order of the maps in serialized tf.Examples is undefined.
     """
     if run.execution is None:
         arguments = run.record.get("arguments", {})
@@ -167,7 +169,7 @@ def _phases(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str
 
 
 def _source_diff(first: Mapping[str, str], second: Mapping[str, str]) -> tuple[dict[str, str], str]:
-    """Returns what became of each file, and the unified diff of all."""
+    """Returns {file: "changed", "added" or "removed"}, and the unified diff of these files."""
     files: dict[str, str] = {}
     lines: list[str] = []
     for name in sorted({*first, *second}):

@@ -1,4 +1,4 @@
-"""TFMA's results as plain values: metrics over all examples and by slice, and what was not good enough."""
+"""Reads TFMA's results as plain values: metrics over all examples and by slice, and missed thresholds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALL = "all examples"
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """A metric's value, and where TFMA has computed one its confidence interval."""
+    """A metric's value, with its confidence interval (lower, upper) if TFMA computed one."""
 
     value: float
     interval: tuple[float, float] | None = None
@@ -24,12 +24,12 @@ class Measure:
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """TFMA's results.
+    """TFMA's results of one evaluation.
 
     Attributes:
       slices: {slice: {metric: measure}}; "all examples" is the first.
-      failures: What was not good enough: (slice, metric, why).
-      verdict: What was decided and why; None of TFX's own Evaluator.
+      failures: Missed thresholds: (slice, metric, reason).
+      verdict: This project's verdict with its reason; None for an evaluation by TFX's Evaluator.
     """
 
     slices: Mapping[str, Mapping[str, Measure]]
@@ -38,13 +38,16 @@ class Evaluation:
 
     @property
     def metrics(self) -> Metrics:
-        """The metrics over all examples, as a run's record has them."""
+        """The metrics over all examples in the run record's form, {"eval": {name: value}}; {} if there are none."""
         overall = self.slices.get(ALL, {})
         return {"eval": {name: measure.value for name, measure in overall.items()}} if overall else {}
 
 
 def read_evaluation(folder: str) -> Evaluation:
-    """Reads a ModelEvaluation artifact. TFMA is imported, which takes seconds where TensorFlow is not there yet."""
+    """Reads a ModelEvaluation artifact.
+
+    Imports TFMA unless there are no results, which takes seconds if TensorFlow is not imported yet.
+    """
     verdict = read_verdict(folder)
     if verdict is not None and not file_io.exists(os.path.join(folder, "eval_config.json")):
         return Evaluation({}, verdict=verdict)
@@ -73,13 +76,13 @@ def _text(value: object) -> str:
 
 
 def _by_number(name: str) -> tuple[bool, str, float, str]:
-    """Orders all examples first, and `hour=2` before `hour=10`."""
+    """Sort key of slices: all examples first, numeric values by number (`hour=2` before `hour=10`)."""
     feature, _, value = name.rpartition("=")
     return name != ALL, feature, float(value) if value.isdecimal() else math.inf, value
 
 
 def _measure(value: object) -> Measure | None:
-    """Returns a metric that is a number; None of plots, matrices and what could not be computed."""
+    """Returns a metric that is a finite number; None for plots, matrices and undefined values."""
     if not isinstance(value, dict):
         return None
     bounded = value.get("boundedValue")
@@ -99,7 +102,7 @@ def _failures(folder: str) -> Iterator[tuple[str, str, str]]:
 
     try:
         result = tfma.load_validation_result(folder)
-    except (FileNotFoundError, OSError, ValueError):  # an evaluation without thresholds has none
+    except (FileNotFoundError, OSError, ValueError):  # no validation result: an evaluation without thresholds
         return
     for one in result.metric_validations_per_slice:
         key = [

@@ -1,9 +1,9 @@
-"""What a model came from and who has used it: a graph of artifacts and executions.
+"""Lineage of a model: a graph of the artifacts and executions upstream and downstream of it.
 
     lineage = lineage_of_run(find_run("out/model"))
     [node.uri for node in lineage.sources("Examples")]
 
-ML Metadata tells it for pipelines, `run.json` for `train`.
+It is read from ML Metadata for pipelines, and from `run.json` for runs of `train`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 ARTIFACT, EXECUTION = "artifact", "execution"
 _Execution = metadata_store_pb2.Execution
-_ENDS = ("Model", "ModelRun")  # what is made of them is told by the model's own lineage
-_OF_ANOTHER = {"base_model", "baseline_model"}  # who reads a model so tells of another one
-# Of `run.json`: role, type, and where in the arguments it stands.
+_ENDS = ("Model", "ModelRun")  # downstream traversal stops here: their uses are part of that model's lineage
+_OF_ANOTHER = {"base_model", "baseline_model"}  # roles for which the outputs belong to another model
+# Inputs in `run.json`: role, artifact type, name of the argument.
 _INPUTS = (
     ("examples", "Examples", "train_files"),
     ("eval_examples", "Examples", "eval_files"),
@@ -42,16 +42,16 @@ _INPUTS = (
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """An artifact or an execution.
+    """An artifact or an execution in a lineage graph.
 
     Attributes:
       id: Unique in the graph: "artifact/14", "execution/7".
       kind: "artifact" or "execution".
-      type: The artifact's type, such as "Model"; the execution's node, such as "Trainer" or "Evaluator".
-      uri: Where an artifact lies; "" of an execution.
-      time: When it was made or began, as ISO 8601, UTC.
-      state: Of an execution "succeeded", "failed", "running" or "cached"; "" of an artifact.
-      properties: What ML Metadata knows of it besides: metrics, fingerprints, spans, arguments. Secrets are masked.
+      type: The artifact's type, such as "Model"; the execution's node ID, such as "Trainer" or "Evaluator".
+      uri: An artifact's location; "" for an execution.
+      time: Creation time of the artifact or start of the execution, ISO 8601, UTC.
+      state: An execution's state: "succeeded", "failed", "running", "interrupted" or "cached"; "" for an artifact.
+      properties: Further properties, such as metrics, fingerprints, spans and arguments. Secrets are redacted.
     """
 
     id: str
@@ -65,12 +65,12 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Edge:
-    """What went into an execution, or came out of it.
+    """An input or output of an execution.
 
     Attributes:
-      source: The id of an artifact that was read, or of the execution that wrote one.
-      target: The id of the execution, or of the artifact that was written.
-      role: Under which key: "examples", "model", "base_model", "baseline_model".
+      source: ID of the artifact that was read, or of the execution that wrote the target.
+      target: ID of the execution that read the source, or of the artifact that was written.
+      role: Input or output key: "examples", "model", "base_model", "baseline_model".
     """
 
     source: str
@@ -80,12 +80,12 @@ class Edge:
 
 @dataclasses.dataclass(frozen=True)
 class Lineage:
-    """A graph around one artifact.
+    """The lineage graph of one artifact.
 
     Attributes:
-      subject: The id of the artifact's node (of a run without a model: of the training's).
-      nodes: Artifacts and executions, those that were first in front.
-      edges: From source to target in the direction of time.
+      subject: ID of the artifact's node; for a run without a model, of the training's node.
+      nodes: Artifacts and executions; from ML Metadata in the order of creation.
+      edges: Inputs and outputs of the executions, from source to target.
     """
 
     subject: str
@@ -93,15 +93,15 @@ class Lineage:
     edges: tuple[Edge, ...]
 
     def node(self, identifier: str) -> Node:
-        """Returns the node of an id."""
+        """Returns the node with an ID."""
         return next(node for node in self.nodes if node.id == identifier)
 
     def into(self, identifier: str) -> list[tuple[str, Node]]:
-        """Returns what leads to a node, (role, node): an execution's inputs, or who wrote an artifact."""
+        """Returns the (role, node) pairs with an edge to a node: an execution's inputs, or an artifact's producers."""
         return [(edge.role, self.node(edge.source)) for edge in self.edges if edge.target == identifier]
 
     def out_of(self, identifier: str) -> list[tuple[str, Node]]:
-        """Returns what a node leads to, (role, node): an execution's outputs, or who read an artifact."""
+        """Returns the (role, node) pairs with an edge from a node: an execution's outputs, or an artifact's readers."""
         return [(edge.role, self.node(edge.target)) for edge in self.edges if edge.source == identifier]
 
     def to_json(self) -> dict[str, object]:
@@ -110,14 +110,14 @@ class Lineage:
 
 
 def lineage_of(store: mlmd.MetadataStore, artifact: int) -> Lineage:
-    """Returns the graph around an artifact in ML Metadata.
+    """Returns the lineage graph of an artifact in ML Metadata.
 
-    Upstream all that it was made of, where models end a path: what they were made of is theirs to tell. Downstream the
-    executions that used it or what they made of it, and their outputs; models that were trained from it end a path.
+    Upstream it contains all direct and indirect inputs; a path ends at another model. Downstream it contains the
+    executions that directly or indirectly used the artifact, and their outputs; a path ends at a model trained from it.
 
     Args:
       store: An `ml_metadata.MetadataStore`.
-      artifact: The artifact's id.
+      artifact: The artifact's ID in the store.
 
     Raises:
       InputError: When the store has no such artifact.
@@ -131,11 +131,11 @@ def lineage_of(store: mlmd.MetadataStore, artifact: int) -> Lineage:
 
 
 def lineage_of_run(run: Run, others: Sequence[Run] = ()) -> Lineage:
-    """Returns the graph around a run's model: from ML Metadata, or from `run.json` where there is no pipeline.
+    """Returns the lineage graph of a run's model: from ML Metadata, or without a pipeline from `run.json`.
 
     Args:
       run: The run.
-      others: Further runs of `train`, of which some may have started from this one's model.
+      others: Further runs of `train`; those with this run's model as base model are added to the graph.
 
     Raises:
       InputError: When the run's store cannot be read.
@@ -156,7 +156,7 @@ def _id(kind: str, number: int) -> str:
 
 
 class _Graph:
-    """Gathers nodes and edges around an artifact; asks for a whole generation at once."""
+    """Collects nodes and edges around an artifact, with one batch of queries per generation."""
 
     def __init__(self, store: mlmd.MetadataStore) -> None:
         self._store = store
@@ -165,21 +165,21 @@ class _Graph:
         self._edges: set[Edge] = set()
 
     def go_up(self, artifact: int) -> None:
-        """Adds what an artifact was made of."""
+        """Adds the artifact and everything upstream of it."""
         self._artifacts.add(artifact)
         makers = self._makers_of([artifact])
         while makers:
             makers = self._makers_of(self._read_by(makers))
 
     def go_up_from(self, execution: int) -> None:
-        """Adds an execution that has made nothing, and what it was to be made of."""
+        """Adds an execution without outputs and everything upstream of it."""
         makers = [execution]
         while makers:
             self._executions |= set(makers)
             makers = self._makers_of(self._read_by(makers))
 
     def go_down(self, artifact: int) -> None:
-        """Adds who used an artifact, what they made of it, and who used that."""
+        """Adds everything downstream of an artifact: executions that used it, their outputs, and further users."""
         made = [artifact]
         while made:
             users: list[int] = []
@@ -193,7 +193,7 @@ class _Graph:
             made = [one.id for one in self._written_by(users) if one.type not in _ENDS]
 
     def finished(self, subject: str) -> Lineage:
-        """Returns the graph, in the order of time."""
+        """Returns the graph, with nodes in the order of creation."""
         artifacts = many(self._store.get_artifacts_by_id, self._artifacts)
         executions = many(self._store.get_executions_by_id, self._executions)
         timed = [(one.create_time_since_epoch, one.id, _artifact(one)) for one in artifacts]
@@ -204,7 +204,7 @@ class _Graph:
         return Lineage(subject, nodes, tuple(edges))
 
     def _makers_of(self, artifacts: Iterable[int]) -> list[int]:
-        """Adds the executions that wrote artifacts, not those that took them from the cache or imported them."""
+        """Adds the executions that wrote artifacts, except cached ones, and returns the IDs of those that are new."""
         events = [one for one in many(self._store.get_events_by_artifact_ids, artifacts) if one.type in OUTPUTS]
         ids = [event.execution_id for event in events]
         cached = {
@@ -219,7 +219,7 @@ class _Graph:
         return makers
 
     def _read_by(self, executions: Iterable[int]) -> list[int]:
-        """Adds the inputs of executions; returns those to go on from."""
+        """Adds the inputs of executions; returns the IDs of new ones other than models, to continue upstream."""
         events = [one for one in many(self._store.get_events_by_execution_ids, executions) if one.type in INPUTS]
         fresh = {event.artifact_id for event in events} - self._artifacts
         for event in events:
@@ -227,7 +227,7 @@ class _Graph:
         return [one.id for one in many(self._store.get_artifacts_by_id, fresh) if one.type != "Model"]
 
     def _written_by(self, executions: Iterable[int]) -> list[metadata_store_pb2.Artifact]:
-        """Adds the outputs of executions, and what they compared with; returns the outputs that are new."""
+        """Adds the outputs of executions, and their base and baseline models; returns the outputs that are new."""
         fresh = set(executions) - self._executions
         self._executions |= fresh
         outputs = set()
@@ -262,7 +262,7 @@ def _artifact(artifact: metadata_store_pb2.Artifact) -> Node:
 
 
 def _values(node: metadata_store_pb2.Artifact | metadata_store_pb2.Execution) -> dict[str, object]:
-    """Returns the properties that have a plain value, with secrets masked, also in those that hold JSON."""
+    """Returns the properties with a plain value; secrets are redacted, also inside of JSON values."""
     values: dict[str, object] = {}
     for properties in (node.properties, node.custom_properties):
         for name, value in sorted(properties.items()):
@@ -274,7 +274,7 @@ def _values(node: metadata_store_pb2.Artifact | metadata_store_pb2.Execution) ->
 
 
 def _unpacked(value: object) -> object:
-    """Returns what a property holds that TFX has written as JSON, such as custom_config."""
+    """Parses a property that TFX wrote as JSON, such as custom_config; returns other values unchanged."""
     if isinstance(value, str) and value.startswith(("{", "[", "null")):
         with contextlib.suppress(ValueError):
             return json.loads(value)
@@ -282,7 +282,7 @@ def _unpacked(value: object) -> object:
 
 
 def _of_record(run: Run, others: Sequence[Run]) -> Lineage:
-    """Builds the graph from `run.json`: what the run read, and which of the others started from its model."""
+    """Builds the graph from `run.json`: the run's inputs, and the other runs that started from its model."""
     training = Node(f"{EXECUTION}/{run.id}", EXECUTION, "train", "", run.started, run.status, _properties_of(run))
     nodes, edges = [training], []
     for role, (kind, place, known) in _inputs_of(run).items():
@@ -306,7 +306,7 @@ def _of_record(run: Run, others: Sequence[Run]) -> Lineage:
 
 
 def _inputs_of(run: Run) -> dict[str, tuple[str, str, Mapping[str, object]]]:
-    """Returns what a run read by its role: type, place, and what is known of it."""
+    """Returns a run's inputs: {role: (artifact type, location, recorded properties)}."""
     arguments, data = run.record.get("arguments", {}), run.record.get("data", {})
     inputs: dict[str, tuple[str, str, Mapping[str, object]]] = {}
     for role, kind, name in _INPUTS:
@@ -321,7 +321,7 @@ def _properties_of(run: Run) -> dict[str, object]:
 
 
 def _model_properties(run: Run) -> dict[str, object]:
-    """Returns what ML Metadata would know of a model, under the same names."""
+    """Returns a model's properties under the names that the Trainer uses on the Model artifact in ML Metadata."""
     check = run.record.get("check", {})
     metrics = {f"{split}/{name}": value for split, values in run.metrics.items() for name, value in values.items()}
     return metrics | {

@@ -1,4 +1,4 @@
-"""What ML Metadata's errors mean, in one line with what to do.
+"""Translates errors of ML Metadata into one-line messages with a remedy.
 
     before = identity(url)
     try:
@@ -6,8 +6,8 @@
     except Exception as error:
         raise explained_after(error, url, before) or error
 
-ML Metadata waits by itself for others who write (`connection_config` says how long), and says little: of a lock that
-writes were aborted, of a server that does not answer nothing at all.
+ML Metadata retries while another process writes (for how long: see `connection_config`). Its messages are terse: for a
+lock "Concurrent writes aborted", for an unreachable server none.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ...executors.errors import InputError
 from ...executors.runtime.files import file_io, storage_errors
 from .metadata_store import shown
 
-_PATIENCE = 60.0  # seconds: a step of another run ends its writing in less
+_PATIENCE = 60.0  # seconds; more than a step of another run needs for a write
 _LOCKED = ("is locked", "Concurrent writes aborted")
-_NO_ANSWER = 2.0  # seconds for a server to take a connection
+_NO_ANSWER = 2.0  # seconds; timeout for a connection to a server
 _REMEDIES = {
     "database or disk is full": "Make room there, and run it again.",
     "readonly database": "Have it mounted for writing, or give its owner's rights, and run it again.",
@@ -37,7 +37,7 @@ _REMEDIES = {
 
 
 def identity(url: str) -> int | None:
-    """Returns the number of a SQLite file on its disk, 0 when it is not there; None of a server."""
+    """Returns the inode number of a SQLite file, 0 if it does not exist, or None for a server."""
     try:
         return None if file_io.is_remote(url) else os.stat(url).st_ino
     except OSError:
@@ -45,12 +45,12 @@ def identity(url: str) -> int | None:
 
 
 def explained_after(error: Exception, url: str, before: int | None) -> InputError | None:
-    """Returns what to say of an error that ended a pipeline; None of one that the store is not to blame for.
+    """Returns an InputError for a pipeline failure that was caused by the metadata store; None for other failures.
 
     Args:
-      error: What was raised, or its text in another one.
+      error: The exception raised, or another exception with its text.
       url: The store, as for `connection_config`.
-      before: Its `identity` when the pipeline began.
+      before: The store's `identity` when the pipeline started.
     """
     if before is not None and identity(url) != before:
         return InputError(
@@ -61,10 +61,10 @@ def explained_after(error: Exception, url: str, before: int | None) -> InputErro
 
 
 def require_store(config: metadata_store_pb2.ConnectionConfig, url: str) -> None:
-    """Makes sure that a store can be used, before anything is begun; a SQLite file is made if need be.
+    """Checks that a store can be used before a pipeline starts; creates the SQLite file if it does not exist.
 
     Raises:
-      InputError: When it cannot.
+      InputError: When the store cannot be used.
     """
     if not file_io.is_remote(url):
         _require_unlocked(url)
@@ -75,12 +75,12 @@ def require_store(config: metadata_store_pb2.ConnectionConfig, url: str) -> None
 
 
 def explained(error: Exception, url: str, what: str = "used") -> InputError | None:
-    """Returns what to say of an error of ML Metadata's; None of one that the store is not to blame for.
+    """Returns an InputError with a remedy for an error caused by the metadata store; None for other errors.
 
     Args:
-      error: What was raised.
-      url: The store.
-      what: What it cannot be.
+      error: The exception raised.
+      url: The store, as for `connection_config`.
+      what: The failed operation, for the message: "used" (default) or "read".
     """
     where = f"ML Metadata in {shown(url)}"
     if "mysql_" in str(error):
@@ -112,7 +112,7 @@ def _of_server(error: Exception, url: str) -> str:
 
 
 def _unreachable(url: str) -> str:
-    """Returns why a server's address cannot be connected to; "" when it can."""
+    """Returns why no connection to a server can be opened; "" if it can."""
     parts = urlsplit(url)
     try:
         with socket.create_connection((parts.hostname, parts.port or 3306), _NO_ANSWER):
@@ -122,7 +122,7 @@ def _unreachable(url: str) -> str:
 
 
 def _gist(error: Exception) -> str:
-    """Returns what MySQL or SQLite said, without the statement."""
+    """Returns the error message of MySQL or SQLite without the SQL statement."""
     text = str(error)
     if "mysql_" in text:
         return text.partition(" query: ")[0].rpartition("error:")[2].strip()
@@ -130,14 +130,14 @@ def _gist(error: Exception) -> str:
 
 
 def _require_unlocked(path: str) -> None:
-    """Waits until nobody keeps a SQLite file locked; ML Metadata would speak of missing tables.
+    """Waits until a SQLite file is not locked; ML Metadata would report missing tables instead of the lock.
 
     Raises:
-      InputError: When it stays locked.
+      InputError: When it is still locked after a minute, or cannot be written.
     """
     if not os.path.isfile(path) or not os.path.getsize(path):
         return
-    with contextlib.suppress(sqlite3.DatabaseError):  # for ML Metadata to judge
+    with contextlib.suppress(sqlite3.DatabaseError):  # not a database: left to ML Metadata to report
         try:
             with contextlib.closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as connection:
                 connection.execute("BEGIN IMMEDIATE")

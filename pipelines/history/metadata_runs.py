@@ -1,7 +1,7 @@
-"""Runs by what ML Metadata knows of them: each execution of a pipeline's Trainer, with what followed from it.
+"""Lists the runs in an ML Metadata store: each execution of a pipeline's Trainer, with its evaluation and push.
 
-A store may hold many thousands, so that questions are asked for many at once: what every execution says of itself
-first, and only for those that are wanted what they made and who used that.
+A store may hold thousands of runs, so queries are batched: first the properties of all executions, then only for the
+selected ones their outputs and the executions that used these.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STATUS = {
 }
 OUTPUTS = (_Event.OUTPUT, _Event.DECLARED_OUTPUT, _Event.PENDING_OUTPUT)
 INPUTS = (_Event.INPUT, _Event.DECLARED_INPUT)
-_AT_ONCE = 5000  # ids in one question
+_AT_ONCE = 5000  # IDs per query
 
 Answer = TypeVar("Answer")
 
@@ -48,15 +48,16 @@ def runs_in_store(
     order: Callable[[list[Run]], list[Run]] | None = None,
     limit: int = 0,
 ) -> list[Run]:
-    """Returns the runs in a store of ML Metadata, newest first unless there is another order.
+    """Returns the runs in an ML Metadata store, newest first unless `order` is given.
 
     Args:
-      url: As for `connection_config`.
-      wanted: Which ones, by status, start and module; nothing else is known when it is asked.
-      pipeline: Only those of this pipeline; "" for all.
-      roots: Known roots of pipelines, where the records of failed runs are looked for.
-      order: Sorts them when their metrics are known.
-      limit: How many at most, of those that come first; 0 for all.
+      url: The store, as for `connection_config`.
+      wanted: Predicate that selects runs. It is called before the results are loaded, when only status, start and
+        module are set.
+      pipeline: Name of the pipeline whose runs are returned; "" for all.
+      roots: Known pipeline roots, which are searched for the records of failed and interrupted runs.
+      order: Sorts the runs after their metrics were loaded.
+      limit: Maximum number of runs, taken from the front of the order; 0 for all.
 
     Raises:
       InputError: When the store cannot be read.
@@ -74,7 +75,7 @@ def runs_in_store(
 
 
 def _trainings(store: mlmd.MetadataStore) -> Iterator[metadata_store_pb2.Execution]:
-    """Yields the executions of trainers, ours and TFX's own; a Tuner trains, too, but makes no model to push."""
+    """Yields the executions of this project's and TFX's Trainers; not of Tuners, which have the same base type."""
     for kind in store.get_execution_types():
         name = kind.name.rpartition(".")[2]
         if name == "Trainer" or (kind.base_type == metadata_store_pb2.ExecutionType.TRAIN and name != "Tuner"):
@@ -109,7 +110,7 @@ def _contexts_of(store: mlmd.MetadataStore, execution: int) -> dict[str, str]:
 
 
 def _as_on_disk(store: mlmd.MetadataStore, run: Run, contexts: Mapping[str, str], roots: Sequence[str]) -> Run:
-    """Adds what a run's own record tells where ML Metadata has no outputs: it is on, was killed, or has failed."""
+    """Completes a running, killed or failed run, without outputs in ML Metadata, from its `run.json` on disk."""
     node = contexts.get("node", "").removeprefix(f"{contexts.get('pipeline', '')}.")
     below = [node, "model_run", *([FAILED_FOLDER] if run.status == FAILED else []), str(run.execution)]
     folders = (os.path.join(root, *below) for root in _roots(store, run, roots))
@@ -117,7 +118,7 @@ def _as_on_disk(store: mlmd.MetadataStore, run: Run, contexts: Mapping[str, str]
     folder, record = next(found, ("", RunJson()))
     if not record:
         return run
-    # Also one that had trained, but whose process ended before ML Metadata could be told.
+    # This includes a process that finished training, but ended before the result was written to ML Metadata.
     killed = run.status == RUNNING and is_abandoned(record)
     interrupted = killed or record.get("status") == INTERRUPTED
     return dataclasses.replace(
@@ -130,9 +131,9 @@ def _as_on_disk(store: mlmd.MetadataStore, run: Run, contexts: Mapping[str, str]
 
 
 def _roots(store: mlmd.MetadataStore, run: Run, known: Sequence[str]) -> Iterator[str]:
-    """Yields where the pipeline's root may be: known ones, where its store is, and where what the run was given is.
+    """Yields candidates for the pipeline's root: known roots, the store's folder, and roots of the run's inputs.
 
-    ML Metadata does not know it, but TFX writes artifacts to ROOT/STEP/OUTPUT/EXECUTION.
+    ML Metadata does not store the root, but TFX writes artifacts to ROOT/STEP/OUTPUT/EXECUTION.
     """
     yield from known
     if not file_io.is_remote(run.metadata):
@@ -140,11 +141,11 @@ def _roots(store: mlmd.MetadataStore, run: Run, known: Sequence[str]) -> Iterato
     events = store.get_events_by_execution_ids([run.execution])
     given = store.get_artifacts_by_id(sorted({event.artifact_id for event in events if event.type in INPUTS}))
     roots = dict.fromkeys(file_io.parent(file_io.parent(file_io.parent(artifact.uri))) for artifact in given)
-    yield from (root for root in roots if not file_io.is_remote(root))  # which would take TensorFlow, and seconds
+    yield from (root for root in roots if not file_io.is_remote(root))  # would import TensorFlow, which takes seconds
 
 
 def _with_results(store: mlmd.MetadataStore, runs: Sequence[Run]) -> list[Run]:
-    """Adds to runs what they made, and what became of their models."""
+    """Adds outputs, evaluation and push to runs."""
     made = _outputs_of(store, [run.execution for run in runs if run.execution is not None])
     uses = _uses_of(store, {outputs["Model"].id for outputs in made.values() if "Model" in outputs})
     afterwards = _outputs_of(store, {user for users in uses.values() for _, user in users})
@@ -154,7 +155,7 @@ def _with_results(store: mlmd.MetadataStore, runs: Sequence[Run]) -> list[Run]:
 def _outputs_of(
     store: mlmd.MetadataStore, executions: Iterable[int]
 ) -> dict[int, dict[str, metadata_store_pb2.Artifact]]:
-    """Returns what executions wrote, by the artifacts' type."""
+    """Returns the output artifacts of executions: {execution: {artifact type: artifact}}."""
     events = [event for event in many(store.get_events_by_execution_ids, executions) if event.type in OUTPUTS]
     artifacts = {one.id: one for one in many(store.get_artifacts_by_id, {event.artifact_id for event in events})}
     found: dict[int, dict[str, metadata_store_pb2.Artifact]] = {}
@@ -165,10 +166,10 @@ def _outputs_of(
 
 
 def _uses_of(store: mlmd.MetadataStore, models: Iterable[int]) -> dict[int, list[tuple[int, int]]]:
-    """Returns for each model the executions (maker, user) that took it as their `model`, not as one to compare with.
+    """Returns {model: [(maker, user), …]} of the executions that read it as input `model`, not as baseline.
 
-    Its makers are the execution that trained it, and each that took it from the cache: who used it after one of them,
-    and before the next, used that one's.
+    A model's makers are the execution that trained it and each execution with a cache hit for it. A user is assigned
+    to the last maker before it.
     """
     makers: dict[int, list[int]] = {}
     users: dict[int, list[int]] = {}
@@ -183,7 +184,7 @@ def _uses_of(store: mlmd.MetadataStore, models: Iterable[int]) -> dict[int, list
 
 
 def _with_names(store: mlmd.MetadataStore, run: Run, roots: Sequence[str]) -> Run:
-    """Adds the names of pipeline and run, for which ML Metadata has to be asked one by one."""
+    """Adds the names of pipeline and pipeline run, which ML Metadata returns for one execution per query only."""
     contexts = _contexts_of(store, run.execution or 0)
     run = dataclasses.replace(run, pipeline=contexts.get("pipeline", ""), pipeline_run=contexts.get("pipeline_run", ""))
     return _as_on_disk(store, run, contexts, roots) if run.status == FAILED else run
@@ -217,18 +218,18 @@ def _with_result(
 
 
 def many(ask: Callable[[Sequence[int]], Iterable[Answer]], ids: Iterable[int]) -> list[Answer]:
-    """Asks ML Metadata for many ids, as many at once as a statement of SQL may hold."""
+    """Queries ML Metadata for many IDs, in batches that fit into an SQL statement (5000)."""
     wanted = sorted(set(ids))
     return [answer for start in range(0, len(wanted), _AT_ONCE) for answer in ask(wanted[start : start + _AT_ONCE])]
 
 
 def roles_of(event: metadata_store_pb2.Event) -> list[str]:
-    """Returns the keys under which an execution read or wrote an artifact; one may be a model and its own baseline."""
+    """Returns an event's input or output keys; several if the artifact was passed as both model and baseline."""
     return [step.key for step in event.path.steps if step.HasField("key")]
 
 
 def text_of(node: metadata_store_pb2.Artifact | metadata_store_pb2.Execution, name: str) -> str:
-    """Returns a property of an artifact or execution as text; "" when it has none."""
+    """Returns a string property or custom property of an artifact or execution; "" if there is none."""
     for properties in (node.properties, node.custom_properties):
         if name in properties:
             return str(properties[name].string_value)
@@ -236,14 +237,14 @@ def text_of(node: metadata_store_pb2.Artifact | metadata_store_pb2.Execution, na
 
 
 def iso(milliseconds: int) -> str:
-    """Returns ML Metadata's time as ISO 8601, UTC."""
+    """Converts a time of ML Metadata, in milliseconds since the epoch, to ISO 8601, UTC."""
     return datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.timezone.utc).isoformat(
         timespec="milliseconds"
     )
 
 
 def metrics_of(model: metadata_store_pb2.Artifact) -> dict[str, dict[str, float]]:
-    """Returns the metrics that the trainer put on a model's artifact: {"train": {...}, "eval": {...}}."""
+    """Returns the training metrics from a Model artifact's custom properties: {"train": {...}, "eval": {...}}."""
     metrics: dict[str, dict[str, float]] = {}
     for key, value in sorted(model.custom_properties.items()):
         split, separator, name = key.partition("/")
@@ -253,12 +254,12 @@ def metrics_of(model: metadata_store_pb2.Artifact) -> dict[str, dict[str, float]
 
 
 def pushed_to(pushed: metadata_store_pb2.Artifact) -> str | None:
-    """Returns where a PushedModel lies; a model that was refused leaves an artifact that says so."""
+    """Returns a pushed model's folder, or None if the PushedModel artifact is marked as not pushed."""
     if not pushed.custom_properties["pushed"].int_value:
         return None
     return str(pushed.custom_properties["pushed_destination"].string_value) or str(pushed.uri)
 
 
 def is_blessed(blessing: metadata_store_pb2.Artifact) -> bool:
-    """Returns the Evaluator's verdict."""
+    """Returns whether the Evaluator blessed the model."""
     return bool(blessing.custom_properties["blessed"].int_value)

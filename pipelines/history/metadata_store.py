@@ -1,4 +1,4 @@
-"""How to reach ML Metadata: a SQLite file, or a MySQL database by URL."""
+"""Connections to ML Metadata: a SQLite file, or a MySQL database by URL."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from ...executors.runtime.files import file_io
 from ...executors.runtime.logs import redaction
 
 SQLITE = "metadata.sqlite"
-# The variable's name; with _FILE at its end, a file's.
+# Name of the environment variable; with the suffix _FILE, of the one with a file's path.
 PASSWORD = "GENERIC_TRAINER_METADATA_PASSWORD"  # noqa: S105  # nosec B105
-_PATIENCE = 3.0  # seconds to wait for another one's lock
+_PATIENCE = 3.0  # seconds to wait for another process's lock
 
 
 def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
-    """Returns ML Metadata's connection for a SQLite file or a `mysql://user@host:port/database`.
+    """Returns ML Metadata's connection configuration for a SQLite file or `mysql://user@host:port/database`.
 
-    The password is that of the variable `GENERIC_TRAINER_METADATA_PASSWORD`, or stands in the file that
-    `GENERIC_TRAINER_METADATA_PASSWORD_FILE` names, unless the URL has one: `mysql://user:password@host:port/database`.
+    A password in the URL (`mysql://user:password@host:port/database`) takes precedence over the environment variable
+    `GENERIC_TRAINER_METADATA_PASSWORD`, and that over the file named by `GENERIC_TRAINER_METADATA_PASSWORD_FILE`. The
+    port defaults to 3306. ML Metadata retries for about a minute while another process writes.
 
     Raises:
-      InputError: When the URL has another scheme, or no database, or there is no such file.
+      InputError: When the URL has another scheme or no database, or the password file cannot be read.
     """
     if not file_io.is_remote(url):
         sqlite = metadata_store_pb2.SqliteMetadataSourceConfig(filename_uri=os.path.abspath(url))
@@ -40,7 +41,7 @@ def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
     if parts.scheme != "mysql" or not parts.hostname or not database:
         raise InputError(f"--metadata {_masked(url)}: give a file, or mysql://user@host:port/database.")
     user, password = unquote(parts.username or ""), unquote(parts.password or "") or _password()
-    redaction.remember({"password": password})  # TFX logs what it connects with
+    redaction.remember({"password": password})  # TFX logs the connection configuration
     mysql = metadata_store_pb2.MySQLDatabaseConfig(
         host=parts.hostname, port=parts.port or 3306, database=database, user=user, password=password
     )
@@ -63,13 +64,13 @@ def _password() -> str:
 
 
 def open_store(url: str) -> mlmd.MetadataStore:
-    """Opens an `ml_metadata.MetadataStore` to read from.
+    """Opens an `ml_metadata.MetadataStore` for reading; a SQLite file is opened read-only.
 
     Args:
       url: As for `connection_config`.
 
     Raises:
-      InputError: When there is none, somebody keeps it locked, it is something else, or of another release.
+      InputError: When the store does not exist, is locked, is not an ML Metadata store, or has an incompatible version.
     """
     config = connection_config(url)
     if not file_io.is_remote(url):
@@ -87,10 +88,10 @@ def open_store(url: str) -> mlmd.MetadataStore:
 
 @contextlib.contextmanager
 def reading(url: str) -> Iterator[None]:
-    """Says of ML Metadata's own errors in a block which store they are of.
+    """Converts ML Metadata's errors in the block to an InputError that names the store.
 
     Raises:
-      InputError: In their place.
+      InputError: When ML Metadata raises a StatusError.
     """
     try:
         yield
@@ -99,12 +100,15 @@ def reading(url: str) -> Iterator[None]:
 
 
 def _require_sqlite(path: str) -> None:
-    """Asks SQLite itself: ML Metadata waits for half a minute, and then speaks of missing tables."""
+    """Raises InputError unless the path is a readable SQLite file of ML Metadata.
+
+    ML Metadata itself would wait for half a minute, and then report missing tables.
+    """
     if not os.path.isfile(path):
         raise InputError(f"ML Metadata in {path}: there is no such file.")
     location = f"file:{quote(os.path.abspath(path))}?mode="
     if os.path.exists(f"{path}-journal"):
-        # Who was killed while it wrote has left it: what was half done is undone for the first one who may write.
+        # A journal is left by a process killed during a write; SQLite rolls back on the next writable connection.
         with contextlib.suppress(sqlite3.Error):
             _has_metadata(f"{location}rw")
     try:
@@ -123,6 +127,6 @@ def _has_metadata(location: str) -> bool:
 
 
 def shown(url: str) -> str:
-    """Returns where the metadata lies, for people: without user and password."""
+    """Returns the store's location for display, without user and password."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if file_io.is_remote(url) else url

@@ -1,8 +1,8 @@
-"""Which of two values of a metric is the better one.
+"""Determines by a metric's name whether higher or lower values are better.
 
 is_higher_better("eval/auc")   # True
 is_higher_better("val_loss")   # False
-is_higher_better("weight")     # None: nobody knows
+is_higher_better("weight")     # None: unknown
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _HIGHER = re.compile(
 
 
 def is_higher_better(metric: str) -> bool | None:
-    """Returns whether a metric is better when it is higher, by its name; None when the name doesn't tell."""
+    """Returns whether higher values of a metric are better; None if its name matches no known metric.
+
+    A split in front of the name, as in "eval/auc", is ignored; "BinaryAccuracy" is treated as "binary_accuracy".
+    """
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", metric.rpartition("/")[2]).lower()
     if _LOWER.search(name):
         return False

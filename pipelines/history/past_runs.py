@@ -1,4 +1,4 @@
-"""What a run of the past is, wherever it was found."""
+"""The record of a past run, independent of its source (`run.json` or ML Metadata)."""
 
 from __future__ import annotations
 
@@ -20,29 +20,30 @@ STATUSES = (SUCCEEDED, FAILED, RUNNING, INTERRUPTED, CACHED)
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One training run, with or without a pipeline around it. Times are UTC.
+    """A training run, in or outside of a pipeline.
 
     Attributes:
-      id: That of `run.json`; of an execution that left none (it failed, or was cached) its UUID in ML Metadata.
+      id: ID in `run.json`; without that file (the execution failed or was cached) the execution's UUID in ML Metadata.
       status: "succeeded", "failed", "running", "interrupted" (by a signal, or its process was killed) or
-        "cached" (a pipeline took an earlier run's model).
-      started: When, as ISO 8601.
-      seconds: How long it took; None while it runs, and when its process was killed.
-      module: What the user called the module.
-      fingerprint: SHA-256 of the module's files; "" when it is not known.
-      dialect: How the module is written; "" when it is not known.
-      metrics: {"train": {...}, "eval": {...}}, as training logged them.
-      model_run: Folder with `run.json` and TensorBoard's logs; None when there is none, or not any longer.
-      model: Folder of the model (in a pipeline, of the Model artifact); None without one.
-      pushed_model: Where the model was pushed; None when it was not.
-      blessed: The Evaluator's verdict; None when there was none.
+        "cached" (a pipeline reused an earlier run's model).
+      started: Start time, ISO 8601, UTC.
+      seconds: Duration in seconds; None while it runs, and if its process was killed.
+      module: The module reference given by the user.
+      fingerprint: SHA-256 of the module's files; "" if unknown.
+      dialect: The module's dialect; "" if unknown.
+      metrics: {"train": {...}, "eval": {...}}, as logged during training.
+      model_run: Folder with `run.json` and TensorBoard logs; None if there is none, or if it was replaced.
+      model: Folder of the model (in a pipeline, of the Model artifact); None without a model.
+      pushed_model: Folder of the pushed model; None if it was not pushed.
+      blessed: Whether the Evaluator blessed the model; None without an Evaluator.
       evaluation: Folder of TFMA's results; None without an Evaluator.
-      error: {"type": ..., "message": ...} of what ended it; None when nothing did, or ML Metadata doesn't know.
-      pipeline: The pipeline's name; "" outside of one.
-      pipeline_run: The name of the pipeline's run, such as "20261122-184013.046332"; "" outside of one.
-      metadata: Where ML Metadata lies, as `connection_config` takes it; "" outside of a pipeline.
-      execution: The Trainer's execution there; None outside of a pipeline.
-      model_artifact: The Model's artifact there.
+      error: {"type": ..., "message": ...} of the exception that ended the run; None if there was none or it was not
+        recorded.
+      pipeline: The pipeline's name; "" outside of a pipeline.
+      pipeline_run: The name of the pipeline run, such as "20261122-184013.046332"; "" outside of a pipeline.
+      metadata: The ML Metadata store, as for `connection_config`; "" outside of a pipeline.
+      execution: ID of the Trainer's execution in ML Metadata; None outside of a pipeline.
+      model_artifact: ID of the Model artifact in ML Metadata; None without a model or a pipeline.
     """
 
     id: str
@@ -61,13 +62,13 @@ class Run:
     error: ErrorJson | None = None
     pipeline: str = ""
     pipeline_run: str = ""
-    metadata: str = dataclasses.field(default="", repr=False)  # a database's URL holds a password
+    metadata: str = dataclasses.field(default="", repr=False)  # a database URL may contain a password
     execution: int | None = None
     model_artifact: int | None = None
 
     @functools.cached_property
     def record(self) -> RunJson:
-        """The content of `run.json`; {} when there is none."""
+        """The content of `run.json`; {} if there is none."""
         return run_record.read(self.model_run) if self.model_run else {}
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""Runs by what they left on disk: `run.json` of `train`, and where pipelines keep their metadata.
+"""Finds runs on disk: `run.json` files of `train`, and the ML Metadata stores of pipelines.
 
 found = look_into("experiments/")
 [run_in(folder) for folder in found.model_runs]
@@ -24,20 +24,20 @@ from ...executors.training.metadata_pointer import Noted
 from .metadata_store import SQLITE
 from .past_runs import INTERRUPTED, RUNNING, SUCCEEDED, Run
 
-_DEPTH = 5  # folders below the one to look into
-_MOST = 20_000  # folders to look into; a home directory may have millions
+_DEPTH = 5  # levels below the searched folder
+_MOST = 20_000  # folders to search; a home directory may have millions
 _NOT_RUNS = ("__pycache__", "node_modules", "site-packages", "checkpoints", "source")
-MODEL_RUN, MODEL = "model_run", "model"  # in the --output of `train`
+MODEL_RUN, MODEL = "model_run", "model"  # folders in the --output of `train`
 
 
 @dataclasses.dataclass
 class Found:
-    """What lies in a folder.
+    """Runs and metadata stores found in a folder.
 
     Attributes:
-      model_runs: Folders with a `run.json`; in a pipeline root whose metadata are elsewhere, also of runs that failed.
+      model_runs: Folders with a `run.json`. In a pipeline root without a SQLite store this includes failed runs.
       stores: SQLite files of ML Metadata.
-      noted: Stores that the roots of pipelines name.
+      noted: Stores recorded in pipeline roots by the Trainer's driver.
     """
 
     model_runs: list[str] = dataclasses.field(default_factory=list)
@@ -46,7 +46,9 @@ class Found:
 
 
 def look_into(folder: str) -> Found:
-    """Looks for runs in a folder and those below it, but neither into data nor checkpoints nor models.
+    """Searches a folder for runs, up to 5 levels deep; skips data, checkpoints and models.
+
+    At most 20,000 folders are searched; a warning is logged if there are more.
 
     Raises:
       InputError: When there is no such folder.
@@ -74,7 +76,7 @@ def look_into(folder: str) -> Found:
 
 
 def _entries(folder: str) -> tuple[set[str], list[str]]:
-    """Returns the names of a folder's files, and of its folders; nothing where it cannot be read."""
+    """Returns the names of the files and of the folders in a folder; empty if it cannot be read."""
     try:
         if file_io.is_remote(folder):
             names = file_io.listdir(folder)
@@ -92,10 +94,10 @@ def _may_hold_runs(name: str) -> bool:
 
 
 def run_in(folder: str) -> Run:
-    """Returns the run that is recorded in a folder.
+    """Returns the run that is recorded in a folder's `run.json`.
 
     Raises:
-      InputError: When its `run.json` is not one.
+      InputError: When `run.json` is not a run record.
     """
     path = os.path.join(folder, run_record.FILE_NAME)
     record = read_json_object(path, "The record")
@@ -118,7 +120,7 @@ def run_in(folder: str) -> Run:
 
 
 def seconds_of(phases: dict[str, float]) -> float:
-    """Returns how long a run took; parts of a phase have its name in front of theirs, "training/load"."""
+    """Returns a run's duration in seconds, the sum of its phases; skips sub-phases such as "training/load"."""
     return round(sum(took for name, took in phases.items() if "/" not in name), 3)
 
 
@@ -133,7 +135,7 @@ def _status(record: Mapping[str, object]) -> str:
 
 
 def is_abandoned(record: Mapping[str, Any]) -> bool:
-    """Returns whether the process that a record is of has gone; False where it ran on another machine."""
+    """Returns whether the process of a run record has ended; False if it ran on another machine or is not recorded."""
     try:
         return ProcessIdentity(**record["process"]).is_gone()
     except (KeyError, TypeError):
@@ -141,7 +143,7 @@ def is_abandoned(record: Mapping[str, Any]) -> bool:
 
 
 def _model_of(model_run: str, record: Mapping[str, object]) -> str | None:
-    """Returns where a run's model lies; that of a run that `train` has moved aside was replaced by a later one's."""
+    """Returns the folder of a run's model; None if a later run of `train` replaced it."""
     name = os.path.basename(model_run)
     beside = os.path.join(file_io.parent(model_run), MODEL)
     if name == MODEL_RUN and file_io.isdir(beside):

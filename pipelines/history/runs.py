@@ -1,10 +1,11 @@
-"""The runs that there have been: of `train`, by their `run.json`; of pipelines, by ML Metadata.
+"""Finds past runs: of `train`, by their `run.json`; of pipelines, in ML Metadata.
 
     for run in find_runs(["experiments/", "pipeline/"]):
         print(run.id[:8], run.status, run.metrics.get("eval"))
     find_run("last").record["arguments"]
 
-A run of a pipeline is one execution of its Trainer, with what followed from it. Neither TensorFlow nor TFX is imported.
+A run of a pipeline is one execution of its Trainer, with its evaluation and push. Neither TensorFlow nor TFX is
+imported.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Run", "find_run", "find_runs", "metric_of", "sorted_by"]
 
 LAST = "last"
-_SHOWN = 5  # of those that a name might mean
+_SHOWN = 5  # runs in the message about an ambiguous name
 
 
 class _Selection(TypedDict, total=False):
@@ -55,19 +56,19 @@ def find_runs(
     sort: str = "",
     limit: int = 0,
 ) -> list[Run]:
-    """Returns the runs in some places, newest first.
+    """Returns the runs in folders and metadata stores, newest first.
 
     Args:
-      places: Folders to look into: pipeline roots, `--output`s of `train`, or folders above them; or stores, as
-        `metadata` (default: the current folder, unless there is `metadata`).
-      metadata: A further store: a SQLite file or `mysql://user:password@host:port/database`.
-      module: Only runs of this module: a part of its name, or a pattern such as "taxi_*".
-      status: Only runs that ended so; one of `past_runs.STATUSES`.
-      sort: Best first by this metric instead, as `sorted_by` does it.
-      limit: How many at most; 0 for all.
+      places: Folders to search: pipeline roots, `--output` folders of `train`, or folders above them; or stores, in
+        the form of `metadata` (default: the current folder, or only `metadata` if that is given).
+      metadata: An additional store: a SQLite file or `mysql://user:password@host:port/database`.
+      module: Select runs of this module: a part of its name, or a pattern such as "taxi_*".
+      status: Select runs with this status; one of `past_runs.STATUSES`.
+      sort: Name of a metric: sort best first instead, see `sorted_by`.
+      limit: Maximum number of runs; 0 for all.
 
     Raises:
-      InputError: When a place does not exist, its store cannot be read, or no run has the metric.
+      InputError: When a place does not exist, a named store cannot be read, or no run has the metric.
     """
 
     def wanted(run: Run) -> bool:
@@ -92,16 +93,16 @@ def find_runs(
 
 
 def find_run(name: str, places: Sequence[str] = (), *, metadata: str = "") -> Run:
-    """Returns one run by what a person calls it.
+    """Returns one run by ID, name or folder.
 
     Args:
-      name: "last"; a run's id or a beginning of it that no other has; the name of a pipeline's run; or a folder: the
-        `--output` of `train`, a pipeline root (its newest run), a model run, a model or a pushed model.
-      places: Where to look, as in `find_runs`.
-      metadata: As in `find_runs`.
+      name: "last"; a run's ID or a unique prefix of it; the name of a pipeline run; or a folder: the `--output` of
+        `train`, a pipeline root (its newest run), a model run, a model or a pushed model.
+      places: Folders and stores to search, as in `find_runs`.
+      metadata: An additional store, as in `find_runs`.
 
     Raises:
-      InputError: When there is no such run, or more than one.
+      InputError: When no run or more than one run matches.
     """
     if name == LAST:
         runs = find_runs(places, metadata=metadata, limit=1)
@@ -120,15 +121,15 @@ def find_run(name: str, places: Sequence[str] = (), *, metadata: str = "") -> Ru
 
 
 def sorted_by(runs: Sequence[Run], metric: str) -> list[Run]:
-    """Returns runs in the order of a metric, the best first, those without it last.
+    """Sorts runs by a metric, best first; runs without the metric come last.
 
     Args:
-      runs: What to sort.
-      metric: "auc" (of the eval split, else of the train one), "eval/auc" or "train/auc". Losses and errors are best
-        when they are low; all others when they are high.
+      runs: The runs to sort.
+      metric: "auc" (of the eval split, or else of the train split), "eval/auc" or "train/auc". Lower is better for
+        losses and errors; higher is better for all other metrics.
 
     Raises:
-      InputError: When no run has it.
+      InputError: When no run has the metric.
     """
     if runs and all(metric_of(run, metric) is None for run in runs):
         names = {name for run in runs for split in run.metrics.values() for name in split}
@@ -150,7 +151,7 @@ def _best_first(runs: Sequence[Run], metric: str) -> list[Run]:
 
 
 def metric_of(run: Run, metric: str) -> float | None:
-    """Returns a run's metric by its name, with or without the split in front; None when it has none."""
+    """Returns a run's metric by its name, with or without a split as prefix ("eval/auc"); None if it has none."""
     split, separator, name = metric.partition("/")
     if separator and split in run.metrics:
         return run.metrics[split].get(name)
@@ -160,7 +161,7 @@ def metric_of(run: Run, metric: str) -> float | None:
 
 
 def _look(places: Sequence[str], metadata: str) -> tuple[Found, list[str]]:
-    """Returns what lies in the places, and of its stores those that were named."""
+    """Returns the runs and stores in the places, and the stores that were named: as files, URLs or pipeline roots."""
     found, asked_for = Found(), [metadata] if metadata else []
     for place in places or ([] if metadata else ["."]):
         if place.startswith("mysql:") or os.path.isfile(place):
@@ -182,7 +183,7 @@ def _is_same(first: str, second: str) -> bool:
 
 
 def _recorded(folders: Iterable[str]) -> Iterator[Run]:
-    """Yields the runs recorded in folders; a record that cannot be read is told of, and the others are listed."""
+    """Yields the runs recorded in folders; logs a warning for each record that cannot be read and skips it."""
     for folder in dict.fromkeys(folders):
         try:
             yield run_in(folder)
@@ -206,7 +207,7 @@ def _is_of(run: Run, module: str) -> bool:
 
 
 def _at(name: str) -> list[Run]:
-    """Returns the run that a folder is of, looking no further than around it."""
+    """Returns the run to which a folder belongs, searching only the folder, its children and its parents."""
     place = file_io.whole(name).rstrip("/")
     folders = [place]
     while not file_io.is_remote(place) and (above := file_io.parent(folders[-1])) != folders[-1]:
@@ -227,14 +228,14 @@ def _at(name: str) -> list[Run]:
 
 
 def _in_root(folder: str) -> list[Run]:
-    """Returns the runs of a pipeline root, newest first; [] when the folder is none."""
+    """Returns the runs of a pipeline root, newest first; [] if the folder is not a pipeline root."""
     if os.path.isfile(store := os.path.join(folder, SQLITE)):
         return runs_in_store(store)
     return _newest(run for store in metadata_pointer.noted(folder) for run in _in_noted(store))
 
 
 def _in_noted(store: Noted, *arguments: Callable[[Run], bool], **options: Unpack[_Selection]) -> list[Run]:
-    """Returns a pipeline's runs in the store that its root names; a store that cannot be read is a warning."""
+    """Returns a pipeline's runs in the store that is recorded in its root; logs a warning if it cannot be read."""
     try:
         return runs_in_store(store.metadata, *arguments, pipeline=store.pipeline, roots=[store.root], **options)
     except InputError as error:
@@ -243,7 +244,7 @@ def _in_noted(store: Noted, *arguments: Callable[[Run], bool], **options: Unpack
 
 
 def _of_folder(runs: Sequence[Run], name: str) -> list[Run]:
-    """Returns the run that has made a folder: of two, one was taken from the cache by the other."""
+    """Returns the run that wrote a folder; runs with a cache hit for it come second."""
     place = file_io.whole(name).rstrip("/")
     for attribute in ("model_run", "pushed_model", "model"):
         made = [run for run in runs if (folder := getattr(run, attribute)) and _is_in(place, folder)]
@@ -258,7 +259,7 @@ def _is_in(place: str, folder: str) -> bool:
 
 
 def _real(path: str) -> str:
-    """Returns a path without links in it: a folder may be called by several names."""
+    """Returns a path with symbolic links resolved, so that different paths of one folder compare equal."""
     return path.rstrip("/") if file_io.is_remote(path) else os.path.realpath(path)
 
 

@@ -1,9 +1,9 @@
-"""Kubeflow Pipelines, both ways: a TFX pipeline compiled for it, and the trainer as a component of any pipeline.
+"""Kubeflow Pipelines support: compiles a TFX pipeline, or provides the trainer as a component for other pipelines.
 
     from generic_trainer.pipelines.kubeflow import trainer_op                            # in a @kfp.dsl.pipeline
     from generic_trainer.pipelines.kubeflow import KubeflowPipeline, compile_pipeline    # needs TFX
 
-Both need the extra `kfp`. What is imported is what is asked for: `trainer_op` brings in neither TFX nor TensorFlow.
+Both need the extra `kfp`. Names are imported lazily: `trainer_op` imports neither TFX nor TensorFlow.
 """
 
 from __future__ import annotations

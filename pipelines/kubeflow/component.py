@@ -1,4 +1,4 @@
-"""The trainer as a component of plain Kubeflow Pipelines, without TFX in the pipeline.
+"""The trainer as a Kubeflow Pipelines component, for pipelines without TFX.
 
     from kfp import dsl
     from generic_trainer.pipelines.kubeflow import trainer_op
@@ -10,30 +10,32 @@
         train.set_memory_limit("8G").set_retry(3)
         deploy(model=train.outputs["model"])
 
-`trainer_op` runs in the image `generic-trainer:VERSION`; `trainer_component("registry/image:tag")`, or
-`train.set_container_image(...)`, names another one, which needs `generic-trainer` of the same release. The same
-component is the file `trainer.component.yaml` beside this one, for `kfp.components.load_component_from_file`. It is
-written by
+`trainer_op` runs in the image `generic-trainer:VERSION`. `trainer_component("registry/image:tag")` or
+`train.set_container_image(...)` sets another image, which must contain the same release of `generic-trainer`. The file
+`trainer.component.yaml` beside this one contains the same component for `kfp.components.load_component_from_file`.
+Write it with
 
     python -m generic_trainer.pipelines.kubeflow.component
 
-Where the model lies. The SavedModel's `saved_model.pb` is right at the output `model`'s URI, and not, as in a TFX
-pipeline, in its folder `Format-Serving`: whoever takes a `system.Model` by its URI expects that, such as Vertex AI's
-`ModelUploadOp`, `tf.saved_model.load(model.path)` and this component's own `base_model`.
-TensorFlow Serving, and KServe by it, want a folder named by a number between: `serving_version=1` puts one there.
-Either way the artifact's metadata says where: `saved_model` is the URI of the folder with `saved_model.pb`. Beside it
-stand `framework`, `signatures`, `checks`, `dialect`, `module_fingerprint`, `size_bytes` and each metric, as `eval/auc`.
+Model layout. `saved_model.pb` is directly at the URI of the output `model`, not in its folder `Format-Serving` as in a
+TFX pipeline. Consumers of a `system.Model` expect that, such as Vertex AI's `ModelUploadOp`,
+`tf.saved_model.load(model.path)` and this component's `base_model`. TensorFlow Serving and KServe need a numbered
+version folder in between: `serving_version=1` adds it. In both cases `saved_model` in the artifact's metadata is the
+URI of the folder with `saved_model.pb`. The metadata also contain `framework`, `signatures`, `checks`, `dialect`,
+`module_fingerprint`, `size_bytes` and each metric, such as `eval/auc`.
 
-Data. Kubeflow's launcher copies artifacts to the pod's disk before the step begins; what is large is better read where
-it lies, by `train_files=["gs://bucket/train/*"]`. TensorFlow has a file system for gs://, and none for s3:// or minio://.
+Data. Kubeflow's launcher copies artifacts to the pod's disk before the step starts. For large data, read the files
+directly instead: `train_files=["gs://bucket/train/*"]`. TensorFlow has a file system for gs://, but not for s3:// or
+minio://.
 
-Caching. Kubeflow takes a step from its cache when its inputs are the same. The text of `module_text` is an input; of
-`module` it is the name alone, so a file that was edited in place is not noticed. Give what is edited another name
-(`name@archive.zip` with the content's hash in it), or call `train.set_caching_options(False)`.
+Caching. Kubeflow has a cache hit if a step's inputs are unchanged. The content of `module_text` is an input, but of
+`module` only the name, so editing that file in place does not invalidate the cache. Change the name with the content
+(`name@archive.zip` with a hash of the content in its name), or call `train.set_caching_options(False)`.
 
-Retries. A pod's own disk goes with it. Where outputs are written to a mounted bucket, as on Vertex AI, checkpoints lie
-beside them, and the next try and the next run of the same code, data and arguments go on from them. Elsewhere give
-`checkpoint_root`: a folder on a volume (`kfp.kubernetes.mount_pvc`), `dsl.WORKSPACE_PATH_PLACEHOLDER`, or a gs:// URI.
+Retries. A pod's local disk is deleted with the pod. If outputs are written to a mounted bucket, as on Vertex AI,
+checkpoints are written beside them, and the next attempt or run with the same code, data and arguments resumes from
+them. Elsewhere set `checkpoint_root`: a folder on a volume (`kfp.kubernetes.mount_pvc`),
+`dsl.WORKSPACE_PATH_PLACEHOLDER`, or a gs:// URI.
 """
 
 from __future__ import annotations
@@ -80,13 +82,13 @@ _SUMMARY = "Trains a TensorFlow training module of any dialect, and checks the S
 
 
 def trainer_component(image: str = DEFAULT_IMAGE) -> Any:
-    """Returns the component, to be called in a function with `@kfp.dsl.pipeline`.
+    """Returns the component, to be called in a function decorated with `@kfp.dsl.pipeline`.
 
-    Its inputs are artifacts, the fields of `StepParameters` and, but for `isolate`, those of `TrainingOptions`. All are
-    optional, but there has to be a module and examples. Kubeflow checks their types when the pipeline is compiled.
+    Its inputs are artifacts, the fields of `StepParameters`, and those of `TrainingOptions` except `isolate`. All are
+    optional, but a module and examples are required. Kubeflow checks the types when the pipeline is compiled.
 
     Args:
-      image: A container image with `generic-trainer` of this release.
+      image: A container image with this release of `generic-trainer` (default: `generic-trainer:VERSION`).
     """
 
     def trainer(*placeholders: object) -> dsl.ContainerSpec:
@@ -94,7 +96,7 @@ def trainer_component(image: str = DEFAULT_IMAGE) -> Any:
         arguments = ["--executor_input", dsl.PIPELINE_TASK_EXECUTOR_INPUT_PLACEHOLDER]
         return dsl.ContainerSpec(image=image, command=step_command("kubeflow_component_step"), args=arguments)
 
-    # Kubeflow reads inputs, types and descriptions off a function's signature and docstring.
+    # Kubeflow takes inputs, types and descriptions from a function's signature and docstring.
     inputs, outputs = list(_described_inputs()), list(_described_outputs())
     parameters = [parameter for parameter, _ in (*inputs, *outputs)]
     trainer.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -104,7 +106,6 @@ def trainer_component(image: str = DEFAULT_IMAGE) -> Any:
 
 
 def _described_inputs() -> Iterator[tuple[inspect.Parameter, str]]:
-    """Yields each input with its description."""
     for name, (artifact, text) in _INPUTS.items():
         yield inspect.Parameter(name, _KIND, default=None, annotation=Optional[dsl.Input[artifact]]), text  # noqa: UP045
     for fields in (StepParameters, TrainingOptions):
@@ -129,7 +130,7 @@ trainer_op = trainer_component()
 
 
 def write_component(path: str | pathlib.Path = COMPONENT_FILE) -> None:
-    """Writes the component as a file for `kfp.components.load_component_from_file`: Kubeflow's IR, as YAML."""
+    """Writes the component as YAML in Kubeflow's IR, for `kfp.components.load_component_from_file`."""
     compiler.Compiler().compile(trainer_component(), str(path))
 
 

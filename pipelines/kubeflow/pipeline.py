@@ -1,4 +1,4 @@
-"""The steps of `steps.py` as a pipeline of Kubeflow Pipelines, for a cluster of one's own or for Vertex AI.
+"""Compiles the steps of `steps.py` to a Kubeflow Pipelines pipeline, for a Kubernetes cluster or Vertex AI.
 
     pipeline = KubeflowPipeline(
         data="gs://bucket/taxi", module_file="taxi_keras.py", label="big_tip", pipeline_root="gs://bucket/pipelines",
@@ -6,9 +6,9 @@
     )
     compile_pipeline(pipeline).write("pipeline.yaml")
 
-What comes of it is Kubeflow's intermediate representation (a PipelineSpec, schema 2.1), made by TFX's own compiler. Its
-containers are started by `executors.kubeflow.step`. The module travels as an archive that is named by its content, so
-that a later edit changes nothing. The data, the numbers of steps and `custom_config` are parameters of the pipeline.
+The result is Kubeflow's intermediate representation (a PipelineSpec, schema 2.1), from TFX's compiler. The entry point
+of its containers is `executors.kubeflow_step`. The module is uploaded as a content-addressed archive, so later edits do
+not change a compiled pipeline. `data`, `train_steps`, `eval_steps` and `custom_config` are pipeline parameters.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from .step_command import step_command
 
 KUBEFLOW, VERTEX = "kubeflow", "vertex"
 _LONGEST_NAME = 128
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")  # of tfx.orchestration.kubeflow.v2.pipeline_builder
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")  # the pattern in tfx.orchestration.kubeflow.v2.pipeline_builder
 _ANY_GPU = "nvidia.com/gpu"
 _GKE_GPUS = "cloud.google.com/gke-accelerator"
 _BACKOFF = {"backoffDuration": "30s", "backoffFactor": 2.0, "backoffMaxDuration": "600s"}
@@ -54,13 +54,14 @@ _PATHS = ("data", "pipeline_root", "code_root", "push_to", "schema", "baseline_m
 
 @dataclasses.dataclass(frozen=True)
 class StepResources:
-    """What a step's container gets.
+    """Resource requests and limits of a step's container.
 
     Attributes:
-      cpus: Processors; 0 leaves it to the cluster.
-      memory_gb: Memory in 10^9 bytes; 0 leaves it to the cluster.
-      gpus: How many GPUs.
-      accelerator: Which: LABEL=VALUE of nodes, or the value of GKE's label; Vertex AI's name there. "" for any.
+      cpus: Number of processors; 0 for the cluster's default.
+      memory_gb: Memory in 10^9 bytes; 0 for the cluster's default.
+      gpus: Number of GPUs.
+      accelerator: Type of GPU. On Kubernetes a node label LABEL=VALUE, or a value of GKE's label
+        `cloud.google.com/gke-accelerator`; on Vertex AI an accelerator type. "" for any.
     """
 
     cpus: float = 0.0
@@ -70,10 +71,10 @@ class StepResources:
 
     @classmethod
     def parse(cls, text: str) -> tuple[str, StepResources]:
-        """Reads `STEP:cpus=4,memory_gb=16,gpus=1,accelerator=nvidia-tesla-t4`; returns the step's name as well.
+        """Parses `STEP:cpus=4,memory_gb=16,gpus=1,accelerator=nvidia-tesla-t4`; returns (step, resources).
 
         Raises:
-          InputError: When it is of another form.
+          InputError: When the text has another form, or an accelerator is given without `gpus`.
         """
         step, _, rest = text.partition(":")
         values: dict[str, Any] = {}
@@ -96,16 +97,16 @@ class StepResources:
 
 @dataclasses.dataclass(frozen=True)
 class KubeflowPipeline(PipelineOptions):
-    """What to compile.
+    """Options of a pipeline for Kubeflow Pipelines or Vertex AI.
 
     Attributes:
-      platform: "kubeflow" or "vertex".
-      image: The container image of all steps; it holds generic-trainer.
-      code_root: Where an archive of the module is put (default: `code` in the root).
-      data_format: What lies in `data`, when that cannot be looked up from here; see `example_gen_for`.
-      resources: By step, what its container gets.
-      retries: How often a step that failed is tried again.
-      volumes: Claims to mount in all steps; "kubeflow" alone.
+      platform: "kubeflow" (default) or "vertex".
+      image: The container image of all steps; must contain generic-trainer.
+      code_root: Folder or URI for the archive of the module (default: `code` in the root).
+      data_format: Format of `data`, if the data cannot be accessed from this machine; see `example_gen_for`.
+      resources: Container resources by step.
+      retries: Maximum number of retries of a failed step (default: 0).
+      volumes: Persistent volume claims to mount in all steps; only with "kubeflow".
     """
 
     platform: str = KUBEFLOW
@@ -119,14 +120,14 @@ class KubeflowPipeline(PipelineOptions):
 
 @dataclasses.dataclass(frozen=True)
 class CompiledPipeline:
-    """A pipeline's description, not yet written.
+    """A compiled pipeline, not yet written.
 
     Attributes:
       spec: Kubeflow's PipelineSpec, as JSON values.
-      platform_spec: What only Kubernetes is told: mounts and nodes; {} for nothing.
-      archives: The modules' code, which has to be uploaded; without those that the image has.
-      code_root: Where that goes.
-      notes: What whoever runs it should know.
+      platform_spec: Kubernetes-specific PlatformSpec with volume mounts and node selectors; {} if there are none.
+      archives: Archives of the modules to upload; modules that are in the image have none.
+      code_root: Folder or URI to upload the archives to.
+      notes: Notes to show to the user.
     """
 
     spec: dict[str, object]
@@ -136,10 +137,10 @@ class CompiledPipeline:
     notes: tuple[str, ...]
 
     def write(self, path: str) -> None:
-        """Uploads the code, then writes the description: YAML, or JSON where the path ends in `.json`.
+        """Uploads the archives, then writes the pipeline as YAML, or as JSON if the path ends in `.json`.
 
         Raises:
-          InputError: When either cannot be written.
+          InputError: When a file cannot be written, or a pipeline with a `platform_spec` is to be written as JSON.
         """
         documents = [json.loads(json.dumps(one)) for one in (self.spec, self.platform_spec) if one]
         if path.endswith(".json"):
@@ -157,10 +158,10 @@ class CompiledPipeline:
 
 
 def compile_pipeline(options: KubeflowPipeline) -> CompiledPipeline:
-    """Compiles a pipeline; nothing is written or sent.
+    """Compiles a pipeline without writing or uploading anything.
 
     Raises:
-      InputError: When a path is on this machine only, or an option does not fit the platform.
+      InputError: When a path is on this machine only, or the platform does not support an option.
       ModuleError: When there is no such module.
     """
     options = dataclasses.replace(options, code_root=options.code_root or posixpath.join(options.pipeline_root, "code"))
@@ -203,7 +204,7 @@ def _compiled(options: KubeflowPipeline, modules: PipelineModules) -> CompiledPi
 
 
 def _archives_of(modules: PipelineModules, folders: Sequence[str]) -> dict[str, CodeArchive]:
-    """Returns the archives of the modules that are on this machine only, by the modules' references."""
+    """Returns {module reference: archive} for the modules that are on this machine only."""
     archives = {
         source.reference: archive_of(source, lambda place: is_reachable(place, folders)) for source in modules.sources
     }
@@ -221,7 +222,7 @@ def _name_of(options: KubeflowPipeline, source: ModuleSource) -> str:
 
 
 def _folders(options: KubeflowPipeline) -> list[str]:
-    """Returns the folders that all containers have."""
+    """Returns the folders that are mounted in all containers."""
     return [BUCKETS] if options.platform == VERTEX else [volume.path for volume in options.volumes]
 
 
@@ -279,10 +280,10 @@ def _notes(options: KubeflowPipeline) -> list[str]:
 def _parametrized(
     nodes: Sequence[BaseNode], options: KubeflowPipeline, references: Mapping[str, str]
 ) -> list[RuntimeParameter]:
-    """Replaces values by the pipeline's parameters, and modules' references by those of their archives.
+    """Replaces execution properties by pipeline parameters, and module references by those of the archives.
 
     Returns:
-      The parameters.
+      The pipeline parameters.
     """
     data, train_steps, eval_steps, custom_config = parameters = [
         RuntimeParameter("data", str, nodes[0].exec_properties["input_base"]),
@@ -306,7 +307,7 @@ def _parametrized(
 
 
 def _placed(spec: dict[str, Any], options: KubeflowPipeline) -> dict[str, object]:
-    """Gives the steps' containers what was asked for; returns what Kubernetes alone is told."""
+    """Sets the resources of the steps' containers; returns the PlatformSpec with volume mounts and node selectors."""
     executors = spec["deploymentSpec"]["executors"]
     containers = {task: executors[_executor(spec, task)] for task in spec["root"]["dag"]["tasks"]}
     containers = {task: executor["container"] for task, executor in containers.items() if "container" in executor}
@@ -338,7 +339,7 @@ def _executor(spec: Mapping[str, Any], task: str) -> str:
 
 
 def _resources(wanted: StepResources, platform: str) -> dict[str, object]:
-    """Returns a container's resources, in the fields of today and in those that older servers read."""
+    """Returns a container's resources, both in the current fields and in those for older servers."""
     resources: dict[str, object] = {}
     for name, number, text in (
         ("cpu", wanted.cpus, f"{wanted.cpus:g}"),
@@ -370,7 +371,7 @@ def _retried(spec: dict[str, Any], retries: int) -> None:
 
 
 def _without_driver(spec: dict[str, Any], example_gen: str) -> None:
-    """Has ExampleGen run each time: only Vertex AI starts its driver, which looks whether the files have changed."""
+    """Disables caching of ExampleGen: its driver, which detects changed files, runs on Vertex AI only."""
     spec["deploymentSpec"]["executors"][_executor(spec, example_gen)]["container"].pop("lifecycle", None)
     spec["root"]["dag"]["tasks"][example_gen].pop("cachingOptions", None)
 

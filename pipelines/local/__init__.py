@@ -1,4 +1,4 @@
-"""A whole pipeline on this machine, from a folder of data to a pushed, evaluated model.
+"""Runs a whole pipeline on the local machine, from a data folder to an evaluated, pushed model.
 
 from generic_trainer.pipelines.local import LocalPipeline, run_pipeline
 

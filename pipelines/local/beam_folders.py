@@ -1,4 +1,4 @@
-"""Where temporary files go while a pipeline runs here: Beam and TensorFlow Transform leave some behind."""
+"""Cleans up temporary files that Beam and TensorFlow Transform leave behind after a local pipeline run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def removed_afterwards() -> Iterator[None]:
-    """Has `tempfile` of this process make files and folders in one folder, which goes at the block's end."""
+    """Sets `tempfile.tempdir` to a new folder for the duration of the block, and deletes that folder at its end."""
     before = tempfile.tempdir
     with tempfile.TemporaryDirectory(prefix="generic-trainer-beam-", ignore_cleanup_errors=True) as folder:
         tempfile.tempdir = folder

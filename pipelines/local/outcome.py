@@ -1,4 +1,4 @@
-"""What came of a pipeline's last run, read from ML Metadata: where things lie, and the evaluation's metrics."""
+"""Results of a pipeline's newest run, read from ML Metadata: artifact locations, evaluation metrics, verdict."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ..history.evaluation_results import ALL, Evaluation, read_evaluation
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """A finished run's results.
+    """Results of a finished pipeline run.
 
     Attributes:
       model: Folder of the Model artifact.
       model_run: Folder of the ModelRun artifact: TensorBoard logs and `run.json`.
-      pushed_model: Where the model was pushed, or None when it was not blessed.
-      blessed: The Evaluator's verdict, or None when there was none.
-      metadata: Where ML Metadata lies.
-      metrics: {"eval": {...}} of the Evaluator over all examples, or what training logged.
-      slices: The same metrics for each slice that was asked for: {"trip_start_hour=3": {...}}.
-      cached: Names of the steps that were taken from the cache.
-      already_pushed: Whether `pushed_model` was there before, so that nothing was pushed.
-      plan: How the model was evaluated, in one line; "" without an evaluation plan.
-      reason: Why the model was not blessed, or why no metric decided; "" when it met the threshold.
+      pushed_model: Folder of the pushed model, or None if it was not pushed.
+      blessed: Whether the Evaluator blessed the model, or None without an Evaluator.
+      metadata: Location of the ML Metadata store.
+      metrics: {"eval": {...}} from the Evaluator over all examples, or the metrics logged during training.
+      slices: The same metrics for each requested slice: {"trip_start_hour=3": {...}}.
+      cached: IDs of the steps with a cache hit.
+      already_pushed: Whether `pushed_model` existed before the run, so that nothing was pushed.
+      plan: The evaluation plan in one line; "" without a plan, or if the evaluation failed.
+      reason: Why the model was not blessed, or why there was no quality threshold; "" if it met the threshold.
     """
 
     model: str | None
@@ -59,12 +59,12 @@ class Outcome:
 
 
 def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, metadata_shown: str) -> Outcome:
-    """Reads the newest run of a pipeline.
+    """Reads the results of a pipeline's newest run.
 
     Args:
-      config: How to reach ML Metadata.
+      config: Connection configuration of the ML Metadata store.
       pipeline_name: The pipeline's name.
-      metadata_shown: What to call the metadata's place.
+      metadata_shown: The store's location as displayed to the user, for `Outcome.metadata`.
     """
     store = mlmd.MetadataStore(config)
     runs = [
@@ -73,7 +73,7 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
         if any(parent.name == pipeline_name for parent in store.get_parent_contexts_by_context(run.id))
     ]
     newest = max(runs, key=lambda run: run.create_time_since_epoch)
-    # Its output is a model, and not this run's.
+    # The baseline's Importer also outputs a Model, which this run did not train.
     executions = [one for one in store.get_executions_by_context(newest.id) if _node(store, one) != BASELINE]
     artifacts = _outputs(store, executions)
     cached = metadata_store_pb2.Execution.CACHED
@@ -83,7 +83,7 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
     slices = {name: {metric: one.value for metric, one in found.items()} for name, found in results.slices.items()}
     overall = slices.pop(ALL, {})
     logged = _logged(model) if model is not None else {}
-    if set(overall) <= {EXAMPLE_COUNT}:  # what training logged says more
+    if set(overall) <= {EXAMPLE_COUNT}:  # only the example count: add the metrics logged during training
         overall = {**logged.get("eval", {}), **overall} if overall or "eval" in logged else {}
     return Outcome(
         model=model.uri if model is not None else None,
@@ -135,14 +135,14 @@ def _node(store: mlmd.MetadataStore, execution: metadata_store_pb2.Execution) ->
 
 
 def _destination(pushed: metadata_store_pb2.Artifact) -> str | None:
-    """Returns the pushed model's folder; a model that was refused leaves an artifact that says so."""
+    """Returns the pushed model's folder, or None if the PushedModel artifact is marked as not pushed."""
     if not pushed.custom_properties["pushed"].int_value:
         return None
     return str(pushed.custom_properties["pushed_destination"].string_value) or str(pushed.uri)
 
 
 def _logged(model: metadata_store_pb2.Artifact) -> dict[str, dict[str, float]]:
-    """Returns the metrics that the trainer put on the model's artifact."""
+    """Returns the training metrics from the custom properties of the Model artifact, by split."""
     metrics: dict[str, dict[str, float]] = {}
     for key, value in model.custom_properties.items():
         split, separator, name = key.partition("/")

@@ -1,10 +1,10 @@
-"""A whole pipeline on this machine: from a folder of data to a pushed, evaluated model.
+"""Creates and runs a whole pipeline on the local machine: from a data folder to an evaluated, pushed model.
 
     outcome = run_pipeline(LocalPipeline(data="taxi/", module_file="taxi_keras.py", label="big_tip"))
     outcome.pushed_model
 
-The steps are run by Beam in this process, with training in a process of its own. A second run takes from the cache
-what has not changed.
+Beam runs the steps in this process; training runs in a subprocess. A second run takes the outputs of unchanged steps
+from the cache.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from .step_failures import in_a_line, steps_watched
 
 @dataclasses.dataclass(frozen=True)
 class LocalPipeline(PipelineOptions):
-    """What to run, on what, and where.
+    """Options of a pipeline that runs on the local machine.
 
     Attributes:
-      runner: "beam" or "local".
-      metadata: `mysql://user@host:port/database` (its password: see `connection_config`), or a SQLite file (default: in
-        the root).
+      runner: "beam" for TFX's BeamDagRunner (default), "local" for its LocalDagRunner.
+      metadata: `mysql://user@host:port/database` (for its password see `connection_config`), or a SQLite file
+        (default: `metadata.sqlite` in the root).
     """
 
     runner: str = "beam"
@@ -56,13 +56,14 @@ class LocalPipeline(PipelineOptions):
 
 
 def run_pipeline(options: LocalPipeline) -> Outcome:
-    """Runs the pipeline, adds to the training's report what the pipeline knows, and returns what came of it.
+    """Runs the pipeline, adds the pipeline's sections to the training report, and returns the results.
 
     Raises:
-      InputError: When data, schema or root cannot be used, or another run is at work there, with nothing started.
+      InputError: When data, schema or root cannot be used, or another run is active in the root; raised before any
+        step starts.
       ModuleError: When there is no such module.
       TrainerError: From the Trainer step, as `executors.training.run.train` raises it.
-      Exception: What the module raises in the Trainer step, with its own type and traceback.
+      Exception: Exceptions of the user's module, with their original type and traceback.
     """
     data, changes = plain_in_root(options.data, options.pipeline_root)
     for change in changes:
@@ -72,7 +73,7 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
 
 
 def run_with_modules(options: LocalPipeline, modules: PipelineModules) -> Outcome:
-    """Does what `run_pipeline` does, with the modules that a command has found before."""
+    """Runs the pipeline like `run_pipeline`, but with modules that were already found and data as they are."""
     dag = _created(options, modules)
     if options.runner == "beam":
         from tfx.orchestration.beam.beam_dag_runner import BeamDagRunner as Runner
@@ -81,7 +82,7 @@ def run_with_modules(options: LocalPipeline, modules: PipelineModules) -> Outcom
     url = _metadata_url(options)
     require_store(dag.metadata_connection_config, url)
     store = identity(url)
-    last_remembered()  # an earlier run's
+    last_remembered()  # discards an exception of an earlier run
     with steps_watched() as steps:
         try:
             with (
@@ -98,7 +99,7 @@ def run_with_modules(options: LocalPipeline, modules: PipelineModules) -> Outcom
                     raise short from real
                 raise real from real.__cause__
             if (told := explained_after(error, url, store) or storage_errors.in_text(str(error))) is not None:
-                raise told from error  # of TFX's own steps
+                raise told from error  # from a TFX step without `remembered`
             if short := in_a_line(error, steps.running):
                 raise short from error
             raise
@@ -109,11 +110,12 @@ def run_with_modules(options: LocalPipeline, modules: PipelineModules) -> Outcom
 
 
 def _in_order() -> contextlib.AbstractContextManager[None]:
-    """Has ExampleGen and Transform write examples in the order in which they read them, in every run the same.
+    """Makes ExampleGen and Transform write examples in the order in which they read them, the same in every run.
 
-    Beam's Reshuffle, by which they write, gives each a random key, and those with equal keys come one after the other.
-    Of its 2**32 keys two are equal in one of a hundred runs with 10,000 examples, and in every run with 100,000: one
-    example is in another place then, and the model another one. Beam has no other way to ask for more keys.
+    Both write through Beam's Reshuffle, which gives each example a random key and groups examples with equal keys.
+    With Beam's 2**32 keys a collision occurs in one of a hundred runs with 10,000 examples, and in every run with
+    100,000. A collision moves an example to another position, which changes the trained model. Beam has no public
+    option for more keys.
     """
     return reshuffle_buckets(2**62)
 
@@ -164,21 +166,21 @@ def _metadata_url(options: LocalPipeline) -> str:
 
 
 def _claim_again(dag: pipeline.Pipeline) -> None:
-    """Marks a root again that was taken away in mid-run, and that the steps have made anew, for the next run."""
+    """Restores the marker in a root that was deleted during the run and recreated by the steps, for the next run."""
     root, name = dag.pipeline_info.pipeline_root, dag.pipeline_info.pipeline_name
     known = {SQLITE, f"{SQLITE}-journal", "logs", "serving", stamp.FILE, PLAIN_DATA, metadata_pointer.FILE_NAME}
     known |= {node.id for node in dag.components}
-    with contextlib.suppress(OSError):  # it must not hide what went wrong before
+    with contextlib.suppress(OSError):  # must not hide the original error
         marker = os.path.join(root, ROOT_MARKER)
         if file_io.isdir(root) and not file_io.exists(marker) and not set(file_io.listdir(root)) - known:
             file_io.write_text(marker, json.dumps({"pipeline_name": name}) + "\n")
 
 
 def _claim_root(root: str, name: str) -> None:
-    """Marks a folder as this pipeline's, so that two pipelines never mix their artifacts in one.
+    """Marks a folder as the root of this pipeline, so that two pipelines never mix their artifacts in one folder.
 
     Raises:
-      InputError: When the root is another pipeline's, holds something else, or cannot be written.
+      InputError: When the root belongs to another pipeline, holds other files, or cannot be written.
     """
     marker = os.path.join(root, ROOT_MARKER)
     try:

@@ -1,4 +1,4 @@
-"""A failure inside TFX's or Beam's code in a step, told in a line; the full text goes to the log."""
+"""Summarizes a failure inside the TFX or Beam code of a step in one line; the full traceback goes to the log."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _LONGEST = 500  # characters
 
 
 class _Steps(logging.Handler):
-    """Remembers which step began last."""
+    """Log handler that keeps the name of the most recently started step."""
 
     def __init__(self) -> None:
         super().__init__()
         self.running = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Looks whether a record is of a step's begin."""
+        """Updates `running` if the record announces the start of a step."""
         if (found := step_in(record)) is not None and found[1]:
             self.running = found[0]
 
 
 @contextmanager
 def steps_watched() -> Iterator[_Steps]:
-    """Watches which step is running."""
+    """Tracks the running step for the duration of the block; yields an object with its name in `running`."""
     handler = _Steps()
     logging.getLogger().addHandler(handler)
     try:
@@ -43,11 +43,13 @@ def steps_watched() -> Iterator[_Steps]:
 
 
 def in_a_line(error: Exception, step: str) -> StepError | None:
-    """Returns a failure inside a step of TFX in a line; None for the user's own exceptions and for others.
+    """Returns a one-line StepError for a failure inside a TFX step, and logs the full traceback.
+
+    None for a TrainerError, an exception from the user's code, and a failure outside the code of a TFX step.
 
     Args:
-      error: What the step, or Beam in its place, raised.
-      step: The step that was running.
+      error: The exception raised by the step, or by Beam for it.
+      step: Name of the running step; "" if none has started.
     """
     if not step or isinstance(error, TrainerError) or isinstance(error.__cause__, RemoteTraceback):
         return None
@@ -61,7 +63,7 @@ def in_a_line(error: Exception, step: str) -> StepError | None:
 
 
 def _gist(error: Exception) -> str:
-    """Returns what an error says in a line; of one that Beam quotes with its traceback, the innermost exception."""
+    """Returns an error's message in one line; the innermost exception if Beam embedded a traceback in the message."""
     while error.__cause__ is not None and isinstance(error.__cause__, Exception):
         error = error.__cause__
     message = _BEAMS.sub("", message_of(error))

@@ -1,1 +1,1 @@
-"""The sections that a pipeline adds to a run report."""
+"""Sections of a run report that are built from a pipeline's artifacts and metadata."""

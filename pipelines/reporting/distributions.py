@@ -1,11 +1,11 @@
-"""How a number is distributed in each split, from the two histograms that TFDV keeps of it.
+"""Distribution of a numeric feature in each split, from the two histograms in TFDV's statistics.
 
     splits = {"train": train.num_stats, "eval": evaluation.num_stats}
-    drawn = drawn_of(splits)       # drawn.shares["train"]: twelve shares of its values, from drawn.low to drawn.high
+    drawn = drawn_of(splits)       # drawn.shares["train"]: shares of values in twelve bars from drawn.low to drawn.high
     distance(*splits.values())     # 0.02
 
-One histogram has ten stretches of equal width; a few values that are far out leave it with a single full one. The other
-has ten with equally many values. In either, values are taken to be spread evenly over a stretch.
+One histogram has ten buckets of equal width; with outliers almost all values fall into one bucket. The other has ten
+buckets with equal counts (quantiles). In both, values are assumed to be uniformly distributed within a bucket.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BY_WIDTH, _BY_COUNT = statistics_pb2.Histogram.STANDARD, statistics_pb2.Histogr
 
 @dataclasses.dataclass(frozen=True)
 class Drawn:
-    """Bars of equal width from `low` to `high`; the outermost hold what lies beyond, too."""
+    """Shares of values by split, in 12 bars of equal width from `low` to `high`; the end bars include outliers."""
 
     shares: dict[str, list[float]]
     low: float
@@ -30,7 +30,7 @@ class Drawn:
 
 
 def drawn_of(splits: Mapping[str, statistics_pb2.NumericStatistics]) -> Drawn:
-    """Returns the bars of all splits, over the range in which nine of ten values lie and somewhat more."""
+    """Returns the bars of all splits over a common range that leaves out outliers; see `_usual_range`."""
     found = {split: _buckets(statistics, _BY_COUNT) for split, statistics in splits.items()}
     ranges = [_usual_range(buckets) for buckets in found.values() if buckets]
     low, high = min((one for one, _ in ranges), default=0.0), max((other for _, other in ranges), default=0.0)
@@ -39,10 +39,11 @@ def drawn_of(splits: Mapping[str, statistics_pb2.NumericStatistics]) -> Drawn:
 
 
 def distance(one: statistics_pb2.NumericStatistics, other: statistics_pb2.NumericStatistics) -> float:
-    """Returns about which share of values would have to be others for both distributions to be the same.
+    """Returns the distance of two distributions, from 0 to 1: the Kolmogorov-Smirnov statistic.
 
-    It is computed from either pair of histograms. That values are spread evenly is not quite so, which makes
-    distributions differ that do not: the smaller of the two results has less of that.
+    It is roughly the share of values that would have to change to make the distributions equal. The statistic is
+    computed from both kinds of histograms. The assumption of uniform buckets overestimates it, so the smaller result is
+    returned.
     """
     return min(_distance(_buckets(one, kind), _buckets(other, kind)) for kind in (_BY_WIDTH, _BY_COUNT))
 
@@ -50,8 +51,8 @@ def distance(one: statistics_pb2.NumericStatistics, other: statistics_pb2.Numeri
 def _distance(
     one: Sequence[statistics_pb2.Histogram.Bucket], other: Sequence[statistics_pb2.Histogram.Bucket]
 ) -> float:
-    """Returns the largest difference of the cumulative distributions (Kolmogorov and Smirnov's)."""
-    # Not at the ends: how the values of an outermost stretch are spread nobody knows, least of all with one far out.
+    """Returns the largest difference of the cumulative distributions (the Kolmogorov-Smirnov statistic)."""
+    # Not at the upper ends: outliers make the distribution within the last bucket far from uniform.
     edges = {bucket.high_value for buckets in (one, other) for bucket in buckets[:-1]}
     return max((abs(_below(one, edge) - _below(other, edge)) for edge in edges), default=0.0)
 
@@ -61,7 +62,7 @@ def _buckets(statistics: statistics_pb2.NumericStatistics, kind: int) -> Sequenc
 
 
 def _usual_range(buckets: Sequence[statistics_pb2.Histogram.Bucket]) -> tuple[float, float]:
-    """Returns the range without outliers: as far from the median as the last tenth begins, and half of that more."""
+    """Returns the range without outliers: 1.5 times the distance from the median to the outermost buckets' edges."""
     low, high = buckets[0].low_value, buckets[-1].high_value
     middle = buckets[len(buckets) // 2].low_value
     least = middle - 1.5 * (middle - buckets[0].high_value)
@@ -70,7 +71,7 @@ def _usual_range(buckets: Sequence[statistics_pb2.Histogram.Bucket]) -> tuple[fl
 
 
 def _between(buckets: Sequence[statistics_pb2.Histogram.Bucket], edges: Sequence[float]) -> list[float]:
-    """Returns the shares of values up to the first edge, between each two, and beyond the last."""
+    """Returns the shares of values up to the first edge, between consecutive edges, and above the last edge."""
     if not buckets:
         return [0.0] * (len(edges) + 1)
     below = [0.0, *(_below(buckets, edge) for edge in edges), 1.0]
@@ -78,7 +79,7 @@ def _between(buckets: Sequence[statistics_pb2.Histogram.Bucket], edges: Sequence
 
 
 def _below(buckets: Sequence[statistics_pb2.Histogram.Bucket], value: float) -> float:
-    """Returns the share of values that are no larger than a value."""
+    """Returns the share of values less than or equal to a value (the cumulative distribution)."""
     whole = sum(bucket.sample_count for bucket in buckets)
     return sum(bucket.sample_count * _part(bucket, value) for bucket in buckets) / whole if whole else 0.0
 

@@ -1,4 +1,4 @@
-"""What a report says of an evaluation: TFMA's metrics and slices, with confidence intervals where there are some."""
+"""The report's section on an evaluation: TFMA's metrics and slices, with confidence intervals if there are any."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COUNT = "example_count"
 
 
 def evaluation_sections(evaluation: Evaluation, blessed: bool | None) -> list[Section]:
-    """Returns the section on an evaluation: the verdict, all examples, and each slice."""
+    """Returns the section on an evaluation: verdict, metrics over all examples and by slice; [] if it is empty."""
     slices = dict(evaluation.slices)
     overall = slices.pop(ALL, {})
     rows = [(name, measure.value, _interval(measure)) for name, measure in overall.items()]
@@ -38,7 +38,7 @@ def evaluation_sections(evaluation: Evaluation, blessed: bool | None) -> list[Se
         Table("All examples", columns, [row[: len(columns)] for row in rows]),
     ]
     names = headlines({name: measure.value for name, measure in overall.items()})
-    blocks += [_chart(name, slices) for name in names[:1] if slices]  # the table has the others
+    blocks += [_chart(name, slices) for name in names[:1] if slices]  # the table shows the other metrics
     blocks.append(_table(slices, [*names, *(name for name in overall if name == _COUNT)], overall))
     section = Section("evaluation", "Evaluation", blocks)
     return [section] if section else []

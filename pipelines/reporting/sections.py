@@ -1,4 +1,4 @@
-"""What a pipeline adds to the report of its training: data, evaluation, verdict, and where the model came from.
+"""Adds a pipeline's sections to a run report: data, evaluation, verdict and lineage.
 
 run = find_run("pipeline/")
 write_report(run.model_run, pipeline=parts_of(run))
@@ -25,13 +25,13 @@ from .evaluation import evaluation_sections
 from .statistics import data_sections
 
 _SPLIT = "Split-"
-_LOOKED_AT = 20  # runs of a store; others of its pipelines may have begun meanwhile
+_LOOKED_AT = 20  # newest runs in a store; other pipelines in it may have started runs since
 
 
 def report_newest(metadata: str, pipeline: str) -> str | None:
-    """Writes the report of a pipeline's newest run into its model run, and returns the path.
+    """Writes the report of a pipeline's newest run into its ModelRun folder; returns its path, or None.
 
-    What goes wrong is a warning: the model is there, and has been reported on when its training ended.
+    Errors are logged as warnings: the model exists, and a report without the pipeline was written after training.
     """
     try:
         newest = (run for run in runs_in_store(metadata, limit=_LOOKED_AT) if run.pipeline == pipeline)
@@ -45,7 +45,7 @@ def report_newest(metadata: str, pipeline: str) -> str | None:
 
 
 def parts_of(run: Run) -> PipelineParts:
-    """Returns what ML Metadata and the pipeline's artifacts say of a run; of a run without a pipeline, its lineage.
+    """Returns a run's report parts from ML Metadata and the pipeline's artifacts; without a pipeline only lineage.
 
     Raises:
       InputError: When the store cannot be read.
@@ -80,7 +80,7 @@ def _facts(run: Run) -> Iterator[tuple[str, Value]]:
 
 
 def _artifacts_of(run: Run) -> dict[str, list[str]]:
-    """Returns the places of what the pipeline's run made or took from the cache, by type, the newest last."""
+    """Returns the URIs of a pipeline run's output artifacts (new or cached) by type, newest last."""
     from ml_metadata.proto import metadata_store_pb2
 
     outputs = (metadata_store_pb2.Event.OUTPUT, metadata_store_pb2.Event.DECLARED_OUTPUT)
@@ -97,7 +97,7 @@ def _artifacts_of(run: Run) -> dict[str, list[str]]:
 
 
 def _has_splits(uri: str) -> bool:
-    """Tells StatisticsGen's from what Transform writes under the same type."""
+    """Whether an artifact has splits, as those of StatisticsGen do; Transform's of the same type do not."""
     return file_io.isdir(uri) and any(name.startswith(_SPLIT) for name in file_io.listdir(uri))
 
 
@@ -130,7 +130,7 @@ def _lineage_section(graph: Lineage) -> Section:
 
 
 def _lines(node: lineage.Node) -> list[str]:
-    """Returns the end of an artifact's place, or a step's state."""
+    """Returns a node's lines of text: the last two parts of an artifact's URI, or a step's state."""
     if node.kind == lineage.EXECUTION:
         return [node.state] if node.state else []
     parts = node.uri.rstrip("/").split("/")
@@ -138,9 +138,9 @@ def _lines(node: lineage.Node) -> list[str]:
 
 
 def _depths(graph: Lineage) -> dict[str, int]:
-    """Returns how far each node is from those that come from nothing: by its longest way."""
+    """Returns the length of the longest path from a node without inputs to each node."""
     depths: dict[str, int] = {node.id: 0 for node in graph.nodes}
-    for _ in graph.nodes:  # no way is longer
+    for _ in graph.nodes:  # the longest path has fewer edges than there are nodes
         for edge in graph.edges:
             depths[edge.target] = max(depths[edge.target], depths[edge.source] + 1)
     return depths

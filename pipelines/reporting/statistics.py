@@ -1,6 +1,6 @@
-"""What a report says of the data: TensorFlow Data Validation's statistics, train against eval, and its anomalies.
+"""The report's section on the data: TensorFlow Data Validation's statistics, train versus eval, and anomalies.
 
-Neither TFDV nor TensorFlow is imported: the files hold protos of tensorflow_metadata.
+Neither TFDV nor TensorFlow is imported: the files contain protos of tensorflow_metadata.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _STATISTICS_FILE, _ANOMALIES_FILE = "FeatureStats.pb", "SchemaDiff.pb"
 _SPLIT = "Split-"
 _TOP_VALUES, _TOP_SHOWN = 12, 3
 _LITTLE = 0.001
-_FAR = 0.1  # a difference of distributions that is worth a look
+_FAR = 0.1  # distance of distributions from which a cell is highlighted
 _Statistics = statistics_pb2.FeatureNameStatistics
 
 
 def data_sections(statistics: str | None, anomalies: str | None) -> list[Section]:
-    """Returns the section on the data; [] when there is neither.
+    """Returns the section on the data; [] if there are neither statistics nor anomalies.
 
     Args:
-      statistics: Folder of an ExampleStatistics artifact, as StatisticsGen writes it.
-      anomalies: Folder of an ExampleAnomalies artifact, as ExampleValidator writes it.
+      statistics: Folder of an ExampleStatistics artifact, as StatisticsGen writes it; None without one.
+      anomalies: Folder of an ExampleAnomalies artifact, as ExampleValidator writes it; None without one.
     """
     blocks = [*_anomalies(anomalies or ""), *_features(_read_statistics(statistics or ""))]
     section = Section("data", "Data", blocks)
@@ -47,7 +47,7 @@ def data_sections(statistics: str | None, anomalies: str | None) -> list[Section
 
 
 def _files(folder: str, name: str) -> Iterator[tuple[str, str]]:
-    """Yields (split, file), train first."""
+    """Yields (split, path of its file), train first."""
     folders = file_io.listdir(folder) if folder and file_io.isdir(folder) else []
     splits = [one.removeprefix(_SPLIT) for one in folders if one.startswith(_SPLIT)]
     for split in sorted(splits, key=lambda split: (split != "train", split)):
@@ -74,12 +74,12 @@ def _anomalies(folder: str) -> Iterator[Block]:
 
 
 def _read_statistics(folder: str) -> dict[str, statistics_pb2.DatasetFeatureStatistics]:
-    """Returns {split: statistics of all of its examples}."""
+    """Returns {split: statistics of all its examples}."""
     found = {}
     for split, path in _files(folder, _STATISTICS_FILE):
         datasets = statistics_pb2.DatasetFeatureStatisticsList.FromString(file_io.read_bytes(path)).datasets
         if datasets:
-            found[split] = datasets[0]  # others are slices
+            found[split] = datasets[0]  # the others are slices
     return found
 
 
@@ -118,7 +118,7 @@ def _common(feature: statistics_pb2.FeatureNameStatistics) -> statistics_pb2.Com
 
 
 def _missing(feature: statistics_pb2.FeatureNameStatistics | None, examples: int) -> Cell:
-    """Returns the share of examples without a value; an empty list of values is none, either."""
+    """Returns the share of examples without a value; an empty list counts as missing if no list has several values."""
     if feature is None:
         return share(1.0)
     common = _common(feature)

@@ -1,4 +1,4 @@
-"""Which column is the label, and what kind of prediction that makes."""
+"""Selects the label column and the task: binary or multiclass classification, or regression."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ AUTO, BINARY, MULTICLASS, REGRESSION = TASKS = ("auto", "binary", "multiclass", 
 _USUAL = ("label", "labels", "target", "class", "y", "outcome", "response")
 _POSITIVE = ("1", "1.0", "yes", "y", "true", "t", "positive", "pos", "malignant", "spam", "fraud", "churn", "churned")
 _MOST_CLASSES = 200
-_FEW_NUMBERS = 20  # different whole numbers, up to which they are taken for classes
+_FEW_NUMBERS = 20  # maximum of distinct integers that are treated as classes
 _IMBALANCED = 0.8
 
 
 @dataclasses.dataclass(frozen=True)
 class Label:
-    """The label.
+    """The label column and its task.
 
     Attributes:
-      column: Its column.
+      column: The label's column.
       task: BINARY, MULTICLASS or REGRESSION.
-      why: Why it is this column, for people; "" where they said so.
-      classes: The label's values. A class's id is its place; of BINARY the second one is the positive one.
-      warning: What to keep in mind about it, or "".
+      why: Why this column was selected, for display; "" if the user named it.
+      classes: The label's values in the order of their class IDs, 0, 1, …; for BINARY the second one is the positive
+        class. () for REGRESSION.
+      warning: A warning about imbalanced classes, or "".
     """
 
     column: Column
@@ -40,21 +41,22 @@ class Label:
 
     @property
     def are_ids(self) -> bool:
-        """Whether the values are class ids as they are: 0, 1, 2 and so on."""
+        """Whether the label's values already are class IDs: 0, 1, 2 and so on."""
         return self.column.kind == INT and self.classes == tuple(range(len(self.classes)))
 
 
 def label_of(raw: RawData, columns: Sequence[Column], name: str = "", task: str = AUTO) -> Label:
-    """Finds the label, or takes the one that is named, and decides what is to be predicted.
+    """Returns the label: the named column, or one found by common label names; for CSV also the last column.
 
     Args:
       raw: The data.
       columns: All columns.
-      name: The label's name; "" to look for it.
-      task: One of `TASKS`.
+      name: The label's name; "" to find it.
+      task: One of `TASKS`; "auto" derives the task from the label's values.
 
     Raises:
-      InputError: When there is no such column, it cannot be told which one it is, or it is none to learn.
+      InputError: When there is no such column, no label is found, its values cannot be learned, or they do not fit
+        the task.
     """
     require_there(name, raw)
     by_name = {column.name: column for column in columns}
@@ -73,10 +75,10 @@ def label_of(raw: RawData, columns: Sequence[Column], name: str = "", task: str 
 
 
 def require_there(name: str, raw: RawData) -> None:
-    """Makes sure that a label that was named is in the data.
+    """Checks that a named label is in the data; "" passes.
 
     Raises:
-      InputError: When it is not; it lists what is.
+      InputError: When it is not; the message lists the columns.
     """
     if name and name not in raw.columns:
         known = list(raw.columns)

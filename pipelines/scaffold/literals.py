@@ -1,4 +1,4 @@
-"""Python literals in source text, as a formatter (ruff, black) leaves them."""
+"""Python literals as source text, in the style of a formatter (ruff, black)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LINE_LENGTH = 120
 
 
 def literal(value: object) -> str:
-    """Returns a string, a number, or a tuple or dict of them as source text in one line."""
+    """Returns a string, a number, or a tuple, list or dict of them as source text in one line; lists become tuples."""
     if isinstance(value, str):
         return _string(value)
     if isinstance(value, Mapping):
@@ -20,7 +20,7 @@ def literal(value: object) -> str:
 
 
 def assignment(name: str, value: Any, comment: str = "") -> str:
-    """Returns `NAME = value  # comment`, with one item a line if it would be too long for one line.
+    """Returns `NAME = value  # comment`; tuples and dicts longer than 120 characters get one item per line.
 
     assignment("FEATURES", ("fare", "tips"))    'FEATURES = ("fare", "tips")'
     """
@@ -35,7 +35,7 @@ def assignment(name: str, value: Any, comment: str = "") -> str:
 
 
 def _string(text: str) -> str:
-    """Returns the literal with double quotes, unless single ones save backslashes."""
-    inner = repr(text + "'\"")[1:-4].replace("\\'", "'")  # escaped, but for the quotes
+    """Returns a string literal with double quotes, or with single quotes if these need fewer backslashes."""
+    inner = repr(text + "'\"")[1:-4].replace("\\'", "'")  # everything escaped except quotes
     mark = "'" if text.count('"') > text.count("'") else '"'
     return mark + inner.replace(mark, f"\\{mark}") + mark

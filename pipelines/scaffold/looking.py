@@ -1,4 +1,4 @@
-"""What a table's columns hold: statistics by TFDV, and how many different values there are."""
+"""Column statistics of a table: TFDV's statistics, missing values, and frequent and distinct values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import statistics_pb2
 
 INT, FLOAT, TEXT, NOTHING, SEVERAL = "whole numbers", "numbers", "text", "no values", "several values each"
-_FREQUENT = 1000  # values
+_FREQUENT = 1000  # values kept per column
 
 
 @dataclasses.dataclass(frozen=True)
 class Numbers:
-    """Of a column of numbers; those that are there and finite."""
+    """Statistics of a numeric column over its present, finite values."""
 
     mean: float
     std: float
@@ -35,18 +35,18 @@ class Numbers:
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """What a column holds.
+    """Type and statistics of a column.
 
     Attributes:
-      name: The column's.
-      kind: INT, FLOAT, TEXT; NOTHING where it is always missing, SEVERAL where a row has more than one value.
-      rows: How many rows there are.
-      missing: In how many of them there is no value.
-      distinct: How many different values there are.
-      frequent: The most frequent values and how often each is there, at most 1,000; text as str.
-      numbers: Of INT and FLOAT.
-      words: Of TEXT, how many words a value has on average.
-      first_missing: The number of the first row without a value, counted from 1; 0 where there is none.
+      name: The column's name.
+      kind: INT, FLOAT or TEXT; NOTHING if all values are missing, SEVERAL if a row has more than one value.
+      rows: Number of rows.
+      missing: Number of rows without a value, or with NaN or an infinite number.
+      distinct: Number of distinct values.
+      frequent: The most frequent values with their counts, at most 1,000; text as str.
+      numbers: Statistics of INT and FLOAT columns; else None.
+      words: Mean number of words per value of a TEXT column; else 0.
+      first_missing: Number of the first row without a value, counted from 1; 0 if there is none.
     """
 
     name: str
@@ -61,12 +61,12 @@ class Column:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The most frequent values."""
+        """The most frequent values, most frequent first."""
         return tuple(value for value, _ in self.frequent)
 
 
 def look_at(raw: RawData) -> list[Column]:
-    """Returns what each column holds, in the data's order."""
+    """Returns type and statistics of each column, in the data's order."""
     statistics = _statistics(raw)
     return [_column(name, array, statistics.get(name), raw.size) for name, array in raw.columns.items()]
 
@@ -81,7 +81,7 @@ def _statistics(raw: RawData) -> dict[str, statistics_pb2.FeatureNameStatistics]
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps what TensorFlow's C++ says about processors and drivers from standard error."""
+    """Suppresses TensorFlow's C++ messages about processors and drivers on standard error during the block."""
     shown = os.dup(2)
     try:
         with open(os.devnull, "wb") as nothing:
@@ -120,7 +120,7 @@ def _column(name: str, array: pa.ListArray, statistics: statistics_pb2.FeatureNa
 
 
 def _is_missing(array: pa.ListArray, lengths: pa.Array) -> pa.Array:
-    """Returns where a column of at most one value each has none, or one that is not a number."""
+    """Returns a mask of the rows without a value, or with NaN or an infinite number; at most one value per row."""
     is_missing = np.array(pc.equal(lengths, 0))
     if pa.types.is_floating(array.type.value_type):
         is_missing[~is_missing] = ~np.isfinite(array.flatten().to_numpy(zero_copy_only=False))

@@ -1,4 +1,4 @@
-"""What the module is to be like: all that the templates are filled in with."""
+"""Plans the generated module: label, preprocessing of each column, batch size and other template values."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from .roles import (
 )
 
 _ROWS_FOR_BUCKETS = 1000
-_LONG_TAIL = 5.0  # standard deviations between mean and largest
-# (rows up to which, batch size, epochs at most): early stopping ends most trainings before.
+_LONG_TAIL = 5.0  # a long tail: the maximum exceeds the mean by more standard deviations than this
+# (maximum of rows, batch size, maximum of epochs); early stopping usually ends training before.
 _SIZES = ((500, 16, 200), (5_000, 32, 60), (50_000, 64, 20), (math.inf, 256, 10))
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What a module will do.
+    """The plan of a generated training module.
 
     Attributes:
       raw: The data.
       label: The label.
-      roles: Of every other column, in the data's order.
+      roles: Roles of all other columns, in the data's order.
     """
 
     raw: RawData
@@ -46,9 +46,10 @@ class Plan:
 
     @property
     def transforms(self) -> bool:
-        """Whether Transform pays: for words, times and gaps. Numbers that are all there need scaling only.
+        """Whether the module uses TensorFlow Transform, as for text, times and missing values.
 
-        Of rows that were not read nobody knows whether they have gaps.
+        False only if all columns are numbers without missing values, which need scaling only, the label needs no
+        conversion, and all rows were read: rows that were not read may have missing values.
         """
         plain_label = self.label.task == REGRESSION or self.label.are_ids
         plain = all(role.kind == NUMBER and not role.column.missing for role in self.used)
@@ -56,15 +57,15 @@ class Plan:
 
     @property
     def used(self) -> tuple[Role, ...]:
-        """The columns that the model gets."""
+        """The roles of the columns that are inputs of the model."""
         return tuple(role for role in self.roles if role.kind != LEFT_OUT)
 
     def names(self, *kinds: str) -> tuple[str, ...]:
-        """Returns the names of the columns of some kinds."""
+        """Returns the names of the columns whose roles are of the given kinds."""
         return tuple(role.column.name for role in self.roles if role.kind in kinds)
 
     def constants(self) -> dict[str, Any]:
-        """Returns what the templates of modules name: columns, sizes and the numbers of training."""
+        """Returns the constants for the module templates: columns, category sizes and training parameters."""
         rows = self.raw.size
         batch_size, epochs = next((batch, epochs) for most, batch, epochs in _SIZES if rows <= most)
         numbers = self.label.column.numbers
@@ -92,16 +93,16 @@ class Plan:
 
 
 def plan_for(raw: RawData, columns: Sequence[Column], label: str = "", task: str = AUTO) -> Plan:
-    """Decides what is predicted, and what becomes of each column.
+    """Selects the label, the task and the role of each column.
 
     Args:
       raw: The data.
-      columns: What each column holds.
-      label: The label's name; "" to look for it.
-      task: "binary", "multiclass" or "regression"; "auto" goes by the label's values.
+      columns: Type and statistics of each column.
+      label: The label's name; "" to find it.
+      task: "binary", "multiclass" or "regression"; "auto" derives it from the label's values.
 
     Raises:
-      InputError: When there is no label, or nothing that it could be predicted from.
+      InputError: When no usable label is found, or no column is left as a feature.
     """
     found = label_of(raw, columns, label, task)
     roles = tuple(role_of(column) for column in columns if column.name != found.column.name)

@@ -1,4 +1,4 @@
-"""What a project's files are called, where its data lie, and a sample of them."""
+"""A generated project: names of its files, path of its data, and a sample of the data."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SEED = 1
 
 @dataclasses.dataclass(frozen=True)
 class Project:
-    """A project that is to be written.
+    """A project to write.
 
     Attributes:
-      folder: Where.
+      folder: The project's folder.
       module: The training module's name.
-      data: The data as seen from the folder.
-      sample: The sample's path in it.
-      sample_rows: How many examples it has.
+      data: Path of the data relative to the folder, or its URI.
+      sample: Path of the sample in the folder.
+      sample_rows: Number of examples in the sample.
     """
 
     folder: str
@@ -38,12 +38,12 @@ class Project:
     sample_rows: int
 
     def names(self) -> dict[str, str | int]:
-        """Returns what the templates call these."""
+        """Returns the attributes by name, as template variables."""
         return dataclasses.asdict(self)
 
 
 def project_for(folder: str, plan: Plan, data: str) -> Project:
-    """Names what is in a project, whose data lie at `data`."""
+    """Returns the project for a folder, a plan and the path or URI of the data."""
     if "://" not in data:
         data = os.path.relpath(os.path.abspath(data), os.path.abspath(folder))
     ending = "csv" if plan.raw.kind == CSV else "tfrecord"
@@ -51,7 +51,7 @@ def project_for(folder: str, plan: Plan, data: str) -> Project:
 
 
 def module_name(folder: str) -> str:
-    """Returns a name for the module in a folder: the folder's, as far as that makes one that no other module has."""
+    """Returns a module name from a folder's name: a valid identifier that shadows no installed module or keyword."""
     name = re.sub(r"\W+", "_", os.path.basename(os.path.abspath(folder)).lower()).strip("_")
     if not name.isascii() or not name.isidentifier():
         name = f"model_{re.sub(r'[^a-z0-9_]+', '', name)}".rstrip("_")
@@ -62,14 +62,14 @@ def module_name(folder: str) -> str:
 
 
 def sample_of(plan: Plan) -> bytes:
-    """Returns a file of some examples, drawn at random but the same each time, in the data's order."""
+    """Returns the content of a file with up to 1,000 random examples, with a fixed seed and in the data's order."""
     raw = plan.raw
     chosen = sorted(random.Random(_SEED).sample(range(raw.size), min(raw.size, _SAMPLE_ROWS)))  # noqa: S311
     return _csv_sample(plan, chosen) if raw.kind == CSV else _record_sample(plan, chosen)
 
 
 def _csv_sample(plan: Plan, chosen: list[int]) -> bytes:
-    """Returns the header and the chosen lines, as they stand in the files."""
+    """Returns the header row and the chosen lines as they are in the files, with line feeds as line endings."""
     lines: list[bytes] = []
     wanted, number = set(chosen), 0
     for file in plan.raw.files:

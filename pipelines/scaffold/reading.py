@@ -1,4 +1,4 @@
-"""Somebody's data, read as the pipeline's ExampleGen will read it: CSV, or TFRecords of tf.Examples."""
+"""Reads a dataset as the pipeline's ExampleGen will read it: CSV, or TFRecord files of tf.Examples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ...executors.inputs.example_files import (
 from ...executors.inputs.shown import listed
 from ...executors.runtime.files import file_io
 
-ROWS = 100_000  # more are not read: TFX goes over all of them later on
+ROWS = 100_000  # maximum of rows to read; the pipeline later processes all rows
 _BATCH = 4096
 _OTHERS = tuple(
     f".{name}"
@@ -31,16 +31,16 @@ _OTHERS = tuple(
 
 @dataclasses.dataclass(frozen=True)
 class RawData:
-    """The rows, column by column.
+    """The rows of a dataset by column.
 
     Attributes:
-      path: The file or folder, as it was given.
+      path: The file or folder, as given by the user.
       kind: CSV or TF_RECORD.
-      files: The files that were read.
-      columns: {name: an Arrow array of lists of INT, FLOAT or BYTES, null where a row has no value}; columns without
-        any value are null arrays. Those of a CSV are in its order.
-      size: How many rows there are in `columns`.
-      is_whole: Whether these are all rows.
+      files: The data files.
+      columns: {name: Arrow array of lists of INT, FLOAT or BYTES, null for a missing value}; columns without any value
+        are null arrays. Columns of CSV files are in the files' order, others sorted by name.
+      size: Number of rows in `columns`.
+      is_whole: Whether these are all rows of the dataset.
     """
 
     path: str
@@ -52,14 +52,16 @@ class RawData:
 
 
 def read_data(path: str, rows: int = ROWS) -> RawData:
-    """Reads a file, or a folder's files.
+    """Reads the first rows of a file or of a folder's files.
 
     Args:
-      path: A CSV file, a TFRecord file, a folder of either, or one with folders `train` and `eval`.
-      rows: So many of the first rows, at most.
+      path: A CSV file, a TFRecord file, a folder of either, or a folder with folders `train` and `eval`, of which
+        `train` is read.
+      rows: Number of rows after which reading stops, rounded up to whole batches (default: 100,000).
 
     Raises:
-      InputError: When there is nothing that a pipeline can read; it says what there is.
+      InputError: When there are no files or rows that a pipeline can read, or only one column; the message describes
+        the files.
     """
     files = _files(path)
     kind = files[0].kind
@@ -87,7 +89,7 @@ def _files(path: str) -> list[ExampleFile]:
 
 
 def _listed(folder: str) -> list[str]:
-    """Returns the files that `example_gen_for` takes; of a split folder those to train on."""
+    """Returns the files that `example_gen_for` would select; those of `train` if the folder has splits."""
     names = sorted(name for name in file_io.listdir(folder) if not name.startswith((".", "_")))
     tables = [name for name in names if name.endswith(".csv")]
     if not tables and {"train", "eval"} <= set(names):
@@ -99,7 +101,7 @@ def _listed(folder: str) -> list[str]:
 
 
 def _require_readable(file: ExampleFile) -> None:
-    """Refuses what ExampleGen would read as something else, or not at all."""
+    """Raises InputError for files that ExampleGen cannot read or would misread."""
     name = os.path.basename(file.path)
     what = "a pipeline reads CSV files, whose names end in .csv, and TFRecord files of tf.Examples"
     with file_io.file_system(file.path).open(file.path, mode="rb") as opened:
@@ -143,7 +145,7 @@ def _record_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, pa.Arra
 
 
 def _first_rows(files: list[ExampleFile], rows: int) -> tuple[list[Batch], bool]:
-    """Returns batches of about so many rows, and whether there are no more."""
+    """Returns batches with at least the given number of rows, and whether these are all rows."""
     read: list[Batch] = []
     size = 0
     for batch in (batch for file in files for batch in batches(file, _BATCH)):
@@ -163,7 +165,7 @@ def _require_same_columns(batch: Batch, names: list[str], first: str) -> None:
 
 
 def _column(values: list[str | None]) -> pa.Array:
-    """Returns cells as an Arrow array of lists of the type that ExampleGen gives the column."""
+    """Returns cells as an Arrow array of lists, with the type that ExampleGen infers for the column."""
     kind, read = _read({value for value in values if value is not None})
     if kind is None:
         return pa.nulls(len(values))
@@ -174,7 +176,7 @@ def _column(values: list[str | None]) -> pa.Array:
 
 
 def _read(values: set[str]) -> tuple[pa.DataType | None, dict[str, bytes | float]]:
-    """Returns the type that ExampleGen gives a column, None without values; and {text: value}."""
+    """Returns the type that ExampleGen infers for a column (None without values), and {text: parsed value}."""
     if not values:
         return None, {}
     for kind, read in ((INT, _int64), (FLOAT, float)):

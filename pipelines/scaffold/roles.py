@@ -1,4 +1,4 @@
-"""What becomes of a column: a number, a category, text, a time, or nothing, and why."""
+"""Selects the preprocessing of each column: number, category, text or time; or leaves it out, with the reason."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .looking import FLOAT, INT, NOTHING, SEVERAL, TEXT, Column
 NUMBER, PARSED, CATEGORY, WORDS, DATE, SECONDS, MILLISECONDS, LEFT_OUT = (
     "number", "parsed", "category", "words", "date", "seconds", "milliseconds", "left out",
 )  # fmt: skip
-VOCABULARY = 1000  # values of a category, at most
-_FEW = 32  # different whole numbers that may stand for categories
-_OFTEN = 20  # times that each of them is there, on average
+VOCABULARY = 1000  # maximum of values of a category
+_FEW = 32  # maximum of distinct integers that may be category codes
+_OFTEN = 20  # minimum of mean occurrences per value of a category code
 _CODES = 2000
 _MOSTLY_MISSING = 0.99
 _MOSTLY = 0.95
-_WORDS = 4.0  # on average, from which on a text is free text
+_WORDS = 4.0  # mean words per value from which text is free text
 
 _BEGIN = r"(?i)(^|[_\s.-])"
 _IDENTIFIER = re.compile(_BEGIN + r"(id|ids|uuid|guid|key|index|idx|row|rownum|rowid)$|^unnamed: ?\d+$|^$")
@@ -30,14 +30,14 @@ _SECONDS = (datetime.datetime(1980, 1, 1).timestamp(), datetime.datetime(2100, 1
 
 @dataclasses.dataclass(frozen=True)
 class Role:
-    """What the module does with a column.
+    """How the module preprocesses a column.
 
     Attributes:
       column: The column.
-      kind: NUMBER; PARSED for numbers among which words stand; CATEGORY; WORDS for free text; DATE, such as
+      kind: NUMBER; PARSED for text that mostly contains numbers; CATEGORY; WORDS for free text; DATE, such as
         "2013-03-01 12:15"; SECONDS and MILLISECONDS since 1970; LEFT_OUT.
-      why: For people: what is done with it, or why nothing is.
-      size: Of a CATEGORY, how many values get an id of their own; a gap among whole numbers is one.
+      why: Description of the preprocessing for display, or the reason why the column is left out.
+      size: Number of IDs of a CATEGORY; a missing value in an integer column counts as one more value. Else 0.
     """
 
     column: Column
@@ -47,7 +47,7 @@ class Role:
 
 
 def role_of(column: Column) -> Role:
-    """Decides what becomes of a feature."""
+    """Selects a column's role by its name, type and statistics."""
     if reason := _useless(column):
         return _left_out(column, reason)
     return _of_text(column) if column.kind == TEXT else _of_numbers(column)
@@ -119,7 +119,7 @@ def _left_out(column: Column, reason: str) -> Role:
 def _category(column: Column) -> Role:
     size = min(column.distinct, VOCABULARY)
     most = f"the {size:,} most frequent of {column.distinct:,}" if size < column.distinct else f"{size} values"
-    gap = column.kind == INT and column.missing > 0  # -1 in its place is one more value
+    gap = column.kind == INT and column.missing > 0  # a missing value becomes -1, which gets an ID, too
     return Role(column, CATEGORY, f"a category of {most}: an embedding", size + gap)
 
 

@@ -1,4 +1,4 @@
-"""Expressions and words that a module's source has or has not, depending on the columns that there are."""
+"""Template values that depend on which kinds of columns there are: expressions, names and descriptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .looking import INT, TEXT
 from .planning import Plan
 from .roles import CATEGORY, Role
 
-_PATIENCE = {True: 10, False: 3}  # epochs; by whether they are short
+_PATIENCE = {True: 10, False: 3}  # epochs of early stopping patience; True for at most 5000 rows
 _LOSSES = {
     BINARY: "BinaryCrossentropy",
     MULTICLASS: "SparseCategoricalCrossentropy",
@@ -40,7 +40,7 @@ _LABELS = {
 
 
 def words_of(plan: Plan) -> dict[str, object]:
-    """Returns what the templates take besides `Plan.constants`."""
+    """Returns the template values other than those of `Plan.constants` and `Project.names`."""
     constants = plan.constants()
     lists = {
         name: bool(constants[name]) for name in ("numbers", "parsed", "categories", "texts", "dates", "timestamps")
@@ -91,12 +91,12 @@ def words_of(plan: Plan) -> dict[str, object]:
 
 
 def _slices(plan: Plan) -> list[Role]:
-    """Returns the one category with few values that is worth a look of its own, if there is one."""
+    """Returns the first category with at most 30 values, as the feature to slice the evaluation by; [] without one."""
     return [role for role in plan.used if role.kind == CATEGORY and role.size <= _FEW][:1]
 
 
 def plain(text: str) -> str:
-    """Returns text from somebody's data as docstrings, comments and Markdown can have it."""
+    """Returns text from the data, sanitized for docstrings, comments and Markdown and cut to 60 characters."""
     kept = re.sub(r"[^\w .,:;+%/()=#$&@'-]", "_", text).strip()
     return kept[:60] or "the label"
 

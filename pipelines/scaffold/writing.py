@@ -1,4 +1,4 @@
-"""The files of a project, by the templates, and all of them at once onto the disk."""
+"""Renders the files of a project from the templates, and writes them atomically."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _MODULES = {True: "transform.py.j2", False: "numbers.py.j2"}
 
 
 def files_of(project: Project, plan: Plan) -> dict[str, bytes]:
-    """Returns {path in the project: content}.
+    """Renders the templates; returns {path in the project: content}.
 
     Args:
-      project: Where it will be, and what is called how.
-      plan: What the module does.
+      project: Names and paths.
+      plan: The module's plan.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__ or ""),
-        # Python, YAML and Markdown, no HTML; what comes from the data goes through filters.
+        # The templates are Python, YAML and Markdown, not HTML; values from the data pass through filters.
         autoescape=False,  # noqa: S701  # nosec B701
         trim_blocks=True,
         lstrip_blocks=True,
@@ -57,10 +57,10 @@ def _yaml_line(entry: dict[str, str]) -> str:
 
 
 def require_room(folder: str, force: bool) -> None:
-    """Makes sure that nothing of a person's is written over.
+    """Checks that a project can be written to a folder without overwriting the user's files.
 
     Raises:
-      InputError: When there is something in the folder, without `force`, or it is a file.
+      InputError: When the folder is a file, or is not empty and `force` is not set.
     """
     target = Path(folder)
     if target.exists() and not target.is_dir():
@@ -71,10 +71,10 @@ def require_room(folder: str, force: bool) -> None:
 
 @contextlib.contextmanager
 def scratch_beside(folder: str) -> Iterator[str]:
-    """Makes a folder for a block on the disk that a project will lie on.
+    """Creates a temporary folder for the duration of the block, on the same file system as the project's folder.
 
     Raises:
-      InputError: When nothing can be written there.
+      InputError: When the parent folder cannot be written to.
     """
     there = Path(folder).absolute().parent
     while not there.is_dir():
@@ -88,20 +88,22 @@ def scratch_beside(folder: str) -> Iterator[str]:
 
 
 def copied_files(scratch: str) -> dict[str, Path]:
-    """Returns {path in the project: file} of the copies in a scratch folder."""
+    """Returns {path in the project: file} for the converted CSV files in a scratch folder."""
     return {f"{PLAIN_DATA}/{path.name}": path for path in Path(scratch, PLAIN_DATA).glob("[!.]*")}
 
 
 def write_project(folder: str, files: Mapping[str, bytes | Path], *, force: bool = False) -> None:
-    """Writes all files or none.
+    """Writes the files to a staging directory beside the folder, then renames it to the folder.
+
+    If the folder exists, the files are renamed one by one.
 
     Args:
-      folder: Where to.
-      files: {path in it: content, or the file that is moved there}.
-      force: Write into a folder in which there is something already, over files of the same names.
+      folder: The project's folder.
+      files: {path in the folder: content, or a file to move there}.
+      force: Whether to write into a non-empty folder and overwrite files with the same names.
 
     Raises:
-      InputError: When there is something in the folder, or it cannot be written.
+      InputError: When the folder is not empty and `force` is not set, or it cannot be written.
     """
     require_room(folder, force)
     target = Path(folder).absolute()
@@ -122,7 +124,7 @@ def write_project(folder: str, files: Mapping[str, bytes | Path], *, force: bool
 
 
 def _move(made: Path, target: Path) -> None:
-    """Renames the whole folder, or, where there is one already, file by file."""
+    """Renames the whole folder, or file by file if the target exists."""
     if not target.exists():
         made.rename(target)
         return

@@ -1,1 +1,1 @@
-"""Job manifests for other platforms: KubeRay and Vertex AI."""
+"""Job manifests for KubeRay and Vertex AI, and their submission."""

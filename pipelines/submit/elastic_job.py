@@ -1,11 +1,12 @@
-"""DLRover's `ElasticJob` read for another platform: what it asks for, and what has no counterpart there.
+"""Translates DLRover's `ElasticJob` manifests to command lines of generic-trainer, with notes on unsupported fields.
 
     elastic = read_elastic_job("elasticjob.yaml")
     elastic.command     # ("dlrover", "--conf=train_conf.TrainConf", "--engine=ray", "--workers=3", "--ps=2", …)
-    elastic.notes       # one line for everything that is not in it
+    elastic.notes       # one line per field that was left out
 
 The format is DLRover's custom resource definition (its dlrover/go/operator/config/crd), version v1alpha1.
-Who is counted: DLRover makes one of the workers chief where no chief is asked for; here all of them train.
+The number of workers is that of chief and worker replicas together. Without a chief replica DLRover makes one of the
+workers the chief; here all of them train.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .trainer_call import TrainerCall, find_call
 
 GROUP = "elastic.iml.github.io"
 _ROLES = ("chief", "worker", "ps", "evaluator")
-_TRAINERS = ("worker", "chief")  # whose template, resources and command are taken, the first that there is
+_TRAINERS = ("worker", "chief")  # template, resources and command are taken from the first that exists
 _GPU = "nvidia.com/gpu"
 _LISTS = ("command", "args", "env", "envFrom", "volumeMounts", "volumes", "tolerations")
 _WHY = {
@@ -43,19 +44,19 @@ _WHY = {
 
 @dataclasses.dataclass
 class ElasticJob:
-    """What an ElasticJob asks for.
+    """A translated ElasticJob.
 
     Attributes:
-      name: Its name.
-      namespace: Its namespace, or "".
-      metadata: Its labels and annotations.
-      image: The image of those that train.
-      command: The command line of generic-trainer for it, without the program's name.
-      pod_template: The pod template of those that train, without command, image and resources.
-      folder: The folder that its command changes to, in the image.
-      folders: Folders that the template mounts.
-      suspend: Whether it is suspended.
-      notes: What has no counterpart, with its value and why.
+      name: The job's name.
+      namespace: The job's namespace, or "".
+      metadata: The job's labels and annotations.
+      image: The image of the training replicas.
+      command: The equivalent command line of generic-trainer, without the program's name.
+      pod_template: The pod template of the training replicas, without command, image and resources.
+      folder: The working directory in the image that the command changes to with `cd`; "" if it does not.
+      folders: Paths of the template's volume mounts.
+      suspend: Whether the job is suspended.
+      notes: One line per field that was left out or changed, with its value and the reason.
     """
 
     name: str
@@ -71,16 +72,16 @@ class ElasticJob:
 
 
 def read_elastic_job(path: str) -> ElasticJob:
-    """Reads a file with an ElasticJob.
+    """Reads a YAML file with one ElasticJob; other documents in the file are left out and noted.
 
     Raises:
-      InputError: When there is none in it, it is not of the form that DLRover's definition says, or it runs something
-        else than DLRover's TensorFlow trainer.
+      InputError: When the file does not contain exactly one ElasticJob, the job does not match DLRover's definition,
+        or its command does not run DLRover's TensorFlow trainer.
     """
     document, notes = _only_job(path)
     try:
         return _Translation(path, document, notes).job()
-    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a text where a list should be, and its like
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a field of a wrong type
         raise InputError(
             f"{path} is no ElasticJob as DLRover defines it ({type(error).__name__}: {error}). What does "
             "kubectl create --dry-run=server say of it?"
@@ -88,7 +89,7 @@ def read_elastic_job(path: str) -> ElasticJob:
 
 
 class _Translation:
-    """One ElasticJob on its way; whatever is not taken is left in the fields, and noted at the end."""
+    """The translation of one ElasticJob: translated fields are removed, and the remaining ones are noted at the end."""
 
     def __init__(self, path: str, document: Mapping[str, object], notes: list[str]) -> None:
         self._path = path
@@ -126,7 +127,7 @@ class _Translation:
         metadata = {key: self._metadata.pop(key) for key in list(self._metadata) if key in ("labels", "annotations")}
         suspend = bool(self._spec.pop("suspend", False))
         if str(self._spec.get("distributionStrategy")).startswith("ParameterServer"):
-            del self._spec["distributionStrategy"]  # --ps says it
+            del self._spec["distributionStrategy"]  # expressed by --ps
         self._rest(counts, specs)
         mounts = container.get("volumeMounts", [])
         return ElasticJob(
@@ -180,7 +181,7 @@ class _Translation:
         return call
 
     def _resource_flags(self, templates: Mapping[str, Mapping[str, object]], lead: str) -> list[str]:
-        """Returns what each worker gets: on Ray parameter servers get the same, so it is the most of both."""
+        """Returns the resource flags: the maximum over the roles, as on Ray all roles get the same resources."""
         wanted = {role: self._resources(role, template) for role, template in templates.items() if template}
         most = {name: max(asked.get(name, 0.0) for asked in wanted.values()) for name in ("cpu", "memory")}
         for role, asked in wanted.items():
@@ -223,7 +224,7 @@ class _Translation:
     def _compare(
         self, lead: str, templates: Mapping[str, Mapping[str, object]], calls: Mapping[str, TrainerCall]
     ) -> None:
-        """Notes what the templates of the other roles say differently: on Ray there is one for all."""
+        """Notes how templates of other roles differ from the lead role's, which on Ray all workers use."""
         mine = _said(templates[lead], calls[lead])
         for role, template in templates.items():
             if role == lead or not template:
@@ -254,7 +255,7 @@ class _Translation:
             self._note("replicaSpecs.evaluator", f"{counts['evaluator']} replicas", "evaluator")
         for role, spec in specs.items():
             for key, value in spec.items():
-                if key != "template" and (key, value) != ("autoScale", False):  # the number is fixed here, too
+                if key != "template" and (key, value) != ("autoScale", False):  # fixed here, too
                     self._note(f"{role}: {key}", value, key)
         for key, value in self._spec.items():
             if key != "replicaSpecs":
@@ -264,7 +265,7 @@ class _Translation:
 
 
 def _only_job(path: str) -> tuple[dict[str, object], list[str]]:
-    """Returns the file's one ElasticJob, and notes of what else is in the file."""
+    """Returns the only ElasticJob in a file, and notes on the file's other documents."""
     if not file_io.exists(path) or file_io.isdir(path):
         raise InputError(f"--from {path}: there is no such file.")
     try:
@@ -292,7 +293,7 @@ def _container(template: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _said(template: Mapping[str, Any], call: TrainerCall) -> dict[str, object]:
-    """Returns all that a template says, by names to show."""
+    """Returns the fields of a pod template, and the flags and environment of its command, by names for the notes."""
     pod = {key: value for key, value in template["spec"].items() if key != "containers"}
     container = {key: value for key, value in _container(template).items() if key != "name"}
     more = {"metadata": template.get("metadata"), "further containers": template["spec"]["containers"][1:]}

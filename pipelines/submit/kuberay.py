@@ -1,11 +1,11 @@
-"""A job on Kubernetes by KubeRay: the `RayJob` for a command line with `--engine ray`, and how it is sent.
+"""Builds and submits a KubeRay `RayJob` for a command line with `--engine ray`.
 
     manifest = ray_job(job, KubeRay(volumes=(Volume.parse("training-data:/data"),)))
     send(manifest)
 
-KubeRay starts a Ray cluster for the job and takes it away afterwards. The command runs on the cluster's head, which
-trains nothing; RAY_ADDRESS is set there. The image holds generic-trainer[kuberay]: jobs are started through Ray's
-dashboard, which `ray[train]` alone does not bring. Fields: https://ray-project.github.io/kuberay/reference/api/.
+KubeRay starts a Ray cluster for the job and deletes it afterwards. The command runs on the cluster's head node, with
+RAY_ADDRESS set; the head does not train. The image must contain generic-trainer[kuberay]: jobs are submitted through
+Ray's dashboard, which `ray[train]` does not include. API: https://ray-project.github.io/kuberay/reference/api/.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient, ApiException
 
 GROUP, VERSION, PLURAL = "ray.io", "v1", "rayjobs"
-LONGEST_NAME = 47  # KubeRay's MaxRayJobNameLength: it makes the names of clusters and services from it
-LOCKED_RAY = "2.60.0"  # of requirements/, where Ray is not installed here
+LONGEST_NAME = 47  # KubeRay's MaxRayJobNameLength; cluster and service names are derived from it
+LOCKED_RAY = "2.60.0"  # version in requirements/; used if Ray is not installed on this machine
 _ALWAYS = 2**31 - 1
-_KEPT_SECONDS = 300  # that the cluster stays after the job, for its logs
-# Of the head's pod, in the cluster's own network: KubeRay asks there.
+_KEPT_SECONDS = 300  # the cluster stays for this long after the job, for its logs
+# The dashboard listens on all addresses of the head's pod: KubeRay's operator connects to it in the cluster's network.
 _EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  # nosec B104
-_OBJECT_STORE_BYTES = "200000000"  # the training's data does not go through Ray's object store
-_RAYS_OWN_GB = 1.0  # of memory in each pod, for Ray's processes
+_OBJECT_STORE_BYTES = "200000000"  # training data does not pass through Ray's object store
+_RAYS_OWN_GB = 1.0  # memory in each worker pod for Ray's processes
 _PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001}
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 
 
 @dataclasses.dataclass(frozen=True)
 class Volume:
-    """A persistent volume claim and where it is mounted, in all pods.
+    """A persistent volume claim that is mounted in all pods.
 
     Attributes:
       claim: The claim's name.
-      path: The folder that it is mounted at.
-      read_only: Whether nothing may be written there.
+      path: The absolute mount path.
+      read_only: Whether it is mounted read-only.
     """
 
     claim: str
@@ -57,10 +57,10 @@ class Volume:
 
     @classmethod
     def parse(cls, text: str) -> Volume:
-        """Reads CLAIM:/FOLDER or CLAIM:/FOLDER:ro.
+        """Parses CLAIM:/FOLDER or CLAIM:/FOLDER:ro.
 
         Raises:
-          InputError: When it is of another form.
+          InputError: When the text has another form.
         """
         claim, _, place = text.partition(":")
         path, _, mode = place.partition(":")
@@ -72,19 +72,19 @@ class Volume:
 
 @dataclasses.dataclass(frozen=True)
 class KubeRay:
-    """What only Kubernetes wants to know.
+    """Kubernetes-specific settings of a job.
 
     Attributes:
-      namespace: The namespace; "" for that of whoever sends it.
-      volumes: Claims to mount.
-      env_secrets: Kubernetes Secrets whose entries become environment variables.
-      head_cpus: Processors of the head, where the command runs.
-      head_memory_gb: Its memory, in 10^9 bytes; the model's check takes place there.
-      ray_version: The image's Ray (default: the one that is installed here).
+      namespace: The namespace; "" for the current one of the kubeconfig.
+      volumes: Persistent volume claims to mount.
+      env_secrets: Names of Kubernetes Secrets whose entries become environment variables.
+      head_cpus: Processors of the head node, where the command runs.
+      head_memory_gb: Memory of the head node in 10^9 bytes; the SavedModel check runs there.
+      ray_version: Ray version of the image (default: the version installed on this machine).
       metadata: Labels and annotations of the RayJob.
-      pod_template: A pod template to start from; its first container becomes Ray's.
-      folder: The folder of the image that the command begins in; "" for the image's own.
-      suspend: Whether it is to wait until somebody resumes it.
+      pod_template: Base pod template; its first container becomes the Ray container.
+      folder: Working directory of the command in the image; "" for the image's default.
+      suspend: Whether the job is created suspended.
     """
 
     namespace: str = ""
@@ -109,10 +109,10 @@ class RayJob(TypedDict):
 
 
 def ray_job(job: SubmittedJob, place: KubeRay) -> RayJob:
-    """Returns the RayJob for a command line, as plain values.
+    """Returns the RayJob manifest for a command line.
 
     Raises:
-      InputError: When the command is not one for a Ray cluster, or Kubernetes cannot give what it asks for.
+      InputError: When the command does not use `--engine ray`, or an option or a name is not possible on KubeRay.
     """
     options = job.options
     _require_ray(job)
@@ -122,7 +122,7 @@ def ray_job(job: SubmittedJob, place: KubeRay) -> RayJob:
         "rayVersion": place.ray_version or _installed_ray(),
         "enableInTreeAutoscaling": elastic,
         "headGroupSpec": {
-            # No processors to hand out: all that Ray starts there needs none, and workers belong to their own pods.
+            # The head offers no CPUs, so that Ray schedules workers on worker pods only; the driver needs none.
             "rayStartParams": {
                 "dashboard-host": _EVERY_ADDRESS,
                 "num-cpus": "0",
@@ -133,7 +133,7 @@ def ray_job(job: SubmittedJob, place: KubeRay) -> RayJob:
         "workerGroupSpecs": [
             {
                 "groupName": "workers",
-                # Begins with all of them: the autoscaler takes away those that nobody uses, down to the least.
+                # Start with the maximum; the autoscaler removes idle workers down to the minimum.
                 "replicas": most,
                 "minReplicas": least,
                 "maxReplicas": most,
@@ -145,12 +145,12 @@ def ray_job(job: SubmittedJob, place: KubeRay) -> RayJob:
     begin = f"cd {shlex.quote(place.folder)} && " if place.folder else ""
     spec = {
         "entrypoint": begin + shlex.join([PROGRAM, *job.command]),
-        # By HTTP one shell reads the entrypoint. The other modes pass it through `ray job submit`, which before Ray
-        # 2.60 joined words as on Windows (ray-project/ray#63797): quotes, ';' and '*' came out as something else.
+        # In HTTPMode a single shell parses the entrypoint. The other modes pass it through `ray job submit`, which
+        # before Ray 2.60 quoted words as on Windows (ray-project/ray#63797) and so corrupted quotes, ';' and '*'.
         "submissionMode": "HTTPMode",
         "shutdownAfterJobFinishes": True,
         "ttlSecondsAfterFinished": _KEPT_SECONDS,
-        # A new cluster, as when the head was lost; within one, Ray goes on by itself after its workers' failures.
+        # Retries with a new cluster, for example after the head was lost. Worker failures are handled by Ray itself.
         "backoffLimit": _ALWAYS if options.max_failures < 0 else options.max_failures,
         **({"activeDeadlineSeconds": job.deadline_seconds} if job.deadline_seconds else {}),
         **({"suspend": True} if place.suspend else {}),
@@ -163,7 +163,7 @@ def ray_job(job: SubmittedJob, place: KubeRay) -> RayJob:
 
 
 def remarks(job: SubmittedJob) -> list[str]:
-    """Returns what whoever sends the job should know of it."""
+    """Returns notes on the job to show to the user: unset memory, and permissions for autoscaling."""
     least, most = job.options.worker_range
     found = []
     if job.options.memory_gb_per_worker is None:
@@ -177,14 +177,15 @@ def remarks(job: SubmittedJob) -> list[str]:
 
 
 def send(manifest: Mapping[str, Any], client: ApiClient | None = None) -> str:
-    """Creates the RayJob on the cluster that kubectl uses, or around this pod; returns where it is.
+    """Creates the RayJob on a Kubernetes cluster; returns its name and namespace for display.
 
     Args:
-      manifest: As `ray_job` made it.
-      client: A `kubernetes.client.ApiClient` (default: one as the kubeconfig says).
+      manifest: A manifest from `ray_job`.
+      client: A `kubernetes.client.ApiClient` (default: for the cluster of this pod, or else of the kubeconfig).
 
     Raises:
-      InputError: When there is no client, no cluster, or the cluster refuses the job.
+      InputError: When the Kubernetes client is not installed, no cluster is configured or reachable, or the cluster
+        rejects the job.
     """
     try:
         import kubernetes
@@ -261,7 +262,7 @@ def _worker(job: SubmittedJob, place: KubeRay) -> dict[str, object]:
 
 
 def _pod(job: SubmittedJob, place: KubeRay, name: str, resources: dict[str, str]) -> dict[str, Any]:
-    """Returns a pod template with one container of the job's image; head and workers mount the same volumes."""
+    """Returns a pod template whose first container runs the job's image; head and workers mount the same volumes."""
     template = copy.deepcopy(dict(place.pod_template)) or {"spec": {"containers": [{}]}}
     spec = template["spec"]
     container = {**spec["containers"][0], "name": name, "image": job.image}
@@ -283,7 +284,7 @@ def _set(target: dict[str, object], **fields: object) -> None:
 
 
 def _memory(gigabytes: float) -> str:
-    """Returns 10^9 bytes as Kubernetes writes them, in whole 10^6."""
+    """Converts 10^9 bytes to a Kubernetes quantity in units of 10^6 bytes, rounded up."""
     return f"{math.ceil(gigabytes * 1000)}M"
 
 

@@ -1,4 +1,4 @@
-"""Kubernetes' resource quantities: "500m" processors, "4Gi" of memory.
+"""Parses Kubernetes resource quantities, such as "500m" of CPU and "4Gi" of memory.
 
 https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 """
@@ -15,10 +15,14 @@ _BINARY = {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", 
 
 
 def processors(quantity: object, where: str) -> float:
-    """Returns a number of processors or GPUs.
+    """Parses a number of processors or GPUs.
+
+    Args:
+      quantity: The quantity, such as 2, "500m" or "1e3".
+      where: Location of the value, for the error message.
 
     Raises:
-      InputError: When it is no quantity, or below 0.
+      InputError: When it is not a quantity, or negative.
     """
     match = _QUANTITY.fullmatch(str(quantity).strip())
     factor = {**_DECIMAL, **_BINARY}.get(match[2]) if match else None
@@ -28,9 +32,13 @@ def processors(quantity: object, where: str) -> float:
 
 
 def gigabytes(quantity: object, where: str) -> float:
-    """Returns an amount of memory in 10^9 bytes.
+    """Parses an amount of memory; returns it in units of 10^9 bytes.
+
+    Args:
+      quantity: The quantity, such as "4Gi" or 4e9.
+      where: Location of the value, for the error message.
 
     Raises:
-      InputError: When it is no quantity, or below 0.
+      InputError: When it is not a quantity, or negative.
     """
     return processors(quantity, where) / 1e9

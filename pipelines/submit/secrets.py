@@ -1,4 +1,4 @@
-"""Keeps secrets out of manifests, which are stored and shown in clear.
+"""Rejects secrets on command lines for manifests, which are stored and displayed in clear text.
 
 require_no_secrets("--custom-config", '{"db": {"password": "…"}}', allowed=())     # InputError
 """
@@ -15,15 +15,15 @@ _INSTEAD = "Have the module read it from the environment (--env-secret on kubera
 
 
 def require_no_secrets(flag: str, text: str, allowed: Collection[str]) -> None:
-    """Makes sure that a value of the command line holds nothing that a run's record would redact.
+    """Checks that a command line value contains nothing that a run record would redact.
 
     Args:
-      flag: Where the value was given.
+      flag: The flag with the value, for the message.
       text: The value: JSON or any other text.
-      allowed: Names that only look as if they were a secret's.
+      allowed: Names that look like secrets but are not.
 
     Raises:
-      InputError: When there is one. The message contains its name, or how it was recognized, but not the value.
+      InputError: When there is a secret. The message contains its name or how it was recognized, but not its value.
     """
     try:
         value = json.loads(text)

@@ -1,10 +1,10 @@
-"""A command line that is to run on somebody else's machines: what the manifests of all platforms are made from.
+"""A platform-independent job: a command line with image and options, from which manifests are built.
 
 job = SubmittedJob(
     name="taxi", image="registry/trainer:1", command=("train", "taxi_keras", "--engine=ray", "--workers=1:4"),
     options=TrainingOptions(engine="ray", workers="1:4"),
 )
-manifest = kuberay.ray_job(job, KubeRay())       # or vertex_job.custom_job(job, Vertex())
+manifest = kuberay.ray_job(job, KubeRay())       # or vertex.custom_job(job, Vertex(machine_type="n1-standard-8"))
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from ...executors.options import TrainingOptions
 from ...executors.runtime.files import file_io
 
 PROGRAM = "generic-trainer"
-# What a platform does within its deadline besides the training that --timeout is about: machines, image, check.
+# Added to --timeout, which limits the training only: starting machines, pulling the image, checking the model.
 _AROUND_TRAINING_SECONDS = 900
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 @dataclasses.dataclass(frozen=True)
 class SubmittedJob:
-    """What to run, whatever the platform is.
+    """A job for any platform.
 
     Attributes:
-      name: The job's name there.
-      image: The container image; it holds generic-trainer.
-      command: The command line, without the program's own name.
-      options: The training's options, as the command line has them.
-      evaluators: How many evaluators stand beside the cluster.
-      service_account: Whom the job acts as; "" for the platform's default.
-      accelerator: The kind of GPU, by the platform's name; "" for any.
-      output: Where the command writes, "" if it does not say.
+      name: The job's name on the platform.
+      image: The container image; must contain generic-trainer.
+      command: The command line, without the program's name.
+      options: The training options on the command line.
+      evaluators: Number of evaluator replicas besides the training cluster.
+      service_account: Service account of the job; "" for the platform's default.
+      accelerator: Type of GPU, by the platform's name; "" for any.
+      output: Output folder of the command; "" if the command line has none.
     """
 
     name: str
@@ -51,23 +51,23 @@ class SubmittedJob:
 
     @property
     def deadline_seconds(self) -> int | None:
-        """Whole seconds after which the platform ends the job: --timeout, and what comes before and after training."""
+        """Seconds after which the platform ends the job: --timeout, rounded up, plus 900; None without --timeout."""
         timeout = self.options.timeout
         return None if timeout is None else math.ceil(timeout) + _AROUND_TRAINING_SECONDS
 
 
 def derived_name(text: str, longest: int) -> str:
-    """Returns a Kubernetes name made from any text: lower case, digits and "-", beginning with a letter."""
+    """Returns a valid Kubernetes name derived from a text: lower case, digits and "-", starting with a letter."""
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     name = name if name[:1].isalpha() else f"job-{name}"
     return name[:longest].rstrip("-")
 
 
 def require_name(name: str, longest: int, what: str) -> str:
-    """Makes sure that Kubernetes takes a name (RFC 1035's labels), and returns it.
+    """Checks that a name is valid for Kubernetes (an RFC 1035 label), and returns it.
 
     Raises:
-      InputError: When it does not; it proposes one that is.
+      InputError: When it is not valid; the message proposes a valid one.
     """
     if len(name) > longest or not _LABEL.fullmatch(name):
         raise InputError(
@@ -78,7 +78,7 @@ def require_name(name: str, longest: int, what: str) -> str:
 
 
 def is_reachable(path: str, folders: Sequence[str]) -> bool:
-    """Returns whether a path means the same on other machines: by its scheme, or in one of the folders there."""
+    """Returns whether other machines can access a path: a URI other than file:, or a path in one of their folders."""
     if file_io.is_remote(path):
         return not path.lower().startswith("file:")
     whole = posixpath.normpath(path)

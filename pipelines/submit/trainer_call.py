@@ -1,10 +1,10 @@
-"""Finds the call of DLRover's trainer in a container's command, which is often a line of bash.
+"""Finds the call of DLRover's trainer in a container's command, which is often a line of bash code.
 
     line = "pip install pyhocon && cd /work && python -m dlrover.trainer --platform=Kubernetes --conf=conf.TrainConf"
     call = find_call(["/bin/bash", "-c", line], "worker")
     call.folder, call.flags        # "/work", {"platform": "Kubernetes", "conf": "conf.TrainConf"}
 
-Nothing of the line is run, and no shell is asked.
+The line is parsed without running it or starting a shell.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class TrainerCall:
     """A call of `python -m dlrover.trainer.entry.local_entry`.
 
     Attributes:
-      folder: The folder that the line changes to before; "" when it does not.
-      flags: The trainer's flags and their values, as they were given; "" for one without a value.
-      environment: Variables that the line sets.
+      folder: The folder that the line changes to before the call; "" if it does not.
+      flags: The trainer's flags with their values as given; "" for a flag without a value.
+      environment: Environment variables that the line sets.
       others: The line's other commands.
     """
 
@@ -42,14 +42,14 @@ class TrainerCall:
 
 
 def find_call(command: Sequence[str], where: str) -> TrainerCall:
-    """Finds the call.
+    """Finds the call of DLRover's trainer.
 
     Args:
-      command: The container's `command` with its `args`.
-      where: Whose command it is, for errors.
+      command: The container's `command` followed by its `args`.
+      where: Location of the command, for error messages.
 
     Raises:
-      InputError: When there is none, or its words are not known before a shell has read them.
+      InputError: When there is no call, or its values need expansion by a shell ("$" or "`").
     """
     call, found = TrainerCall(), False
     for words in _simple_commands(command, where):
@@ -88,7 +88,7 @@ def _is_trainer(words: Sequence[str]) -> bool:
 
 
 def _simple_commands(command: Sequence[str], where: str) -> list[list[str]]:
-    """Splits a container's command into the commands that it consists of."""
+    """Splits a container's command into simple commands; one of `bash -c` and the like at shell operators."""
     if len(command) < 2 or os.path.basename(command[0]) not in _SHELLS:
         return [list(command)]
     flags = [place for place, word in enumerate(command[1:], 1) if word.startswith("-") and "c" in word]

@@ -1,11 +1,11 @@
-"""A job on Vertex AI: the `CustomJob` for a command line, and how it is sent.
+"""Builds and submits a Vertex AI `CustomJob` for a command line.
 
-    manifest = custom_job(job, Vertex(project="my-project", region="europe-west4"))
+    manifest = custom_job(job, Vertex(machine_type="n1-standard-8"))
     send(manifest, "my-project", "europe-west4")
 
 Every replica runs the same command; Vertex AI sets TF_CONFIG in each, with the chief in worker pool 0, workers in 1,
 parameter servers in 2 and evaluators in 3 (https://cloud.google.com/vertex-ai/docs/training/distributed-training).
-There is no Ray, so `--engine ray` becomes replica counts; the number of replicas is fixed while the job runs.
+Vertex AI does not provide Ray, so options of `--engine ray` become replica counts, which are fixed while the job runs.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .submission import PROGRAM, SubmittedJob
 if TYPE_CHECKING:
     from google.cloud import aiplatform_v1
 
-BUCKETS = "/gcs"  # Vertex AI mounts every bucket there, in each replica
+BUCKETS = "/gcs"  # Vertex AI mounts every bucket below it in each replica
 LONGEST_NAME = 128
-_RESTARTS = 3  # what TrainingOptions.max_failures is when nobody chose
-# The names that Vertex AI has for GPUs: https://cloud.google.com/vertex-ai/docs/training/configure-compute
+_RESTARTS = 3  # the default of TrainingOptions.max_failures
+# Vertex AI's accelerator types: https://cloud.google.com/vertex-ai/docs/training/configure-compute
 ACCELERATORS = (
     "NVIDIA_TESLA_T4",
     "NVIDIA_TESLA_P4",
@@ -73,7 +73,7 @@ class JobSpec(TypedDict, total=False):
 
 
 class CustomJob(TypedDict):
-    """Vertex AI's CustomJob, as the REST API takes it."""
+    """Vertex AI's CustomJob in the REST API's JSON form."""
 
     displayName: str
     jobSpec: JobSpec
@@ -81,12 +81,12 @@ class CustomJob(TypedDict):
 
 @dataclasses.dataclass(frozen=True)
 class Vertex:
-    """What only Vertex AI wants to know.
+    """Vertex AI-specific settings of a job.
 
     Attributes:
-      machine_type: The machine of chief, workers and evaluator, such as "n1-standard-8".
-      ps_machine_type: The machine of the parameter servers; "" for the same one, if it has no GPU.
-      output: A gs:// URI for `baseOutputDirectory`, which Vertex AI shows and passes on; "" for none.
+      machine_type: Machine type of chief, workers and evaluators, such as "n1-standard-8".
+      ps_machine_type: Machine type of the parameter servers; "" for `machine_type`, which then must not have GPUs.
+      output: A gs:// URI for `baseOutputDirectory`, which Vertex AI displays and passes on; "" for none.
     """
 
     machine_type: str
@@ -95,10 +95,11 @@ class Vertex:
 
 
 def custom_job(job: SubmittedJob, place: Vertex) -> CustomJob:
-    """Returns the CustomJob for a command line, as the REST API takes it.
+    """Returns the CustomJob for a command line, in the REST API's JSON form.
 
     Raises:
-      InputError: When no machine was named, or there is no such accelerator.
+      InputError: When the job's name is too long, a machine type is missing, or the accelerator or number of GPUs is
+        not available.
     """
     if len(job.name) > LONGEST_NAME:
         raise InputError(f"--name {job.name}: Vertex AI takes at most {LONGEST_NAME} characters.")
@@ -122,7 +123,7 @@ def custom_job(job: SubmittedJob, place: Vertex) -> CustomJob:
 
 
 def remarks(job: SubmittedJob) -> list[str]:
-    """Returns what of the command line Vertex AI has no counterpart for."""
+    """Returns notes on options of the command line that Vertex AI does not support."""
     options, found = job.options, []
     least, most = options.worker_range
     if least < most:
@@ -140,13 +141,13 @@ def send(
     """Creates the job; returns its resource name.
 
     Args:
-      manifest: As `custom_job` made it.
+      manifest: A manifest from `custom_job`.
       project: The Google Cloud project.
-      region: Its region, such as europe-west4.
+      region: The region, such as europe-west4.
       client: An `aiplatform_v1.JobServiceClient` (default: one with this machine's credentials).
 
     Raises:
-      InputError: When there is no client, no credentials, or Vertex AI refuses the job.
+      InputError: When the client is not installed, there are no credentials, or Vertex AI rejects the job.
     """
     try:
         from google.api_core.exceptions import GoogleAPICallError, RetryError
@@ -179,7 +180,7 @@ def _pool(job: SubmittedJob, count: int, machine: dict[str, str | int]) -> Worke
 
 
 def _scheduling(job: SubmittedJob, several: bool) -> Scheduling:
-    """Returns when the job is ended, and whether it is begun again from its checkpoint when a replica was."""
+    """Returns the timeout, and whether the job restarts from its checkpoint after the restart of a replica."""
     again = job.options.max_failures != 0
     scheduling: Scheduling = {"restartJobOnWorkerRestart": again and several}
     if not again:
@@ -190,7 +191,7 @@ def _scheduling(job: SubmittedJob, several: bool) -> Scheduling:
 
 
 def _machine(job: SubmittedJob, place: Vertex) -> dict[str, str | int]:
-    """Returns the machineSpec of those that train."""
+    """Returns the machineSpec of the training replicas."""
     options = job.options
     if options.gpus_per_worker % 1:
         raise InputError(f"--gpus-per-worker {options.gpus_per_worker:g}: a machine has whole GPUs.")
