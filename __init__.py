@@ -1,10 +1,10 @@
-"""Generic Trainer: one TFX-style trainer step for every TensorFlow training module.
+"""Generic Trainer: a TFX-style trainer component for many kinds of TensorFlow training modules.
 
-The names here are the public face. They are imported when first touched, so `import generic_trainer`
-costs nothing and imports neither TensorFlow nor TFX.
+These names are the public API. They are imported lazily on first access, so `import generic_trainer` is cheap and
+imports neither TensorFlow nor TFX.
 
-    from generic_trainer import Trainer            # drop-in for tfx.components.Trainer
-    from generic_trainer import FnArgs, train      # a run without a pipeline
+    from generic_trainer import Trainer            # drop-in replacement for tfx.components.Trainer
+    from generic_trainer import FnArgs, train      # training without a pipeline
 """
 
 from __future__ import annotations

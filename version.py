@@ -1,3 +1,3 @@
-"""The release this source tree builds."""
+"""Version of this release."""
 
 __version__ = "0.1.0"

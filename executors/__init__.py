@@ -1,1 +1,1 @@
-"""Running a training module: TFX's executor, and everything below it."""
+"""Runs a training module: the TFX executor and all packages below it."""

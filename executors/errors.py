@@ -1,6 +1,6 @@
-"""The errors of Generic Trainer: one family, each member with the command's exit code.
+"""The exceptions that Generic Trainer raises: subclasses of `TrainerError`, each with the command's exit code.
 
-The user's own exceptions are not in here: they keep their type and traceback (see `raised_errors`).
+Exceptions raised by the user's module are not wrapped: they keep their type and traceback.
 """
 
 from __future__ import annotations
@@ -9,29 +9,29 @@ import difflib
 import itertools
 from collections.abc import Iterable
 
-_COMPARED = 1000  # names, and characters of a name
+_COMPARED = 1000  # maximum number of names, and maximum length of a name in characters
 
 
 class TrainerError(Exception):
-    """Anything that Generic Trainer itself has to say against a run.
+    """Base class of all errors that Generic Trainer itself raises.
 
     Attributes:
-      exit_code: What `generic-trainer` exits with: 1 the module failed, 2 wrong usage or input,
-        3 the model did not pass the check, 4 the model is there and was not pushed.
+      exit_code: Exit code of `generic-trainer`: 1 the module failed, 2 wrong usage or input, 3 the model failed its
+        check, 4 the model was trained but not pushed.
     """
 
     exit_code = 2
 
 
 class InputError(TrainerError):
-    """An option, a path or a file that the run was given is not usable."""
+    """An option, path or input file of the run is invalid."""
 
 
 class StorageError(TrainerError, OSError):
-    """A file or folder cannot be read or written: its disk is full, read-only, or fails; see `storage_errors`.
+    """A file or folder cannot be read or written: the disk is full, read-only or failing; see `storage_errors`.
 
     Attributes:
-      advice: What failed, where, what is free there, and what to do.
+      advice: Error message with the failed operation, its path, the free space there and a remedy.
     """
 
     advice: str = ""
@@ -41,48 +41,48 @@ class StorageError(TrainerError, OSError):
 
 
 class ModuleError(TrainerError):
-    """The training module cannot be found, or holds nothing that a dialect knows how to run."""
+    """The training module cannot be found, or defines nothing that a dialect can run."""
 
 
 class TrainingProcessError(TrainerError):
-    """The training process ended without an answer: killed, out of memory, or out of time."""
+    """The training process ended without a result: killed, out of memory, or timed out."""
 
     exit_code = 1
 
 
 class ProcessDiedError(TrainingProcessError):
-    """A process was killed, or ended, before it could say why; another try may go well."""
+    """A process was killed or exited before it could report an error; a retry may succeed."""
 
 
 class CheckpointError(TrainerError):
-    """A checkpoint could not be written in the background of the training, or does not fit the one that restores it."""
+    """Writing a checkpoint in the background failed, or a checkpoint does not match the object that restores it."""
 
     exit_code = 1
 
 
 class ModelCheckError(TrainerError):
-    """What `run_fn` left behind is not a SavedModel that loads and answers."""
+    """The output of `run_fn` is not a SavedModel that loads and returns predictions."""
 
     exit_code = 3
 
 
 class StepError(TrainerError):
-    """A step of a pipeline other than the Trainer failed inside TFX or Beam; the log has the full text."""
+    """A pipeline step other than the Trainer failed inside TFX or Beam; the log has the full error."""
 
     exit_code = 1
 
 
 class NotPushedError(TrainerError):
-    """A pipeline trained a model that it did not push, since the evaluation failed or found it not good enough."""
+    """A pipeline trained a model but did not push it, because the evaluation failed or did not bless the model."""
 
     exit_code = 4
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Returns " Did you mean 'run_fn'?" for the nearest known name, or "" when nothing is near."""
+    """Returns " Did you mean 'run_fn'?" for the closest known name, or "" if no name is close."""
     if len(name) > _COMPARED:
         return ""
     others = (other for other in itertools.islice(known, _COMPARED) if other != name)
-    near = (other for other in others if len(other) <= _COMPARED)  # it takes its time
+    near = (other for other in others if len(other) <= _COMPARED)  # difflib is slow for long strings
     nearest = difflib.get_close_matches(name, near, n=1)
     return f" Did you mean {nearest[0]!r}?" if nearest else ""

@@ -1,7 +1,7 @@
-"""`FnArgs`: what a training module is given.
+"""`FnArgs`: the arguments that a training module's `run_fn` receives.
 
-Every attribute of TFX's `FnArgs` is here under the same name and with the same meaning, so a module that
-was written for TFX runs unchanged. Items work as attributes do, as modules for TFX 0.21 to 0.25 have it:
+`FnArgs` has all attributes of TFX's `FnArgs`, with the same names and meanings, so modules written for TFX run
+unchanged. Attributes can also be read as items, as in modules for TFX 0.21 to 0.25:
 
     fn_args.train_files
     fn_args["train_files"]
@@ -17,41 +17,41 @@ from typing import Any
 
 from .inputs.data_accessor import DataAccessor, ExamplesFormat
 
-# As in TFX these are None in a bare FnArgs, and typed as what a module is given: the trainer sets every one.
+# As in TFX, these are None in a bare FnArgs but typed as non-optional: the trainer always sets them.
 _UNSET: Any = None
 
 
 @dataclasses.dataclass
 class FnArgs:
-    """Arguments for `run_fn`. Any attribute may be assigned, new ones too.
+    """Arguments for `run_fn`. All attributes can be assigned, including new ones.
 
     Attributes:
-      working_dir: Working folder; None in the trainer (TFX's Tuner sets it).
-      train_files: Glob patterns of the training examples.
-      eval_files: Glob patterns of the evaluation examples.
+      working_dir: Working folder; None in the Trainer (set by TFX's Tuner).
+      train_files: Glob patterns of the training example files.
+      eval_files: Glob patterns of the evaluation example files.
       train_steps: Training steps to run; None when not limited.
       eval_steps: Evaluation steps to run; None when not limited.
-      schema_path: File with the examples' `Schema` (text proto), or None.
+      schema_path: Path of the examples' `Schema` (text proto), or None.
       schema_file: Deprecated copy of `schema_path`.
-      transform_graph_path: Folder of the Transform component's graph, or None.
+      transform_graph_path: Folder with the Transform component's graph, or None.
       transform_output: Deprecated copy of `transform_graph_path`.
       serving_model_dir: Folder to write the SavedModel to. It is published under its final name
         after `run_fn` has returned and the model has passed the check.
       eval_model_dir: Folder for an evaluation SavedModel (Estimators only).
-      model_run_dir: Folder for all else that is to be kept, such as TensorBoard logs.
-      base_model: Folder of a SavedModel to start from, or None.
-      hyperparameters: KerasTuner's configuration as a dict, or None.
-      custom_config: What the pipeline's author passed along, or None.
-      examples_format: How the example files are encoded; `data_accessor` reads by it.
-      checkpoint_dir: Folder for checkpoints. In a pipeline it is the same at every try of the step with the same code,
-        inputs and arguments, and is deleted when the step has succeeded; otherwise it lies in `model_run_dir`.
-      seed: Seed that was asked for; Python, NumPy and TensorFlow are seeded with it. None if not. Workers that share
-        their batches, as they do without parameter servers, always have one: they must agree on the order.
+      model_run_dir: Folder for all other outputs, such as TensorBoard logs.
+      base_model: Folder of a SavedModel for warm-starting, or None.
+      hyperparameters: KerasTuner hyperparameter configuration as a dict, or None.
+      custom_config: The `custom_config` dict of the pipeline's Trainer, or None.
+      examples_format: Encoding of the example files, used by `data_accessor`.
+      checkpoint_dir: Folder for checkpoints. In a pipeline it is the same for every retry of the step with the same
+        code, inputs and arguments, and is deleted when the step succeeds. Otherwise it is inside `model_run_dir`.
+      seed: Seed for Python, NumPy and TensorFlow; None if no seed is set. Workers that shard one global batch
+        (training without parameter servers) always have a seed, because they need the same record order.
       is_chief: Whether this process exports the model. True on one machine.
-      worker_index: This worker's number, from 0.
+      worker_index: Index of this worker, from 0.
       num_workers: Number of workers, at least 1.
-      num_examples: Examples per split, from `statistics`. As in TFX the attribute is only
-        there when statistics were given; otherwise an AttributeError says so.
+      num_examples: Number of examples by split, from `statistics`. As in TFX, the attribute is only set if the
+        trainer has a `statistics` input; otherwise reading it raises an AttributeError.
     """
 
     working_dir: str | None = None
@@ -83,7 +83,7 @@ class FnArgs:
 
     @property
     def data_accessor(self) -> DataAccessor:
-        """Factories that read the examples as `tf.data` or Arrow; built when first touched."""
+        """Factories that read the examples as `tf.data` datasets or Arrow record batches; created on first access."""
         accessor = self.__dict__.get("_data_accessor")
         if accessor is None:
             accessor = self.__dict__["_data_accessor"] = DataAccessor.for_format(self.examples_format)
@@ -112,12 +112,12 @@ class FnArgs:
         return hasattr(self, name)
 
     def get(self, name: str, default: object = None) -> Any:
-        """Returns the attribute, or the default where it is missing or None."""
+        """Returns the attribute, or the default if the attribute is missing or None."""
         value = getattr(self, name, None)
         return default if value is None else value
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the arguments as JSON values, for another process to rebuild with `from_json`."""
+        """Returns the arguments as JSON values; `from_json` restores them in another process."""
         state = {name: value for name, value in self.__dict__.items() if name != "_data_accessor"}
         state["examples_format"] = dataclasses.asdict(self.examples_format)
         state["custom_config"] = _config_to_json(self.custom_config)
@@ -125,7 +125,7 @@ class FnArgs:
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> FnArgs:
-        """Rebuilds the arguments from what `to_json` returned."""
+        """Restores the arguments from the return value of `to_json`."""
         fn_args = cls()
         fn_args.__dict__.update(state)
         fn_args.examples_format = ExamplesFormat(**state["examples_format"])
@@ -137,7 +137,7 @@ _TFX_JSON = "__tfx_json__"
 
 
 def _config_to_json(config: dict[str, object] | None) -> dict[str, object] | None:
-    """TFX lets a custom_config hold protos and objects of its own, in a JSON of its own."""
+    """Returns the config, encoded with TFX's `json_utils` if it contains protos or other TFX objects."""
     try:
         json.dumps(config)
     except TypeError:

@@ -1,9 +1,9 @@
-"""TFX's face of the trainer: an executor for any of its orchestrators, and for a plain call.
+"""TFX executor of the Generic Trainer, for any TFX orchestrator or a direct call.
 
     GenericExecutor().Do(input_dict, output_dict, exec_properties)
 
-Its class path, `generic_trainer.executors.generic_executor.GenericExecutor`, works wherever TFX takes
-one: LocalDagRunner, BeamDagRunner, and the container command that TFX compiles for Kubeflow Pipelines.
+Its class path, `generic_trainer.executors.generic_executor.GenericExecutor`, can be used wherever TFX accepts an
+executor class path: LocalDagRunner, BeamDagRunner, and the container command that TFX compiles for Kubeflow Pipelines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .training.step import train_from_artifacts
 
 
 class GenericExecutor(base_executor.BaseExecutor):
-    """Trains a module of any dialect and leaves a checked SavedModel in the Model artifact."""
+    """Trains a module of any dialect and writes a checked SavedModel to the Model artifact."""
 
     @remembered()
     def Do(
@@ -28,17 +28,17 @@ class GenericExecutor(base_executor.BaseExecutor):
         """Runs the training module.
 
         Args:
-          input_dict: examples (required); transform_graph, schema, base_model, hyperparameters and
-            statistics where wired.
-          output_dict: model and model_run. The model's `Format-Serving` appears when training has
-            finished and the model has passed the check; metrics, signatures and sizes become its
-            custom properties.
-          exec_properties: As TFX's trainer has them (train_args, eval_args, module_file or module_path or
+          input_dict: Artifacts by key: examples (required); transform_graph, schema, base_model, hyperparameters and
+            statistics if connected.
+          output_dict: Artifacts by key: model and model_run. The model's `Format-Serving` folder is created after
+            training has finished and the model has passed its check; metrics, signatures and sizes become custom
+            properties of the artifact.
+          exec_properties: Execution properties of TFX's Trainer (train_args, eval_args, module_file, module_path or
             run_fn, custom_config), and the fields of `TrainingOptions`.
 
         Raises:
-          TrainerError: When the input is not usable or the model is not one.
-          Exception: What the module raises, with its own type and traceback.
+          TrainerError: If an input is invalid or the model fails its check.
+          Exception: Exceptions raised by the module, with their original type and traceback.
         """
         self._log_startup(input_dict, output_dict, exec_properties)
         train_from_artifacts(input_dict, output_dict, exec_properties)

@@ -1,7 +1,7 @@
-"""The goal of early stopping and best weights: a metric, its direction and patience.
+"""The monitored metric of early stopping and of the best weights: its name, direction and patience.
 
-goal = Goal.parse("val_loss:3")          # or "val_loss:3:min"
-goal.is_over([0.5, 0.4, 0.45, 0.5, 0.6])  # True: the last three were no better than 0.4
+goal = Goal.parse("val_loss:3", "early_stop")  # or "val_loss:3:min"
+goal.is_over([0.5, 0.4, 0.45, 0.5, 0.6])       # True: the last three were no better than 0.4
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _LOWER = ("loss", "error", "entropy", "false", "perplexity")
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """A metric that is to become better.
+    """A monitored metric, with the direction in which it improves.
 
     Attributes:
-      metric: Its name, as Keras's `fit` logs it, or an Estimator's evaluation.
-      patience: So many evaluations in a row may be no better than the best one before; 0 where that does not matter.
+      metric: Name of the metric, as in the `logs` of Keras's `fit` or in an Estimator's evaluation results.
+      patience: Number of consecutive evaluations without improvement after which training stops; 0 if not used.
       direction: "min" or "max".
     """
 
@@ -36,12 +36,12 @@ class Goal:
         """Reads METRIC[:PATIENCE][:min|max].
 
         Args:
-          text: What to read.
-          option: Where it was given, for messages.
-          patience: Where the text gives none.
+          text: Text to parse. If it has no direction, `direction_of` infers it from the metric's name.
+          option: Name of the option that has this value, for error messages.
+          patience: Default if the text has no patience.
 
         Raises:
-          InputError: When it is something else.
+          InputError: If the text has another format.
         """
         metric, *others = text.split(":")
         direction = direction_of(metric)
@@ -60,13 +60,13 @@ class Goal:
         return ":".join([self.metric, *([str(self.patience)] if self.patience else []), self.direction])
 
     def is_better(self, value: float, than: float) -> bool:
-        """Returns whether a value is better than another; any number is better than NaN."""
+        """Returns whether a value is better than another; every number is better than NaN."""
         if math.isnan(value) or math.isnan(than):
             return math.isnan(than) and not math.isnan(value)
         return value < than if self.direction == MIN else value > than
 
     def best(self, values: Sequence[float]) -> int:
-        """Returns the place of the first of the best values."""
+        """Returns the index of the best value, of the first one if there are several."""
         best = 0
         for place, value in enumerate(values):
             if self.is_better(value, values[best]):
@@ -74,12 +74,12 @@ class Goal:
         return best
 
     def is_over(self, values: Sequence[float]) -> bool:
-        """Returns whether the last `patience` values were no better than the best one before."""
+        """Returns whether none of the last `patience` values improved on the best value before them."""
         return bool(values) and len(values) - 1 - self.best(values) >= self.patience > 0
 
 
 def direction_of(metric: str) -> str:
-    """Returns "max" for a metric whose name says that more of it is better, else "min"."""
+    """Returns "max" if the metric's name indicates that higher is better (such as "auc"), otherwise "min"."""
     name = metric.lower()
     if any(part in name for part in _LOWER):
         return MIN

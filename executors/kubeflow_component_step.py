@@ -1,4 +1,4 @@
-"""The command `python -m generic_trainer.executors.kubeflow_component_step`, which compiled pipelines name."""
+"""Entry point `python -m generic_trainer.executors.kubeflow_component_step`, used by compiled pipelines."""
 
 from __future__ import annotations
 

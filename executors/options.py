@@ -1,8 +1,8 @@
-"""The options of a training run that exist in addition to TFX's.
+"""The options of a training run, in addition to those of TFX's Trainer.
 
 Each option is declared once, as a field of `TrainingOptions`. Flags, `--config` keys, execution properties, keywords of
-the components, parameters of the Kubeflow component and the documentation's tables derive from the field: its name,
-type and default, and the arguments of `_option`.
+the components, parameters of the Kubeflow component and the documentation's tables are derived from the field: its
+name, type and default, and the arguments of `_option`.
 
 Usage:
 
@@ -10,10 +10,10 @@ Usage:
     TrainingOptions.from_exec_properties(options.to_exec_properties()) == options
     [option.name for option in declared_options() if option.tuner]
 
-To add an option, add a field to `TrainingOptions`. Python's types cannot be derived from it, so type checkers and
-editors also need one line in `TrainerKeywords`, or in `TunerKeywords` for an option with `tuner=True`;
-tests/executors/test_option_declaration.py prints that line if it is missing, and the command that writes
-`trainer.component.yaml` again.
+To add an option, add a field to `TrainingOptions`. Static types cannot be derived from it, so type checkers and
+editors also need one line in `TrainerKeywords`, or in `TunerKeywords` for an option with `tuner=True`. If the line is
+missing, tests/executors/test_option_declaration.py prints it, together with the command that regenerates
+`trainer.component.yaml`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOCAL, RAY = "local", "ray"
 ENGINES = (LOCAL, RAY)
 KERAS_CHOICES = ("auto", "2", "3")
 CHECKS = ("parses", "signatures", "loads", "answers", "finite")
-_PATIENCE = 3  # evaluations without improvement, where early_stop gives no number
+_PATIENCE = 3  # default of early_stop, in evaluations without improvement
 # Headings of the documentation's tables, in this order.
 MODULE, CLUSTER, PROCESS, MODEL, TRAINING, DATA = GROUPS = (
     "The module",
@@ -51,24 +51,25 @@ OptionValue: TypeAlias = "bool | int | float | str | tuple[str, ...] | None"
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """One option, as its field in `TrainingOptions` declares it.
+    """One option, as declared by its field in `TrainingOptions`.
 
     Attributes:
-      name: The field's name; the flag has "-" for "_", and loses the "s" of an option that may be repeated.
-      annotation: The field's type as it is written, such as "float | None".
-      kind: bool, int, float, str or tuple (of str), from that type.
-      default: The value if none is given.
-      help: What the option is for, in flags and documentation.
-      choices: The values to choose from; empty for any.
+      name: The field's name. The flag has "-" instead of "_", and drops the "s" of an option that may be repeated.
+      annotation: The field's type annotation as source text, such as "float | None".
+      kind: The type without None: bool, int, float, str or tuple (of str).
+      default: Default value.
+      help: Description, for flags and documentation.
+      choices: Allowed values; empty if any value is allowed.
       group: Heading of the documentation's table that lists the option.
-      above: The value must be greater and finite; None for no such bound.
-      at_least: The value must be equal or greater, and finite; None for no such bound.
-      metavar: The value's name in the flag's help; with DIR, FILE or URL, the flag is completed as a path, and a
-        `--config` file's value is relative to that file.
-      needs_cluster: Whether a value other than the default needs `engine="ray"`.
-      tuner: Whether the Tuner takes the option.
-      kubeflow: Whether the Kubeflow component takes the option.
-      changes_result: Whether another value is another training, which doesn't resume from the checkpoints.
+      above: Exclusive lower bound of the value, which must also be finite; None for no bound.
+      at_least: Inclusive lower bound of the value, which must also be finite; None for no bound.
+      metavar: Placeholder of the value in the flag's help. With DIR, FILE or URL, shell completion offers paths, and
+        a value in a `--config` file is relative to that file.
+      needs_cluster: Whether a value other than the default requires `engine="ray"`.
+      tuner: Whether the Tuner has the option.
+      kubeflow: Whether the Kubeflow component has the option.
+      changes_result: Whether the value is part of the training's identity, so that a run with another value does not
+        resume from the checkpoints.
     """
 
     name: str
@@ -88,27 +89,27 @@ class Option:
 
     @property
     def stored_type(self) -> type[str] | type[int] | type[float]:
-        """The type of its execution property; ML Metadata has neither booleans nor lists."""
+        """Type of the option's execution property; ML Metadata has neither booleans nor lists."""
         stored: dict[type, type[str] | type[int] | type[float]] = {bool: int, int: int, float: float}
         return stored.get(self.kind, str)
 
     def stored(self, value: Any) -> str | int | float:
-        """Returns a value as an execution property: a tuple as a JSON list, a boolean as 0 or 1."""
+        """Returns the value as an execution property: a tuple as a JSON list, a boolean as 0 or 1."""
         return json.dumps(value) if isinstance(value, tuple) else self.stored_type(value)
 
     def parse(self, value: object) -> OptionValue:
-        """Reads an execution property or a keyword.
+        """Parses an execution property or a keyword.
 
         Raises:
-          ValueError, TypeError: When it does not parse.
+          ValueError, TypeError: If the value cannot be parsed.
         """
         return _PARSERS[self.kind](value)
 
     def check(self, value: Any) -> None:
-        """Checks a value against the choices and the bounds; None is allowed where it is the default.
+        """Checks a value against the choices and bounds; None is allowed if it is the default.
 
         Raises:
-          InputError: When the value is not allowed.
+          InputError: If the value is not allowed.
         """
         if value is None and self.default is None:
             return
@@ -138,7 +139,7 @@ def _option(
     kubeflow: bool = True,
     changes_result: bool = False,
 ) -> T:
-    """Declares an option; `Option` describes the arguments."""
+    """Declares an option; see `Option` for the arguments."""
     metadata = {
         "help": help_text,
         "choices": tuple(choices),
@@ -156,10 +157,10 @@ def _option(
 
 @dataclasses.dataclass(frozen=True)
 class TrainingOptions:
-    """Options of one training run; every field has a default, so `TrainingOptions()` is a plain run.
+    """Options of one training run. Every field has a default.
 
     Raises:
-      InputError: From the constructor, when a value is not among the choices or out of range.
+      InputError: From the constructor, if a value is not among the choices or is out of range.
     """
 
     dialect: str = _option(
@@ -207,7 +208,7 @@ class TrainingOptions:
         at_least=-1,
         needs_cluster=True,
     )
-    # A Kubeflow step waits for the training's process, to report its outcome.
+    # Not for Kubeflow: its step always waits for a training subprocess, to report the outcome.
     isolate: bool = _option(
         True,
         "Train in a process of its own, which takes all its memory with it.",
@@ -280,24 +281,24 @@ class TrainingOptions:
 
     @property
     def stop_goal(self) -> Goal | None:
-        """What `early_stop` says.
+        """The early-stopping goal that `early_stop` configures, or None.
 
         Raises:
-          InputError: When it is not METRIC[:EVALUATIONS][:min|max].
+          InputError: If `early_stop` is not of the form METRIC[:EVALUATIONS][:min|max].
         """
         return Goal.parse(self.early_stop, "early_stop", _PATIENCE) if self.early_stop else None
 
     @property
     def best_goal(self) -> Goal | None:
-        """What `best_model` says; raises as above."""
+        """The goal of `best_model`, or None; raises an InputError like `stop_goal`."""
         return Goal.parse(self.best_model, "best_model") if self.best_model else None
 
     @property
     def bad_records_limit(self) -> int | None:
-        """How many bad records may be left out; None when each is an error.
+        """Maximum number of bad records to skip; None if every bad record is an error.
 
         Raises:
-          InputError: When `on_bad_records` is neither "error" nor "skip:N".
+          InputError: If `on_bad_records` is neither "error" nor "skip:N".
         """
         if self.on_bad_records == "error":
             return None
@@ -308,10 +309,10 @@ class TrainingOptions:
 
     @property
     def worker_range(self) -> tuple[int, int]:
-        """The least and the most workers.
+        """Minimum and maximum number of workers.
 
         Raises:
-          InputError: When `workers` is neither N nor MIN:MAX.
+          InputError: If `workers` is neither N nor MIN:MAX.
         """
         texts = str(self.workers).split(":")
         numbers = [int(text) if text.isdigit() else 0 for text in texts]
@@ -322,21 +323,21 @@ class TrainingOptions:
     def to_exec_properties(self) -> dict[str, str | int | float]:
         """Returns the options that differ from their defaults, as TFX execution properties.
 
-        Tuples become JSON lists and booleans 0 or 1: the types that ML Metadata stores.
+        Tuples are stored as JSON lists and booleans as 0 or 1, because ML Metadata has neither type.
         """
         values = [(option, getattr(self, option.name)) for option in declared_options(type(self))]
         return {option.name: option.stored(value) for option, value in values if value != option.default}
 
     @classmethod
     def from_exec_properties(cls, properties: Mapping[str, object]) -> TrainingOptions:
-        """Reads the options back; absent, None and empty values mean the default.
+        """Parses execution properties; missing, None and empty values mean the default.
 
         Args:
-          properties: Execution properties as an orchestrator hands them over. Kubeflow Pipelines
-            sends every one of them as a string, so numbers and lists are parsed here.
+          properties: Execution properties as passed by an orchestrator. Kubeflow Pipelines passes all values as
+            strings, so numbers and lists are parsed here.
 
         Raises:
-          InputError: When a value does not parse; it names the property.
+          InputError: If a value cannot be parsed; the message names the property.
         """
         values: dict[str, Any] = {}
         for option in declared_options(cls):
@@ -362,7 +363,7 @@ def _parse_flag(value: object) -> bool:
 def _parse_integer(value: str | float) -> int:
     try:
         return int(str(value))
-    except ValueError:  # "7.0", as Kubeflow writes numbers
+    except ValueError:  # Kubeflow writes integers as "7.0"
         number = float(value)
     if not number.is_integer():
         raise ValueError("expected an integer")
@@ -386,10 +387,10 @@ _PARSERS: dict[type, Callable[..., OptionValue]] = {
 
 
 def declared_options(declaration: type = TrainingOptions) -> tuple[Option, ...]:
-    """Returns the options that the fields of a class declare, in their order.
+    """Returns the options that the fields of a class declare, in field order.
 
     Raises:
-      TypeError: When a field is of a type that flags and execution properties cannot hold.
+      TypeError: If a field has a type that flags and execution properties do not support.
     """
     return _declared(declaration)
 
@@ -406,7 +407,7 @@ def _declared(declaration: type) -> tuple[Option, ...]:
 
 
 def kinds_of(declaration: type) -> dict[str, type]:
-    """Returns the plain types of a dataclass's fields: tuple for `tuple[str, ...]`, int for `int | None`."""
+    """Returns the plain types of a dataclass's fields, such as tuple for `tuple[str, ...]` and int for `int | None`."""
     hints = typing.get_type_hints(declaration)
     return {field.name: _plain(hints[field.name]) for field in dataclasses.fields(declaration)}
 
@@ -419,7 +420,7 @@ def _plain(hint: Any) -> type:
 
 
 class TunerKeywords(TypedDict, total=False):
-    """The options that `Tuner` takes as keywords, for type checkers and editors."""
+    """Keyword arguments of `Tuner` that set options, for type checkers and editors."""
 
     isolate: bool
     keras: str
@@ -431,7 +432,7 @@ class TunerKeywords(TypedDict, total=False):
 
 
 class TrainerKeywords(TunerKeywords, total=False):
-    """The options that `Trainer` takes as keywords: all."""
+    """Keyword arguments of `Trainer` that set options (all of them), for type checkers and editors."""
 
     dialect: str
     engine: str

@@ -1,12 +1,12 @@
-"""The state of the run that this process executes, for packages that no argument reaches.
+"""Context-local state of the run that this process executes, for code that gets no arguments from the trainer.
 
-A training module calls `report_progress`, reads `fn_args.data_accessor` or calls `fit`; what these do depends on the
-run. Each feature defines a class of its own for its part of the state, and finds it by that class:
+A training module calls `report_progress`, reads `fn_args.data_accessor` or calls `fit`; the behavior of these calls
+depends on the run. Each feature defines a class for its part of the state, and looks the state up by that class:
 
     with run_context.extended(BadRecords(limit=10)):
         run_fn(fn_args)
 
-    run_context.part(BadRecords)     # in a reader, in any thread; None outside of a run
+    run_context.part(BadRecords)     # in a reader, in any thread; None outside a run
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class RunContext:
-    """The parts of a run's state by their classes. It is immutable; what a part collects is the part's own."""
+    """The parts of a run's state, keyed by class. The mapping is immutable; the parts themselves may be mutable."""
 
     parts: Mapping[type, object | None] = dataclasses.field(default_factory=dict)
 
     def part(self, kind: type[T]) -> T | None:
-        """Returns the part of a class, or None."""
+        """Returns the part of the given class, or None."""
         found = self.parts.get(kind)
         return found if isinstance(found, kind) else None
 
 
 class _Current:
-    """Which context each thread is in. A thread that a run starts itself, as tf.data does, is in that run's context."""
+    """The context of each thread. Threads without one, such as those of tf.data, use the last entered context."""
 
     def __init__(self) -> None:
         self._of_thread: contextvars.ContextVar[RunContext | None] = contextvars.ContextVar("run", default=None)
-        self._entered: dict[int, RunContext] = {}  # of all threads, by id, in the order of entry; no lock, for forks
+        # Entered contexts of all threads by `id`, in order of entry. No lock, because the process may fork.
+        self._entered: dict[int, RunContext] = {}
 
     def get(self) -> RunContext:
         if (own := self._of_thread.get()) is not None:
@@ -60,7 +61,7 @@ _CURRENT = _Current()
 
 
 def part(kind: type[T]) -> T | None:
-    """Returns the current run's part of a class, or None."""
+    """Returns the current run's part of the given class, or None."""
     return _CURRENT.get().part(kind)
 
 
@@ -69,8 +70,8 @@ def extended(*parts: object, without: type | None = None) -> Iterator[None]:
     """Extends the current context for the duration of a block.
 
     Args:
-      *parts: One object of each class; it takes the place of one that is there.
-      without: A class of which there is no part in the block.
+      *parts: At most one object of each class; it replaces the current part of that class.
+      without: Class whose part is removed for the duration of the block.
     """
     more: dict[type, object | None] = {type(one): one for one in parts}
     if without is not None:

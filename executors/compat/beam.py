@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-# The runner within the process, by its path: Beam's releases from 2.47 (TFX 1.15) to 2.77 have it there, and those
-# before 2.61 know no short name for it.
+# Path of the in-process runner's class, in Beam 2.47 (TFX 1.15) to 2.77. Releases before 2.61 have no short name for
+# it.
 IN_PROCESS_RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 
 _BUCKETS = "_DEFAULT_NUM_BUCKETS"
@@ -14,10 +14,10 @@ _BUCKETS = "_DEFAULT_NUM_BUCKETS"
 
 @contextlib.contextmanager
 def reshuffle_buckets(number: int) -> Iterator[None]:
-    """Makes `beam.Reshuffle` choose among more random keys in a block. Changes nothing where Beam has no such number.
+    """Sets the number of random keys of `beam.Reshuffle` for the duration of a block; no-op if Beam has no such number.
 
-    Beam 2.61 (TFX 1.21) to 2.77 have it; before that there was no default. The public argument `num_buckets` is of
-    no use to pipelines that others write, such as TFX's.
+    Beam 2.61 (TFX 1.21) to 2.77 have it; earlier releases had no default. The public argument `num_buckets` cannot be
+    set for pipelines of other packages, such as TFX's.
     """
     import apache_beam as beam
 

@@ -9,13 +9,12 @@ if TYPE_CHECKING:
 
 
 def data_parallel_trainer() -> type[DataParallelTrainer]:
-    """Returns the trainer class of Ray Train's second version, which takes a backend of one's own.
+    """Returns the trainer class of Ray Train v2, which accepts a custom backend.
 
-    `ray.train.data_parallel_trainer` has the class of the first version. Public are only the trainers for one
-    framework each.
+    `ray.train.data_parallel_trainer` has the class of v1. Only the framework-specific trainers are public.
 
     Raises:
-      ImportError: When Ray Train is not installed.
+      ImportError: If Ray Train is not installed.
     """
     from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 

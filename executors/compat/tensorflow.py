@@ -1,4 +1,4 @@
-"""Private names of TensorFlow. All of them hold from 2.15.1 to 2.21."""
+"""Private names of TensorFlow, valid for TensorFlow 2.15.1 to 2.21."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     Gathered: TypeAlias = "Saved | dict[str, Saved]"  # whole, or by slices
     LoadStatus: TypeAlias = CheckpointLoadStatus
 
-# The strategy that is in use where no scope is open. `tf.distribute.has_strategy()` asks for the current scope only,
-# and a model keeps the strategy that it was made under.
+# The strategy used outside of any scope. `tf.distribute.has_strategy()` only checks the current scope, but a model
+# keeps the strategy under which it was created.
 _DEFAULT_STRATEGY = "_DefaultDistributionStrategy"
 
 
@@ -31,10 +31,10 @@ _DEFAULT_STRATEGY = "_DefaultDistributionStrategy"
 
 
 def eager_mode() -> contextlib.AbstractContextManager[None]:
-    """Enables eager execution for a block, in this thread.
+    """Enables eager execution for the duration of a block, in this thread.
 
-    `tf.init_scope` leaves graphs, but does not enable eager execution in a process that disabled it for good, as
-    modules of TensorFlow 1 do.
+    `tf.init_scope` leaves graphs, but does not enable eager execution in a process that has disabled it globally, as
+    TensorFlow 1 modules do.
     """
     from tensorflow.python.eager import context
 
@@ -43,9 +43,9 @@ def eager_mode() -> contextlib.AbstractContextManager[None]:
 
 
 def seed_generator() -> random.Random | None:
-    """Returns the generator from which operations without a seed draw theirs; None where no global seed was set.
+    """Returns the generator that provides seeds for operations without a seed; None if no global seed was set.
 
-    `tf.random.set_seed` begins it anew, but its position can be neither read nor restored.
+    `tf.random.set_seed` resets it, but no public function reads or restores its state.
     """
     from tensorflow.python.eager import context
 
@@ -54,9 +54,9 @@ def seed_generator() -> random.Random | None:
 
 
 def memory_of(tensor: tf.Tensor) -> np.ndarray:
-    """Returns the memory of an eager tensor on the CPU as an array that can be written to.
+    """Returns the memory of an eager tensor on the CPU as a writable array.
 
-    `tensor.numpy()` returns a copy, and DLPack's views are read-only.
+    `tensor.numpy()` returns a copy, and DLPack views are read-only.
     """
     memory: np.ndarray = tensor._numpy()
     return memory
@@ -66,43 +66,43 @@ def memory_of(tensor: tf.Tensor) -> np.ndarray:
 
 
 def gathered_tensors(checkpoint: tf.train.Checkpoint) -> tuple[dict[Trackable | None, dict[str, Gathered]], bool]:
-    """Reads what a `tf.train.Checkpoint` would write.
+    """Returns the values that a `tf.train.Checkpoint` would write.
 
-    The public API writes it, to a file, and does not return it.
+    The public API writes them to a file, but does not return them.
 
     Args:
       checkpoint: The checkpoint.
 
     Returns:
-      {object: {checkpoint key: tensor, or {slice: tensor}}}, and whether this is all: False where the checkpoint has
-      values that are fed, or objects that save themselves.
+      {object: {checkpoint key: tensor, or {slice: tensor}}}, and whether this is complete: False if the checkpoint has
+      fed values, or objects with their own saver.
     """
     tensors, feeds, registered, _ = checkpoint._saver._gather_serialized_tensors()
     return tensors, not (feeds or registered)
 
 
 class ManagedCheckpoint(abc.ABC):
-    """What a `tf.train.CheckpointManager` saves in place of a `tf.train.Checkpoint`.
+    """Base class of objects that a `tf.train.CheckpointManager` saves instead of a `tf.train.Checkpoint`.
 
-    The manager documents that it takes a Checkpoint, counts by its `save_counter`, and writes by its `_write`; a
-    subclass of Checkpoint would have to write by itself whatever it takes over.
+    The manager documents that it needs a Checkpoint, but only uses its `save_counter` and `_write`. A subclass of
+    Checkpoint would have to override all of its methods that write.
     """
 
     @property
     @abc.abstractmethod
     def save_counter(self) -> tf.Variable:
-        """How often was saved, a variable that TensorFlow keeps in every checkpoint."""
+        """Number of saved checkpoints, in a variable that TensorFlow stores in every checkpoint."""
 
     @abc.abstractmethod
     def write(self, prefix: str, options: tf.train.CheckpointOptions) -> str:
         """Writes a checkpoint.
 
         Args:
-          prefix: Its path.
-          options: The `tf.train.CheckpointOptions`; the manager's callbacks are among them.
+          prefix: Path prefix of the checkpoint.
+          options: The `tf.train.CheckpointOptions`, including the manager's callbacks.
 
         Returns:
-          Its path.
+          The checkpoint's path.
         """
 
     def _write(self, prefix: str, options: tf.train.CheckpointOptions) -> str:
@@ -113,9 +113,9 @@ class ManagedCheckpoint(abc.ABC):
 
 
 def saved_model_writer() -> tuple[object, str]:
-    """Returns the hook point that every export passes: `tf.saved_model.save`, and Keras's that do not call that.
+    """Returns the hook point of every export: `tf.saved_model.save`, and the Keras exports that do not call it.
 
-    It gets the object and the folder first.
+    The function's first two arguments are the object and the folder.
     """
     from tensorflow.python.saved_model import save
 
@@ -125,7 +125,7 @@ def saved_model_writer() -> tuple[object, str]:
 def write_graph(
     model: Trackable, folder: str, signatures: Callable[..., object] | Mapping[str, Callable[..., object]]
 ) -> None:
-    """Does what `tf.saved_model.save` does, but for writing the values of the variables.
+    """Writes a SavedModel like `tf.saved_model.save`, but without the values of the variables.
 
     `tf.saved_model.SaveOptions` has no such option.
     """
@@ -134,9 +134,9 @@ def write_graph(
 
 
 def mark_variables_written(builder: tf.compat.v1.saved_model.Builder) -> None:
-    """Makes a `tf.compat.v1.saved_model.Builder` accept graphs before, or without, the values of variables.
+    """Makes a `tf.compat.v1.saved_model.Builder` accept graphs before, or without, the variables' values.
 
-    Its public methods require these with the first graph.
+    Its public methods require the values with the first graph.
     """
     builder._has_saved_variables = True
 
@@ -144,10 +144,10 @@ def mark_variables_written(builder: tf.compat.v1.saved_model.Builder) -> None:
 def parse_saved_model(folder: str) -> saved_model_pb2.SavedModel:
     """Returns the SavedModel message of a folder, from `saved_model.pb` or `saved_model.pbtxt`, split ones included.
 
-    The public functions load the model, or print it.
+    The public functions load the model or print it.
 
     Raises:
-      OSError, ValueError: When there is none, or it cannot be read.
+      OSError, ValueError: If the file is missing or cannot be read.
     """
     from tensorflow.python.saved_model import loader_impl
 
@@ -155,12 +155,12 @@ def parse_saved_model(folder: str) -> saved_model_pb2.SavedModel:
 
 
 def decode_structure(message: struct_pb2.StructuredValue) -> Any:
-    """Returns the nested structure of tensor specs that a StructuredValue of a SavedModel holds.
+    """Returns the nested structure of tensor specs in a StructuredValue of a SavedModel.
 
-    Public functions return it only for a model that is loaded.
+    Public functions return it only for a loaded model.
 
     Raises:
-      TypeError, ValueError, AttributeError: When it holds something else.
+      TypeError, ValueError, AttributeError: If the value is not such a structure.
     """
     from tensorflow.python.saved_model import nested_structure_coder
 
@@ -168,7 +168,7 @@ def decode_structure(message: struct_pb2.StructuredValue) -> Any:
 
 
 def is_registered_op(name: str) -> bool:
-    """Returns whether this process has an op; `tf.raw_ops` knows TensorFlow's own only."""
+    """Returns whether an op is registered in this process; `tf.raw_ops` only has TensorFlow's own ops."""
     from tensorflow.python.framework import op_def_registry
 
     return op_def_registry.get(name) is not None
@@ -178,9 +178,9 @@ def is_registered_op(name: str) -> bool:
 
 
 def pipeline_builders() -> list[tuple[object, str]]:
-    """Returns the hook points within which the functions of a `tf.data` pipeline are traced, and examples parsed.
+    """Returns the hook points through which `tf.data` functions are traced and examples are parsed.
 
-    There are many public ways to parse, in and out of graphs; each of them passes one of these.
+    There are many public functions for parsing, in and out of graphs; each of them calls one of these.
     """
     from tensorflow.python.data.experimental.ops import parsing_ops
     from tensorflow.python.data.ops import structured_function
@@ -189,16 +189,16 @@ def pipeline_builders() -> list[tuple[object, str]]:
 
 
 def feature_spec_reader() -> tuple[object, str]:
-    """Returns the hook point that every feature spec passes before it parses; it gets the spec first."""
+    """Returns the hook point that is called with every feature spec, as first argument, before parsing."""
     from tensorflow.python.ops import parsing_config
 
     return parsing_config._ParseOpParams, "from_features"
 
 
 def batch_size_of(dataset: tf.data.Dataset) -> int | None:
-    """Returns the batch size of a `tf.data` dataset if its last transformation is `batch`; else None.
+    """Returns the batch size of a `tf.data` dataset if its last transformation is `batch`; otherwise None.
 
-    `element_spec` has it only where the last batch is dropped.
+    `element_spec` has it only if the last partial batch is dropped.
     """
     import tensorflow as tf
 
@@ -208,7 +208,7 @@ def batch_size_of(dataset: tf.data.Dataset) -> int | None:
 
 
 def inputs_of(dataset: tf.data.Dataset) -> Sequence[tf.data.Dataset]:
-    """Returns the datasets that a `tf.data` dataset is made of; its graph, which is public, has no Python objects."""
+    """Returns the input datasets of a `tf.data` dataset; its public graph does not reference Python objects."""
     inputs: Sequence[tf.data.Dataset] = getattr(dataset, "_inputs", tuple)()
     return inputs
 
@@ -217,28 +217,28 @@ def inputs_of(dataset: tf.data.Dataset) -> Sequence[tf.data.Dataset]:
 
 
 def has_coordinator(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether Keras runs its steps by a `ClusterCoordinator`, as it does with parameter servers.
+    """Returns whether Keras runs its steps with a `ClusterCoordinator`, as with parameter servers.
 
-    Keras asks for this attribute, which third parties' strategies may have as well.
+    Keras checks this attribute, which third-party strategies may also have.
     """
     return bool(getattr(strategy, "_should_use_with_coordinator", False))
 
 
-# Feature columns: `tf.feature_column` has functions that make columns, but neither their classes nor a way to save
-# them.
+# Feature columns: the public `tf.feature_column` has functions that create columns, but not their classes or functions
+# to serialize them.
 
 
 def categorical_column_bases() -> tuple[
     type[feature_column_v2.CategoricalColumn], type[feature_column._CategoricalColumn]
 ]:
-    """Returns the base classes that a categorical column needs for `DenseFeatures`: the present and the first one."""
+    """Returns the base classes that a categorical column needs for `DenseFeatures`: those of version 2 and 1."""
     from tensorflow.python.feature_column import feature_column, feature_column_v2
 
     return feature_column_v2.CategoricalColumn, feature_column._CategoricalColumn
 
 
 def embedding_column_class() -> type[feature_column_v2.EmbeddingColumn]:
-    """Returns the class of what `tf.feature_column.embedding_column` makes."""
+    """Returns the class of columns created by `tf.feature_column.embedding_column`."""
     from tensorflow.python.feature_column import feature_column_v2
 
     found: type[feature_column_v2.EmbeddingColumn] = feature_column_v2.EmbeddingColumn
@@ -246,7 +246,7 @@ def embedding_column_class() -> type[feature_column_v2.EmbeddingColumn]:
 
 
 def are_present_columns(columns: Iterable[FeatureColumn]) -> bool:
-    """Returns whether columns are all made of the present classes, not of those of the first feature columns."""
+    """Returns whether all columns consist of version 2 classes."""
     return all(column._is_v2_column for column in columns)
 
 
@@ -262,7 +262,7 @@ def deserialize_feature_column(
     custom_objects: Mapping[str, object] | None,
     columns_by_name: dict[str, FeatureColumn] | None,
 ) -> FeatureColumn:
-    """Returns the column of a configuration."""
+    """Returns the column for a configuration."""
     from tensorflow.python.feature_column import serialization
 
     return serialization.deserialize_feature_column(config, custom_objects, columns_by_name)

@@ -1,7 +1,7 @@
-"""Private names of the wheel `tensorflow-estimator` 2.15.0, its last release, which serves TensorFlow 2.15.1 to 2.21.
+"""Private names of the package `tensorflow-estimator` 2.15.0, its last release, used with TensorFlow 2.15.1 to 2.21.
 
-It has no Estimator of other names: `tf.estimator.Estimator` and `tf.compat.v1.estimator.Estimator` come from this
-class. Those would import the wheel where it is not in use, or are missing before `tf.estimator` is restored.
+All Estimators derive from one class, including `tf.estimator.Estimator` and `tf.compat.v1.estimator.Estimator`. The
+public names would import the package where it is not used, and do not exist before `tf.estimator` is restored.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ _PACKAGE = "tensorflow_estimator.python.estimator"
 
 
 def estimator_class() -> type[tf.estimator.Estimator] | None:
-    """Returns the class that all Estimators are of, or None where this process has not imported it."""
+    """Returns the base class of all Estimators, or None if this process has not imported it."""
     module = sys.modules.get(f"{_PACKAGE}.estimator")
     return module.Estimator if module is not None else None
 
 
 def import_estimator_class() -> type[tf.estimator.Estimator]:
-    """Imports the class that all Estimators are of."""
+    """Imports the base class of all Estimators."""
     found: type[tf.estimator.Estimator] = importlib.import_module(f"{_PACKAGE}.estimator").Estimator
     return found
 
 
 def executor_constructor() -> tuple[object, str] | None:
-    """Returns the hook point of `train_and_evaluate`, which gets its specs; None where it is not imported.
+    """Returns the hook point of `train_and_evaluate` that is called with its specs; None if it is not imported.
 
-    Modules bind `train_and_evaluate` itself by name, so that a replacement of it would not be called.
+    Modules import the name `train_and_evaluate` itself, so a replacement of it would not be called.
     """
     module = sys.modules.get(f"{_PACKAGE}.training")
     return (module._TrainingExecutor, "__init__") if module is not None else None
 
 
 def training_loop(estimator_class: type[tf.estimator.Estimator]) -> tuple[type[tf.estimator.Estimator], str]:
-    """Returns the hook point of what trains, which returns the last step's loss; `train` returns the Estimator."""
+    """Returns the hook point of the training loop, which returns the last loss; `train` returns the Estimator."""
     return estimator_class, "_train_model"
 
 
 def model_fn_call(
     owner: type[tf.estimator.Estimator] | tf.estimator.Estimator,
 ) -> tuple[type[tf.estimator.Estimator] | tf.estimator.Estimator, str]:
-    """Returns the hook point of what calls the model function with a graph open.
+    """Returns the hook point that calls the model function while a graph is open.
 
-    A replacement of the model function would have to be made before each Estimator is, and `Estimator.model_fn` calls
-    this.
+    Patching the model function itself would have to happen before each Estimator is created; `Estimator.model_fn` also
+    calls this method.
 
     Args:
-      owner: The class, or one Estimator.
+      owner: The class, or a single Estimator.
     """
     return owner, "_call_model_fn"
 
@@ -60,23 +60,23 @@ def model_fn_call(
 def call_model_fn(
     estimator: tf.estimator.Estimator, features: object, labels: object, mode: str, config: tf.estimator.RunConfig
 ) -> tf.estimator.EstimatorSpec:
-    """Calls an Estimator's model function with the open graph; returns its EstimatorSpec.
+    """Calls an Estimator's model function in the current graph; returns its EstimatorSpec.
 
-    The public `Estimator.model_fn` does the same, but subclasses give that name to their own model function.
+    The public `Estimator.model_fn` does the same, but subclasses may override that name with their own model function.
     """
     owner, name = model_fn_call(estimator)
     return getattr(owner, name)(features, labels, mode, config)
 
 
 def export_call(estimator_class: type[tf.estimator.Estimator]) -> tuple[type[tf.estimator.Estimator], str]:
-    """Returns the hook point that all public ways to export pass; it gets the folder first."""
+    """Returns the hook point of all public export methods; its first argument is the folder."""
     return estimator_class, "_export_all_saved_models"
 
 
 def move(estimator: tf.estimator.Estimator, model_dir: str) -> None:
-    """Makes an Estimator work in another folder; the public attributes are read-only.
+    """Changes an Estimator's model folder; the public attributes are read-only.
 
-    A new Estimator cannot be made: a subclass may take any arguments.
+    Creating a new Estimator is not possible, because a subclass may take any arguments.
     """
     estimator._model_dir = model_dir
     estimator._config = estimator.config.replace(model_dir=model_dir)
@@ -85,7 +85,7 @@ def move(estimator: tf.estimator.Estimator, model_dir: str) -> None:
 def serving_receiver_fn_of(
     exporter: tf.estimator.Exporter,
 ) -> Callable[[], tf.estimator.export.ServingInputReceiver] | None:
-    """Returns the serving input function of one of TensorFlow's exporters, which keeps it to itself; else None."""
+    """Returns the serving input function of a TensorFlow exporter, which has no public name; None for others."""
     own = getattr(exporter, "_saved_model_exporter", exporter)
     return getattr(own, "_serving_input_receiver_fn", None)
 
@@ -96,7 +96,7 @@ def add_serving_graph(
     receiver_fn: Callable[[], tf.estimator.export.ServingInputReceiver],
     mode: str,
 ) -> None:
-    """Adds an Estimator's graph for serving to a SavedModel builder, as its export does, but without the variables.
+    """Adds an Estimator's serving graph to a SavedModel builder, as its export does, but without the variables.
 
     The public `export_saved_model` requires a checkpoint.
     """
@@ -108,7 +108,7 @@ def add_serving_graph(
 def read_eval_metrics(folder: str) -> dict[Any, dict[str, float]]:
     """Returns {step: metrics} of the evaluations that an Estimator logged in a folder.
 
-    The event files are public, and the wheel's early stopping, which is public, reads them by this.
+    tensorflow-estimator's public early stopping reads the event files with this function.
     """
     early_stopping = importlib.import_module(f"{_PACKAGE}.early_stopping")
     metrics: dict[Any, dict[str, float]] = early_stopping.read_eval_metrics(folder)

@@ -16,18 +16,18 @@ _GRAPH_APPLIERS = (
 
 
 def graph_appliers() -> list[tuple[object, str]]:
-    """Returns the hook points of what applies a Transform graph to tensors, of those modules that are imported.
+    """Returns the hook points that apply a Transform graph to tensors, for the modules that are imported.
 
-    `transform_features_layer` and `transform_raw_features` are public, and traced functions call these anew.
+    `transform_features_layer` and `transform_raw_features` are public, but traced functions call these directly.
     """
     found = ((sys.modules.get(module), owner, name) for module, owner, name in _GRAPH_APPLIERS)
     return [(getattr(module, owner), name) for module, owner, name in found if module is not None]
 
 
 def tensor_to_arrow_converter(schema: schema_pb2.Schema) -> TensorsToRecordBatchConverter:
-    """Returns what turns a batch of transformed tensors into Arrow, as the Transform step does before it writes.
+    """Returns a converter from a batch of transformed tensors to Arrow, as used by the Transform step before writing.
 
-    Its `convert` takes {feature: tensor}. TFT's public API does this only within a Beam pipeline.
+    Its `convert` method takes {feature: tensor}. TFT's public API only does this within a Beam pipeline.
     """
     from tensorflow_transform import impl_helper
 

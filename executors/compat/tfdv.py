@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def import_tfdv() -> ModuleType:
-    """Imports TFDV: only after `import tfx`, which patches it, can TFDV 1.16 be imported beside tfx_bsl 1.21."""
+    """Imports TFDV after `import tfx`, which patches it so that TFDV 1.16 can be imported with tfx_bsl 1.21."""
     import tfx  # noqa: F401, I001
     import tensorflow_data_validation as tfdv
 
@@ -22,8 +22,8 @@ def import_tfdv() -> ModuleType:
 def statistics_of(batch: pa.RecordBatch, **options: object) -> statistics_pb2.DatasetFeatureStatisticsList:
     """Returns the statistics of an Arrow RecordBatch, computed in this process.
 
-    The public functions start a Beam pipeline, or take a pandas DataFrame, which has no lists of integers with missing
-    values.
+    The public functions start a Beam pipeline, or take a pandas DataFrame, which cannot represent lists of integers
+    with missing values.
 
     Args:
       batch: Examples; each column is an array of lists.

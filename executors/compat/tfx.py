@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 
 def connection_config_of(metadata_handle: metadata.Metadata) -> metadata.ConnectionConfigType:
-    """Returns the ConnectionConfig of the metadata handle that a driver is given.
+    """Returns the ConnectionConfig of the metadata handle that a driver receives.
 
-    TFX 1.21 has a public property; 1.15 and 1.16 keep it to themselves.
+    TFX 1.21 has a public property; 1.15 and 1.16 only have the private attribute.
     """
     public = getattr(metadata_handle, "connection_config", None)
     return public or metadata_handle._connection_config

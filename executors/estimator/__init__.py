@@ -5,8 +5,8 @@
     restore_estimator()
     tf.estimator.DNNClassifier(…)          # as on TensorFlow 2.15
 
-The Estimators themselves are those of the wheel `tensorflow-estimator` 2.15.0, the last one. What is in here is the
-part that TensorFlow 2.16 took away from under it. Install both with `generic-trainer[estimator]`.
+The Estimators themselves are those of `tensorflow-estimator` 2.15.0, the last release. This package replaces the parts
+of TensorFlow that it imports and that TensorFlow 2.16 removed. Install both with `generic-trainer[estimator]`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""Saves an Estimator's checkpoints while it trains on, in the files that its saver would write.
+"""Writes an Estimator's checkpoints in the background, in the same files that its saver would write.
 
     save_in_background(estimator, train_spec.hooks)          # an Estimator's own checkpoints
-    hook = BackgroundSaverHook(model_dir, save_steps=100)    # in place of a tf.train.CheckpointSaverHook
+    hook = BackgroundSaverHook(model_dir, save_steps=100)    # replaces a tf.train.CheckpointSaverHook
 
-What is saved is what the saver's own operations get, all of one step, and the saver keeps the books: state file, the
-oldest checkpoint's deletion, the graph's description. It does so when the files are whole. See `checkpoint_writer`.
+The values are the inputs of the saver's own operations, all from the same step. The saver still updates the checkpoint
+state file, deletes old checkpoints and writes the MetaGraph, after the files are complete. See
+`checkpoints/background_writer.py`.
 
-Where a checkpoint has to be whole before training goes on, it is written first: at the end, for a listener that is told
-after saving, and before an evaluation of TensorFlow's. And so it is with parameter servers, with savers of other kinds,
-and where memory does not hold the variables twice.
+A checkpoint is completed before training continues: at the end, before a listener's `after_save`, and before an
+evaluation of TensorFlow's `train_and_evaluate`. Checkpoints are written synchronously with parameter servers, with
+savers of other classes, and if the memory does not suffice for a copy of the variables.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from ..checkpoints.background_writer import BackgroundWriter, Value
 from ..monitoring.progress import report_checkpoint
 
 _SAVE = "SaveV2"
-_EVALUATES = "_NewCheckpointListenerForEvaluate"  # of train_and_evaluate, on one machine
+_EVALUATES = "_NewCheckpointListenerForEvaluate"  # listener of train_and_evaluate on one machine
 
 
 def save_in_background(estimator: tf.estimator.Estimator, hooks: Iterable[tf.train.SessionRunHook] = ()) -> None:
-    """Has an Estimator's own checkpoints written while it trains on.
+    """Makes an Estimator write its own checkpoints in the background.
 
-    It stays as it is where it is one of a cluster or distributes its training, and where a hook saves already.
+    No-op if the Estimator is part of a cluster or uses a distribution strategy, or if a hook already saves checkpoints.
 
     Args:
-      estimator: Its RunConfig says when to save.
-      hooks: Those that it is going to be trained with.
+      estimator: The Estimator; its RunConfig sets the interval between checkpoints.
+      hooks: Hooks of its training.
     """
     config = estimator.config
     build = estimator._call_model_fn
@@ -63,7 +64,7 @@ def save_in_background(estimator: tf.estimator.Estimator, hooks: Iterable[tf.tra
 
 
 def is_alone(config: tf.estimator.RunConfig) -> bool:
-    """Returns whether a RunConfig is that of a training in one process, which nothing is distributed to."""
+    """Returns whether a RunConfig is for training in a single process, without a cluster or distribution strategy."""
     return not (config.cluster_spec or config.train_distribute or config.master)
 
 
@@ -72,7 +73,7 @@ def _saves(hooks: Iterable[tf.train.SessionRunHook]) -> bool:
 
 
 class BackgroundSaverHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
-    """A CheckpointSaverHook, with its arguments, whose checkpoints are written while training goes on."""
+    """A CheckpointSaverHook (with the same arguments) that writes checkpoints in the background."""
 
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)
@@ -81,13 +82,13 @@ class BackgroundSaverHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
         self._is_ending = False
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Saves what training begins with. The session may be a second one, after the first was lost."""
+        """Saves the initial state. The session may be a new one after the first was lost."""
         self._writer.wait()
         self._snapshot = None
         super().after_create_session(session, coord)
 
     def end(self, session: tf.Session) -> None:
-        """Saves the last step, whole before anybody hears of the end."""
+        """Saves the last step, and completes the file before returning."""
         self._is_ending = True
         self._writer.wait()
         super().end(session)
@@ -102,7 +103,7 @@ class BackgroundSaverHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
             return self._tell(session, step)
 
     def _begin(self, session: tf.Session, step: int) -> bool:
-        """Begins to write, unless that has to be done at once."""
+        """Starts to write in the background; returns False if the checkpoint must be written synchronously."""
         saver = self._get_saver()
         if self._snapshot is None:
             self._snapshot = _Snapshot.of(saver, session.graph)
@@ -123,7 +124,7 @@ class BackgroundSaverHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
         return True
 
     def _tell(self, session: tf.Session, step: int) -> bool:
-        """Tells the listeners; returns whether one wants training to stop."""
+        """Calls the listeners; returns whether one of them requests that training stops."""
         if any(_needs_files(listener, step) for listener in self._listeners):
             self._writer.wait()
         answers = [bool(listener.after_save(session, step)) for listener in self._listeners]
@@ -131,29 +132,29 @@ class BackgroundSaverHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
 
 
 def _needs_files(listener: tf.train.CheckpointSaverListener, step: int) -> bool:
-    """Returns whether a listener may read the checkpoint: any but TensorFlow's evaluation when it is not due."""
+    """Returns whether a listener may read the checkpoint: all except TensorFlow's evaluation when it is not due."""
     if type(listener).__name__ != _EVALUATES:
         return True
     return not listener._is_first_run and bool(listener._timer.should_trigger_for_step(step))
 
 
 class _Snapshot:
-    """Reads all that a saver saves, without copying it."""
+    """Reads all values that a saver saves, without copying them."""
 
     def __init__(self, tensors: list[tf.Tensor], places: list[tuple[str, str]]) -> None:
         self._places = places
         self._is_changed_in_place = [_is_reference(tensor) for tensor in tensors]
         self._tensors: list[tf.Tensor] = []
         self._size: int | None = None
-        # A session's fetches are copies; a function in the graph is given the tensors themselves.
+        # Session fetches are copies, but a py_function in the graph receives the tensors themselves.
         self._operation = tf.py_function(self._note, tensors, [], name="generic_trainer/snapshot")
 
     @classmethod
     def of(cls, saver: tf.train.Saver, graph: tf.Graph) -> _Snapshot | None:
-        """Returns the snapshot of a saver of a session's graph; None when it has to write for itself."""
+        """Returns the snapshot for a saver and a session's graph; None if the saver must write synchronously."""
         if type(saver).save is not tf.train.Saver.save or saver._pad_step_number or saver._is_empty:
             return None
-        if graph.get_collection(tf.GraphKeys.QUEUE_RUNNERS):  # they use the graph, which gets one more operation
+        if graph.get_collection(tf.GraphKeys.QUEUE_RUNNERS):  # their threads use the graph, which is modified below
             return None
         tensors, places = [], []
         for operation in _saving_operations(graph, saver.saver_def.save_tensor_name):
@@ -172,13 +173,13 @@ class _Snapshot:
             graph.finalize()
 
     def size(self, session: tf.Session) -> int:
-        """Returns the bytes that a copy of the values takes."""
+        """Returns the size of a copy of the values in bytes."""
         if self._size is None:
             self._size = background_writer.size(self.take(session))
         return self._size
 
     def take(self, session: tf.Session) -> list[Value]:
-        """Returns the values as they are now."""
+        """Returns the current values."""
         session.run(self._operation)
         tensors, self._tensors = self._tensors, []
         return [
@@ -191,7 +192,7 @@ class _Snapshot:
 
 
 def _saving_operations(graph: tf.Graph, name: str) -> list[tf.Operation]:
-    """Returns the operations that write the files of a saver, found backwards from its last one."""
+    """Returns the operations that write a saver's files, found by traversing the graph from its last operation."""
     found, seen, ahead = [], set(), [graph.get_tensor_by_name(name).op]
     while ahead:
         operation = ahead.pop()
@@ -206,14 +207,14 @@ def _saving_operations(graph: tf.Graph, name: str) -> list[tf.Operation]:
 
 
 def _is_reference(tensor: tf.Tensor) -> bool:
-    """Returns whether a tensor is a variable of TensorFlow 1's kind, whose memory the next step writes to."""
+    """Returns whether a tensor is a reference variable of TensorFlow 1, which the next step changes in place."""
     if tensor.dtype._is_ref_dtype:
         return True
     return bool(tensor.op.type == "Identity" and _is_reference(tensor.op.inputs[0]))
 
 
 class _Written(SessionInterface):  # type: ignore[misc]
-    """Stands for a session where a saver does no more than keep its books: the files are there."""
+    """Session replacement for a saver whose files are already written, so that it only does its bookkeeping."""
 
     def __init__(self, graph: tf.Graph, prefix: str) -> None:
         self._graph = graph
@@ -221,7 +222,7 @@ class _Written(SessionInterface):  # type: ignore[misc]
 
     @property
     def graph(self) -> tf.Graph:
-        """The graph that is described beside the files."""
+        """The graph of the MetaGraph file."""
         return self._graph
 
     @property
@@ -236,6 +237,6 @@ class _Written(SessionInterface):  # type: ignore[misc]
         options: tf.RunOptions | None = None,
         run_metadata: tf.RunMetadata | None = None,
     ) -> str:
-        """Returns the path of the checkpoint."""
+        """Returns the checkpoint's path."""
         del fetches, feed_dict, options, run_metadata
         return self._prefix

@@ -1,18 +1,16 @@
-"""Checkpoints of an Estimator that hold the position in the data beside the weights, and the object graph.
+"""Estimator checkpoints with the position in the data, and with the object graph of the variables.
 
-Weights and position are one file: they are restored together or not at all. Variables are saved by the object graph, as
-TensorFlow's guide to checkpoints shows it for Estimators, with the scopes of their names for objects. So the weights of
-`dense/kernel` and `dense/bias` are restored without the Estimator:
+Weights and position are in one checkpoint, so they are restored together or not at all. Variables are saved by object
+graph, as TensorFlow's guide to checkpoints shows for Estimators; the scopes in their names become objects. The weights
+`dense/kernel` and `dense/bias`, for example, can be restored without the Estimator:
 
     checkpoint = tf.train.Checkpoint(dense=tf.train.Checkpoint(kernel=kernel, bias=bias))
     checkpoint.restore(tf.train.latest_checkpoint(model_dir)).expect_partial()
 
-A folder that holds an Estimator's own checkpoints, by the variables' names, stays so. A model function that brings a
-saver keeps it.
+In a folder with an Estimator's name-based checkpoints, new checkpoints are name-based, too. The saver of a model
+function's scaffold is not replaced.
 
-Usage, where `data` knows its position and how many `records` are in a batch:
-
-    save_objects(estimator)
+Usage, with `data` that has a position and a tensor `records` with the number of records in a batch:
     saver = CheckpointHook(estimator, data, save_steps=100)
     estimator.train(input_fn, hooks=[DataPositionHook(data, estimator.model_dir), saver])    # in this order
 """
@@ -35,32 +33,32 @@ if TYPE_CHECKING:
     from tensorflow.python.training.saving.saveable_object import SaveableObject
 
 POSITION = "generic_trainer/data_position"
-_VALUE = "VARIABLE_VALUE"  # an attribute of every variable in an object graph
+_VALUE = "VARIABLE_VALUE"  # name of the attribute that every variable has in an object graph
 _IN_OBJECT = f"/.ATTRIBUTES/{_VALUE}"
 _SAVER = "_generic_trainer_saver"
 
 
 class Data(Protocol):
-    """Data whose position goes into checkpoints.
+    """Data whose position is saved in checkpoints.
 
     Attributes:
-      records: Number of records in the batch of a step, a tensor of the graph being built.
+      records: Number of records in the batch of a step, as a tensor of the graph being built.
     """
 
     records: tf.Tensor
 
     def begin(self, session: tf.Session, position: str | None) -> None:
-        """Begins to read where `position()` was taken; at the beginning when there is none."""
+        """Starts reading at a value returned by `position()`; at the beginning if it is None."""
 
     def trained(self, count: int) -> None:
-        """Takes note that the next so many records are in the weights."""
+        """Advances the position by a number of records that the weights were trained on."""
 
     def position(self) -> str:
-        """Returns where the weights are in the data."""
+        """Returns the position in the data that corresponds to the weights."""
 
 
 def read_position(checkpoint: str | None) -> str | None:
-    """Returns the position in the data that a checkpoint holds; None when it was written by other means."""
+    """Returns the position in the data that a checkpoint contains; None if it has none."""
     if checkpoint is None:
         return None
     reader = tf.train.load_checkpoint(checkpoint)
@@ -72,14 +70,14 @@ def read_position(checkpoint: str | None) -> str | None:
 
 
 class DataPositionHook(tf.train.SessionRunHook):  # type: ignore[misc]
-    """Counts the records of every step that was trained; reads on from where the restored checkpoint was.
+    """Counts the records of every trained step, and resumes reading at the restored checkpoint's position.
 
-    It has to stand before the hook that saves, which must not save a step that is not counted yet.
+    It must come before the saver hook, which must not save a step that is not counted yet.
 
     Args:
       data: The data.
-      model_dir: Where checkpoints are.
-      anew: Begin at the data's beginning, whatever the checkpoint says that is there now.
+      model_dir: Folder of the checkpoints.
+      anew: Whether to start at the beginning of the data, ignoring the position in the current latest checkpoint.
     """
 
     def __init__(self, data: Data, model_dir: str, anew: bool = False) -> None:
@@ -88,31 +86,31 @@ class DataPositionHook(tf.train.SessionRunHook):  # type: ignore[misc]
         self._ignored = tf.train.latest_checkpoint(model_dir) if anew else None
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Begins reading; called once more when TensorFlow has recovered from a lost parameter server."""
+        """Starts reading; called again when TensorFlow has recovered from a lost parameter server."""
         del coord
         checkpoint = tf.train.latest_checkpoint(self._model_dir)
         self._data.begin(session, None if checkpoint == self._ignored else read_position(checkpoint))
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
-        """Asks for the number of records in this step's batch."""
+        """Fetches the number of records in this step's batch."""
         del run_context
         return tf.train.SessionRunArgs(self._data.records)
 
     def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
-        """Counts them: the step that they were for has run."""
+        """Counts the records of the completed step."""
         del run_context
         self._data.trained(int(run_values.results))
 
 
 class CheckpointHook(BackgroundSaverHook):
-    """Saves checkpoints with the position in the data; they are written while training goes on.
+    """Saves checkpoints with the position in the data; they are written in the background.
 
     Args:
-      estimator: After `save_objects`; its RunConfig says how many checkpoints are kept.
-      data: Its position is saved.
-      save_steps: Steps between checkpoints; or
-      save_secs: seconds between them.
-      at_rest: Returns a context in which nobody else trains.
+      estimator: Estimator to which `save_objects` was applied; its RunConfig sets how many checkpoints are kept.
+      data: Data whose position is saved.
+      save_steps: Steps between checkpoints. Either this or `save_secs` must be set.
+      save_secs: Seconds between checkpoints.
+      at_rest: Returns a context manager in which no other worker trains.
     """
 
     def __init__(
@@ -129,7 +127,7 @@ class CheckpointHook(BackgroundSaverHook):
         self._estimator = estimator
 
     def begin(self) -> None:
-        """Makes the saver, and a variable for the position that nothing but this saver knows."""
+        """Creates the saver, and a variable for the position that only this saver saves."""
         super().begin()
         position = tf.get_variable(
             POSITION, [], tf.string, tf.zeros_initializer(), trainable=False, collections=[tf.GraphKeys.LOCAL_VARIABLES]
@@ -144,7 +142,7 @@ class CheckpointHook(BackgroundSaverHook):
         self._saver = _saver({**wanted, POSITION: position}, max_to_keep=keep)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Saves what training begins with."""
+        """Saves the initial state."""
         state = tf.train.get_checkpoint_state(self._checkpoint_dir)
         if state is not None:
             self._saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
@@ -157,7 +155,7 @@ class CheckpointHook(BackgroundSaverHook):
 
 
 def save_objects(estimator: tf.estimator.Estimator) -> None:
-    """Has an Estimator save and restore its variables by the object graph, in every mode, unless its folder forbids."""
+    """Makes an Estimator save and restore by object graph in all modes, except with name-based checkpoints."""
     build = estimator._call_model_fn
 
     def call_model_fn(
@@ -181,14 +179,14 @@ def _holds_names(model_dir: str) -> bool:
 
 
 class _ExportSaver(tf.train.Saver):  # type: ignore[misc]
-    """Restores variables by the object graph, and saves them by name, as a SavedModel of TensorFlow 1 has them."""
+    """Restores variables by object graph, and saves them by name, as in a SavedModel of TensorFlow 1."""
 
     def __init__(self) -> None:
         super().__init__(sharded=True)
         self._objects = _object_saver()
 
     def restore(self, sess: tf.Session, save_path: str) -> None:
-        """Restores a checkpoint."""
+        """Restores a checkpoint by object graph."""
         self._objects.restore(sess, save_path)
 
 
@@ -205,15 +203,15 @@ def _saver(saved: dict[str, tf.Variable | SaveableObject], **options: object) ->
 
 
 def _all_that_is_saved() -> list[tf.Variable | SaveableObject]:
-    """Returns what an Estimator's own saver saves."""
+    """Returns the objects that an Estimator's default saver saves."""
     return [*tf.global_variables(), *tf.get_collection(tf.GraphKeys.SAVEABLE_OBJECTS)]
 
 
 def object_graph(names: Sequence[str]) -> trackable_object_graph_pb2.TrackableObjectGraph:
-    """Returns the object graph of variables: each part of a name is an object in the one before.
+    """Returns the object graph of variables: each part of a name is a child object of the part before.
 
     Args:
-      names: The variables' names, such as "dense/kernel".
+      names: Names of the variables, such as "dense/kernel".
     """
     graph = trackable_object_graph_pb2.TrackableObjectGraph()
     graph.nodes.add()

@@ -1,15 +1,15 @@
-"""The evaluation model of an Estimator, in a form that today's TFMA reads.
+"""Exports an Estimator's evaluation model in a format that current TFMA releases read.
 
-An Estimator's serving model answers with predictions, and the label of an example may be nowhere in it: TFX's modules
-compute it in `eval_input_receiver_fn`, mostly by the transform graph. TFMA up to 0.46 had a format of its own for a
-model that gives both. Since then it asks any SavedModel: predictions of one signature, labels of another. So this
-writes the serving model once more, with the evaluation's receiver in front and a second signature:
+An Estimator's serving model returns predictions but often not an example's label: TFX modules compute the label in
+`eval_input_receiver_fn`, usually with the transform graph. TFMA up to 0.46 had a special format for a model with both.
+Later releases accept any SavedModel, with predictions from one signature and labels from another. This module exports
+the serving model again, with the evaluation's input receiver and a second signature:
 
-    predict, serving_default, …     what the model_fn exports, from serialized examples
-    transform_features              `label`, from serialized examples; each by its name when there are several
+    predict, serving_default, …     exports of the model_fn, from serialized examples
+    transform_features              `label`, from serialized examples; several labels have their own names
 
-TFMA takes it with `ModelSpec(model_type="tfma_eval", preprocessing_function_names=["transform_features"],
-label_key="label", prediction_key=…)`; the model type makes TFX look for it in `Format-TFMA`.
+TFMA reads it with `ModelSpec(model_type="tfma_eval", preprocessing_function_names=["transform_features"],
+label_key="label", prediction_key=…)`; with this model type, TFX looks for the model in `Format-TFMA`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LABEL_SIGNATURE = "transform_features"
 LABEL = "label"
-_EVAL_TAG = "eval"  # that TFMA loads for the model type tfma_eval
+_EVAL_TAG = "eval"  # the tag that TFMA loads for model type tfma_eval
 
 
 def export_eval_savedmodel(
@@ -39,18 +39,19 @@ def export_eval_savedmodel(
     assets_extra: Mapping[str, str] | None = None,
     checkpoint_path: str | None = None,
 ) -> str:
-    """Writes the evaluation model; the arguments are those of TFMA's function of this name.
+    """Writes the evaluation model; the arguments are those of TFMA's function with this name.
 
     Args:
       estimator: The trained Estimator.
-      export_dir_base: The model goes to `<export_dir_base>/<timestamp>`.
+      export_dir_base: Parent folder; the model is written to `<export_dir_base>/<timestamp>`.
       eval_input_receiver_fn: Returns features, labels, and a placeholder `examples`.
-      serving_input_receiver_fn: Not needed.
+      serving_input_receiver_fn: Ignored.
       assets_extra: {name below `assets.extra`: file to copy}.
-      checkpoint_path: The weights (default: the latest checkpoint's). A SavedModel's, `…/variables/variables`, do.
+      checkpoint_path: Checkpoint with the weights; by default the latest one. A SavedModel's `…/variables/variables` is
+        also accepted.
 
     Returns:
-      The model's folder.
+      Folder of the exported model.
     """
     del serving_input_receiver_fn
     labels: dict[str, tf.Tensor] = {}
@@ -73,7 +74,7 @@ def export_eval_savedmodel(
 
 
 def _add_signature(path: str, signature: meta_graph_pb2.SignatureDef) -> None:
-    """Adds the label's signature to a SavedModel's only graph, which holds its tensors already, and retags it."""
+    """Adds the label signature to a SavedModel's only graph, which already has the tensors, and replaces its tags."""
     with tf.io.gfile.GFile(path, "rb") as file:
         saved_model = saved_model_pb2.SavedModel.FromString(file.read())
     [graph] = saved_model.meta_graphs

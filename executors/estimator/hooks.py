@@ -1,4 +1,4 @@
-"""Hooks for an Estimator's training, beside those of `tf.estimator`.
+"""Additional hooks for Estimator trainings: NaN loss and early stopping.
 
 train_spec = watch_loss(train_spec)
 tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
@@ -16,38 +16,38 @@ from ..errors import InputError, did_you_mean
 from ..goals import Goal
 from ..monitoring.progress import Due
 
-_LOOK_STEPS = 100  # of several workers, whose clocks differ
+_LOOK_STEPS = 100  # for several workers, which cannot check by time because their clocks differ
 
 
 class NanLossError(tf.train.NanLossDuringTrainingError):  # type: ignore[misc]
-    """What TensorFlow raises when the loss is NaN, which says no more than that; this one says which loss and when."""
+    """TensorFlow's NaN error with a message that names the loss and the step; the base class has a fixed message."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class NanLossHook(tf.train.SessionRunHook):  # type: ignore[misc]
-    """Stops the training when the Estimator's loss is NaN, and says at which step.
+    """Stops the training if the Estimator's loss is NaN, with an error that names the global step.
 
-    The Estimator itself adds a hook that stops it, with nothing but "NaN loss during training.". Hooks of a TrainSpec
-    come before that one.
+    The Estimator itself adds a hook that fails with only "NaN loss during training.". Hooks of a TrainSpec run before
+    it.
     """
 
     def begin(self) -> None:
-        """Finds the loss: the Estimator puts the one of its EstimatorSpec last into the graph's losses."""
+        """Gets the loss: the Estimator adds the loss of its EstimatorSpec last to the graph's losses."""
         self._loss = tf.get_collection(tf.GraphKeys.LOSSES)[-1]
         self._global_step = tf.train.get_global_step()
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
-        """Asks for the loss of this step."""
+        """Fetches the loss of this step."""
         del run_context
         return tf.train.SessionRunArgs(self._loss)
 
     def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
-        """Looks at it.
+        """Checks the loss.
 
         Raises:
-          NanLossError: When it is NaN.
+          NanLossError: If it is NaN.
         """
         if np.isnan(run_values.results).any():
             step = run_context.session.run(self._global_step)
@@ -65,12 +65,12 @@ def watch_loss(train_spec: tf.estimator.TrainSpec) -> tf.estimator.TrainSpec:
 def early_stopping_hook(
     estimator: tf.estimator.Estimator, eval_spec: tf.estimator.EvalSpec, goal: Goal
 ) -> tf.train.SessionRunHook:
-    """Returns the hook that ends a training when an evaluation's metric has not become better.
+    """Returns a hook that ends a training when an evaluation's metric stops improving.
 
     Args:
       estimator: The tf.estimator.Estimator.
-      eval_spec: How it is evaluated; the metrics are read off the events that evaluations write.
-      goal: The metric, and how many evaluations in a row it may be no better.
+      eval_spec: Its EvalSpec; the metrics are read from the event files of evaluations.
+      goal: The metric and its patience, in evaluations.
     """
     folder = estimator.eval_dir(eval_spec.name)
 
@@ -87,20 +87,20 @@ def early_stopping_hook(
     config = estimator.config
     if not (config.cluster_spec or config.train_distribute):
         return _EndHook(is_over)
-    # Of several workers the chief tells the others, by a variable: which a checkpoint from before has not.
+    # The chief stops several workers through a variable, which checkpoints written without this hook lack.
     every = {"run_every_secs": None, "run_every_steps": _LOOK_STEPS} if config.train_distribute else {}
     return tf.estimator.experimental.make_early_stopping_hook(estimator, is_over, **every)
 
 
 class _EndHook(tf.train.SessionRunHook):  # type: ignore[misc]
-    """Ends a training when it is asked about once a second and the answer is yes."""
+    """Ends a training if a function, called about once a second, returns True."""
 
     def __init__(self, is_over: Callable[[], bool]) -> None:
         self._is_over = is_over
         self._due = Due()
 
     def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
-        """Asks, if that is due."""
+        """Calls the function if that is due."""
         del run_values
         if self._due.is_due() and self._is_over():
             run_context.request_stop()

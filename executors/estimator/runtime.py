@@ -1,13 +1,13 @@
-"""Puts `tf.estimator` back: the names that TensorFlow 2.16 removed, and nothing else.
+"""Restores the `tf.estimator` names that TensorFlow 2.16 removed, and nothing else.
 
-Restored, each because something in the wheel `tensorflow-estimator` or in old modules asks for it:
+Restored, because the package `tensorflow-estimator` or old modules use them:
 
-* `tf_export.ESTIMATOR_API_NAME` with its attributes: the wheel's `estimator_export` decorator registers by it.
+* `tf_export.ESTIMATOR_API_NAME` with its attributes: the package's `estimator_export` decorator uses it.
 * `tensorflow.python.distribute.estimator_training`: Estimator, RunConfig and train_and_evaluate call it.
-* three modules below `tensorflow.python.tpu`, and `tf.compat.v1.tpu.experimental.*Parameters`: the wheel's TPU modules
-  import them, and `TPUEstimator(use_tpu=False)` trains on the CPU.
+* Three modules below `tensorflow.python.tpu`, and `tf.compat.v1.tpu.experimental.*Parameters`: the package's TPU
+  modules import them, and `TPUEstimator(use_tpu=False)` trains on the CPU.
 * `tf.estimator`, `tf.compat.v1.estimator`, `tf.compat.v2.estimator`, importable by these names as well.
-* `tensorflow.python.estimator.*`: the wheel's modules under the name that older code and DeepCTR import.
+* `tensorflow.python.estimator.*`: the package's modules under the name that older code and DeepCTR import.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _KERAS_VARIABLE = "TF_USE_LEGACY_KERAS"
 
 
 def restore_estimator() -> None:
-    """Makes `tf.estimator` available in this process. Changes nothing where TensorFlow has it, or when called again.
+    """Makes `tf.estimator` available in this process; no-op if TensorFlow has it, or when called again.
 
     Raises:
-      RuntimeError: When a package is missing, or when `tf.keras` is Keras 3 in this process already: Estimators are
-        built on Keras 2, and a process has only one `tf.keras`.
+      RuntimeError: If a package is missing, or if `tf.keras` is already Keras 3 in this process: Estimators are built
+        on Keras 2, and a process has only one `tf.keras`.
     """
     import tensorflow as tf
 
@@ -70,7 +70,7 @@ def _require_keras_2(tf: ModuleType) -> None:
             "tf.estimator needs Keras 2, but tf.keras is Keras 3 in this process already. Set "
             f"{_KERAS_VARIABLE}=1 before TensorFlow is imported, or train in a process of its own (isolate=True)."
         )
-    os.environ[_KERAS_VARIABLE] = "1"  # read when tf.keras is first touched, which has not happened
+    os.environ[_KERAS_VARIABLE] = "1"  # read when tf.keras is first accessed, which has not happened yet
 
 
 def _require_packages() -> None:
@@ -80,14 +80,14 @@ def _require_packages() -> None:
 
 
 def _publish(name: str, module: ModuleType) -> None:
-    """Makes a module importable under another name, and an attribute of the package above."""
+    """Makes a module importable under another name, and an attribute of that name's parent package."""
     sys.modules[name] = module
     package, _, last = name.rpartition(".")
     setattr(importlib.import_module(package), last, module)
 
 
 def _publish_old_names() -> None:
-    """Makes the wheel's modules importable as `tensorflow.python.estimator.*`: more keys for the same modules."""
+    """Makes the package's modules importable as `tensorflow.python.estimator.*`, as aliases of the same modules."""
     for name, module in list(sys.modules.items()):
         if name == _WHEEL or name.startswith(f"{_WHEEL}."):
             sys.modules[_OLD_NAME + name[len(_WHEEL) :]] = module
@@ -96,7 +96,7 @@ def _publish_old_names() -> None:
 
 
 def _explain_missing_names(module: ModuleType) -> None:
-    """Makes a missing BoostedTrees name say where they went; others are missing as usual."""
+    """Adds advice to the AttributeError for missing BoostedTrees names; other names raise as usual."""
 
     def missing(name: str) -> NoReturn:
         message = f"module {module.__name__!r} has no attribute {name!r}"
@@ -107,12 +107,12 @@ def _explain_missing_names(module: ModuleType) -> None:
             )
         raise AttributeError(message)
 
-    # TensorFlow wraps its v1 modules, and the wrapper asks the module itself.
+    # TensorFlow wraps its v1 modules; the wrapper calls the wrapped module's `__getattr__`.
     vars(getattr(module, "_tfmw_wrapped_module", module))["__getattr__"] = missing
 
 
 def _namespaces(module: ModuleType) -> Iterator[tuple[str, ModuleType]]:
-    """Yields the sub-modules that the wheel's API module imports, such as `export` and `experimental`."""
+    """Yields the submodules that the package's API module imports, such as `export` and `experimental`."""
     for name, part in vars(module).items():
         if isinstance(part, ModuleType) and part.__name__.startswith(f"{module.__name__}."):
             yield name, part

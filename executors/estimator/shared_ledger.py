@@ -1,18 +1,18 @@
-"""One ledger of ranges for all workers of a cluster: the chief keeps it, the others ask for ranges by `task_mail`.
+"""A ledger of data ranges shared by all workers of a cluster: the chief keeps it, workers use it through `task_mail`.
 
-Each worker takes ranges as it needs them, so that a fast one takes more (DLRover's dynamic sharding). What they have
-trained is known when nobody trains: before a checkpoint every worker stops between two steps and says how far it is,
-and goes on when the checkpoint is written. So the ledger in the checkpoint is of the very weights beside it, and every
-record counts as often as it should in what survives.
+Each worker requests ranges as it needs them, so faster workers get more (DLRover's dynamic sharding). The progress of
+all workers is only consistent while none of them trains: before a checkpoint, every worker pauses between two steps and
+reports its progress, and continues after the checkpoint is written. The ledger in a checkpoint therefore matches the
+weights in it, and in the training that results each record is used as often as configured.
 
-When a worker is lost, nobody knows whether its last step is in the weights: the whole run has to begin again from the
-last checkpoint, as it does on a Ray cluster. Where a platform starts one worker again beside the others, the chief
-finds out and fails, so that the platform starts all of them.
+If a worker is lost, it is not known whether its last step is in the weights: the whole run must restart from the last
+checkpoint, as on a Ray cluster. If a platform restarts a single worker, the chief detects that and fails, so that the
+platform restarts all of them.
 
 Usage, in the chief and in every worker:
 
-    part = part_of(task)                               # None where there is nobody to share with
-    ledger = part.join(ShardLedger(4000, 640))         # before the first step; of the chief with its position
+    part = part_of(task)                               # None if no other worker trains
+    ledger = part.join(ShardLedger(4000, 640))         # before the first step; the chief's has the restored position
     estimator.train(…, hooks=[…, SharingHook(part, config.master), saver])
 """
 
@@ -41,7 +41,7 @@ from ..inputs.readers.shard_ledger import (
 )
 from .task_mail import Answer, Mail, Message
 
-_PATIENCE = 600.0  # seconds that a worker may take for a step
+_PATIENCE = 600.0  # maximum duration of a worker's step in seconds
 _CHIEF = f"{CHIEF} 0"
 _READY, _JOIN, _TAKE, _PUT_BACK, _FAILED = "ready", "join", "take", "put back", "failed"
 _RESTING, _LEAVE = "resting", "leave"
@@ -51,33 +51,33 @@ _BEGIN_AGAIN = "All tasks have to begin again from the last checkpoint."
 
 
 class Part(Protocol):
-    """What a task of a cluster does for the ledger that all share."""
+    """A task's role in sharing the ledger."""
 
     def begin(self, target: str) -> None:
-        """Called before the session is made, when the task's server is there."""
+        """Called before the session is created, when the task's server is running."""
 
     def join(self, ledger: ShardLedger) -> Ledger:
-        """Returns the ledger that all share.
+        """Returns the shared ledger.
 
         Args:
-          ledger: As this task sees the data; the chief's is shared.
+          ledger: This task's ledger of the data; the chief's ledger is the shared one.
         """
 
     def may_step(self) -> bool:
-        """Called before each step, waits where a checkpoint is being written; False when training is over."""
+        """Called before each step; blocks while a checkpoint is written. Returns False when training is over."""
 
     def at_rest(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a context in which no worker trains."""
+        """Returns a context manager in which no worker trains."""
 
     def end(self) -> None:
         """Called after the last step."""
 
 
 def part_of(task: ClusterTask | None) -> Part | None:
-    """Returns a task's part, or None where no other worker trains.
+    """Returns the `Part` of a task, or None if no other worker trains.
 
     Raises:
-      InputError: When workers have no parameter server, or no chief.
+      InputError: If several workers have no parameter server or no chief.
     """
     if task is None or task.num_workers < 2 or task.type not in (CHIEF, WORKER):
         return None
@@ -90,11 +90,11 @@ def part_of(task: ClusterTask | None) -> Part | None:
 
 
 class SharingHook(tf.train.SessionRunHook):  # type: ignore[misc]
-    """Has a session take its part; it has to stand before the hook that saves.
+    """Connects a session to its task's `Part`; must come before the saver hook.
 
     Args:
-      part: The part.
-      target: Of the task's server.
+      part: The task's part.
+      target: Target of the task's server.
     """
 
     def __init__(self, part: Part, target: str) -> None:
@@ -102,23 +102,23 @@ class SharingHook(tf.train.SessionRunHook):  # type: ignore[misc]
         self._target = target
 
     def begin(self) -> None:
-        """Makes sure that the chief is ready, whose variables the session waits for."""
+        """Waits until the chief is ready, because the session waits for the chief's variables."""
         self._part.begin(self._target)
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> None:
-        """Waits while a checkpoint is written."""
+        """Blocks while a checkpoint is written; stops the training when it is over."""
         if not self._part.may_step():
             run_context.request_stop()
 
     def end(self, session: tf.Session) -> None:
-        """Says that this task is through; the chief waits for the others."""
+        """Signals that this task has finished; the chief waits for the workers."""
         del session
         self._part.end()
 
 
 @dataclasses.dataclass
 class _Member:
-    """A worker that has joined."""
+    """State of a worker that has joined."""
 
     id: str
     trained: int = 0
@@ -127,10 +127,10 @@ class _Member:
 
 
 class ChiefsPart:
-    """Keeps the ledger.
+    """The chief's `Part`, which keeps the ledger.
 
     Args:
-      task: The chief's.
+      task: The chief's task.
     """
 
     def __init__(self, task: ClusterTask) -> None:
@@ -138,19 +138,19 @@ class ChiefsPart:
         self._workers = [f"{WORKER} {index}" for index in range(len(task.jobs.get(WORKER, ())))]
         self._members: dict[str, _Member] = {}
         self._changed = threading.Condition()
-        self._late: list[Message] = []  # those who join while all rest
-        self._rest = 0  # number of the last one
+        self._late: list[Message] = []  # join requests received while a checkpoint is written
+        self._rest = 0  # number of the last pause
         self._is_at_rest = False
         self._is_over = False
         self._lost: Exception | None = None
         self._ledger: ShardLedger | None = None
 
     def begin(self, target: str) -> None:
-        """See Part."""
+        """See `Part`."""
         self._mail = Mail(target, self._task)
 
     def join(self, ledger: ShardLedger) -> Ledger:
-        """See Part."""
+        """See `Part`."""
         if self._ledger is not None:
             raise ProcessDiedError(
                 "a parameter server was lost; all tasks have to begin again from the last checkpoint."
@@ -160,14 +160,14 @@ class ChiefsPart:
         return ledger
 
     def may_step(self) -> bool:
-        """See Part."""
+        """See `Part`."""
         if self._lost is not None:
             raise self._lost
         return True
 
     @contextlib.contextmanager
     def at_rest(self) -> Iterator[None]:
-        """See Part."""
+        """See `Part`."""
         with self._changed:
             self._rest += 1
             self._is_at_rest = True
@@ -182,11 +182,11 @@ class ChiefsPart:
                 self._answer(message)
 
     def end(self) -> None:
-        """See Part."""
+        """See `Part`."""
         assert self._ledger is not None
         with self._changed:
             if not self._ledger.is_handed_out:
-                self._order(_STOP)  # the chief has stopped for some other reason than the end of the data
+                self._order(_STOP)  # the chief stopped before the end of the data
             self._await(lambda _: False, "come to its end")
             self._is_over = True
             for worker in self._workers:
@@ -263,7 +263,7 @@ class ChiefsPart:
                 self._mail.send(name, {"order": what, "id": member.id, "rest": self._rest})
 
     def _await(self, is_there: Callable[[_Member], bool], what: str) -> None:
-        """Waits until every worker has left, or is where it should be."""
+        """Waits until a condition holds for every worker that has not left."""
 
         def missing() -> list[str]:
             return [name for name, one in self._members.items() if not one.has_left and not is_there(one)]
@@ -279,10 +279,10 @@ class ChiefsPart:
 
 
 class WorkersPart:
-    """Asks the chief; it is the ledger, too, that its task reads by.
+    """A worker's `Part`, which sends requests to the chief; it is also the task's `Ledger`.
 
     Args:
-      task: The worker's.
+      task: The worker's task.
     """
 
     def __init__(self, task: ClusterTask) -> None:
@@ -297,17 +297,17 @@ class WorkersPart:
         self._asking = threading.Lock()
         self._answers: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._changed = threading.Condition()
-        self._rest: int | None = None  # number of the rest that is asked for
+        self._rest: int | None = None  # number of the requested pause
 
     def begin(self, target: str) -> None:
-        """See Part."""
+        """See `Part`."""
         self._mail = Mail(target, self._task)
         threading.Thread(target=self._listen, name="shared ledger", daemon=True).start()
         logging.info("Waiting for the chief.")
         self._ask(_READY)
 
     def join(self, ledger: ShardLedger) -> Ledger:
-        """See Part."""
+        """See `Part`."""
         if self._has_joined:
             raise ProcessDiedError(
                 "a parameter server was lost; all tasks have to begin again from the last checkpoint."
@@ -320,7 +320,7 @@ class WorkersPart:
         return self
 
     def may_step(self) -> bool:
-        """See Part."""
+        """See `Part`."""
         while (rest := self._rest) is not None and not self._is_over:
             self._ask(_RESTING, rest=rest)
             with self._changed:
@@ -329,16 +329,16 @@ class WorkersPart:
         return not self._is_over
 
     def at_rest(self) -> contextlib.AbstractContextManager[None]:
-        """See Part; it does not save."""
+        """See `Part`; a no-op, because a worker does not save."""
         return contextlib.nullcontext()
 
     def end(self) -> None:
-        """See Part."""
+        """See `Part`."""
         self._ask(_LEAVE)
         self._mail.close()
 
     def take(self, worker: str = "") -> Shard | None:
-        """See Ledger."""
+        """See `Ledger`."""
         found = self._ask(_TAKE).get("shard")
         if not found:
             return None
@@ -348,32 +348,32 @@ class WorkersPart:
         return shard
 
     def taken(self, worker: str = "") -> list[Shard]:
-        """See Ledger."""
+        """See `Ledger`."""
         with self._changed:
             return self._mine.rests
 
     def trained(self, count: int, worker: str = "") -> None:
-        """See Ledger; the chief hears of it when it asks, or is asked."""
+        """See `Ledger`; reported to the chief with the next request."""
         with self._changed:
             self._mine.trained(count, worker)
             self._trained += count
 
     def put_back(self, shards: Iterable[Shard], worker: str = "") -> None:
-        """See Ledger."""
+        """See `Ledger`."""
         shards = list(shards)
         with self._changed:
             self._mine.remove(shards, worker)
         self._ask(_PUT_BACK, shards=[dataclasses.astuple(shard) for shard in shards])
 
     def failed(self, shard: Shard, error: BaseException | None = None, worker: str = "") -> None:
-        """See Ledger."""
+        """See `Ledger`."""
         with self._changed:
             self._mine.remove([shard], worker)
         if self._ask(_FAILED, shards=[dataclasses.astuple(shard)]).get("is_final"):
             raise ShardError(shard, MOST_TRIES, self._data) from error
 
     def _ask(self, what: str, **details: object) -> Answer:
-        """Asks the chief, and returns its answer; {} when training is over."""
+        """Sends a request to the chief and returns its answer; {} when training is over."""
         with self._asking:
             self._numbers += 1
             number = self._numbers
@@ -382,7 +382,7 @@ class WorkersPart:
             while (answer := self._answers.get())["number"] not in (number, _ANYONE):
                 pass
             if answer["number"] == _ANYONE:
-                self._answers.put(answer)  # for whoever asks next
+                self._answers.put(answer)  # for later requests
         if "gone" in answer:
             raise ProcessDiedError(
                 f"the parameter server that holds the workers' mail cannot be reached: {answer['gone']}"
@@ -398,7 +398,7 @@ class WorkersPart:
                 self._answers.put({"number": _ANYONE, "gone": error.message})
                 return
             if message["id"] not in (self._id, _ANYONE):
-                continue  # to an earlier process of this task
+                continue  # addressed to an earlier process of this task
             if "answer" in message:
                 self._answers.put(message)
                 continue
@@ -406,7 +406,7 @@ class WorkersPart:
                 if message["order"] == _STOP:
                     self._is_over = True
                     if message["id"] == _ANYONE:
-                        self._answers.put({"number": _ANYONE, "answer": {}})  # nobody will answer any more
+                        self._answers.put({"number": _ANYONE, "answer": {}})  # the chief sends no more answers
                 else:
                     self._rest = message["rest"] if message["order"] == _REST else None
                 self._changed.notify_all()

@@ -1,13 +1,13 @@
-"""Short messages between the tasks of a cluster, by way of its first parameter server.
+"""Message passing between the tasks of a cluster, through queues on the first parameter server.
 
-Every task of TensorFlow's cluster reaches the parameter servers, whoever started it and whatever lies between the
-others. A queue on the first of these is a task's letter box: it needs no address or port of its own.
+Every task of a TensorFlow cluster can reach the parameter servers, regardless of the platform and of firewalls between
+other tasks. Each task has a FIFO queue there as its mailbox, so no further addresses or ports are needed.
 
 Usage:
 
     mail = Mail(estimator.config.master, task)
     mail.send("chief 0", {"ask": "take"})      # from "worker 0"
-    message = mail.receive()                   # waits
+    message = mail.receive()                   # blocks until a message arrives
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import tensorflow.compat.v1 as tf
 from ..distributed.tf_config import CHIEF, WORKER, ClusterTask
 
 _BOX = "generic_trainer_mail_to_{}"
-_ROOM = 10_000  # messages in a box
+_ROOM = 10_000  # maximum number of messages in a mailbox
 
 
 class Answer(TypedDict, total=False):
-    """The chief's answer to a worker; which keys it has depends on what was asked."""
+    """The chief's answer to a worker; its keys depend on the request."""
 
     error: str
     over: bool
@@ -33,8 +33,9 @@ class Answer(TypedDict, total=False):
     is_final: bool
 
 
-# A worker sends `from`, `ask` and what that needs, the chief an `answer` or an `order`. `gone` is never sent: it says
-# in a worker's own queue why no answer comes. The functional form is for `from`, a keyword.
+# A worker sends `from`, `ask` and the request's arguments; the chief sends an `answer` or an `order`. `gone` is never
+# sent: a worker puts it into its own queue as the reason for a missing answer. The functional form is needed because
+# `from` is a keyword.
 Message = TypedDict(
     "Message",
     {
@@ -55,11 +56,11 @@ Message = TypedDict(
 
 
 class Mail:
-    """The letter boxes of a cluster's chief and workers; threads may share one.
+    """The mailboxes of a cluster's chief and workers; thread-safe.
 
     Args:
-      target: Of this task's own server, as `RunConfig.master` has it.
-      task: Who this is.
+      target: Target of this task's own server, as in `RunConfig.master`.
+      task: This task.
     """
 
     def __init__(self, target: str, task: ClusterTask) -> None:
@@ -73,23 +74,23 @@ class Mail:
             self._text = tf.placeholder(tf.string, [])
             self._sending = {name: box.enqueue(self._text) for name, box in boxes.items()}
             self._receiving = boxes[str(task)].dequeue()
-        # Without filters a session waits for all tasks of the cluster to be there.
+        # Without device filters, a session blocks until all tasks of the cluster are running.
         filters = ["/job:ps", f"/job:{task.type}/task:{task.index}"]
         self._session = tf.Session(target, graph, tf.ConfigProto(device_filters=filters))
 
     def send(self, name: str, message: Mapping[str, object]) -> None:
-        """Puts a message of JSON values into a task's box, such as that of "worker 1"."""
+        """Sends a message of JSON values to a task, such as "worker 1"."""
         self._session.run(self._sending[name], {self._text: json.dumps(message)})
 
     def receive(self) -> Message:
-        """Waits for a message to this task, and returns it.
+        """Returns the next message to this task; blocks until there is one.
 
         Raises:
-          tf.errors.OpError: When the mail was closed, or the parameter server is gone.
+          tf.errors.OpError: If `close` was called, or the parameter server is not reachable.
         """
         message: Message = json.loads(self._session.run(self._receiving))
         return message
 
     def close(self) -> None:
-        """Ends what waits here."""
+        """Closes the session; a blocked `receive` raises."""
         self._session.close()

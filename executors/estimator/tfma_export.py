@@ -1,8 +1,8 @@
-"""`tfma.export` on TFMA releases that dropped it (0.47 and later).
+"""`tfma.export` for TFMA releases that removed it (0.47 and later).
 
-Modules for TFX up to 0.29 describe an evaluation model with `tfma.export.EvalInputReceiver` and write it with
-`tfma.export.export_eval_savedmodel`. No release after 0.46 reads such a model. So the names resolve, and what is
-written is a SavedModel that these releases do read.
+Modules for TFX up to 0.29 define an evaluation model with `tfma.export.EvalInputReceiver` and write it with
+`tfma.export.export_eval_savedmodel`. TFMA releases after 0.46 cannot read such a model. This module provides these
+names, and writes a SavedModel that the newer releases can read.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class EvalInputReceiver(NamedTuple):
-    """What an `eval_input_receiver_fn` returns; see TFMA 0.46.
+    """Return value of an `eval_input_receiver_fn`; see TFMA 0.46.
 
     Attributes:
       features: Tensors by name.
       labels: The label tensor, or tensors by name.
-      receiver_tensors: The placeholders that serialized examples are fed to.
-      input_refs: For each row, the example it came from.
+      receiver_tensors: The placeholders for serialized examples.
+      input_refs: For each row, the index of its example.
     """
 
     features: tf.Tensor | Mapping[str, tf.Tensor]
@@ -40,8 +40,8 @@ def build_parsing_eval_input_receiver_fn(
     """Returns an eval_input_receiver_fn that parses serialized tf.Examples.
 
     Args:
-      feature_spec: A `FixedLenFeature` or `VarLenFeature` by name, the label's among them.
-      label_key: The label's name; None for a model without one. The label stays among the features, as in TFMA.
+      feature_spec: A `FixedLenFeature` or `VarLenFeature` by name, including the label's.
+      label_key: Name of the label; None for a model without one. The label also stays in the features, as in TFMA.
     """
 
     def eval_input_receiver_fn() -> EvalInputReceiver:
@@ -56,12 +56,12 @@ def build_parsing_eval_input_receiver_fn(
 
 
 def export_eval_savedmodel(**arguments: Any) -> object:
-    """Writes the evaluation model: by TFMA's own function where it has one, else as in `eval_export`.
+    """Writes the evaluation model with TFMA's own function if it exists, otherwise with `eval_export`.
 
-    What cannot be written there is skipped with a line: serving never needs it, and the Evaluator only where the
-    label is not in the raw examples.
+    If `eval_export` fails, logs a warning and returns None: serving does not need the model, and the Evaluator only
+    needs it if the label is not in the raw examples.
     """
-    # A module that describes its evaluation by TFMA's receiver has imported TFMA.
+    # A module that uses TFMA's receiver has already imported TFMA.
     own = getattr(sys.modules.get("tensorflow_model_analysis"), "export", None)
     if own not in (None, sys.modules[__name__]):
         return own.export_eval_savedmodel(**arguments)
@@ -75,7 +75,7 @@ def export_eval_savedmodel(**arguments: Any) -> object:
 
 
 def restore_tfma_export() -> None:
-    """Makes `tfma.export` resolve in this process. Changes nothing where TFMA has it."""
+    """Makes `tfma.export` available in this process; no-op if TFMA has it."""
     tfma: Any = importlib.import_module("tensorflow_model_analysis")
     if not hasattr(tfma, "export"):
         tfma.export = sys.modules["tensorflow_model_analysis.export"] = sys.modules[__name__]

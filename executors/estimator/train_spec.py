@@ -1,4 +1,4 @@
-"""Finds a training or evaluation without an end before it begins."""
+"""Detects an infinite training or evaluation before it starts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import tensorflow as tf
 def find_endless(
     estimator: tf.estimator.Estimator, train_spec: tf.estimator.TrainSpec, eval_spec: tf.estimator.EvalSpec
 ) -> str | None:
-    """Returns what would never end, and what to do about it; None when all does, or when that cannot be known.
+    """Returns a description of what would never end, with a remedy; None if all ends or if that is not known.
 
-    An input that is not a tf.data.Dataset, or one whose size depends on its contents, is not known. A TrainSpec with
-    hooks is left alone: hooks can stop a training, as early stopping does.
+    It is not known for an input that is not a tf.data.Dataset, or one whose size depends on its contents. A TrainSpec
+    with hooks is not checked, because hooks can stop a training, as early stopping does.
 
     Args:
       estimator: The tf.estimator.Estimator.
@@ -39,7 +39,7 @@ def find_endless(
 
 
 def _is_endless(estimator: tf.estimator.Estimator, input_fn: Callable[..., object], mode: str) -> bool:
-    """Builds the input in a graph of its own, as the Estimator does, and asks for its size; reads no data."""
+    """Builds the input in a separate graph, as the Estimator does, and checks its cardinality; reads no data."""
     with tf.Graph().as_default(), tf.device("/cpu:0"):
         data = estimator._call_input_fn(input_fn, mode, tf.distribute.InputContext())
         if not isinstance(data, (tf.data.Dataset, tf.compat.v1.data.Dataset)):

@@ -1,4 +1,4 @@
-"""Hooks by which an Estimator's training heeds SIGTERM, and tells how far it is.
+"""Estimator hooks that end a training on SIGTERM and report its progress.
 
 with heeded():
     train_spec = train_spec._replace(hooks=(*train_spec.hooks, EndIfAskedHook(), ProgressHook()))
@@ -20,39 +20,39 @@ from ..runtime.process.preemption import Preempted, asked
 
 
 class EndIfAskedHook(tf.train.SessionRunHook):  # type: ignore[misc]
-    """Ends a training after the step in which SIGTERM has come: the hook that saves does so when the session ends."""
+    """Ends a training after the step in which SIGTERM was received; the saver hook saves when the session ends."""
 
     def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
-        """Has the session end."""
+        """Requests the session to stop after SIGTERM."""
         del run_values
         if asked():
             run_context.request_stop()
 
 
 class TrainedHook(tf.train.SessionRunHook):  # type: ignore[misc]
-    """Notes the step with which training is over, unless SIGTERM ended it.
+    """Reports the global step at which training is complete, unless SIGTERM ended it.
 
     The checkpoint of that step is saved next; the final evaluation and the exporters follow.
 
     Args:
-      note: Called with the step.
+      note: Called with the global step.
     """
 
     def __init__(self, note: Callable[[int], None]) -> None:
         self._note = note
 
     def begin(self) -> None:
-        """Finds the global step."""
+        """Gets the global step tensor."""
         self._step = tf.train.get_global_step()
 
     def end(self, session: tf.Session) -> None:
-        """Notes it."""
+        """Reports the step."""
         if not asked():
             self._note(int(session.run(self._step)))
 
 
 def note_end(estimator: tf.estimator.Estimator, note: Callable[[int], None]) -> None:
-    """Has a `TrainedHook` look at an Estimator's training, ahead of what saves, evaluates and exports at its end."""
+    """Adds a `TrainedHook` to an Estimator's training, before the hooks that save, evaluate and export at its end."""
     build = estimator._call_model_fn
 
     def call_model_fn(
@@ -67,29 +67,29 @@ def note_end(estimator: tf.estimator.Estimator, note: Callable[[int], None]) -> 
 
 
 class NoMoreEvaluationHook(tf.train.SessionRunHook):  # type: ignore[misc]
-    """Leaves an evaluation when SIGTERM has come: TensorFlow evaluates what it has just saved, also at the end."""
+    """Aborts an evaluation after SIGTERM, because TensorFlow also evaluates the checkpoint saved at the end."""
 
     def begin(self) -> None:
-        """Does not begin one.
+        """Prevents an evaluation from starting.
 
         Raises:
-          Preempted: When SIGTERM has come.
+          Preempted: If SIGTERM was received.
         """
         if asked():
             raise Preempted
 
     def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
-        """Leaves it after any of its batches; raises as above."""
+        """Aborts the evaluation after any batch; raises like `begin`."""
         del run_context, run_values
         self.begin()
 
 
 class ProgressHook(tf.train.SessionRunHook):  # type: ignore[misc]
-    """Reports each step; with parameter servers the global one, and that one of those since was this worker's.
+    """Reports each step. With parameter servers, reports the global step and counts one step for this worker.
 
     Args:
-      total: The step that is to be the last, or None.
-      is_alone: Whether nobody else changes the global step, so that it can be counted instead of read.
+      total: The last step, or None.
+      is_alone: Whether only this process changes the global step, so that it can be counted instead of read.
     """
 
     def __init__(self, total: int | None = None, is_alone: bool = False) -> None:
@@ -97,23 +97,23 @@ class ProgressHook(tf.train.SessionRunHook):  # type: ignore[misc]
         self._step = 0
 
     def begin(self) -> None:
-        """Finds the global step as it is before a step changes it, and the loss, which NanLossHook asks for as well."""
+        """Gets the global step as read before the step updates it, and the loss, which NanLossHook fetches as well."""
         self._step_before = training_util._get_or_create_global_step_read()
         self._loss = tf.get_collection(tf.GraphKeys.LOSSES)[-1]
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Reports where training begins."""
+        """Reports the step at which training starts."""
         del coord
         self._step = int(session.run(self._step_before))
         report_progress(self._step, steps=0, total=self._total)
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
-        """Asks for the loss, and for the step where others change it, too."""
+        """Fetches the loss, and the global step if other workers change it, too."""
         del run_context
         return tf.train.SessionRunArgs(self._loss if self._is_alone else [self._loss, self._step_before])
 
     def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
-        """Reports them."""
+        """Reports the step and the loss."""
         del run_context
         loss, before = (run_values.results, self._step) if self._is_alone else run_values.results
         self._step = int(before) + 1
@@ -121,13 +121,13 @@ class ProgressHook(tf.train.SessionRunHook):  # type: ignore[misc]
 
 
 class EvaluationHook(tf.train.SessionRunHook):  # type: ignore[misc]
-    """Says that the Estimator is evaluated, for as long as it is."""
+    """Reports that an evaluation is in progress."""
 
     def begin(self) -> None:
-        """Says so."""
+        """Reports the beginning of the evaluation."""
         report_details(doing="evaluating")
 
     def end(self, session: tf.Session) -> None:
-        """Says that it is over."""
+        """Reports the end of the evaluation."""
         del session
         report_details(doing=None)

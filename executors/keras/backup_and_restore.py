@@ -1,14 +1,14 @@
-"""Backs up a Keras training, and goes on in the middle of an epoch: the callback that `callbacks(fn_args)` begins with.
+"""Checkpoints a Keras training and resumes in the middle of an epoch: the first callback of `callbacks(fn_args)`.
 
-Keras 3's own BackupAndRestore writes over its only backup, so that a kill meanwhile loses it, and begins the epoch
-again with the weights that it has left; tf-keras's begins the data again. This one's checkpoints are whole or not
-there, are written while training goes on (`AsyncCheckpoints`), and hold how many batches of the epoch were trained.
-After a restart these are read again and dropped: `fit` counts them, callbacks are called for them with the logs of the
-checkpoint, the model is not. So the training has the steps that it would have had. Which batches were dropped is right
-where the dataset gives the same order each time.
+Keras 3's BackupAndRestore overwrites its only backup, so a kill during the write loses it, and it restarts the epoch
+with the weights saved within it; tf-keras's restarts the data. The checkpoints of this callback are atomic, are written
+in the background (`AsyncCheckpoints`), and contain the number of trained batches of the epoch. On resume, these batches
+are read again and dropped: `fit` counts them, and callbacks are called with the logs of the checkpoint, but the model
+is not trained on them. The total number of steps is therefore the same as without an interruption. The dropped batches
+are the trained ones only if the dataset has a deterministic order.
 
-Not in it: the state of other callbacks, such as EarlyStopping's patience, and of metrics: those of the epoch that broke
-off are over its batches since.
+Not saved: the state of other callbacks, such as EarlyStopping's patience, and the state of metrics. The metrics of the
+interrupted epoch cover only the batches after the restart.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from .resume import Dropping
 if TYPE_CHECKING:
     from ..fn_args import FnArgs
 
-_LAST = "end"  # what the last checkpoint of a fit is called; its step may have one already, with other weights
+_LAST = "end"  # name of a fit's last checkpoint; the same step may already have one with other weights
 _KEPT = 2
 
 
 class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Saves the training now and then, and restores it when `fit` begins.
+    """Saves checkpoints of the training, and restores the latest one when `fit` begins.
 
     Attributes:
-      end: The checkpoint of the weights in which the last fit ended.
+      end: Path of the checkpoint with the weights at the end of the last fit.
 
     Args:
-      fn_args: Tells the folder, and whose part this worker has.
-      save_seconds: How often is saved; None for not by time.
-      save_steps: The same in steps; where both are set, what comes first.
-      save_epochs: Whether each epoch's end is saved.
-      endless_data: Whether `fit` takes its epochs one after the other from a dataset without end.
+      fn_args: Arguments of the run, with the checkpoint folder and this worker's role.
+      save_seconds: Interval between checkpoints in seconds; None to not save by time.
+      save_steps: Interval in steps; None to not save by steps. If both are set, the one that is due first applies.
+      save_epochs: Whether to save at the end of each epoch.
+      endless_data: Whether `fit` reads consecutive epochs from one infinite dataset.
     """
 
     def __init__(
@@ -64,28 +64,28 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self.reports_progress = True
-        self._supports_tf_logs = True  # tf-keras would otherwise wait for the logs after every batch
-        self._chief_worker_only = False  # variables of several workers are read by all of them together
+        self._supports_tf_logs = True  # otherwise tf-keras waits for the logs after every batch
+        self._chief_worker_only = False  # all workers must take part in reading distributed variables
         self._fn_args = fn_args
         self._seconds, self._every, self._save_epochs = save_seconds, save_steps, save_epochs
         self._endless = endless_data
         self.end = ""
         self._folder = ""
-        self._before = 0  # steps of the fits before
+        self._before = 0  # steps of earlier fits
         self._position = _Position()
         self._state: tf.train.Checkpoint | None = None
         self._checkpoints: Any = None
         self._saved_at, self._saved_step = 0.0, -1
         self._epoch_length: int | None = None
-        self._left = 0  # batches of the epoch to be dropped
+        self._left = 0  # batches of the epoch that are still to be dropped
         self._resumed = False
 
     def on_train_begin(self, logs: Mapping[str, object] | None = None) -> None:
-        """Restores the last checkpoint of this fit, if there is one.
+        """Restores the latest checkpoint of this fit, if there is one.
 
         Raises:
-          ModuleError: When the model has no variables yet.
-          CheckpointError: When the checkpoint is of another model.
+          ModuleError: If the model is not built.
+          CheckpointError: If the checkpoint is of a different model.
         """
         if not self.model.built:
             raise ModuleError(
@@ -93,7 +93,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
                 "could be restored. Begin it with keras.Input, or call it on a batch before fit."
             )
         if self._has_coordinator:
-            # Of parameter servers, an epoch's end is the only moment when all that was asked for has been done.
+            # With parameter servers, all scheduled steps are finished only at the end of an epoch.
             self._seconds, self._every, self._save_epochs = None, None, True
         self._before = self._fn_args.get("keras_steps", 0)
         number = vars(self._fn_args)["keras_fits"] = self._fn_args.get("keras_fits", 0) + 1
@@ -103,7 +103,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._checkpoints = AsyncCheckpoints(self._state, self._folder, _KEPT)
         self._saved_at, self._saved_step, self._left = time.monotonic(), -1, 0
         self._epoch_length = self.params.get("steps")
-        # Keras's last callback: those before it may change weights at the end, as EarlyStopping restores the best.
+        # History is Keras's last callback. Callbacks before it may still change weights, as EarlyStopping does.
         self.model.history.on_train_end = self._finish
         if latest := self._checkpoints.restore():
             self._go_on(latest)
@@ -130,7 +130,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         begin_at(self.model, epoch)
         self._left = position.batch if epoch < epochs else 0
         ahead = position.steps - position.batch if self._endless and not self._has_coordinator else 0
-        # At the end of the epoch in which Keras 2 learns how long they are, it runs a step for which there is no batch.
+        # At the end of the epoch in which Keras 2 learns the number of batches, it runs a step without a batch.
         is_counted = is_learned and self._epoch_length and epoch and is_keras_2(self.model)
         if self._left or ahead or is_counted:
             rest = self._epoch_length - position.batch if is_counted and self._epoch_length else None
@@ -138,7 +138,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._resumed = True
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
-        """Notes the epoch; the one that a resumed training begins with has batches behind it."""
+        """Updates the position; the first epoch after a resume keeps its number of trained batches."""
         begin_at(self.model, None)
         if not self._resumed:
             self._position.epoch, self._position.batch = epoch, 0
@@ -146,13 +146,13 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         report_progress(self._before + self._position.steps)
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, object] | None = None) -> None:
-        """Saves, if that is due.
+        """Saves a checkpoint if one is due.
 
         Raises:
-          Preempted: When SIGTERM has come and this is the only worker, after it has saved.
+          Preempted: If SIGTERM was received and this is the only worker, after saving a checkpoint.
         """
         if batch < self._left:
-            return  # it was dropped
+            return  # the batch was dropped
         position = self._position
         position.steps += batch + 1 - position.batch
         position.batch = batch + 1
@@ -168,9 +168,9 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._save()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, object] | None = None) -> None:
-        """Saves, if that is due; the history of the metrics is saved with it."""
+        """Saves a checkpoint with the history of metrics if one is due."""
         position = self._position
-        if self._left and logs is not None:  # all of the epoch was trained before
+        if self._left and logs is not None:  # the whole epoch was trained before the interruption
             logs.update({**position.logs, **{name: value for name, value in logs.items() if name.startswith("val_")}})
         self._epoch_length = position.epoch_length = position.batch
         self._left = 0
@@ -182,23 +182,23 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     @property
     def steps(self) -> int:
-        """Steps of this fit, those before it was resumed included."""
+        """Number of trained steps of this fit, including those before it was resumed."""
         return self._position.steps
 
     def passed_over(self, steps: int) -> None:
-        """Counts a fit that is not run again, because it ended in an earlier try."""
+        """Counts a fit that is restored instead of run, because it ended in an earlier attempt."""
         vars(self._fn_args)["keras_fits"] = self._fn_args.get("keras_fits", 0) + 1
         vars(self._fn_args)["keras_steps"] = self._fn_args.get("keras_steps", 0) + steps
 
     def _finish(self, logs: Mapping[str, object] | None = None) -> None:
-        """Saves the end, so that a run that breaks off later does not train again."""
+        """Saves the final state, so that a run that fails later does not train this fit again."""
         del logs
         vars(self._fn_args)["keras_steps"] = self._before + self._position.steps
         begin_at(self.model, None)
-        self._checkpoints.close()  # `end` is the last one
+        self._checkpoints.close()  # the "end" checkpoint below is written separately
         self.end = os.path.join(self._folder, f"{_LAST}-{self._position.steps}")
         if os.path.basename(self._checkpoints.latest or "") == os.path.basename(self.end):
-            return  # nothing was trained
+            return  # no new steps were trained
         self._position.stopped |= bool(self.model.stop_training)
         with AsyncCheckpoints(self._state, self._folder, _KEPT, _LAST) as checkpoints:
             checkpoints.save(self._position.steps)
@@ -215,16 +215,16 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
 
 class _Position(tf.train.experimental.PythonState):  # type: ignore[misc]
-    """How far a training is; stands in the checkpoint.
+    """The position of a training, saved in the checkpoint.
 
     Attributes:
-      epoch: The epoch, from 0.
-      batch: Its batches that were trained.
-      steps: All batches that were trained.
-      epoch_length: Batches in an epoch, if that is known.
-      logs: What the last batch's logs were.
-      history: The metrics of the epochs before.
-      stopped: Whether the training was ended before its last epoch.
+      epoch: Index of the epoch, from 0.
+      batch: Number of trained batches of the epoch.
+      steps: Number of all trained batches.
+      epoch_length: Number of batches per epoch, or None if not known.
+      logs: Logs of the last batch.
+      history: Metrics of the earlier epochs.
+      stopped: Whether the training was stopped before its last epoch.
     """
 
     def __init__(self) -> None:
@@ -243,7 +243,7 @@ class _Position(tf.train.experimental.PythonState):  # type: ignore[misc]
             setattr(self, name, value)
 
     def count_in_epochs_of(self, length: int | None) -> None:
-        """Counts epochs anew where they are longer or shorter than they were, as with another number of steps."""
+        """Recomputes epoch and batch if the epoch length has changed, as with another number of steps."""
         if length and self.epoch_length and length != self.epoch_length:
             self.epoch, self.batch = divmod(self.steps, length)
         self.epoch_length = length or self.epoch_length

@@ -1,7 +1,6 @@
-"""Saves and restores the state of a fit's callbacks: plain values and arrays, and the files of Keras' own callbacks.
+"""Saves and restores the state of a fit's callbacks: plain values, arrays, and the files of Keras's own callbacks.
 
-A module may use either after `fit`, also if the fit is restored instead of run.
-
+A module may use these after `fit`, even if the fit is restored instead of run.
 Usage:
 
     before = attributes(callbacks)
@@ -34,12 +33,12 @@ _PLACEHOLDER = re.compile(r"\{[^}]*\}")
 
 
 class NotPlainError(Exception):
-    """A callback holds something that cannot be written as plain values and arrays."""
+    """A callback has an attribute that cannot be stored as plain values and arrays."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Seen:
-    """An attribute's value, and how it is written; None where it cannot be."""
+    """An attribute's value with its JSON form and arrays; `is_plain` is False if it has none."""
 
     value: object
     plain: object = None
@@ -62,7 +61,7 @@ class _Seen:
 
 
 def attributes(callbacks: Sequence[keras.callbacks.Callback]) -> list[dict[str, _Seen]]:
-    """Returns each callback's attributes as they are now, without those that Keras sets."""
+    """Returns the current attributes of each callback, without those that Keras sets."""
     return [{name: _Seen.of(value) for name, value in vars(one).items() if _is_its_own(one, name)} for one in callbacks]
 
 
@@ -72,17 +71,17 @@ def found(
     """Returns the attributes that a fit has changed as JSON values, and the arrays that these refer to.
 
     Args:
-      callbacks: After the fit.
-      before: Their `attributes` before it.
+      callbacks: The callbacks after the fit.
+      before: Their `attributes` before the fit.
 
     Raises:
-      NotPlainError: When a callback that is not Keras's has a new value of another kind.
+      NotPlainError: If a callback that is not part of Keras has a changed attribute that cannot be stored.
     """
     values: list[dict[str, object]] = []
     arrays: list[np.ndarray] = []
     for callback, now, earlier in zip(callbacks, attributes(callbacks), before, strict=True):
         changed = {name: seen for name, seen in now.items() if not seen.is_as(earlier.get(name))}
-        if _is_of_keras(callback):  # what else it holds, such as copies of weights, is over when fit is
+        if _is_of_keras(callback):  # their other state, such as copies of weights, is not needed after the fit
             changed = {name: seen for name, seen in changed.items() if seen.is_plain and not seen.arrays}
         for name, seen in changed.items():
             if not seen.is_plain:
@@ -102,7 +101,7 @@ def _is_its_own(callback: keras.callbacks.Callback, name: str) -> bool:
 def put_back(
     callbacks: Sequence[keras.callbacks.Callback], values: Sequence[Mapping[str, object]], arrays: Sequence[np.ndarray]
 ) -> None:
-    """Sets what `found` returned."""
+    """Sets the attributes that `found` returned."""
     for callback, plain in zip(callbacks, values, strict=True):
         for name, value in plain.items():
             setattr(callback, name, _unpacked(value, arrays))

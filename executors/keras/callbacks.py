@@ -1,4 +1,4 @@
-"""What a Keras module wants beside its model: to survive a kill, and TensorBoard.
+"""Callbacks for Keras modules: checkpoints to resume an interrupted `fit`, and TensorBoard.
 
 model.fit(batches, epochs=5, callbacks=[*callbacks(fn_args), EarlyStopping()])
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..fn_args import FnArgs
 
 SAVE_SECONDS = 60.0
-SAVE_STEPS = 500  # of several workers, whose clocks differ
+SAVE_STEPS = 500  # for several workers, which cannot save by time because their clocks differ
 
 
 def callbacks(
@@ -28,32 +28,34 @@ def callbacks(
     save_steps: int | None = None,
     endless_data: bool = False,
 ) -> list[keras.callbacks.Callback]:
-    """Returns callbacks for `Model.fit`, of Keras 3 and of tf-keras.
+    """Returns callbacks for `Model.fit`, for Keras 3 and tf-keras.
 
-    * Back-up and restore, in `fn_args.checkpoint_dir`. A training that was killed goes on in the middle of the epoch
-      when it is run again: the batches that were trained are read again and dropped. These are the same ones where the
-      dataset gives the same order each time; one that shuffles anew for each epoch begins with its first order. What
-      other callbacks hold, such as EarlyStopping's patience, begins anew, and the metrics of the epoch that broke off
-      are over the batches since. Of one worker SIGTERM saves, too, and ends the training.
+    * Backup and restore, in `fn_args.checkpoint_dir`. An interrupted training resumes in the middle of the epoch: the
+      batches that were already trained are read again and dropped. They are the same batches if the dataset has a
+      deterministic order; a dataset that reshuffles for each epoch starts with the order of its first epoch. The state
+      of other callbacks, such as EarlyStopping's patience, is reset, and the metrics of the interrupted epoch cover
+      only the batches after the restart. With one worker, SIGTERM also saves a checkpoint and ends the training.
     * TensorBoard, in `fn_args.model_run_dir`.
 
-    Of several workers all get the back-up, which reads variables together and restores all of them; only the chief
-    writes it, and only the chief gets the others. With parameter servers an epoch's end is the only moment at which
-    all workers have done what was asked of them: their state is saved then.
+    With several workers, all workers get the backup callback, because variables are read and restored on all workers
+    together. Only the chief writes checkpoints and gets the TensorBoard callback. With parameter servers, checkpoints
+    are saved at the end of each epoch, the only time at which all scheduled steps are finished.
 
-    Call it once for each `fit`, of a model that has its variables by then. A fit that has ended is not trained again
-    when the module is run again after it broke off later on, in the next fit or in the export; its weights and its
-    history are restored.
+    Call it once for each `fit`, with a model that is already built. If the module fails after a `fit` has ended (in
+    the next `fit` or in the export), that `fit` is not trained again in the next run; its weights and history are
+    restored.
 
     Args:
-      fn_args: What `run_fn` was given.
-      save_seconds: How often is saved; None for not by time. Several workers save every `save_steps` instead.
-      save_steps: The same in steps (default: none for one worker, 500 and every epoch's end for several).
-      endless_data: True where `fit` is told `steps_per_epoch` and the dataset repeats without end: its epochs come one
-        after the other from it. Then the batches of the earlier epochs are dropped, too.
+      fn_args: The arguments of `run_fn`.
+      save_seconds: Interval between checkpoints in seconds; None to not save by time. Ignored with several workers,
+        which save every `save_steps`.
+      save_steps: Interval between checkpoints in steps. By default None for one worker; 500 for several workers, which
+        also save at the end of every epoch.
+      endless_data: Whether `fit` has `steps_per_epoch` and reads consecutive epochs from one infinite dataset. If True,
+        the batches of earlier epochs are dropped on resume, too.
 
     Raises:
-      InputError: When a number is not above zero.
+      InputError: If `save_seconds` or `save_steps` is not above 0.
     """
     for name, value in (("save_seconds", save_seconds), ("save_steps", save_steps)):
         if value is not None and value <= 0:

@@ -1,11 +1,11 @@
-"""Fits that have ended are not trained again: a run that failed later on, in the export say, resumes behind them.
+"""Restores completed `fit` calls when a run is repeated after a later failure, for example in the export.
 
-The state in which each `fit` of a run ended is kept until the run's model is published. When a run that published
-nothing is run again, the same calls of `fit` restore these states and return the same History. The first call that
-differs, and all that follow it, train. Of the module's code, what has run by then has to be the same (`TrainingCode`):
-so an export can be mended without training again.
+The state at the end of each `fit` is kept until the run's model is published. When a run that published no model is
+repeated, the same `fit` calls restore these states and return the same History. The first call that differs, and all
+calls after it, are trained. The module's code that runs before the end of the fit must be unchanged (`TrainingCode`),
+so the export can be fixed without training again.
 
-Usage, where the module runs, inside of all other observers, which see restored fits as well:
+Usage, in the process that runs the module; innermost, so that all other observers see restored fits as well:
 
     with kept(fn_args, source):
         run_fn(fn_args)
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def kept(fn_args: FnArgs, source: ModuleSource) -> Iterator[None]:
-    """Keeps the states in which the fits of a block end, and restores those of an earlier try.
+    """Keeps the states at the end of the block's fits, and restores those of an earlier attempt.
 
-    Only on one machine: several workers resume from what `callbacks(fn_args)` saves.
+    No-op with several workers, which resume from the checkpoints of `callbacks(fn_args)`.
 
     Args:
-      fn_args: What the module is given.
-      source: The module. Keras is not imported for one that does not name it.
+      fn_args: The arguments of `run_fn`.
+      source: The module. Keras is not imported if it neither mentions nor imports it.
     """
     task = task_from_environment()
     is_alone = fn_args.num_workers == 1 and (task is None or task.num_workers == 1)

@@ -1,11 +1,11 @@
-"""Trainings that end by themselves: early stopping, the best model of all epochs, and an end at the first NaN.
+"""Early stopping, restoring the best weights, and stopping at a NaN loss.
 
-`early_stop="val_loss:3"` ends a training when a metric has not become better in three evaluations;
-`best_model="val_auc"` gives the model the weights of its best epoch when `fit` ends. They hold for Keras's `fit` in any
-module, and the first for Estimators, too, which evaluate now and then. `stop_on_nan` looks at the loss of a `fit`, and
-at what a loop reports by `report_progress`, about once a second; Estimators always look at it.
+`early_stop="val_loss:3"` ends a training when a metric has not improved in three evaluations. `best_model="val_auc"`
+restores the weights of the best epoch when `fit` ends. Both apply to Keras's `fit` in any module; `early_stop` also
+applies to Estimators, at each evaluation. `stop_on_nan` checks the loss of a `fit`, and the values passed to
+`report_progress`, about once a second; Estimators always check the loss.
 
-Usage, in the process that trains:
+Usage, in the training process:
 
     with pursued(options, fn_args):
         run_fn(fn_args)
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from ..fn_args import FnArgs
     from ..options import TrainingOptions
 
-_BEST = "best-{}.npz"  # the best weights of a fit, beside its checkpoints
+_BEST = "best-{}.npz"  # file with the best weights of a fit, in the checkpoint folder
 
 
 @contextlib.contextmanager
 def pursued(options: TrainingOptions, fn_args: FnArgs) -> Iterator[None]:
-    """Has the trainings of a block end as the options say; says so at the end where there was none that could."""
+    """Applies the options to all trainings of a block; logs a warning if a goal was set but nothing was trained."""
     pursuit = _Pursuit(options, fn_args.checkpoint_dir, fn_args.is_chief)
     if not pursuit.is_wanted:
         yield
@@ -52,17 +52,17 @@ def pursued(options: TrainingOptions, fn_args: FnArgs) -> Iterator[None]:
 
 
 def stop_of_estimator() -> Goal | None:
-    """Returns what is to end the training of an Estimator early; None when nothing is.
+    """Returns the early-stopping goal for an Estimator, or None.
 
     Raises:
-      InputError: When the best model is asked for, which the module's own exporter chooses.
+      InputError: If `best_model` is set; for Estimators, the module's own exporter chooses the best model.
     """
     pursuit = run_context.part(_Pursuit)
     return pursuit.of_estimator() if pursuit else None
 
 
 class _Pursuit(KerasObserver):
-    """What is asked of the trainings of a run."""
+    """Adds early stopping, best weights and NaN checks to the fits of a run."""
 
     def __init__(self, options: TrainingOptions, folder: str, is_chief: bool) -> None:
         self._stop, self._best = options.stop_goal, options.best_goal
@@ -91,7 +91,7 @@ class _Pursuit(KerasObserver):
         return proceed()
 
     def say_if_idle(self) -> None:
-        """Says that nothing was done, where that is so."""
+        """Logs a warning for each goal if there was no fit and no Estimator."""
         for name, goal in (("early_stop", self._stop), ("best_model", self._best)):
             if goal is not None and not self._fits:
                 logging.warning("%s=%s: there was no Keras fit and no Estimator for it.", name, goal)
@@ -101,7 +101,7 @@ class _Pursuit(KerasObserver):
         watch = _FitWatch(self._stop, self._best, self._ends_by_nan, path, self._is_chief)
 
         class Goals(callback_class(model)):  # type: ignore[misc]
-            """Hands on what Keras tells it."""
+            """Forwards Keras's callback events."""
 
             def on_train_begin(self, logs: Mapping[str, object] | None = None) -> None:
                 watch.begin(self.model)
@@ -120,7 +120,7 @@ class _Pursuit(KerasObserver):
 
 @dataclasses.dataclass
 class _Best:
-    """The best evaluation so far, and the weights that it was of."""
+    """The best evaluation so far, and its weights."""
 
     epoch: int = -1
     value: float = math.nan
@@ -128,25 +128,25 @@ class _Best:
 
 
 class _FitWatch:
-    """Looks at the metrics of one `fit`.
+    """Monitors the metrics of one `fit`.
 
     Args:
-      stop: What ends it.
-      best: By what its best epoch is chosen.
-      ends_by_nan: Whether a loss that is no number ends it.
-      path: Where the best weights are kept.
-      keeps: Whether this process writes them there: of several workers the chief alone.
+      stop: Early-stopping goal, or None.
+      best: Goal for choosing the best epoch, or None.
+      ends_by_nan: Whether a loss of NaN or infinity ends the training.
+      path: File for the best weights; "" to not save them.
+      keeps: Whether this process writes the file; with several workers only the chief does.
     """
 
     def __init__(self, stop: Goal | None, best: Goal | None, ends_by_nan: bool, path: str, keeps: bool) -> None:
         self._stop, self._goal, self._ends_by_nan, self._path, self._keeps = stop, best, ends_by_nan, path, keeps
         self._best = _Best()
-        self._seen: list[float] = []  # the metric of `stop`
+        self._seen: list[float] = []  # values of the metric of `stop`
         self._epoch = -1
         self._due = progress.Due()
 
     def begin(self, model: keras.Model) -> None:
-        """Goes on where a training that was resumed has been: its history is there by now."""
+        """Restores the state of a resumed training; its history has already been restored."""
         history: Mapping[str, list[float]] = getattr(model.history, "history", {}) if model.history else {}
         self._seen = list(history.get(self._stop.metric, ())) if self._stop else []
         if history and self._goal is not None and os.path.exists(self._path):
@@ -156,20 +156,20 @@ class _FitWatch:
                 self._best = _Best(int(kept["epoch"]), float(kept["value"]), weights)
 
     def after_batch(self, logs: Mapping[str, object] | None) -> None:
-        """Looks at the loss, every now and then.
+        """Checks the loss, about once a second.
 
         Raises:
-          FloatingPointError: When it is NaN.
+          FloatingPointError: If the loss is NaN or infinite.
         """
         if self._ends_by_nan and self._due.is_due():
             progress.require_number(numbers_in(logs))
 
     def after_epoch(self, model: keras.Model, epoch: int, logs: dict[str, float]) -> None:
-        """Looks at the metrics.
+        """Checks the metrics at the end of an epoch.
 
         Raises:
-          FloatingPointError: When the loss is NaN and that is to end the training.
-          InputError: When there is no such metric.
+          FloatingPointError: If the loss is NaN or infinite and `ends_by_nan` is set.
+          InputError: If the logs lack the goal's metric.
         """
         self._epoch = epoch
         if self._ends_by_nan:
@@ -187,7 +187,7 @@ class _FitWatch:
                 model.stop_training = True
 
     def end(self, model: keras.Model) -> None:
-        """Gives the model its best weights."""
+        """Restores the best weights, unless the last epoch was the best."""
         if self._best.weights and self._best.epoch != self._epoch:
             model.set_weights(self._best.weights)
             logging.info(
@@ -208,7 +208,7 @@ class _FitWatch:
 
 
 def _has_folder(path: str) -> bool:
-    """Returns whether weights can be kept beside the checkpoints: where these lie on this machine."""
+    """Creates the folder for the weights; returns False if it is not on this machine."""
     if "://" in path:
         return False
     os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -1,10 +1,10 @@
-"""Which weights were evaluated with which metrics, and which of them a SavedModel was published with.
+"""Which weights were evaluated with which metrics, and which of them are in the published SavedModel.
 
     evaluated = [Evaluated(of_weights(model.weights), {"eval": {"loss": 0.3}}, {"source": "fit", "epoch": 3}), …]
     published(evaluated, live=of_weights(model.weights), saved=of_saved_model(folder))
 
-Whatever restored the weights (EarlyStopping, `best_model`, `load_weights`, another model object that loads a file), the
-decision is made by comparing the weights themselves.
+Published weights are identified by comparing fingerprints, so it does not matter how they were restored (EarlyStopping,
+`best_model`, `load_weights`, or another model object that loads a file).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .weight_fingerprints import kind_of
 
 
 class Origin(TypedDict, total=False):
-    """Where metrics come from: `source` is "fit" or "evaluate"; only a fit has a number and an epoch."""
+    """Origin of metrics: `source` is "fit" or "evaluate"; only a fit has a number and an epoch."""
 
     source: str
     fit: int
@@ -34,9 +34,9 @@ class Evaluated:
     """Metrics of a model with certain weights.
 
     Attributes:
-      weights: Their fingerprints.
+      weights: Fingerprints of the weights.
       metrics: {"train": {...}, "eval": {...}}; either may be missing.
-      origin: Where the metrics come from, as in `RunRecord.metrics_from`.
+      origin: Origin of the metrics, as in `RunRecord.metrics_from`.
     """
 
     weights: tuple[str, ...]
@@ -44,34 +44,35 @@ class Evaluated:
     origin: Origin
 
     def to_line(self) -> str:
-        """Returns it as a line of JSON."""
+        """Returns the evaluation as a line of JSON."""
         return json.dumps(dataclasses.asdict(self)) + "\n"
 
     @classmethod
     def from_line(cls, line: str) -> Evaluated:
-        """Reads it back.
+        """Parses a line of JSON.
 
         Raises:
-          ValueError: When the line is cut off.
+          ValueError: If the line is truncated.
         """
         state = json.loads(line)
         return cls(tuple(state["weights"]), state["metrics"], state["origin"])
 
 
 def published(evaluated: Sequence[Evaluated], live: tuple[str, ...], saved: frozenset[str]) -> tuple[str, ...] | None:
-    """Returns the fingerprints of the published weights, of those that were evaluated or are in memory.
+    """Returns the fingerprints of the published weights, chosen from the evaluated weights and those in memory.
 
-    A SavedModel may have more variables than the model (a vocabulary, an optimizer's slots), fewer (an exported
-    encoder), or others (quantized). It rules out weights that it has other values for. Among those that remain,
-    those with most weights in it are taken; of equal ones those in memory, then the latest.
+    A SavedModel may have more variables than the model (a vocabulary, optimizer slots), fewer (an exported encoder),
+    or different ones (quantized). Weights are excluded if the SavedModel has different values for them. Of the
+    remaining candidates, the one with the largest share of its weights in the SavedModel is returned; ties go to the
+    weights in memory, then to the latest evaluation.
 
     Args:
-      evaluated: All that were evaluated, in order.
-      live: The weights of the last fitted model, as it is now.
-      saved: The variables of the SavedModel; empty where they are not known.
+      evaluated: All evaluations, in order.
+      live: Current weights of the last fitted model.
+      saved: Variables of the SavedModel; empty if not known.
 
     Returns:
-      None when the SavedModel has values that neither an evaluated model nor the one in memory has.
+      Fingerprints, or None if the SavedModel matches neither an evaluated model nor the one in memory.
     """
     known = [one.weights for one in evaluated]
     candidates = [weights for weights in [*known, live] if weights and _is_possible(weights, saved)]
@@ -89,19 +90,20 @@ def _is_possible(weights: tuple[str, ...], saved: frozenset[str]) -> bool:
 
 
 class Kept:
-    """Evaluations beside the checkpoints, by which a run that resumes knows those of the tries before.
+    """Evaluations stored in the checkpoint folder, so that a resumed run has those of earlier attempts.
 
-    A line belongs to weights, not to a run, so lines of other tries are harmless.
+    A line refers to weights, not to a run, so lines of other attempts are harmless.
 
     Args:
-      path: The file; "" for none. Outside of local disks nothing is kept: such a run evaluates once more.
+      path: Path of the file; "" to store nothing. Nothing is stored on remote file systems: a resumed run evaluates
+        again there.
     """
 
     def __init__(self, path: str) -> None:
         self._path = "" if file_io.is_remote(path) else path
 
     def read(self) -> list[Evaluated]:
-        """Returns what is kept; a line that a kill cut off is left out."""
+        """Returns the stored evaluations; skips lines that are truncated."""
         found = []
         with contextlib.suppress(OSError), open(self._path, encoding="utf-8") as lines:
             for line in lines:
@@ -110,7 +112,7 @@ class Kept:
         return found
 
     def add(self, one: Evaluated) -> None:
-        """Adds one; a disk that refuses must not end a training."""
+        """Appends an evaluation; ignores I/O errors, which must not end a training."""
         if not self._path:
             return
         with contextlib.suppress(OSError):

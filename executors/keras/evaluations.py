@@ -1,13 +1,14 @@
-"""Observes every Keras `fit` and `evaluate` of a run: which weights got which metrics.
+"""Observes every Keras `fit` and `evaluate` of a run, and records the metrics by the weights' fingerprints.
 
     with observed(files, kept) as seen:
         run_fn(fn_args)
     seen.evaluated                # a list of Evaluated
-    seen.live                     # the weights of the last fitted model
+    seen.live                     # fingerprints of the last fitted model's weights
     seen.evaluate_again()         # its metrics on the last fit's validation data
 
-Weights are fingerprinted where Keras evaluates them: at the end of a validation, before a callback such as
-SwapEMAWeights takes averages out again, and else at an epoch's end, before EarlyStopping restores others.
+Weights are fingerprinted when Keras evaluates them: at the end of a validation, before callbacks such as
+SwapEMAWeights swap averaged weights out again; without validation at the end of an epoch, before EarlyStopping restores
+other weights.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .weight_fingerprints import of_weights
 if TYPE_CHECKING:
     import keras
 
-_DATA = ("x", "y", "sample_weight", "batch_size", "steps")  # arguments of `evaluate` that say on what
+_DATA = ("x", "y", "sample_weight", "batch_size", "steps")  # arguments of `evaluate` that define its data
 
 
 @contextlib.contextmanager
@@ -36,8 +37,8 @@ def observed(files: Sequence[str], kept: Kept) -> Iterator[KerasEvaluations]:
     """Observes the fits and evaluations of a block.
 
     Args:
-      files: The module's source files. Keras is not imported for those that neither name nor import it.
-      kept: Where evaluations are kept for a later try.
+      files: The module's source files. Keras is not imported if they neither mention nor import it.
+      kept: Stores evaluations for later attempts.
     """
     seen = KerasEvaluations(kept)
     if not may_use_keras(files):
@@ -52,11 +53,11 @@ class _Fit:
     """A fit in progress, or the last one.
 
     Attributes:
-      model: What is trained.
-      number: Which fit of the run it is, from 1.
-      validation: Arguments of `evaluate` for its validation data; None without.
-      weights: Those of the last validation that no epoch has taken up.
-      ended: Epochs whose logs later callbacks may still add to: (weights, epoch, logs).
+      model: The trained model.
+      number: Number of the fit in the run, from 1.
+      validation: Arguments of `evaluate` for the validation data; None without validation.
+      weights: Fingerprints at the last validation, until an epoch end uses them.
+      ended: Epochs whose logs later callbacks may still extend: (weights, epoch, logs).
     """
 
     model: keras.Model
@@ -67,11 +68,11 @@ class _Fit:
 
 
 class KerasEvaluations(KerasObserver):
-    """What was evaluated by Keras in a run.
+    """The Keras evaluations of a run.
 
     Attributes:
-      evaluated: All evaluations, in order, those of earlier tries first.
-      batches: What `train_on_batch` and `test_on_batch` returned.
+      evaluated: All evaluations in order, including those of earlier attempts.
+      batches: Results of `train_on_batch` and `test_on_batch`.
     """
 
     def __init__(self, kept: Kept) -> None:
@@ -84,27 +85,27 @@ class KerasEvaluations(KerasObserver):
 
     @property
     def is_empty(self) -> bool:
-        """Whether Keras neither trained nor evaluated anything."""
+        """Whether Keras neither trained nor evaluated a model."""
         return self._last is None and not self.evaluated
 
     @property
     def live(self) -> tuple[str, ...]:
-        """The weights of the last fitted model, as it is now; empty without one."""
+        """Fingerprints of the current weights of the last fitted model; empty if there is none."""
         return of_weights(self._last.model.weights) if self._last is not None else ()
 
     @property
     def last_epoch(self) -> list[Evaluated]:
-        """The last epoch that was trained; empty without."""
+        """The last trained epoch as a list of one element; empty if there is none."""
         return [one for one in self.evaluated if one.origin["source"] == "fit"][-1:]
 
     @property
     def has_validation(self) -> bool:
-        """Whether the last fit had validation data, or anything was evaluated."""
+        """Whether the last fit had validation data, or any evaluation was recorded."""
         again = self._last is not None and self._last.validation is not None
         return again or any("eval" in one.metrics for one in self.evaluated)
 
     def evaluate_again(self) -> dict[str, float]:
-        """Returns the metrics of the last fitted model, as it is now, on its fit's validation data; {} without."""
+        """Evaluates the last fitted model on its fit's validation data; returns {} without such data."""
         if self._last is None or self._last.validation is None:
             return {}
         logging.info("The published weights are those of no evaluation; they are evaluated once more.")
@@ -112,7 +113,7 @@ class KerasEvaluations(KerasObserver):
         return finite(numbers_in(values))
 
     def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
-        """Takes note of what each epoch's weights were evaluated with."""
+        """Records the metrics and weights of each epoch."""
         if call.is_nested:
             return proceed()
         call.add_callback(self._callback(call.model), first=True)
@@ -125,7 +126,7 @@ class KerasEvaluations(KerasObserver):
             self._running = None
 
     def evaluate(self, call: KerasCall, proceed: Callable[[], object]) -> object:
-        """Takes note of the results; of the evaluation of a fit, of its data."""
+        """Records the results; for the validation within a fit, its data."""
         given = call.arguments
         if call.has_callback_list:
             if self._running is not None and self._running.model is call.model:
@@ -139,7 +140,7 @@ class KerasEvaluations(KerasObserver):
         return returned
 
     def _note_epochs(self, fit: _Fit) -> None:
-        """Takes up the epochs whose logs are complete."""
+        """Records the epochs whose logs are complete."""
         for weights, epoch, logs in fit.ended:
             origin: Origin = {"source": "fit", "fit": fit.number, "epoch": epoch + 1}
             self._add(Evaluated(weights, _metrics_of(logs), origin))
@@ -173,7 +174,7 @@ class KerasEvaluations(KerasObserver):
 
 def _results_callback(model: keras.Model, results: dict[str, float]) -> keras.callbacks.Callback:
     class Results(callback_class(model)):  # type: ignore[misc]
-        """Takes the results of `evaluate` by name: it returns a list."""
+        """Records the results of `evaluate` by name, because it may return them as a list."""
 
         def on_test_end(self, logs: Mapping[str, object] | None = None) -> None:
             results.update(finite(numbers_in(logs)))
@@ -186,7 +187,7 @@ def _metrics_of(logs: Mapping[str, object] | None) -> Metrics:
 
 
 def _validation(given: Mapping[str, object]) -> dict[str, object] | None:
-    """Returns a fit's `validation_data` as arguments of `evaluate`; it is replaced by those that `fit` itself uses."""
+    """Returns a fit's `validation_data` as arguments of `evaluate`; replaced later by those that `fit` uses."""
     data = given.get("validation_data")
     if data is None:
         return None

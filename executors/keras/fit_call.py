@@ -1,4 +1,4 @@
-"""Describes a call of `Model.fit` in JSON values, to compare it with the same call of an earlier run."""
+"""Describes a call of `Model.fit` as JSON values, to compare it with the same call in an earlier run."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NOT_TRAINING = ("self", "verbose", "callbacks", "max_queue_size", "workers", "u
 def described(
     bound: inspect.BoundArguments, model: keras.Model, callbacks: Sequence[keras.callbacks.Callback]
 ) -> dict[str, object]:
-    """Describes a call of `fit`: its arguments, the kind of its data, the model, the optimizer and the callbacks.
+    """Describes a call of `fit`: its arguments, its data's structure, the model, the optimizer and the callbacks.
 
     Args:
-      bound: The call's arguments; defaults are applied.
+      bound: The call's arguments; missing ones are set to their defaults.
       model: The compiled model.
-      callbacks: The module's own.
+      callbacks: The callbacks that the module passed.
     """
     bound.apply_defaults()
     told = {name: value for name, value in bound.arguments.items() if name not in (*_NOT_TRAINING, *_DATA)}
@@ -42,7 +42,7 @@ def described(
 
 
 def differences(call: Mapping[str, object], earlier: Mapping[str, object]) -> list[str]:
-    """Returns what differs from another call in words."""
+    """Returns descriptions of the differences from an earlier call."""
     found = []
     for name in sorted({*call, *earlier}):
         before, now = earlier.get(name), call.get(name)
@@ -65,16 +65,16 @@ def _kind(data: object) -> object:
 
 
 def _digest(configured: keras.Model | keras.optimizers.Optimizer) -> str:
-    """Returns digits over an object's Keras configuration, behind its class's name; that alone where it has none."""
+    """Returns the class name and a hash of the Keras configuration; only the name if there is no configuration."""
     digest = ""
-    with contextlib.suppress(Exception):  # a subclass's own, or one that Keras cannot make
+    with contextlib.suppress(Exception):  # the get_config of a subclass may raise anything
         config = json.dumps(_without_shapes(configured.get_config()), sort_keys=True, default=_type_name)
         digest = hashlib.sha256(config.encode()).hexdigest()[:16]
     return f"{_type_name(configured)} {digest}"
 
 
 def _without_shapes(config: object) -> object:
-    """Returns a configuration without the shapes that a model was built by: they hold a batch's size."""
+    """Returns a configuration without the shapes that the model was built with, which include the batch size."""
     if isinstance(config, Mapping):
         return {name: _without_shapes(one) for name, one in config.items() if name not in _BUILT_BY}
     return [_without_shapes(one) for one in config] if isinstance(config, (list, tuple)) else config

@@ -1,4 +1,4 @@
-"""Has every Keras `fit` tell how far it is, whatever module calls it; see `progress.py`.
+"""Reports the progress of every Keras `fit`, see `progress.py`.
 
 with told_by_fits(source.files):
     run_fn(fn_args)
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-_ARRAYS = 32  # the size of a batch that Keras cuts out of arrays, where it is not told
-_LOOKED_AT = 100  # datasets that one is made of
+_ARRAYS = 32  # Keras's default batch size for arrays
+_LOOKED_AT = 100  # maximum number of upstream datasets to search for a batch size
 _INFINITE, _UNKNOWN = -1, -2  # tf.data.INFINITE_CARDINALITY, tf.data.UNKNOWN_CARDINALITY
 
 
 @contextlib.contextmanager
 def told_by_fits(files: Sequence[str]) -> Iterator[None]:
-    """Adds a callback to each `fit` of a block, where somebody watches.
+    """Adds a progress callback to each `fit` of a block, if the progress is monitored.
 
-    Keras's bar, which would be a new line for every step where its output is no terminal, becomes a line an epoch.
+    Keras's progress bar, which prints a line per step if the output is not a terminal, is set to one line per epoch.
 
     Args:
-      files: The module's source files. Keras is not imported for those that neither name nor import it.
+      files: The module's source files. Keras is not imported if they neither mention nor import it.
     """
     if not progress.is_watched() or not may_use_keras(files):
         yield
@@ -68,12 +68,12 @@ def _one_line_an_epoch(given: dict[str, object]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class _Length:
-    """What is known of the number of batches before a fit has used them.
+    """The number of batches as far as it is known before training.
 
     Attributes:
-      is_certain: Whether the data lasts for the steps that Keras counts on. With `steps_per_epoch` Keras believes the
-        caller; a generator, or a dataset of another or of unknown cardinality, may end long before.
-      most: Batches that there are in all epochs together, where each is used once; None where that is not known.
+      is_certain: Whether the data is known to suffice for the steps that Keras expects. With `steps_per_epoch`, Keras
+        trusts the caller; a generator, or a dataset with a different or unknown cardinality, may end much earlier.
+      most: Maximum number of batches in all epochs together, if each batch is used once; None if not known.
     """
 
     is_certain: bool
@@ -81,10 +81,10 @@ class _Length:
 
     @classmethod
     def of(cls, model: keras.Model, given: Mapping[str, Any]) -> _Length:
-        """Returns what is known of the length of a fit's data.
+        """Returns what is known about the length of a fit's data.
 
         Args:
-          model: What is trained.
+          model: The model to train.
           given: The arguments of `fit`.
         """
         x: Any = given.get("x")
@@ -96,16 +96,16 @@ class _Length:
         batches = int(x.cardinality())
         if batches in (_INFINITE, _UNKNOWN):
             return cls(is_certain=batches == _INFINITE)
-        # Keras 2 goes through the data once, Keras 3 begins again in the epoch after the one in which it ended.
+        # Keras 2 iterates over the data once. Keras 3 restarts it in the epoch after the one in which it was exhausted.
         return cls(batches >= steps * given.get("epochs", 1), batches if is_keras_2(model) else None)
 
 
 def batch_size(x: object, size: int | None = None) -> float:
-    """Returns how many of the examples of a batch this worker trains on, as far as that can be seen; else 0.
+    """Returns the number of examples per batch that this worker trains on; 0 if it cannot be determined.
 
     Args:
-      x: The argument of `fit`: a tf.data.Dataset that was batched, or arrays.
-      size: The argument `batch_size`.
+      x: The argument of `fit`: a batched tf.data.Dataset, or arrays.
+      size: The `batch_size` argument of `fit`.
     """
     found = size or (_size_in(x) if hasattr(x, "element_spec") else _ARRAYS if hasattr(x, "shape") else 0)
     task = task_from_environment()
@@ -123,13 +123,13 @@ def _size_in(dataset: tf.data.Dataset) -> int:
 
 
 def _callback(model: keras.Model, examples: float, counted: bool, length: _Length) -> keras.callbacks.Callback:
-    """Returns the callback that tells step, epoch, metrics and examples.
+    """Returns a callback that reports steps, epochs, metrics and examples.
 
     Args:
-      model: What is trained.
-      examples: Of a batch.
-      counted: Whether another callback tells the step: BackUp, which knows where the training went on.
-      length: Of the data. The total is reported once it is certain: at the beginning, or after the first epoch.
+      model: The model to train.
+      examples: Number of examples per batch.
+      counted: Whether another callback reports the steps (BackUp, which has the step to resume from).
+      length: Length of the data. The total is reported once it is certain: at the beginning, or after the first epoch.
     """
 
     class Telling(callback_class(model)):  # type: ignore[misc]
@@ -165,6 +165,6 @@ def _callback(model: keras.Model, examples: float, counted: bool, length: _Lengt
                 whole = steps * self.params["epochs"]
                 progress.report_details(total=self._before + int(min(whole, length.most or whole)))
             else:
-                progress.report_details(total=None)  # that of an earlier fit
+                progress.report_details(total=None)  # clears the total of an earlier fit
 
     return Telling()

@@ -1,9 +1,9 @@
-"""The state in which one `fit` ended, in a folder: weights, optimizer, history, and what its callbacks hold.
+"""The state at the end of one `fit`, stored in a folder: weights, optimizer, history, and the callbacks' state.
 
 Usage:
 
     state = FitState(folder)
-    state.save(model, history, call, callbacks, before)
+    state.save(model, history, call, callbacks, before, weights="")
     ...                                  # in the next run
     history = state.restore(model, callbacks)
 """
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     import keras
 
 _FACTS, _ARRAYS, _WEIGHTS, _FILES = "fit.json", "callbacks.npz", "end", "files"
-_ROOM = 3  # the export, which follows, needs room as well
+_ROOM = 3  # required free space as a multiple of the state's size, because the export also needs space
 
 
 class NotKeptError(Exception):
-    """A fit's state is not kept; the message gives the reason."""
+    """A fit's state cannot be kept; the message gives the reason."""
 
 
 class FitFacts(TypedDict):
-    """What `fit.json` holds: the call and what it ended with, beside the weights and arrays."""
+    """Content of `fit.json`: the call, and the final state except weights and arrays."""
 
     steps: int
     reported: int
@@ -59,17 +59,17 @@ class FitFacts(TypedDict):
 
 
 class FitState:
-    """The state in which one `fit` ended.
+    """The stored state at the end of one `fit`.
 
     Args:
-      folder: Its own. What counts is `fit.json` in there, which is written last.
+      folder: Folder of this fit's state. The state is complete if it contains `fit.json`, which is written last.
     """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
     def facts(self) -> FitFacts | None:
-        """Returns what was noted beside the weights; None where no whole state is."""
+        """Returns the content of `fit.json`; None if the state is missing or incomplete."""
         path = os.path.join(self.folder, _FACTS)
         with contextlib.suppress(ValueError):
             facts: FitFacts | None = json.loads(file_io.read_text(path)) if file_io.exists(path) else None
@@ -90,17 +90,17 @@ class FitState:
 
         Args:
           model: The model.
-          history: The History that fit returned.
-          call: The call, as `fit_call.described` has it.
-          callbacks: The module's own.
-          before: Their `attributes` before the fit.
-          weights: A checkpoint of this state if one exists; else "".
-          **facts: More to note, as JSON values.
+          history: The History that `fit` returned.
+          call: The call, as returned by `fit_call.described`.
+          callbacks: The callbacks that the module passed.
+          before: The callbacks' `attributes` before the fit.
+          weights: Path of an existing checkpoint of this state; "" to write one.
+          **facts: Further JSON values to store.
 
         Raises:
-          NotKeptError: When weights are NaN or infinite, a callback holds more than values, or the disk is short of
-            room.
-          CheckpointError: When the disk refuses.
+          NotKeptError: If weights are NaN or infinite, a callback has attributes that cannot be stored, or there is not
+            enough free disk space.
+          CheckpointError: If the checkpoint cannot be written.
         """
         _require_finite(model)
         try:
@@ -140,7 +140,7 @@ class FitState:
         """Restores a built model and its fit's callbacks; returns the fit's History.
 
         Raises:
-          CheckpointError: When the model has other variables than the one that was saved. It is as it was then.
+          CheckpointError: If the model's variables differ from the saved ones. The model is not changed then.
         """
         facts = self.facts()
         assert facts is not None
@@ -171,16 +171,16 @@ class FitState:
         return history
 
     def _link(self, checkpoint: str) -> None:
-        """Adds a checkpoint's files to this folder, by hard links where the disk has them."""
+        """Adds a checkpoint's files to this folder, as hard links if the file system supports them."""
         for path in file_io.glob(f"{glob.escape(checkpoint)}.*"):
             target = os.path.join(self.folder, os.path.basename(path))
             try:
                 os.link(path, target)
-            except OSError:  # another file system, one without links, or none of the system's
+            except OSError:  # another file system, one without hard links, or a remote one
                 _copy(path, target)
 
     def _copied(self, number: int, callback: keras.callbacks.Callback) -> list[str]:
-        """Copies what a callback wrote: of a run that failed, its folders may be deleted."""
+        """Copies the files that a callback wrote, because the folders of a failed run may be deleted."""
         paths = callback_state.files_of(callback)
         for path in paths:
             _copy(path, os.path.join(self.folder, _FILES, str(number), os.path.basename(path)))
@@ -209,7 +209,7 @@ def _copy(source: str, target: str) -> None:
 
 def _require_finite(model: keras.Model) -> None:
     for variable in model.weights:
-        if not hasattr(variable, "dtype"):  # a lookup table of Keras 2
+        if not hasattr(variable, "dtype"):  # Keras 2 lists lookup tables among the weights
             continue
         value = tf.convert_to_tensor(variable)
         if value.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(value))):

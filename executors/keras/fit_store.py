@@ -1,4 +1,4 @@
-"""Keeps the state in which each `fit` of a run ended, and restores it in place of the same call."""
+"""Keeps the state at the end of each `fit` of a run, and restores it instead of repeating the same call."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from ..fn_args import FnArgs
     from ..modules.training_code import TrainingCode
 
-RESUMES_ITSELF = "resumes_by_its_own_checkpoints"  # an attribute of models, where that is so
+RESUMES_ITSELF = "resumes_by_its_own_checkpoints"  # attribute of models that resume from their own checkpoints
 _OWN = __name__.partition(".")[0]
 
 
 class FitKeeper(KerasObserver):
-    """Keeps the ends of a run's fits. No observer may be inside of it, for what it restores is not fitted."""
+    """Keeps and restores completed fits. Must be the innermost observer: a restored fit does not call `proceed`."""
 
     def __init__(self, fn_args: FnArgs, code: TrainingCode) -> None:
         self._code = code
         self._folder = os.path.join(fn_args.checkpoint_dir, UNPUBLISHED, FINISHED_FITS)
         self._thread = threading.get_ident()
         self._fits = 0
-        self._trains = False  # from the first fit on that no state was found for
+        self._trains = False  # True from the first fit without a matching state
 
     def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
-        """Restores the fit if it ended in an earlier try; else has it done, and keeps its end."""
-        # Fits in other threads, or in another fit's callback, come in no order that could be relied on.
+        """Restores the fit if it was completed in an earlier attempt; otherwise runs it and keeps its final state."""
+        # The order of fits in other threads, or in callbacks of another fit, is not deterministic.
         in_order = threading.get_ident() == self._thread and not call.is_nested
         if not in_order or call.has_callback_list or getattr(call.model, RESUMES_ITSELF, False):
             return proceed()
@@ -67,7 +67,7 @@ class FitKeeper(KerasObserver):
     def _restored(
         self, call: KerasCall, state: FitState, described: Mapping[str, object], theirs: list[keras.callbacks.Callback]
     ) -> Any:
-        """Returns the History of a fit that ended in an earlier try, and restores all else of it; None without."""
+        """Restores a fit that was completed in an earlier attempt and returns its History; None if there is none."""
         facts = state.facts()
         if facts is None:
             return None
@@ -76,7 +76,7 @@ class FitKeeper(KerasObserver):
         try:
             _build(call)
             history = state.restore(call.model, theirs)
-        except Exception as error:  # what is wrong with the call, fit itself raises again
+        except Exception as error:  # if the call itself is invalid, fit raises the error again
             return self._say_why_not(str(error) or type(error).__name__)
         for one in call.callbacks:
             if passed_over := getattr(one, "passed_over", None):
@@ -106,13 +106,13 @@ class FitKeeper(KerasObserver):
         before: Sequence[Mapping[str, callback_state._Seen]],
         callbacks: list[keras.callbacks.Callback],
     ) -> None:
-        """Saves the state; that it cannot is no reason to end a run that has trained."""
+        """Saves the state; a failure to save must not end the run."""
         backups = [one for one in callbacks if hasattr(one, "passed_over")]
         facts = {"steps": sum(one.steps for one in backups), "reported": reported_step()}
         weights = next((one.end for one in backups), "")
         try:
             state.save(model, history, call, theirs, before, weights, **facts)
-        except Exception as error:  # also of a model that TensorFlow cannot save
+        except Exception as error:  # including models that TensorFlow cannot save
             file_io.rmtree(state.folder)
             logging.warning(
                 "The state in which fit %d ended is not kept: %s. A run that fails from here on trains it again.",
@@ -120,7 +120,7 @@ class FitKeeper(KerasObserver):
             )  # fmt: skip
 
     def _forget_from(self, number: int) -> None:
-        """Deletes the states of this fit and of those behind it, which were trained on from others."""
+        """Deletes the states of this fit and of all later ones, which were trained from different states."""
         names = file_io.listdir(self._folder) if file_io.isdir(self._folder) else []
         for name in names:
             if name.isdigit() and int(name) >= number:
@@ -128,7 +128,7 @@ class FitKeeper(KerasObserver):
 
 
 def _build(call: KerasCall) -> None:
-    """Makes a model's variables as fit does before it trains."""
+    """Creates the model's variables in the same way as `fit`."""
     if not is_keras_2(call.model):
         untrained = {name: value for name, value in call.arguments.items() if value is not call.model}
         untrained |= {"callbacks": None, "validation_data": None, "validation_split": 0.0, "verbose": 0}
@@ -138,7 +138,7 @@ def _build(call: KerasCall) -> None:
 
 
 def _features(arguments: Mapping[str, Any]) -> object:
-    """Returns the features of the first batch of what fit was given."""
+    """Returns the features of the first batch of the data passed to `fit`."""
     x = arguments["x"]
     if hasattr(x, "__getitem__") and hasattr(x, "__len__") and not hasattr(x, "shape"):
         batch = x[0]  # a Sequence

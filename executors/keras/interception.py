@@ -1,7 +1,7 @@
-"""Observers of a run's Keras trainings: `Model.fit`, `evaluate`, `train_on_batch` and `test_on_batch`.
+"""Observers of the Keras calls in a run: `Model.fit`, `evaluate`, `train_on_batch` and `test_on_batch`.
 
-A feature that watches or steers trainings is an observer. Its methods are called around those of the model, as
-middleware is: the observer that was entered first is the outermost.
+A feature that monitors or changes trainings is implemented as an observer. Its methods wrap those of the model, like
+middleware: the observer that was entered first is the outermost.
 
     class Verbose(KerasObserver):
         def fit(self, call: KerasCall, proceed: Callable[[], History]) -> History:
@@ -11,8 +11,8 @@ middleware is: the observer that was entered first is the outermost.
     with observed_by(Verbose()):
         run_fn(fn_args)
 
-Keras's methods are replaced once, when the first observer is entered, and each call's arguments are bound once. It
-works for the Model class of `tf.keras` and for those of other Keras packages that are imported.
+The methods of Keras are patched once, when the first observer is entered, and each call's arguments are bound once.
+The Model class of `tf.keras` and those of other imported Keras packages are patched.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class KerasCall:
     """A call of a model's `fit` or `evaluate`.
 
     Attributes:
-      original: Keras's method; it takes the model first.
+      original: The original Keras method; its first argument is the model.
       model: The model.
-      arguments: The given arguments by name. Observers may change them before they proceed.
-      is_nested: Whether another `fit` of the run is in progress, such as one whose callback makes this call.
+      arguments: The call's arguments by name. Observers may change them before calling `proceed`.
+      is_nested: Whether another `fit` of the run is in progress, for example one whose callback makes this call.
     """
 
     def __init__(self, original: Callable[..., object], bound: inspect.BoundArguments, is_nested: bool) -> None:
@@ -58,12 +58,12 @@ class KerasCall:
 
     @property
     def has_callback_list(self) -> bool:
-        """Whether the callbacks are a `keras.callbacks.CallbackList`, as in the `evaluate` that `fit` calls."""
+        """Whether the callbacks are a `keras.callbacks.CallbackList`, as in the `evaluate` call within `fit`."""
         return isinstance(getattr(self.arguments.get("callbacks"), "callbacks", None), list)
 
     @property
     def callbacks(self) -> list[keras.callbacks.Callback]:
-        """The callbacks as a list of its own."""
+        """A copy of the callbacks as a list."""
         given: Any = self.arguments.get("callbacks")
         if self.has_callback_list:
             return list(given.callbacks)
@@ -72,7 +72,7 @@ class KerasCall:
         return list(given) if isinstance(given, (list, tuple)) else [given]
 
     def add_callback(self, callback: keras.callbacks.Callback, first: bool = False) -> None:
-        """Adds a callback for this call, after the others or before them."""
+        """Adds a callback for this call, after the other callbacks, or before them if `first` is True."""
         self._added.append(callback)
         if self.has_callback_list:
             given: keras.callbacks.CallbackList = self.arguments["callbacks"]
@@ -83,28 +83,28 @@ class KerasCall:
             self.arguments["callbacks"] = [callback, *self.callbacks] if first else [*self.callbacks, callback]
 
     def remove_callbacks(self) -> None:
-        """Removes the added callbacks from a `CallbackList`, which the module may pass to its next `fit`."""
+        """Removes the added callbacks from a `CallbackList`, because the module may reuse it in its next `fit`."""
         if self.has_callback_list:
             given: keras.callbacks.CallbackList = self.arguments["callbacks"]
             given.callbacks[:] = [one for one in given.callbacks if not any(one is added for added in self._added)]
 
     def run(self) -> object:
-        """Calls Keras's method."""
+        """Calls the original Keras method."""
         return self.original(*self.bound.args, **self.bound.kwargs)
 
 
 class KerasObserver:
-    """The base class of observers; its methods change nothing."""
+    """Base class of observers; its methods change nothing."""
 
     def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
         """Called around each `fit`.
 
         Args:
           call: The call; its arguments can be changed before `proceed` is called.
-          proceed: Calls the next observer, and in the end Keras.
+          proceed: Calls the next observer; the last one calls Keras.
 
         Returns:
-          The History that the module gets.
+          The History object that `fit` returns to the module.
         """
         return proceed()
 
@@ -113,18 +113,18 @@ class KerasObserver:
         return proceed()
 
     def note_batch(self, split: str, model: keras.Model, returned: object) -> None:
-        """Called after each `train_on_batch` and `test_on_batch`: keep it cheap.
+        """Called after each `train_on_batch` and `test_on_batch`; must be cheap.
 
         Args:
-          split: "train" or "eval".
+          split: "train" for `train_on_batch`, "eval" for `test_on_batch`.
           model: The model.
-          returned: What the method returned.
+          returned: Return value of the method.
         """
 
 
 @contextlib.contextmanager
 def observed_by(observer: KerasObserver) -> Iterator[None]:
-    """Adds an observer for the duration of a block, inside those that are already active."""
+    """Adds an observer for the duration of a block, inside the observers that are already active."""
     known = run_context.part(_Observers)
     with contextlib.ExitStack() as stack:
         if known is None:
@@ -135,28 +135,28 @@ def observed_by(observer: KerasObserver) -> Iterator[None]:
 
 
 def may_use_keras(files: Sequence[str]) -> bool:
-    """Whether a module's source files name Keras, or it is imported anyway, as Keras 3 is by TensorFlow."""
+    """Returns whether a module's source files mention Keras, or Keras is imported (TensorFlow imports Keras 3)."""
     is_imported = "tf_keras" in sys.modules or ("keras" in sys.modules and not os.environ.get("TF_USE_LEGACY_KERAS"))
     return is_imported or any(b"keras" in Path(file).read_bytes() for file in files)
 
 
 def keras_of(model: keras.Model) -> ModuleType:
-    """Returns the Keras package that a model is of, which need not be the one that `tf.keras` is."""
+    """Returns the Keras package of a model, which may differ from `tf.keras`."""
     packages = (kind.__module__.partition(".")[0] for kind in type(model).__mro__)
     return importlib.import_module(next(package for package in packages if package in KERAS_PACKAGES))
 
 
 def callback_class(model: keras.Model) -> type[keras.callbacks.Callback]:
-    """Returns the base class for the callbacks that observers add to the fits of a model.
+    """Returns the base class for callbacks that observers add to a model's `fit`.
 
     With several workers, each worker runs the callback at the same steps with the logs of all workers. A callback must
-    decide the same on all workers, read variables on all or none, and write files on the chief only.
+    make the same decisions on all workers, read variables on all workers or on none, and write files on the chief only.
     """
 
     class ObserverCallback(keras_of(model).callbacks.Callback):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            self._supports_tf_logs = True  # tf-keras would otherwise wait for the logs after every batch
+            self._supports_tf_logs = True  # otherwise tf-keras waits for the logs after every batch
             self._chief_worker_only = False
 
     return ObserverCallback
@@ -164,7 +164,7 @@ def callback_class(model: keras.Model) -> type[keras.callbacks.Callback]:
 
 @contextlib.contextmanager
 def replaced(owner: object, name: str, instead: Callable[..., object]) -> Iterator[None]:
-    """Puts a function in the place of another one, which it gets as its first argument, while a block runs."""
+    """Replaces a function for the duration of a block; the original is passed as first argument of the replacement."""
     original = getattr(owner, name)
     own = name in vars(owner)
 
@@ -184,7 +184,7 @@ def replaced(owner: object, name: str, instead: Callable[..., object]) -> Iterat
 
 @dataclasses.dataclass(frozen=True)
 class _Observers:
-    """The observers of a run, the outermost first, and how many of its fits are going on."""
+    """The observers of a run, outermost first, and its `fit` calls in progress."""
 
     observers: tuple[KerasObserver, ...] = ()
     running: list[KerasCall] = dataclasses.field(default_factory=list)
@@ -236,7 +236,7 @@ def _evaluate(original: Callable[..., object], *args: object, **options: object)
 def _call(
     known: _Observers | None, original: Callable[..., object], args: tuple[object, ...], options: Mapping[str, object]
 ) -> KerasCall | None:
-    """Returns the call with its arguments bound; None without observers, and for arguments that Keras refuses."""
+    """Returns the call with bound arguments; None if there are no observers or the arguments are invalid."""
     if known is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""All that changes while a compiled Keras model is trained, as a `tf.train.Checkpoint`."""
+"""The complete training state of a compiled Keras model, as a `tf.train.Checkpoint`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 def state_of(model: keras.Model, **more: object) -> tf.train.Checkpoint:
-    """Returns a checkpoint of the model, its optimizer, and the variables that TensorFlow does not find in them.
+    """Returns a checkpoint of the model, its optimizer, and variables that TensorFlow does not track.
 
     Args:
-      model: Built and compiled.
+      model: A built and compiled model.
       **more: Other objects to track.
     """
     optimizer = model.optimizer
@@ -34,7 +34,7 @@ def state_of(model: keras.Model, **more: object) -> tf.train.Checkpoint:
 
 
 def shapes_of(state: tf.train.Checkpoint, model: keras.Model) -> dict[str, list[int]]:
-    """Returns the shape of every variable by its key in checkpoints; without the metrics', which each fit resets."""
+    """Returns the variables' shapes by checkpoint key, without metrics' variables, which each fit resets."""
     variables = [variable for metric in model.metrics for variable in metric.variables]
     left_out = {id(one) for variable in variables for one in (variable, tensor_variable(variable))}
     found = variables_of(state).items()
@@ -49,7 +49,7 @@ def _build(optimizer: keras.optimizers.Optimizer, model: keras.Model) -> None:
 
 
 def _left_out(state: tf.train.Checkpoint, model: keras.Model) -> list[tf.Variable]:
-    """Returns the variables of a Keras 3 model that TensorFlow does not find in it: its random generators'."""
+    """Returns the variables of a Keras 3 model that TensorFlow does not track: those of random generators."""
     known = tf.train.TrackableView(state).descendants()
     found = {id(one) for one in known} | {id(tensor_variable(one)) for one in known}
     values = [tensor_variable(variable) for variable in model.variables]

@@ -1,4 +1,4 @@
-"""The epochs of a fit that is not run again, for callbacks that log them."""
+"""Replays the epochs of a restored fit to callbacks that log them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .interception import keras_of
 if TYPE_CHECKING:
     import keras
 
-TAKES_REPLAY = "takes_replay"  # an attribute of callbacks of this package that read an epoch's logs alone
+TAKES_REPLAY = "takes_replay"  # attribute of this package's callbacks that only read an epoch's logs
 
 
 def replay(
@@ -19,16 +19,16 @@ def replay(
     callbacks: Sequence[keras.callbacks.Callback],
     validation_freq: int | Collection[int] = 1,
 ) -> None:
-    """Calls TensorBoard and the callbacks that take replays as `fit` did at the ends of its epochs.
+    """Calls TensorBoard and the callbacks with `TAKES_REPLAY` as `fit` does at the end of each epoch.
 
-    So the event files of the run have the metrics, of which the failed run's may be gone. Histograms of weights are
-    left out: those of the epochs are not known.
+    This writes the metrics to the event files of this run; the failed run's event files may have been deleted.
+    Histograms of weights are not written, because the weights of each epoch are not available.
 
     Args:
-      model: Restored.
-      history: What fit returned.
-      callbacks: All that fit was given.
-      validation_freq: fit's argument.
+      model: The restored model.
+      history: The restored fit's History.
+      callbacks: All callbacks passed to `fit`.
+      validation_freq: The argument of `fit`.
     """
     module = keras_of(model).callbacks
     chosen = [one for one in callbacks if isinstance(one, module.TensorBoard) or getattr(one, TAKES_REPLAY, False)]
@@ -52,10 +52,10 @@ def replay(
 def _epochs(
     history: keras.callbacks.History, validation_freq: int | Collection[int]
 ) -> Iterator[tuple[int, Mapping[str, float]]]:
-    """Yields each epoch with its logs; metrics that were computed now and then, with those of their epochs."""
+    """Yields each epoch with its logs; validation metrics that were not computed in every epoch are aligned."""
     count = max((len(series) for series in history.history.values()), default=0)
     last = history.epoch[-1] if history.epoch else count - 1
-    epochs = range(last - count + 1, last + 1)  # a fit that was resumed in the middle lists its later epochs alone
+    epochs = range(last - count + 1, last + 1)  # a fit resumed in the middle lists only its later epochs
     validated = [epoch for epoch in epochs if _is_validated(epoch, validation_freq)]
     logs: dict[int, dict[str, float]] = {epoch: {} for epoch in epochs}
     for name, series in history.history.items():

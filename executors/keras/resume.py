@@ -1,9 +1,9 @@
-"""Has Keras's `fit` begin in the middle: with a later epoch, and behind the batches that were trained before.
+"""Starts Keras's `fit` at a later epoch, and skips the batches of that epoch that were already trained.
 
 Usage, in a callback's `on_train_begin`:
 
-    begin_at(model, 3)                                       # the fourth epoch
-    model.train_function = Dropping(model, 0, 7, logs, None) # and of that the eighth batch
+    begin_at(model, 3)                                       # start with the fourth epoch
+    model.train_function = Dropping(model, 0, 7, logs, None) # and with its eighth batch
 """
 
 from __future__ import annotations
@@ -20,33 +20,34 @@ if TYPE_CHECKING:
 
 
 class Dropping:
-    """Stands in for a model's train function until the batches that were trained before are through.
+    """Replaces a model's train function until the batches that were already trained have been dropped.
 
     Attributes:
-      own: That function.
+      own: The model's original train function.
     """
 
     def __init__(self, model: keras.Model, ahead: int, batches: int, logs: dict[str, float], rest: int | None) -> None:
-        """Takes its place.
+        """Stores the model's current train function.
 
         Args:
-          model: In a fit that begins.
-          ahead: Batches to drop that `fit` is not to count.
-          batches: Batches to drop.
-          logs: Are returned for these.
-          rest: How many batches the epoch has then, if it is not to be tried whether there is one more.
+          model: The model, at the beginning of a fit.
+          ahead: Number of batches to drop that `fit` does not count.
+          batches: Number of batches to drop that `fit` counts.
+          logs: Logs to return for the dropped batches.
+          rest: Number of remaining batches of the epoch, to end it without reading further; None to read until the
+            data ends.
         """
         self.own: Callable[[Iterator[object]], Mapping[str, object]] = model.train_function
         self._model = model
         self._ahead, self._left, self._logs, self._rest = ahead, batches, logs, rest
 
     def __call__(self, iterator: Iterator[object]) -> Mapping[str, object]:
-        """Drops a step's batches, or has the model trained.
+        """Drops the batches of a step, or trains on them.
 
         Raises:
-          OutOfRangeError: When the epoch is at its end.
+          OutOfRangeError: If the epoch has ended.
         """
-        # tf-keras's TensorBoard looks for the function's graph at the first batch.
+        # The TensorBoard callback of tf-keras reads the function's graph at the first batch.
         traced: Any = getattr(self._model, "train_tf_function", None)
         if hasattr(traced, "get_concrete_function"):
             traced.get_concrete_function(iterator)

@@ -1,10 +1,10 @@
-"""Fingerprints of a model's weights, in memory and in a SavedModel, to find out which weights were published.
+"""Fingerprints of a model's weights, in memory and in a SavedModel, to identify the published weights.
 
     of_weights(model.weights)     # ("float32[4, 8]:9a0f31c2", …)
-    of_saved_model(folder)        # the same texts for all variables of a SavedModel
+    of_saved_model(folder)        # the same for all variables of a SavedModel
 
-A fingerprint is the CRC-32 of all bytes of a weight, with its type and shape. It reads a weight where it lies, without
-a copy: 50 million parameters take about 30 ms.
+A fingerprint is the dtype, the shape, and the CRC-32 of all bytes of a weight. Weights are read in place, without a
+copy: 50 million parameters take about 30 ms.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 def of_weights(weights: Iterable[keras.Variable]) -> tuple[str, ...]:
-    """Returns the fingerprints of a Keras model's weights, in their order; lookup tables of Keras 2 have none."""
+    """Returns the fingerprints of a Keras model's weights, in order; skips Keras 2 lookup tables."""
     return tuple(fingerprint(_array(weight)) for weight in weights if hasattr(weight, "dtype"))
 
 
 def of_saved_model(folder: str) -> frozenset[str]:
-    """Returns the fingerprints of a SavedModel's variables; none where it has none, as a frozen graph."""
+    """Returns the fingerprints of a SavedModel's variables; empty if it has none, as with a frozen graph."""
     return of_checkpoint(os.path.join(folder, "variables", "variables"))
 
 
 def of_checkpoint(path: str) -> frozenset[str]:
-    """Returns the fingerprints of a checkpoint's variables; none where it is gone."""
+    """Returns the fingerprints of a checkpoint's variables; empty if the checkpoint does not exist."""
     import tensorflow as tf
 
     if not file_io.exists(f"{path}.index"):
@@ -42,8 +42,8 @@ def of_checkpoint(path: str) -> frozenset[str]:
 
 
 def fingerprint(value: np.ndarray | bytes) -> str:
-    """Returns the fingerprint of an array; of texts and other objects no more than type and shape."""
-    import numpy as np  # commands that train nothing import this module, too
+    """Returns the fingerprint of an array; for strings and other objects only dtype and shape."""
+    import numpy as np  # imported here because commands that do not train also import this module
 
     array = np.ascontiguousarray(value)
     kind = f"{array.dtype}{list(np.shape(value))}"
@@ -51,7 +51,7 @@ def fingerprint(value: np.ndarray | bytes) -> str:
 
 
 def kind_of(found: str) -> str:
-    """Returns the type and shape that a fingerprint begins with."""
+    """Returns the dtype and shape of a fingerprint."""
     return found.partition(":")[0]
 
 

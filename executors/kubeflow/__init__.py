@@ -1,1 +1,1 @@
-"""The entry points of a Kubeflow Pipelines step."""
+"""Entry points of Kubeflow Pipelines steps."""

@@ -1,9 +1,9 @@
-"""What the container of the Kubeflow component runs: one training, from ExecutorInput to ExecutorOutput.
+"""Entry point of the Kubeflow component's container: one training, from ExecutorInput to ExecutorOutput.
 
     python -m generic_trainer.executors.kubeflow_component_step --executor_input '{{$}}'
 
-The component is in `pipelines/kubeflow/component.py`, its parameters in `parameters.py`. TensorFlow is
-imported in the training's process alone. Nothing of `kfp` is needed here.
+The component is in `pipelines/kubeflow/component.py`, its parameters in `parameters.py`. Only the training subprocess
+imports TensorFlow. `kfp` is not needed.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ if TYPE_CHECKING:
 MODEL, METRICS, REPORT, TENSORBOARD = "model", "metrics", "report", "tensorboard"
 OUTPUTS = (MODEL, METRICS, REPORT, TENSORBOARD)
 _OF_EVERY_RUN = (REPORT, TENSORBOARD)
-_EVAL_MODEL = "eval_model"  # in the folder for TensorBoard
+_EVAL_MODEL = "eval_model"  # folder name in the TensorBoard output
 _MODULE_FILE = "module_text.py"
 _TELL_SECONDS = 30.0
 
 
 def run(invocation: ExecutorInput) -> None:
-    """Trains as Kubeflow's ExecutorInput says, and writes the outputs, and ExecutorOutput to its file.
+    """Trains as described by Kubeflow's ExecutorInput, and writes the output artifacts and the ExecutorOutput file.
 
     Args:
-      invocation: ExecutorInput.
+      invocation: Kubeflow's ExecutorInput.
 
     Raises:
-      InputError: When a parameter, an input or an output is not usable.
-      Exception: What the training raises.
+      InputError: If a parameter, an input or an output is invalid.
+      Exception: Any exception that the training raises.
     """
     output_file = output_file_of(invocation)
     outputs = artifacts_in(invocation["outputs"])
@@ -100,7 +100,7 @@ def run(invocation: ExecutorInput) -> None:
 
 
 def _module(parameters: StepParameters, scratch: str) -> str:
-    """Returns the module's reference; a module that came as text is in a file then."""
+    """Returns the module's reference; module source passed as text is written to a file first."""
     if parameters.module_text:
         folder = os.path.join(scratch, "module")
         path = os.path.join(folder, _MODULE_FILE)
@@ -127,7 +127,7 @@ def _checkpoint_root(parameters: StepParameters, uri: str, place: str, scratch: 
 
 
 def _keep_eval_model(folder: str, outputs: Mapping[str, Sequence[StepArtifact]], places: Mapping[str, str]) -> None:
-    """Puts an Estimator's EvalSavedModel into the folder for TensorBoard: beside the model it is in no artifact."""
+    """Moves an Estimator's EvalSavedModel to the TensorBoard output, because its folder is in no artifact."""
     target = os.path.join(places[TENSORBOARD], _EVAL_MODEL)
     file_io.rmtree(target)
     file_io.move(folder, target)
@@ -137,7 +137,7 @@ def _keep_eval_model(folder: str, outputs: Mapping[str, Sequence[StepArtifact]],
 def _describe(
     outputs: Mapping[str, Sequence[StepArtifact]], places: Mapping[str, str], serving: str, record: RunRecord
 ) -> None:
-    """Puts what is known of the model and its run on the artifacts, as plain texts and numbers."""
+    """Sets the results of the run as metadata of the artifacts, as strings and numbers."""
     [model], [metrics], [logs] = (outputs[key] for key in (MODEL, METRICS, TENSORBOARD))
     values = {
         f"{split}/{name}": float(value) for split, found in record.metrics.items() for name, value in found.items()
@@ -161,7 +161,7 @@ def _describe(
 
 @contextlib.contextmanager
 def _page_written(places: Mapping[str, str]) -> Iterator[None]:
-    """Writes the page about the run when the block ends, however that is; of a cluster, the chief does."""
+    """Writes the run's report when the block ends, even if it raises; in a cluster only the chief does."""
     said: RunJson = {}
     try:
         yield
@@ -170,7 +170,7 @@ def _page_written(places: Mapping[str, str]) -> Iterator[None]:
         said = {"status": run_record.status_after(error), "error": what}
         raise
     finally:
-        with contextlib.suppress(Exception):  # it must not hide what went wrong before
+        with contextlib.suppress(Exception):  # must not hide the original exception
             task = task_from_environment()
             if task is None or task.is_chief:
                 record: RunJson = {**run_record.read(places[TENSORBOARD]), **said}
@@ -179,7 +179,7 @@ def _page_written(places: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _progress_told(scratch: str, steps: int | None, options: TrainingOptions) -> Iterator[None]:
-    """Logs now and then how far the training is, where its loop reports that and nobody else listens."""
+    """Logs the training's progress periodically, if its loop reports it and no other process displays it."""
     if options.engine != LOCAL or progress.VARIABLE in os.environ:
         yield
         return
@@ -206,7 +206,7 @@ def _tell(path: str, steps: int | None, ended: threading.Event) -> None:
 
 
 def main(line: Sequence[str]) -> int:
-    """Runs the command; returns its exit code, as `generic-trainer` has them."""
+    """Runs the command; returns its exit code, see `exit_code_of`."""
     parser = argparse.ArgumentParser(
         prog="python -m generic_trainer.executors.kubeflow_component_step", allow_abbrev=False
     )

@@ -1,6 +1,6 @@
-"""The JSON of Kubeflow Pipelines' ExecutorInput and ComponentInputsSpec, as far as it is read here.
+"""The JSON of Kubeflow Pipelines' ExecutorInput and ComponentInputsSpec, limited to the fields that are used here.
 
-The messages are in kubeflow/pipelines, api/v2alpha1/pipeline_spec.proto. A field that has its default is missing.
+The messages are defined in kubeflow/pipelines, api/v2alpha1/pipeline_spec.proto. Fields with default values are absent.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ class ArtifactJson(TypedDict, total=False):
     """An artifact.
 
     Attributes:
-      name: Its resource's name.
-      uri: Where it lies.
-      metadata: Its properties by name.
-      properties: Those of pipelines of schema 2.0, each as {"stringValue": "…"}.
-      customProperties: Likewise.
+      name: Resource name of the artifact.
+      uri: URI of its content.
+      metadata: Properties by name.
+      properties: Properties in pipelines of schema 2.0, each as {"stringValue": "…"}.
+      customProperties: Custom properties in pipelines of schema 2.0, in the same form.
     """
 
     name: str
@@ -33,13 +33,13 @@ class ArtifactList(TypedDict, total=False):
 
 
 class Part(TypedDict, total=False):
-    """The inputs, or the outputs, by key.
+    """The inputs or the outputs of a step.
 
     Attributes:
-      artifacts: By key.
-      parameters: By name, in pipelines of schema 2.0; each as {"stringValue": "…"}.
-      parameterValues: By name.
-      outputFile: Of outputs: where the executor's output goes.
+      artifacts: Artifacts by key.
+      parameters: Parameters by name in pipelines of schema 2.0, each as {"stringValue": "…"}.
+      parameterValues: Parameters by name.
+      outputFile: Path of the executor output file; only in outputs.
     """
 
     artifacts: dict[str, ArtifactList]
@@ -49,7 +49,7 @@ class Part(TypedDict, total=False):
 
 
 class ExecutorInput(TypedDict, total=False):
-    """What a step is run with."""
+    """The invocation of a step: its inputs and outputs."""
 
     inputs: Part
     outputs: Part
@@ -62,6 +62,6 @@ class ParameterSpec(TypedDict, total=False):
 
 
 class InputsSpec(TypedDict, total=False):
-    """A component's inputs."""
+    """The input specification of a component."""
 
     parameters: dict[str, ParameterSpec]

@@ -1,7 +1,8 @@
-"""What a Kubeflow component's step hands to the module: its artifacts and parameters as `FnArgs`.
+"""Converts the artifacts and parameters of a Kubeflow component's step to `FnArgs`.
 
-Nobody has to write their data as TFX does. Examples may be a folder of splits, or files, or one file; a schema or
-hyperparameters a file, or the only one of a folder; a base model lies wherever a trainer or an importer has put it.
+The data does not need to have TFX's layout. Examples may be a folder of splits, several files, or one file. A schema or
+hyperparameters may be a file, or the only file in a folder. A base model may be in any layout that trainers or
+importers write.
 """
 
 from __future__ import annotations
@@ -27,16 +28,17 @@ Inputs: TypeAlias = "Mapping[str, Sequence[StepArtifact]]"
 
 
 def fn_args_for_step(inputs: Inputs, parameters: StepParameters, model: str, logs: str) -> FnArgs:
-    """Returns what the module is given.
+    """Returns the arguments for the module.
 
     Args:
-      inputs: By key: examples, eval_examples, schema, transform_graph, base_model, hyperparameters; none is needed.
-      parameters: The step's.
-      model: Where the model goes; the SavedModel lies right there, or in the folder of its version.
-      logs: The model run's folder.
+      inputs: Artifacts by key: examples, eval_examples, schema, transform_graph, base_model, hyperparameters; all
+        optional.
+      parameters: Parameters of the step.
+      model: Folder for the model; the SavedModel is written to it, or to a subfolder named after its version.
+      logs: Folder of the model run.
 
     Raises:
-      InputError: When an input cannot be read, or lacks what is asked of it.
+      InputError: If an input cannot be read or lacks required content.
     """
     train_files, eval_files = _files(inputs, parameters)
     for name, patterns in (("Training", train_files), ("Evaluation", eval_files)):
@@ -62,7 +64,7 @@ def fn_args_for_step(inputs: Inputs, parameters: StepParameters, model: str, log
 
 
 def _files(inputs: Inputs, parameters: StepParameters) -> tuple[list[str], list[str]]:
-    """Returns the patterns of the training's examples and of the evaluation's."""
+    """Returns the patterns of the training and evaluation examples."""
     examples, more = (inputs.get(key) for key in ("examples", "eval_examples"))
     if bool(examples) == bool(parameters.train_files):
         got = "both" if examples else "neither"
@@ -82,16 +84,16 @@ def _files(inputs: Inputs, parameters: StepParameters) -> tuple[list[str], list[
 
 
 def _patterns(inputs: Inputs, key: str, splits: Sequence[str], *, is_all_training: bool = False) -> list[str]:
-    """Returns the patterns of an artifact's files.
+    """Returns the file patterns of an artifact's splits.
 
-    Splits are folders `Split-NAME` or `NAME`, files `NAME*`, or what TFX's property `custom_split_pattern` says. An
-    artifact that has none of all that, a single file among others, is one split itself.
+    Splits are folders `Split-NAME` or `NAME`, files `NAME*`, or defined by TFX's property `custom_split_pattern`. An
+    artifact without any of these, such as a single file, is treated as one split.
 
     Args:
-      inputs: The artifacts.
-      key: Whose files.
-      splits: Names of splits.
-      is_all_training: Whether an artifact without splits has nothing for these.
+      inputs: Artifacts by key.
+      key: Key of the artifact.
+      splits: Names of the splits.
+      is_all_training: Whether the result is empty for an artifact without splits, because it is used for training.
     """
     artifact, folder = only(inputs, key), _place(inputs, key) or ""
     if not file_io.isdir(folder):
@@ -119,7 +121,7 @@ def _patterns(inputs: Inputs, key: str, splits: Sequence[str], *, is_all_trainin
 
 
 def _in(folder: str, names: Sequence[str], split: str) -> str | None:
-    """Returns the pattern of a split's files in a folder, relative to it."""
+    """Returns the pattern of a split's files, relative to the folder; None if there are none."""
     for name in (f"Split-{split}", split):
         if name in names and file_io.isdir(os.path.join(folder, name)):
             return os.path.join(name, "*")
@@ -143,7 +145,7 @@ def only(artifacts: Inputs, key: str) -> StepArtifact:
     """Returns the only artifact of a key.
 
     Raises:
-      InputError: When there is none, or more than one.
+      InputError: If there is no artifact or more than one.
     """
     found = artifacts.get(key) or ()
     if len(found) != 1:
@@ -159,7 +161,7 @@ def _place(inputs: Inputs, key: str) -> str | None:
 
 
 def _file(inputs: Inputs, key: str) -> str | None:
-    """Returns an artifact that is a file, or the only file of its folder."""
+    """Returns the path of an artifact that is a file, or of the only file in its folder."""
     place = _place(inputs, key)
     if place is None or not file_io.isdir(place):
         return place
@@ -170,7 +172,7 @@ def _file(inputs: Inputs, key: str) -> str | None:
 
 
 def _base_model(place: str) -> str:
-    """Returns the SavedModel's folder: the newest of TensorFlow Serving's numbered ones, or where else it lies."""
+    """Returns the SavedModel's folder: the newest numbered version (TensorFlow Serving), or another known location."""
     versions = sorted((name for name in file_io.listdir(place) if name.isdigit()), key=int, reverse=True)
     found = (find_saved_model(os.path.join(place, version)) for version in versions)
     return next((model for model in found if model), None) or base_model_path(place)

@@ -1,6 +1,6 @@
-"""The parameters of the Kubeflow component beside `TrainingOptions`: what is trained, on what, for how long.
+"""The parameters of the Kubeflow component in addition to `TrainingOptions`: module, data and numbers of steps.
 
-The component's inputs are read off these fields and those of `TrainingOptions`, so each is declared once:
+The component's inputs are generated from these fields and those of `TrainingOptions`, so each is declared once:
 
     parameters, options = read_parameters({"module": "taxi.py", "train_steps": 300.0, "keras": "2"})
     parameters.train_steps                              # 300
@@ -28,10 +28,10 @@ def _parameter(default: T, help_text: str) -> T:
 
 @dataclasses.dataclass(frozen=True)
 class StepParameters:
-    """Parameters of one step; every field has a default, since all inputs of the component are optional.
+    """Parameters of one step. Every field has a default, because all inputs of the component are optional.
 
     Raises:
-      InputError: From the constructor, when there is no module, or two, or a value out of range.
+      InputError: From the constructor, if there is no module or more than one, or a value is out of range.
     """
 
     module: str | None = _parameter(
@@ -91,18 +91,18 @@ class StepParameters:
 
 
 def json_kinds(fields: type[StepParameters] | type[TrainingOptions]) -> dict[str, type]:
-    """Returns {field: str, int, float, bool, list or dict}: what it is in JSON, and for Kubeflow Pipelines."""
+    """Returns {field: str, int, float, bool, list or dict}: the type in JSON and in Kubeflow Pipelines."""
     return {name: _JSON_KINDS.get(kind, kind) for name, kind in kinds_of(fields).items()}
 
 
 def read_parameters(values: Mapping[str, object]) -> tuple[StepParameters, TrainingOptions]:
-    """Reads a step's parameters; absent, null and empty ones mean the default.
+    """Parses a step's parameters; missing, null and empty values mean the default.
 
     Args:
-      values: ExecutorInput's `inputs.parameterValues`.
+      values: `inputs.parameterValues` of ExecutorInput.
 
     Raises:
-      InputError: When one is not known, of another type, or out of range.
+      InputError: If a parameter is unknown, has the wrong type, or is out of range.
     """
     given = {name: value for name, value in values.items() if value not in MISSING}
     own = {name: kind for name, kind in json_kinds(StepParameters).items() if name in given}
@@ -132,7 +132,7 @@ def _checked(name: str, value: object, kind: type) -> Any:
 
 
 def _with_whole_numbers(value: object) -> object:
-    """Returns JSON values with 3.0 as 3; protobuf's Struct has floating-point numbers alone."""
+    """Converts integral floats to int (3.0 to 3), because protobuf's Struct only has floating-point numbers."""
     if isinstance(value, dict):
         return {key: _with_whole_numbers(one) for key, one in value.items()}
     if isinstance(value, list):

@@ -1,13 +1,13 @@
-"""The trainer's step in Kubeflow Pipelines, started without TFX's components: TFX's container command, made lean.
+"""Entry point of the Trainer's step in Kubeflow Pipelines: a lightweight replacement of TFX's container command.
 
     python -m generic_trainer.executors.kubeflow_step \
         --executor_class_path generic_trainer.executors.generic_executor.GenericExecutor \
         --json_serialized_invocation_args '{{$}}' --json_serialized_inputs_spec_args '{…}'
 
-The arguments are those of `tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor`, and so is the output
-file. That command imports TensorFlow, Beam and TFMA before it looks at the executor; this one reads the invocation's
-JSON itself, and TensorFlow is imported in the training process alone. Other executors than the trainer are handed on to
-TFX's command, so that it serves every step of a pipeline.
+The arguments and the output file are those of `tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor`. That
+command imports TensorFlow, Beam and TFMA before it loads the executor. This one parses the invocation's JSON itself,
+and only the training subprocess imports TensorFlow. For executors other than the trainer it runs TFX's command, so it
+can be used for every step of a pipeline.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ if TYPE_CHECKING:
 
 EXECUTOR = f"{__package__.rpartition('.')[0]}.generic_executor.GenericExecutor"
 _TFX_COMMAND = "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"
-_CUSTOM_PREFIX = "custom:"  # tfx.types.artifact.CUSTOM_PROPERTIES_PREFIX, of names that a property has as well
-_LONGEST_MESSAGE = 4000  # characters of an error's message; it goes to a metadata store
+_CUSTOM_PREFIX = "custom:"  # tfx.types.artifact.CUSTOM_PROPERTIES_PREFIX, for names that are also properties
+_LONGEST_MESSAGE = 4000  # maximum length of an error message in the metadata store, in characters
 
 
 class StepArtifact:
-    """An artifact as Kubeflow Pipelines describes it; see `artifacts.Artifact` for its methods.
+    """An artifact as described by Kubeflow Pipelines; implements `artifacts.Artifact`.
 
     Attributes:
-      uri: Where it lies.
-      description: Kubeflow's JSON of it: name, uri, type, metadata.
-      metadata: Properties and custom properties, by name.
+      uri: URI of the artifact.
+      description: Kubeflow's JSON for the artifact: name, uri, type, metadata.
+      metadata: Properties and custom properties by name.
     """
 
     def __init__(self, description: ArtifactJson) -> None:
         self.description: ArtifactJson = {**description}
         self.uri: str = description.get("uri") or ""
         self.metadata: dict[str, Any] = {}
-        # As in pipelines of schema 2.0.
+        # Properties are in these fields in pipelines of schema 2.0.
         for group in (description.get("properties", {}), description.get("customProperties", {})):
             for name, value in group.items():
                 self.metadata[name] = _plain(value)
@@ -66,37 +66,37 @@ class StepArtifact:
 
     @property
     def split_names(self) -> str | None:
-        """The splits' names: a JSON list."""
+        """Names of the splits, as a JSON list."""
         return self.metadata.get("split_names")
 
     def has_custom_property(self, key: str) -> bool:
-        """Returns whether the artifact has it."""
+        """Returns whether the artifact has the custom property."""
         return key in self.metadata or _CUSTOM_PREFIX + key in self.metadata
 
     def get_string_custom_property(self, key: str) -> str:
-        """Returns its text; "" where there is none."""
+        """Returns a string property; "" if it is not set."""
         value = self._get(key)
         return value if isinstance(value, str) else ""
 
     def get_int_custom_property(self, key: str) -> int:
-        """Returns its number; 0 where there is none."""
+        """Returns an integer property; 0 if it is not set."""
         value = self._get(key)
         return int(value) if isinstance(value, (int, float)) else 0
 
     def set_string_custom_property(self, key: str, value: str) -> None:
-        """Sets it to a text."""
+        """Sets a string property."""
         self.metadata[key] = value
 
     def set_int_custom_property(self, key: str, value: int) -> None:
-        """Sets it to a whole number, which JSON here has as any other."""
+        """Sets an integer property, as a float: Kubeflow's JSON does not distinguish them."""
         self.metadata[key] = float(value)
 
     def set_float_custom_property(self, key: str, value: float) -> None:
-        """Sets it to a number."""
+        """Sets a float property."""
         self.metadata[key] = float(value)
 
     def to_json(self) -> ArtifactJson:
-        """Returns what Kubeflow Pipelines wants to know of an output."""
+        """Returns the artifact as JSON for ExecutorOutput."""
         named: ArtifactJson = {"name": self.description["name"]} if "name" in self.description else {}
         return {**named, "uri": self.uri, "metadata": self.metadata}
 
@@ -105,15 +105,15 @@ class StepArtifact:
 
 
 def run(invocation: ExecutorInput, inputs_spec: InputsSpec) -> None:
-    """Trains as the invocation says, and writes the executor's output file.
+    """Trains as described by an invocation, and writes the executor output file.
 
     Args:
       invocation: Kubeflow's ExecutorInput.
-      inputs_spec: The component's ComponentInputsSpec, for the parameters' types; {} in pipelines of schema 2.0.
+      inputs_spec: The component's ComponentInputsSpec, for the types of parameters; {} in pipelines of schema 2.0.
 
     Raises:
-      InputError: When the invocation lacks something.
-      Exception: What the training raises.
+      InputError: If a required field is missing from the invocation.
+      Exception: Any exception that the training raises.
     """
     wanted, promised = invocation.get("inputs", {}), invocation.get("outputs", {})
     output_file = output_file_of(invocation)
@@ -132,10 +132,10 @@ def run(invocation: ExecutorInput, inputs_spec: InputsSpec) -> None:
 
 
 def output_file_of(invocation: ExecutorInput) -> str:
-    """Returns where the executor's output goes.
+    """Returns the path of the executor output file.
 
     Raises:
-      InputError: When the invocation names no place.
+      InputError: If the invocation has no such path.
     """
     output_file: str | None = invocation.get("outputs", {}).get("outputFile")
     if not output_file:
@@ -144,7 +144,7 @@ def output_file_of(invocation: ExecutorInput) -> str:
 
 
 def artifacts_in(part: Part) -> dict[str, list[StepArtifact]]:
-    """Returns the artifacts in ExecutorInput's inputs or outputs; of optional inputs those that are there."""
+    """Returns the artifacts in ExecutorInput's inputs or outputs; optional inputs without artifacts are missing."""
     found = part.get("artifacts", {})
     return {key: [StepArtifact(one) for one in value.get("artifacts", ())] for key, value in found.items()}
 
@@ -152,12 +152,12 @@ def artifacts_in(part: Part) -> dict[str, list[StepArtifact]]:
 def write_output(
     output_file: str, outputs: Mapping[str, Sequence[StepArtifact]], others: Mapping[str, object] | None = None
 ) -> None:
-    """Writes Kubeflow's ExecutorOutput; of a cluster, where all tasks have the same file, the chief does.
+    """Writes Kubeflow's ExecutorOutput; in a cluster, whose tasks share the file, only the chief writes it.
 
     Args:
-      output_file: Where to.
-      outputs: The artifacts, as they are now.
-      others: Other fields of ExecutorOutput. Kubeflow takes no file with fields that it does not know.
+      output_file: Path of the file.
+      outputs: Output artifacts in their current state.
+      others: Other fields of ExecutorOutput. Kubeflow rejects files with unknown fields.
     """
     task = task_from_environment()
     if task is not None and not task.is_chief:
@@ -170,13 +170,13 @@ def write_output(
 def failure_reported(
     output_file: str, outputs: Mapping[str, Sequence[StepArtifact]], others: Mapping[str, object] | None = None
 ) -> Iterator[None]:
-    """Describes an error that leaves the block in the executor's output, on the artifacts that a failed run has.
+    """Writes an exception that the block raises to the executor output, as metadata of the artifacts of a failed run.
 
-    Kubeflow's launcher leaves the file of a failed step alone; where it lies on a mounted bucket it stays to be read.
+    Kubeflow's launcher does not read the file of a failed step. On a mounted bucket the file stays available.
 
     Args:
-      output_file: Where to.
-      outputs: The artifacts that are there even then. The model is not among them: nothing was published.
+      output_file: Path of the file.
+      outputs: Artifacts that a failed run has; without the model, because no model was published.
       others: Other fields of ExecutorOutput.
     """
     try:
@@ -187,13 +187,13 @@ def failure_reported(
                 artifact.metadata["status"] = status_after(error)
                 artifact.metadata["error_type"] = type(error).__qualname__
                 artifact.metadata["error"] = masked_text(message_of(error))[:_LONGEST_MESSAGE]
-        with contextlib.suppress(OSError, TrainerError):  # they must not hide what went wrong before
+        with contextlib.suppress(OSError, TrainerError):  # must not hide the original exception
             write_output(output_file, outputs, others)
         raise
 
 
 def _driver_said(output_file: str) -> dict[str, dict[str, object]]:
-    """Returns what a driver has put into the output file before the step began: parameters."""
+    """Returns the parameters that a driver has written to the output file before the step started."""
     if not file_io.exists(output_file):
         return {}
     said = json.loads(file_io.read_text(output_file))
@@ -207,11 +207,11 @@ def _typed(value: object, name: str, inputs_spec: InputsSpec) -> object:
 
 
 def _plain(value: object) -> object:
-    """Returns the value in {"stringValue": "…"}, as pipelines of schema 2.0 write them; others are plain already."""
+    """Unwraps {"stringValue": "…"}, as in pipelines of schema 2.0; returns other values unchanged."""
     if isinstance(value, dict) and len(value) == 1:
         [(kind, inner)] = value.items()
         if kind == "intValue":
-            return int(inner)  # JSON of protobuf has integers of 64 bits in quotes
+            return int(inner)  # protobuf's JSON has 64-bit integers as strings
         if kind in ("stringValue", "doubleValue"):
             return inner
     return value
@@ -222,15 +222,15 @@ def _arguments(line: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--executor_class_path", default=EXECUTOR)
     parser.add_argument("--json_serialized_invocation_args", required=True, metavar="JSON", help="ExecutorInput")
     parser.add_argument("--json_serialized_inputs_spec_args", metavar="JSON", help="ComponentInputsSpec")
-    options, _ = parser.parse_known_args(line)  # what else there is is for Beam
+    options, _ = parser.parse_known_args(line)  # other arguments are for Beam
     return options
 
 
 def parsed(text: str | None, flag: str) -> dict[str, object]:
-    """Returns the JSON object that a flag holds; {} when it is not given.
+    """Parses the JSON object in a flag's value; returns {} if the flag is not given.
 
     Raises:
-      InputError: When it is not JSON, or something else than an object.
+      InputError: If the value is not JSON, or not an object.
     """
     try:
         value = json.loads(text or "{}")
@@ -242,11 +242,13 @@ def parsed(text: str | None, flag: str) -> dict[str, object]:
 
 
 def exit_code_of(step: Callable[[], None]) -> int:
-    """Runs a container's step, shows what goes wrong on standard error, and returns the process's exit code.
+    """Runs a container's step, prints errors to standard error, and returns the process's exit code.
 
-    These are the command's: 0, 1 when the module failed, 2 for wrong input, 3 when the model did not pass the check.
+    The exit codes are those of `generic-trainer`: 0, 1 if the module failed, 2 for invalid input, 3 if the model failed
+    its check.
     """
-    os.environ.setdefault("PYTHONUNBUFFERED", "1")  # what the module prints is seen at once, not when a block is full
+    # Unbuffered, so that the module's output appears immediately.
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
     show_logs(verbose=False)
     signal.signal(signal.SIGTERM, _terminate)
     try:
@@ -267,7 +269,7 @@ def exit_code_of(step: Callable[[], None]) -> int:
 
 
 class Ended(SystemExit):
-    """The step was told to end. It unwinds: the training's process is ended, staging directories are removed."""
+    """The step was terminated by a signal. Unwinding ends the training process and removes staging directories."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
@@ -284,7 +286,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def main(line: Sequence[str]) -> int:
-    """Runs the command; returns its exit code, as `generic-trainer` has them."""
+    """Runs the command; returns its exit code, see `exit_code_of`."""
     options = _arguments(line)
     if options.executor_class_path != EXECUTOR:
         runpy.run_module(_TFX_COMMAND, run_name="__main__", alter_sys=True)

@@ -1,8 +1,8 @@
-"""Where Kubeflow's artifacts lie in a container: at the path that its launcher copies them to, or at their URI.
+"""Locations of Kubeflow artifacts in a container: the local path that the launcher copies them to, or their URI.
 
-The launcher downloads what has a URI of gs, s3, minio or oci to a folder of that name, and uploads outputs from there
-when the container has succeeded (`LocalPathForURI` in kubeflow/pipelines, backend/src/v2/component/launcher_v2.go).
-Vertex AI mounts its buckets at /gcs instead. On a local runner the URI is a path itself.
+The launcher downloads artifacts with gs, s3, minio and oci URIs to a folder named after the scheme, and uploads outputs
+from there when the container has succeeded (`LocalPathForURI` in kubeflow/pipelines,
+backend/src/v2/component/launcher_v2.go). Vertex AI mounts buckets at /gcs instead. On a local runner the URI is a path.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from ..errors import InputError
 from ..runtime.files import file_io
 
 MOUNTS = {"gs": "/gcs", "s3": "/s3", "minio": "/minio", "oci": "/oci"}
-WORKSPACE = "/kfp-workspace/.artifacts"  # of artifacts that Kubeflow marks so, as kfp.dsl.Artifact has it
+WORKSPACE = "/kfp-workspace/.artifacts"  # for artifacts that Kubeflow marks as such, see kfp.dsl.Artifact
 _MOUNT_TABLE = "/proc/mounts"
-_OF_TENSORFLOW = ("gs", "file", "ram", "")  # file systems that come with it
-_KUBEFLOWS = ("minio://", "oci://")  # schemes of its own
-_LOCAL_RUN = re.compile(r".+-\d{4}(-\d\d){5}-\d{6}")  # as kfp.local names the folder of a run
+_OF_TENSORFLOW = ("gs", "file", "ram", "")  # file systems that are built into TensorFlow
+_KUBEFLOWS = ("minio://", "oci://")  # schemes that only Kubeflow uses
+_LOCAL_RUN = re.compile(r".+-\d{4}(-\d\d){5}-\d{6}")  # name of a run's folder in kfp.local
 
 
 def local_path(uri: str, metadata: Mapping[str, object] | None = None) -> str | None:
-    """Returns where Kubeflow puts what lies at a URI, or None where it leaves it alone.
+    """Returns the local path to which Kubeflow maps a URI, or None if it does not map the URI.
 
     Args:
-      uri: An artifact's.
-      metadata: The artifact's.
+      uri: URI of an artifact.
+      metadata: Metadata of the artifact.
     """
     scheme, _, rest = uri.rpartition("://")
     if not scheme:
@@ -45,15 +45,15 @@ def local_path(uri: str, metadata: Mapping[str, object] | None = None) -> str | 
 
 
 def readable_place(uri: str, what: str, metadata: Mapping[str, object] | None = None) -> str:
-    """Returns the path, or else the URI, that an input is read at.
+    """Returns the local path of an input if it exists there, otherwise its URI.
 
     Args:
-      uri: The input's.
-      what: Its name, for errors.
-      metadata: The artifact's.
+      uri: URI of the input.
+      what: Name of the input, for errors.
+      metadata: Metadata of the artifact.
 
     Raises:
-      InputError: When it is at neither, or cannot be read; it says what is missing.
+      InputError: If the input is at neither place or cannot be read; the message gives the reason.
     """
     if not uri:
         raise InputError(f"{what}: the artifact has no URI. Did the step that makes it run?")
@@ -65,7 +65,7 @@ def readable_place(uri: str, what: str, metadata: Mapping[str, object] | None = 
         raise InputError(f"{what} {uri} cannot be read: TensorFlow has no file system for it.{missing}")
     try:
         found = file_io.exists(uri)
-    except Exception as error:  # whatever a file system raises
+    except Exception as error:  # file systems raise various exceptions
         raise InputError(f"{what} {uri} cannot be read: {_hint(uri, error)}{missing}") from error
     if not found:
         raise InputError(f"{what} {uri} does not exist.{missing}")
@@ -73,24 +73,24 @@ def readable_place(uri: str, what: str, metadata: Mapping[str, object] | None = 
 
 
 def require_readable_pattern(pattern: str, what: str) -> None:
-    """Makes sure that the file system of a pattern can be listed; whether anything matches is another question.
+    """Checks that a pattern's file system can be listed, not whether the pattern matches files.
 
     Raises:
-      InputError: When it cannot.
+      InputError: If it cannot be listed.
     """
     if not file_io.is_remote(pattern):
         return
     try:
         file_io.glob(pattern)
-    except Exception as error:  # whatever a file system raises
+    except Exception as error:  # file systems raise various exceptions
         raise InputError(f"{what} {pattern} cannot be read: {_hint(pattern, error)}") from error
 
 
 def writable_place(uri: str, what: str) -> str:
-    """Returns the path, or else the URI, that an output is written to.
+    """Returns the local path of an output if Kubeflow copies it from there, otherwise its URI.
 
     Raises:
-      InputError: When there is neither.
+      InputError: If the output can be written to neither.
     """
     scheme = uri.rpartition("://")[0]
     path = local_path(uri)
@@ -107,13 +107,13 @@ def writable_place(uri: str, what: str) -> str:
 
 
 def checkpoint_root(uri: str, place: str) -> str | None:
-    """Returns where retries of a step, and later runs of it, find its checkpoints; None where nothing outlives the pod.
+    """Returns the checkpoint folder for retries and later runs of a step; None if only storage in the pod is available.
 
-    That is a folder beside the runs. The launcher's own copies are in the pod alone until the step has succeeded.
+    The folder is beside those of the runs. The launcher's local copies exist only in the pod until the step succeeds.
 
     Args:
-      uri: Of the output for logs.
-      place: Where in the container it is written, of `writable_place`.
+      uri: URI of the output for logs.
+      place: Location of that output in the container, from `writable_place`.
     """
     folders = place.split("/")
     if len(folders) > 3 and _LOCAL_RUN.fullmatch(folders[-3]):
@@ -124,7 +124,7 @@ def checkpoint_root(uri: str, place: str) -> str | None:
 
 
 def is_network_mount(path: str) -> bool:
-    """Returns whether a path lies on a mounted bucket (FUSE) or network file system, as /gcs on Vertex AI does."""
+    """Returns whether a path is on a mounted bucket (FUSE) or a network file system, such as /gcs on Vertex AI."""
     kind, longest = "", -1
     with open(_MOUNT_TABLE, encoding="utf-8", errors="replace") as file:
         for line in file:

@@ -1,4 +1,4 @@
-"""A run's report, put together from its record, its event files, and what a pipeline knows of it."""
+"""Builds a run's report from its record, its event files, and data from the pipeline."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class PipelineParts:
-    """What only the pipeline around a training knows.
+    """Report content that only the pipeline around a training has.
 
     Attributes:
-      facts: Lines for the outcome: where the model was pushed, whether it was blessed.
-      metrics: The evaluation's, which stand in front of those that training logged.
-      evaluation: Sections that follow the outcome.
-      data: Sections that follow the model.
-      lineage: Sections that come last.
+      facts: Rows for the outcome, such as the pushed model's location and whether it was blessed.
+      metrics: Evaluation metrics, which take precedence over those from training.
+      evaluation: Sections after the outcome.
+      data: Sections after the model.
+      lineage: Sections at the end.
     """
 
     facts: Sequence[tuple[str, Value]] = ()
@@ -40,9 +40,9 @@ def report_of(folder: str, record: RunJson, pipeline: PipelineParts | None = Non
     """Returns a run's report.
 
     Args:
-      folder: The model run: where event files are.
-      record: What is in its run.json.
-      pipeline: What the pipeline adds, if there was one.
+      folder: Folder of the model run, with the event files.
+      record: Content of its run.json.
+      pipeline: Content from the pipeline, if the run is part of one.
     """
     pipeline = pipeline or PipelineParts()
     logged, metrics = read_metrics(folder), record.get("metrics") or {}

@@ -1,4 +1,4 @@
-"""Two or more runs side by side: what differs between them, and their curves in the same charts."""
+"""Compares two or more runs: their differences in tables, and their curves in common charts."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def comparison(
     names: Sequence[str] = (),
     higher_is_better: Direction = lambda metric: None,
 ) -> Report:
-    """Returns the report on several runs; the others are held against the first.
+    """Returns a report that compares several runs with the first one.
 
     Args:
-      runs: (folder of the model run, what is in its run.json).
-      names: What to call them; by default "A", "B", ….
-      higher_is_better: Says of a metric whether it gets better by rising; None where nobody knows.
+      runs: (folder of the model run, content of its run.json).
+      names: Display names of the runs; by default "A", "B", ….
+      higher_is_better: Returns whether a metric improves by increasing; None if not known.
     """
     names = names or [chr(ord("A") + number) for number in range(len(runs))]
     compared = cast("Sequence[tuple[str, RunJson]]", runs)
@@ -97,7 +97,7 @@ def _change(value: float | None, other: float | None, higher_is_better: bool | N
 
 
 def _curves(names: Sequence[str], metrics: Sequence[Sequence[Metric]]) -> Iterator[Chart]:
-    """Yields a chart for each metric that any run has a curve of: a colour for each run, eval dashed."""
+    """Yields a chart for each metric with a curve in any run: one color per run, eval dashed."""
     by_key = [{(metric.name, metric.axis): metric for metric in found} for found in metrics]
     keys = dict.fromkeys(key for found in by_key for key in found)
     epochs = {name for name, axis in keys if axis == "epoch"}
@@ -157,7 +157,7 @@ def _differing(caption: str, names: Sequence[str], values: Sequence[Mapping[str,
 
 
 def _code(names: Sequence[str], runs: Sequence[tuple[str, RunJson]]) -> Iterator[Note | Code]:
-    """Yields what changed in the module from the first run to each other one."""
+    """Yields the differences between the first run's module and that of each other run."""
     (folder, record), *others = runs
     first, fingerprint = sources_of(folder, record), (record.get("code") or {}).get("fingerprint")
     for name, (other_folder, other) in zip(names[1:], others, strict=True):
@@ -172,7 +172,7 @@ def _code(names: Sequence[str], runs: Sequence[tuple[str, RunJson]]) -> Iterator
 
 
 def diff_of(before: Mapping[str, str], after: Mapping[str, str], name: str, other: str) -> str:
-    """Returns the unified difference of two sets of files."""
+    """Returns the unified diff of two sets of files, given as {file: text}."""
     lines: list[str] = []
     for file in sorted({*before, *after}):
         old, new = (texts.get(file, "").splitlines() for texts in (before, after))

@@ -1,6 +1,6 @@
-"""What a report is made of: sections of tables, charts, facts and texts, whatever they are about.
+"""The document model of a report: sections with tables, charts, facts and texts.
 
-Who has something to report returns a `Section`; `page.py` alone knows how it looks. Parts without content are left out.
+Code that reports something returns a `Section`; only `page.py` defines the presentation. Empty parts are omitted.
 
     Section("metrics", "Evaluation metrics", (Table("Metrics", ("metric", "value"), (("auc", 0.94),)),))
 """
@@ -12,18 +12,18 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 GOOD, BAD, WARN = "good", "bad", "warn"  # tones
-_NARROW = 64  # characters
+_NARROW = 64  # maximum width of a narrow table in characters
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A value that is shown in a way of its own.
+    """A value with its own formatting.
 
     Attributes:
-      text: What is shown.
-      is_number: Whether it is set as numbers are, to the right.
+      text: Displayed text.
+      is_number: Whether it is right-aligned, like numbers.
       tone: GOOD, BAD, WARN, or "".
-      share: From 0 to 1: drawn as a bar behind the text.
+      share: Length of a bar behind the text, from 0 to 1; None for no bar.
       is_code: Whether it is a path, a name or a value to copy.
     """
 
@@ -36,7 +36,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Histogram:
-    """A small drawing of how values are distributed, a list of as many shares for each split."""
+    """A small histogram of a distribution: a list of shares for each split, all of the same length."""
 
     splits: Mapping[str, Sequence[float]]
     description: str = ""
@@ -48,7 +48,7 @@ Rows: TypeAlias = "Sequence[Sequence[Value]]"
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """Names and values, one below the other; `tiles` shows them side by side and large."""
+    """Names and values as a list; with `tiles`, as large tiles side by side."""
 
     rows: Sequence[tuple[str, Value]]
     tiles: bool = False
@@ -59,7 +59,7 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table with a caption; `folded` ones are opened by who wants them."""
+    """A table with a caption; with `folded`, it is initially collapsed."""
 
     caption: str
     columns: Sequence[str]
@@ -71,25 +71,25 @@ class Table:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether half of the page's width is enough for it."""
+        """Whether the table fits into half of the page's width."""
         return max(sum(_width(value) for value in row) for row in (*self.rows, self.columns)) <= _NARROW
 
 
 @dataclasses.dataclass(frozen=True)
 class Chart:
-    """Lines over a number, or points with intervals over names.
+    """A line chart over numbers, or points with intervals over names.
 
     Attributes:
-      title: What is drawn.
-      x_label: What the first column is: "epoch", "step", "seconds", a slice.
-      x: Its values: ascending numbers, or names.
-      series: {name: a value for each x}, None where there is none.
-      unit: Of the values, "" for none.
-      intervals: {name: (low, high) for each x}; only where `x` are names.
-      dashed: Series that are drawn dashed.
-      mark: Where on `x` the published weights are; None where that is not known, or nothing was published.
-      colours: {name: number of its colour}; series that are related, such as a run's, have the same. By default each
-        has its own.
+      title: Title of the chart.
+      x_label: Label of the x axis, such as "epoch", "step", "seconds", or a slice.
+      x: Values of the x axis: ascending numbers, or names.
+      series: {name: a value for each x}; None for missing values.
+      unit: Unit of the values, "" for none.
+      intervals: {name: (low, high) for each x}; only if `x` are names.
+      dashed: Names of series that are drawn as dashed lines.
+      mark: Position of the published weights on the x axis; None if not known, or if no model was published.
+      colours: {name: index of the color}; related series, such as those of one run, share a color. By default each
+        series has its own.
     """
 
     title: str
@@ -107,18 +107,18 @@ class Chart:
 
     @property
     def is_categorical(self) -> bool:
-        """Whether `x` are names."""
+        """Whether `x` are names instead of numbers."""
         return isinstance(self.x[0], str)
 
     @property
     def may_be_logarithmic(self) -> bool:
-        """Whether a logarithmic axis shows all values, and shows more than a linear one."""
+        """Whether a logarithmic axis is possible and useful: values are positive and span more than a factor of 10."""
         values = [value for values in self.series.values() for value in values if value is not None]
         return not self.is_categorical and bool(values) and min(values) > 0 and max(values) > 10 * min(values)
 
     @property
     def description(self) -> str:
-        """What is to be seen, in words, for who cannot see it."""
+        """Description of the chart as text, for accessibility."""
         said = [f"{name}: {_course(self, values)}" for name, values in self.series.items()]
         marked = "" if self.mark is None else f" The published weights are those of {self.x_label} {_at(self.mark)}."
         return f"{self.title} by {self.x_label}. {'; '.join(said)}.{marked}"
@@ -142,7 +142,7 @@ def _at(x: object) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """A text to be read as it is: source, a traceback, a difference."""
+    """Preformatted text: source code, a traceback, or a diff."""
 
     title: str
     text: str
@@ -155,7 +155,7 @@ class Code:
 
 @dataclasses.dataclass(frozen=True)
 class Note:
-    """A sentence; with a tone it is set apart."""
+    """A sentence; with a tone it is highlighted."""
 
     text: str
     tone: str = ""
@@ -169,10 +169,10 @@ class Node:
     """A box of a graph.
 
     Attributes:
-      name: Its text; lines below are smaller.
-      lines: Further lines.
+      name: Text of the box.
+      lines: Further lines in smaller type.
       kind: "artifact" or "step".
-      row: How far down it stands, from 0.
+      row: Index of the row, from 0 at the top.
     """
 
     name: str
@@ -183,7 +183,7 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Graph:
-    """Boxes and arrows between them, by the boxes' numbers."""
+    """Boxes and arrows; edges are pairs of node indices."""
 
     title: str
     nodes: Sequence[Node]
@@ -205,9 +205,9 @@ class Section:
     """A part of the page with a heading.
 
     Attributes:
-      id: The end of its address, unique on the page.
-      title: The heading.
-      blocks: What is in it; empty blocks are left out, and a section without any.
+      id: Anchor of the section, unique on the page.
+      title: Heading.
+      blocks: Content. Empty blocks are omitted, and so are sections with only empty blocks.
     """
 
     id: str
@@ -220,13 +220,13 @@ class Section:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """A page.
+    """A report page.
 
     Attributes:
-      title: What it is about.
+      title: Title of the page.
       status: "succeeded", "failed", "interrupted", "running", or "" for a comparison.
-      facts: What stands below the title: name and value.
-      sections: The parts, in the order in which they are read.
+      facts: Names and values below the title.
+      sections: Sections in reading order.
     """
 
     title: str
@@ -236,7 +236,7 @@ class Report:
 
 
 def shown(value: object) -> Cell:
-    """Returns how a value of a record is shown."""
+    """Returns a record's value as a formatted cell."""
     if isinstance(value, Cell):
         return value
     if value is None or value == "":

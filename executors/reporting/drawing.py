@@ -1,4 +1,4 @@
-"""Where the lines of small drawings go: histograms in tables, and graphs of boxes and arrows."""
+"""Coordinates of small SVG drawings: histograms in tables, and graphs of boxes and arrows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LINE_HEIGHT, _BOX_PADDING = 17, 7
 
 @dataclasses.dataclass(frozen=True)
 class Rectangle:
-    """A rectangle in pixels, from the left upper corner."""
+    """A rectangle in pixels; the origin is the upper left corner."""
 
     x: float
     y: float
@@ -23,7 +23,7 @@ class Rectangle:
 
 
 def bars_of(splits: Mapping[str, Sequence[float]]) -> Iterator[tuple[int, Rectangle]]:
-    """Yields (number of the split, rectangle) of the bars of a histogram; all splits have the same scale."""
+    """Yields (index of the split, rectangle) for the bars of a histogram; all splits have the same scale."""
     highest = max((value for values in splits.values() for value in values), default=0.0)
     for number, values in enumerate(splits.values()):
         slot = BARS_WIDTH / max(1, len(values))
@@ -37,7 +37,7 @@ def bars_of(splits: Mapping[str, Sequence[float]]) -> Iterator[tuple[int, Rectan
 
 @dataclasses.dataclass(frozen=True)
 class Placed:
-    """A graph's boxes in their places, and the size of the whole."""
+    """The layout of a graph: the boxes' rectangles, and the total size."""
 
     boxes: Sequence[Rectangle]
     width: float
@@ -45,7 +45,7 @@ class Placed:
 
 
 def place(graph: Graph) -> Placed:
-    """Puts each node into its row, rows in the middle below each other."""
+    """Lays out a graph: the nodes of each row side by side and centered, the rows below each other."""
     heights = [_LINE_HEIGHT * (1 + len(node.lines)) + 2 * _BOX_PADDING for node in graph.nodes]
     rows: dict[int, list[int]] = {}
     for number, node in enumerate(graph.nodes):
@@ -63,7 +63,7 @@ def place(graph: Graph) -> Placed:
 
 
 def arrows_of(graph: Graph, placed: Placed) -> Iterator[str]:
-    """Yields the SVG path of each arrow, from the lower side of a box to the upper side of another."""
+    """Yields the SVG path of each arrow, from the bottom of one box to the top of another."""
     for begin, end in graph.edges:
         a, b = placed.boxes[begin], placed.boxes[end]
         x1, y1, x2, y2 = a.x + a.width / 2, a.y + a.height, b.x + b.width / 2, b.y - 3

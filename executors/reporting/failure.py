@@ -1,4 +1,4 @@
-"""Where a run failed: the last line of the user's own in a traceback's text."""
+"""Finds the location of a run's failure: the last frame of a traceback that is in the user's files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _FRAME = re.compile(r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P
 
 
 def place_of(traceback: str, files: Sequence[str]) -> str:
-    """Returns "taxi.py, line 25, in run_fn: model.fit(…)"; "" where no frame is known.
+    """Returns "taxi.py, line 25, in run_fn: model.fit(…)"; "" if the traceback has no frames.
 
     Args:
-      traceback: The text.
-      files: The user's files; without a frame in any of them, the last frame counts.
+      traceback: Text of the traceback.
+      files: The user's files; if no frame is in any of them, the last frame is returned.
     """
     frames = list(_FRAME.finditer(traceback))
     own = [frame for frame in frames if frame["file"] in files]

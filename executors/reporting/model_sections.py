@@ -1,4 +1,4 @@
-"""What was made, and of what: the model, its checks and an example's answer; the arguments, the code, the versions."""
+"""Report sections on the model, its checks and a sample prediction, and on arguments, code and versions."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .values import code, flat, present, values_of
 if TYPE_CHECKING:
     from ..monitoring.run_json import Arguments, CheckJson, RunJson
 
-_ROWS = 30  # more are for who opens the table
+_ROWS = 30  # longer tables are initially collapsed
 _PASSED, _SKIPPED = "passed", "skipped"
 
 
 def model_section(record: RunJson) -> Section:
-    """Returns the checks that the model passed, its signatures, and what it answered to an example."""
+    """Returns the section with the model's checks, its signatures, and its prediction for a sample input."""
     check = record.get("check") or {}
     signatures = [
         (code(name), direction, code(tensor), code(kind))
@@ -75,7 +75,7 @@ def _tone(outcome: str) -> str:
 
 
 def arguments_section(record: RunJson) -> Section:
-    """Returns what the module was given, and the options of the run."""
+    """Returns the section with the module's arguments and the run's options."""
     arguments: Arguments = {**(record.get("arguments") or {})}
     options = arguments.pop("options", {})
     usual = {name: json.loads(json.dumps(value)) for name, value in vars(TrainingOptions()).items()}
@@ -98,7 +98,7 @@ def _values(caption: str, items: Iterable[tuple[str, object]], folded: bool = Fa
 
 
 def code_section(record: RunJson, folder: str) -> Section:
-    """Returns what the module is, and its text if that is small."""
+    """Returns the section with the module's properties and versions, and its source code unless it is too long."""
     module, dialect, keras = record.get("code") or {}, record.get("dialect") or {}, record.get("keras") or {}
     rows: list[tuple[str, Value]] = [
         ("Module", code(module.get("reference"))),

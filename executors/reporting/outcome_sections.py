@@ -1,4 +1,4 @@
-"""What came of a run, as a reader wants to know it first: the error and its place, or the metrics and the model's."""
+"""Report sections on the outcome of a run: the error and its location, or the model and its metrics."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ..monitoring.run_json import CheckJson, RunJson
 
 _TILES = 4
-_ROWS = 30  # more are for who opens the table
-# What a reader looks for first, in this order; other metrics follow in their own.
+_ROWS = 30  # longer tables are initially collapsed
+# Parts of the names of the most important metrics, in display order; other metrics follow in their original order.
 _HEADLINES = (
     *("auc", "accuracy", "f1", "precision", "recall", "r2"),
     *("mean_squared", "mean_absolute", "mse", "mae", "loss"),
@@ -38,12 +38,12 @@ _UNINTERESTING = ("count", "learning_rate", "global_step", "/sec", "_diff")
 
 
 def outcome(record: RunJson, metrics: Metrics, facts: Sequence[tuple[str, Value]] = ()) -> Section:
-    """Returns what came of the run: the error, or the metrics that count, the model's place, size and speed.
+    """Returns the outcome section: the error, or the main metrics and the model's location, size and latency.
 
     Args:
-      record: What is in run.json.
-      metrics: Those to show, as the record has them, or an evaluation's.
-      facts: Further lines, such as where the model was pushed.
+      record: Content of run.json.
+      metrics: Metrics to show, from the record or from an evaluation.
+      facts: Further rows, such as the pushed model's location.
     """
     check, arguments = record.get("check") or {}, record.get("arguments") or {}
     rows: list[tuple[str, Value]] = []
@@ -67,7 +67,7 @@ def outcome(record: RunJson, metrics: Metrics, facts: Sequence[tuple[str, Value]
 
 
 def median_of(check: CheckJson) -> Cell | None:
-    """Returns how long one prediction took in the check, None where it was not timed."""
+    """Returns the median latency of a prediction in the model check; None if it was not measured."""
     return seconds(check["latency"]["median"]) if check.get("latency") else None
 
 
@@ -94,7 +94,7 @@ def _left_out(record: RunJson) -> Iterator[Block]:
 
 
 def left_out_section(record: RunJson) -> Section:
-    """Returns which records could not be read, of those that were left out."""
+    """Returns the section that lists the skipped bad records."""
     found = (record.get("bad_records") or {}).get("records") or []
     rows = [(code(one["file"]), one["place"], one["problem"], one["count"]) for one in found]
     table = Table("Bad records", ("file", "place", "problem", "records"), rows, folded=len(rows) > _ROWS)
@@ -102,9 +102,10 @@ def left_out_section(record: RunJson) -> Section:
 
 
 def headlines(metrics: Mapping[str, float]) -> list[str]:
-    """Returns the metrics' names with those that a reader looks for first in front.
+    """Returns the metrics' names, the most important ones first.
 
-    Counts are left out, and what has the value of another one: TFMA's `binary_accuracy` beside Keras's `accuracy`.
+    Omits counts, and metrics with the same value as another one, such as TFMA's `binary_accuracy` with Keras's
+    `accuracy`.
     """
 
     def rank(name: str) -> int:
@@ -115,7 +116,7 @@ def headlines(metrics: Mapping[str, float]) -> list[str]:
 
 
 def metrics_section(record: RunJson, metrics: Metrics) -> Section:
-    """Returns the metrics of record, train beside eval, and which weights they are of."""
+    """Returns the section with the metrics of record by split, and the weights to which they apply."""
     splits = [split for split in ("train", "eval") if metrics.get(split)]
     names = dict.fromkeys(name for split in splits for name in metrics[split])
     rows = [(name, *(metrics[split].get(name) for split in splits)) for name in names]

@@ -1,7 +1,6 @@
-"""A report as one HTML file: its style, its scripts and its data are in it, and it may not reach the network.
+"""Renders a report as one HTML file that contains its styles, scripts and data, and cannot access the network.
 
-Names and values are escaped wherever they stand. The only scripts that a browser runs are the two that are named, by
-their hash, in the page's Content-Security-Policy.
+All names and values are escaped. The page's Content-Security-Policy permits only its own scripts, by hash.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ import jinja2
 from .document import Block, Chart, Report, shown
 from .drawing import arrows_of, bars_of, place
 
-# Apache ECharts 6.1.0, its common charts, as it is in the npm package `echarts`; its licence lies beside it.
+# Apache ECharts 6.1.0 with its common charts, from the npm package `echarts`; its license is in the same folder.
 _SCRIPTS = ("vendor/echarts.common.min.js", "templates/page.js")
 
 
 def html_of(report: Report) -> str:
-    """Returns the page."""
+    """Returns the HTML of a report."""
     sections = [section for section in report.sections if section]
     charts = any(isinstance(block, Chart) and block for section in sections for block in section.blocks)
     scripts = [_text(name) for name in (_SCRIPTS if charts else _SCRIPTS[1:])]
@@ -65,7 +64,7 @@ def _kind(block: Block) -> str:
 
 
 def _plain_number(value: object) -> str:
-    """Returns a number as scripts and spreadsheets read it; a name as it is."""
+    """Returns a number in machine-readable format; other values as strings, None as ""."""
     if value is None:
         return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value)

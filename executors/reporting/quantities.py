@@ -1,4 +1,4 @@
-"""Quantities as cells of a report's tables."""
+"""Formats quantities as table cells of a report."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from .document import BAD, GOOD, Cell
 
 
 def seconds(value: float) -> Cell:
-    """Returns a duration."""
+    """Returns a duration in seconds as a cell."""
     return Cell(duration_text(value), is_number=True)
 
 
 def size(value: float) -> Cell:
-    """Returns a number of bytes."""
+    """Returns a number of bytes as a cell."""
     return Cell(size_text(value), is_number=True)
 
 
 def share(value: float) -> Cell:
-    """Returns a share of 1 in percent, with a bar."""
+    """Returns a fraction of 1 as a cell with a percentage and a bar."""
     return Cell(f"{100 * value:.1f} %", is_number=True, share=max(0.0, min(1.0, value)))
 
 
 def difference(value: float, other: float, higher_is_better: bool | None = None) -> Cell:
-    """Returns how much `value` is above `other`, in a tone where it is known which is better."""
+    """Returns the difference `value - other` as a cell, with a tone if it is known which direction is better."""
     change = value - other
     tone = ""
     if higher_is_better is not None and change:

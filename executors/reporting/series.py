@@ -1,8 +1,8 @@
-"""Every scalar that a run logged, as curves: read from its event files, without TensorFlow.
+"""Reads all scalars that a run logged from its event files, as curves, without importing TensorFlow.
 
 for metric in read_metrics("out/model_run"):
     metric.name, metric.axis         # "loss", "epoch"
-    metric.splits["eval"].values     # one for each of .steps
+    metric.splits["eval"].values     # one for each of its .steps
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import os
 from ..monitoring.event_files import scalars
 from ..monitoring.metrics import event_files_below, split_of
 
-POINTS = 500  # at most, of a curve: as many as a wide screen shows
+POINTS = 500  # maximum number of points of a curve, enough for a wide screen
 _EPOCH, _STEP = "epoch", "step"
 
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """A scalar's values in one split.
+    """The values of a scalar in one split.
 
     Attributes:
-      steps: Where they were logged, ascending: epochs or steps, as logged.
-      values: As many; NaN and infinity are None.
-      moments: When, in seconds since 1970.
-      odd: At which steps it was NaN or infinite, all of them.
+      steps: Epochs or steps at which the values were logged, ascending.
+      values: A value for each step; None for NaN and infinity.
+      moments: Time of each value, in seconds since 1970.
+      odd: All steps at which the value was NaN or infinite.
     """
 
     steps: tuple[int, ...]
@@ -38,12 +38,12 @@ class Curve:
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """A scalar by name and axis.
+    """A scalar, identified by name and axis.
 
     Attributes:
-      name: As TensorBoard shows it, without Keras's prefixes.
+      name: Name as in TensorBoard, without Keras's prefixes.
       axis: "epoch" or "step".
-      splits: {"train": …, "eval": …}, or the folders' names where several of a split log the same.
+      splits: {"train": …, "eval": …}; with the folders as keys if several folders of one split log the same scalar.
     """
 
     name: str
@@ -52,10 +52,10 @@ class Metric:
 
 
 def read_metrics(folder: str) -> list[Metric]:
-    """Reads all scalars from the event files below a folder; a file is read up to where it breaks off.
+    """Reads all scalars from the event files below a folder; a truncated file is read up to the truncation.
 
-    Of a training that was taken up again, a step that was done twice counts as it was done last. Curves of more than
-    `POINTS` points keep the lowest and the highest of each stretch.
+    If a training was resumed and repeated steps, their last values are used. Curves of more than `POINTS` points are
+    reduced to the minimum and maximum of each interval.
     """
     points: dict[tuple[str, str, str], list[tuple[float, int, float]]] = {}
     for name in event_files_below(folder):
@@ -70,7 +70,7 @@ def read_metrics(folder: str) -> list[Metric]:
 
 
 def _without_doubles(metrics: dict[tuple[str, str], dict[str, Curve]]) -> dict[tuple[str, str], dict[str, Curve]]:
-    """Puts `loss_1` to `loss`: so an Estimator calls what it logs in training, and evaluation has the plain name."""
+    """Merges `loss_1` into `loss`: an Estimator logs training scalars with this suffix, and evaluation without it."""
     for name, axis in list(metrics):
         plain = (name.removesuffix("_1"), axis)
         if name != plain[0] and plain in metrics and not metrics[plain].keys() & metrics[name, axis].keys():
@@ -84,7 +84,7 @@ def _in_order(item: tuple[tuple[str, str], object]) -> tuple[bool, str, str]:
 
 
 def _metric_of(tag: str) -> tuple[str, str]:
-    """Returns a tag's metric and axis: Keras logs `epoch_loss`, `evaluation_loss_vs_iterations`, `batch_loss`."""
+    """Returns the metric and axis of a tag: Keras logs `epoch_loss`, `evaluation_loss_vs_iterations`, `batch_loss`."""
     if tag.startswith("epoch_"):
         return tag.removeprefix("epoch_"), _EPOCH
     if tag.startswith("evaluation_") and tag.endswith("_vs_iterations"):
@@ -93,7 +93,7 @@ def _metric_of(tag: str) -> tuple[str, str]:
 
 
 def _by_split(places: dict[str, Curve]) -> dict[str, Curve]:
-    """Names curves by their split, those that would have the same name by their folder."""
+    """Returns the curves by split; if several have the same split, by folder."""
     splits = {place: split_of(place) for place in places}
     names = list(splits.values())
     named = {split if names.count(split) == 1 else place or split: places[place] for place, split in splits.items()}
@@ -107,7 +107,7 @@ def _train_first(curves: dict[str, Curve]) -> dict[str, Curve]:
 def _curve(points: list[tuple[float, int, float]]) -> Curve:
     kept: list[tuple[float, int, float]] = []
     for point in sorted(points):
-        while kept and kept[-1][1] >= point[1]:  # taken up again at an earlier checkpoint
+        while kept and kept[-1][1] >= point[1]:  # resumed from an earlier checkpoint
             kept.pop()
         kept.append(point)
     odd = tuple(step for _, step, value in kept if not math.isfinite(value))
@@ -121,7 +121,7 @@ def _curve(points: list[tuple[float, int, float]]) -> Curve:
 
 
 def _thinned(points: list[tuple[float, int, float]]) -> list[tuple[float, int, float]]:
-    """Keeps the lowest and the highest of each stretch, where there are more than `POINTS`; the ends always."""
+    """Reduces more than `POINTS` points to the minimum and maximum of each interval, and the first and last point."""
     if len(points) <= POINTS:
         return points
     inner, stretches = points[1:-1], (POINTS - 2) // 2
@@ -137,7 +137,7 @@ def _value(point: tuple[float, int, float]) -> float:
 
 
 def rate(curve: Curve) -> tuple[list[float], list[float | None]]:
-    """Returns steps per second between a curve's points, over the seconds since the first of them."""
+    """Returns steps per second between a curve's points, and the seconds since the first point for each."""
     seconds, rates = [], []
     pairs = list(zip(curve.moments, curve.steps, strict=True))
     for (begin, first), (end, last) in itertools.pairwise(pairs):

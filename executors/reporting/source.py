@@ -1,4 +1,4 @@
-"""The text of a run's module, as it was when it ran."""
+"""The source code of a run's module, as it was at the time of the run."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Mapping
 
 from ..runtime.files import file_io
 
-MODULE_SHOWN_BYTES = 60_000  # more is no reading
+MODULE_SHOWN_BYTES = 60_000  # longer source is not shown in a report
 _FOLDER = "source"  # in the model run
 
 
 def sources_of(folder: str, record: Mapping[str, object]) -> dict[str, str]:
-    """Returns {file: text}, named as below their common folder; {} when the texts are not to be had any more.
+    """Returns {file: text} with paths relative to the common folder; {} if the source is not available.
 
     Args:
-      folder: The model run.
-      record: What is in its run.json.
+      folder: Folder of the model run.
+      record: Content of its run.json.
     """
     kept = os.path.join(folder, _FOLDER)
     with contextlib.suppress(OSError, UnicodeDecodeError):

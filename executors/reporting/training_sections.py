@@ -1,6 +1,6 @@
-"""How a training went: curves, time, resources, and on a cluster tries and workers.
+"""Report sections on the training: curves, time, resources, and the attempts and workers of a cluster.
 
-Whatever a record lacks, because the run failed early or an older release wrote it, is left out.
+Parts that a record lacks, because the run failed early or was made by an older release, are omitted.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _PHASES = {
 
 
 def curves(record: RunJson, logged: Sequence[Metric], last: Metrics) -> Section:
-    """Returns a chart for each scalar that was logged more than once, and the values of others.
+    """Returns a chart for each scalar that was logged more than once, and a table of the others.
 
     Args:
-      record: The content of run.json; the epoch or step of the published weights is marked.
-      logged: All that is in the event files.
-      last: The last values that are shown anyway.
+      record: Content of run.json; the epoch or step of the published weights is marked.
+      logged: All scalars of the event files.
+      last: Metrics that are shown elsewhere and are omitted from the table.
     """
     by_epoch = {metric.name for metric in logged if metric.axis == "epoch"}
     shown = [metric for metric in logged if metric.axis == "epoch" or metric.name not in by_epoch]
@@ -65,7 +65,7 @@ def _is_curve(metric: Metric) -> bool:
 
 
 def chart_of(metric: Metric, mark: int | None = None) -> Chart:
-    """Returns a metric's chart: a line for each split, and a mark where the published weights are."""
+    """Returns a metric's chart: a line for each split, and a mark at the published weights."""
     x = sorted({step for curve in metric.splits.values() for step in curve.steps})
     lines = {name: dict(zip(curve.steps, curve.values, strict=True)) for name, curve in metric.splits.items()}
     series = {name: [values.get(step) for step in x] for name, values in lines.items()}
@@ -73,7 +73,7 @@ def chart_of(metric: Metric, mark: int | None = None) -> Chart:
 
 
 def time_section(record: RunJson, metrics: Sequence[Metric]) -> Section:
-    """Returns seconds by phase, steps per second, and where a profiled step's time went."""
+    """Returns the section with durations of phases, throughput, and the profile of a step."""
     return Section("time", "Time", (_phases(record), *_throughput(metrics), *_profile(record)))
 
 
@@ -90,13 +90,13 @@ def _phases(record: RunJson) -> Table:
 
 
 def in_order(phases: Iterable[str]) -> list[str]:
-    """Returns the names of phases in the order in which they come about, each once."""
+    """Returns the unique names of phases in chronological order."""
     known = list(_PHASES)
     return sorted(dict.fromkeys(phases), key=lambda name: known.index(name) if name in known else len(known))
 
 
 def phase_title(name: str) -> str:
-    """Returns what to call a phase of the record."""
+    """Returns the display name of a phase."""
     return _PHASES.get(name, name)
 
 
@@ -118,7 +118,7 @@ def _profile(record: RunJson) -> Iterator[Block]:
 
 
 def resources_section(record: RunJson) -> Section:
-    """Returns processor, memory and GPU over time, of the training process and what it started."""
+    """Returns the section with CPU, memory and GPU usage over time, of the training process and its children."""
     found = record.get("resources") or {}
     x, machine = found.get("seconds") or [], found.get("machine") or {}
     memory = [value / 1e9 for value in found.get("memory_bytes") or []]
@@ -145,7 +145,7 @@ def _of(most: float | None, unit: str) -> str:
 
 
 def cluster_section(record: RunJson) -> Section:
-    """Returns who trained on a cluster, what failed, and what that cost."""
+    """Returns the section with a cluster's workers, failures, and the steps lost to them."""
     cluster = record.get("cluster") or {}
     goodput = cluster.get("goodput")
     rows: list[tuple[str, Value]] = [

@@ -1,4 +1,4 @@
-"""How the values of a run's record are shown: paths and values as code, nested ones flat."""
+"""Formats the values of a run's record: paths and values as code, nested dicts flattened."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .document import Cell, Value
 if TYPE_CHECKING:
     from ..monitoring.run_json import RunJson
 
-_CHARACTERS = 2000  # of a value: a list of some thousand files is in run.json
+_CHARACTERS = 2000  # maximum length of a value; complete values, such as long lists of files, are in run.json
 
 
 def code(value: object) -> Cell | None:
-    """Returns a path, a name or a value as it is written in code, the beginning of a long one; None for nothing."""
+    """Returns a path, a name or a value as a code cell, truncated if it is long; None for an empty value."""
     if value is None or value == "":
         return None
     text = value if isinstance(value, str) else json.dumps(value, default=str)
@@ -24,19 +24,19 @@ def code(value: object) -> Cell | None:
 
 
 def plain(value: object) -> Value:
-    """Returns a JSON value for a table's cell."""
+    """Returns a JSON value as a table cell's value; lists and dicts as JSON text."""
     return value if isinstance(value, (str, int, float, bool, type(None))) else json.dumps(value, default=str)
 
 
 def values_of(values: object) -> Cell:
-    """Returns the values of a feature or an output: numbers with four digits, texts as they are."""
+    """Returns the values of a feature or an output: floats with four significant digits, others unchanged."""
     listed = values if isinstance(values, list) else [values]
     texts = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in listed]
     return Cell(", ".join(texts), is_code=True)
 
 
 def flat(values: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
-    """Yields ("custom_config.epochs", 3) for {"custom_config": {"epochs": 3}}."""
+    """Flattens nested dicts: yields ("custom_config.epochs", 3) for {"custom_config": {"epochs": 3}}."""
     for name, value in values.items():
         if isinstance(value, dict) and value:
             yield from flat(value, f"{above}{name}.")
@@ -45,7 +45,7 @@ def flat(values: Mapping[str, object], above: str = "") -> Iterator[tuple[str, o
 
 
 def module_name(record: RunJson) -> str:
-    """Returns what to call the run's module."""
+    """Returns the display name of the run's module."""
     reference = str((record.get("code") or {}).get("reference") or "a module")
     return os.path.basename(reference.rstrip("/")) or reference
 

@@ -1,4 +1,4 @@
-"""Writes a run's report beside its record, when the run ends and whenever somebody asks."""
+"""Writes a run's report next to its record, at the end of the run and on request."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _FAILED_KEPT = 10
 def write_report(
     folder: str, record: RunJson | None = None, pipeline: PipelineParts | None = None, path: str = ""
 ) -> str:
-    """Writes a run's report; returns its path.
+    """Writes a run's report and returns its path.
 
     Args:
-      folder: The model run: where event files are.
-      record: What is in its run.json, by default read from the folder.
-      pipeline: What the pipeline adds, if there was one.
-      path: Where to write it, by default `report.html` in the folder.
+      folder: Folder of the model run, with the event files.
+      record: Content of its run.json; by default read from the folder.
+      pipeline: Content from the pipeline, if the run is part of one.
+      path: Path of the report; by default `report.html` in the folder.
     """
     from .build import report_of
     from .page import html_of
@@ -47,9 +47,9 @@ def write_report(
 
 @contextlib.contextmanager
 def reported(record: RunRecord, folder: str) -> Iterator[None]:
-    """Writes the report of a run into its folder when the block ends, however that is.
+    """Writes the report of a run into its folder when the block ends, even if it raises.
 
-    The model is there by then, or the exception that says why not: what goes wrong with the report is a warning.
+    Errors are logged as warnings, because by then the model is published or another exception is being raised.
     """
     try:
         yield
@@ -65,15 +65,15 @@ def reported(record: RunRecord, folder: str) -> Iterator[None]:
 
 
 def _write(record: RunRecord, folder: str) -> bool:
-    """Writes the report if the folder is still this run's; returns whether it did."""
+    """Writes the report unless another run uses the folder; returns whether it was written."""
     try:
         there = run_record.read(folder)
-        if there.get("id") != record.id:  # another run has begun here
+        if there.get("id") != record.id:  # another run has started in this folder
             return False
         write_report(folder, there)
     except Exception as error:
         logging.warning("The report was not written: %s: %s", type(error).__name__, error)
-        with contextlib.suppress(Exception):  # one that is there is an earlier run's
+        with contextlib.suppress(Exception):  # an existing report is from an earlier run
             if path := path_in(folder):
                 file_io.file_system(path).remove(path)
         return False
@@ -81,34 +81,34 @@ def _write(record: RunRecord, folder: str) -> bool:
 
 
 def _tell(path: str) -> None:
-    logging.warning("The report on the failed run: %s", path)  # shown by TFX's runners, too
+    logging.warning("The report on the failed run: %s", path)  # warnings are also shown by TFX's runners
 
 
 @contextlib.contextmanager
 def kept_when_failed(folder: str) -> Iterator[None]:
-    """Keeps the record, the report, the event files and the source of a failed run where they outlive its folder.
+    """Keeps the record, the report, the event files and the source of a failed run outside of its folder.
 
-    TFX deletes what a step wrote when it fails: the report of `Trainer/model_run/7` is in `Trainer/model_run/.failed/7`
-    then, and those of the last few that failed. Elsewhere than in a folder that TFX has numbered nothing is done.
+    TFX deletes the outputs of a failed step. The files of `Trainer/model_run/7` are therefore copied to
+    `Trainer/model_run/.failed/7`, where the last 10 failed runs are kept. No-op unless TFX has numbered the folder.
     """
     try:
         yield
     except Exception:
         if _is_numbered(folder):
-            with contextlib.suppress(OSError):  # it must not hide what went wrong before
+            with contextlib.suppress(OSError):  # must not hide the original exception
                 _keep(folder, os.path.join(file_io.parent(folder), FAILED_FOLDER))
         raise
 
 
 def folder_that_stays(folder: str) -> str:
-    """Returns the folder that keeps what a failed step of a pipeline wrote: the model run, unless TFX deletes that."""
+    """Returns the folder that keeps the files of a failed run: the model run, or `.failed` if TFX deletes that."""
     if not _is_numbered(folder):
         return folder
     return os.path.join(file_io.parent(folder), FAILED_FOLDER, os.path.basename(folder.rstrip("/")))
 
 
 def _is_numbered(folder: str) -> bool:
-    """Returns whether a folder is one of TFX's, which it deletes when the step fails."""
+    """Returns whether a folder is numbered by TFX, which deletes it when the step fails."""
     return os.path.basename(folder.rstrip("/")).isdigit()
 
 
@@ -132,6 +132,6 @@ def _as_number(name: str) -> int:
 
 
 def path_in(folder: str | None) -> str | None:
-    """Returns the path of a model run's report; None when there is none."""
+    """Returns the path of a model run's report; None if there is none."""
     path = os.path.join(folder, FILE_NAME) if folder else ""
     return path if path and file_io.exists(path) else None

@@ -1,1 +1,1 @@
-"""One training run, from the module to the published model."""
+"""A training run, from loading the module to publishing the model."""

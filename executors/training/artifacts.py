@@ -1,6 +1,6 @@
-"""Fills `FnArgs` from TFX artifacts, with the rules of TFX's own trainer and the layouts of its history.
+"""Fills `FnArgs` from TFX artifacts, following TFX's Trainer and all artifact layouts that TFX versions have used.
 
-Nothing in here imports TensorFlow: an artifact may be one of TFX's, whose classes do, or any other `Artifact`.
+Does not import TensorFlow. Artifacts may be TFX's, whose classes import it, or any other `Artifact`.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ _DATA_VIEW, _DATA_VIEW_TIME = "data_view_uri", "data_view_create_time_since_epoc
 
 
 class Artifact(Protocol):
-    """What is needed of TFX's `Artifact`; its custom properties are strings and numbers."""
+    """The part of TFX's `Artifact` interface that is used here; custom properties are strings and numbers."""
 
     uri: str
 
     @property
     def split_names(self) -> str | None:
-        """The splits' names: a JSON list."""
+        """Names of the splits, as a JSON list."""
 
     def has_custom_property(self, key: str) -> bool:
-        """Returns whether the artifact has it."""
+        """Returns whether the artifact has the custom property."""
 
     def get_string_custom_property(self, key: str) -> str:
-        """Returns its text; "" where there is none."""
+        """Returns a string property; "" if it is not set."""
 
     def get_int_custom_property(self, key: str) -> int:
-        """Returns its number; 0 where there is none."""
+        """Returns an integer property; 0 if it is not set."""
 
     def set_string_custom_property(self, key: str, value: str) -> None:
-        """Sets it to a text."""
+        """Sets a string property."""
 
     def set_int_custom_property(self, key: str, value: int) -> None:
-        """Sets it to a whole number."""
+        """Sets an integer property."""
 
     def set_float_custom_property(self, key: str, value: float) -> None:
-        """Sets it to a number."""
+        """Sets a float property."""
 
 
 Artifacts = Mapping[str, Sequence[Artifact]]
@@ -60,17 +60,17 @@ _Args = TypeVar("_Args", bound=Message)
 
 
 def fn_args_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapping[str, object]) -> FnArgs:
-    """Returns what TFX's trainer would hand to `run_fn` for the same artifacts.
+    """Returns the `FnArgs` that TFX's Trainer would pass to `run_fn` for the same artifacts.
 
     Args:
-      inputs: By key: examples (one or more), and where wired transform_graph, schema, base_model,
-        hyperparameters, statistics.
-      outputs: By key: model, model_run.
-      properties: Execution properties: train_args, eval_args, custom_config; train_steps and eval_steps, which
-        come before the numbers of steps in the former.
+      inputs: Artifacts by key: examples (one or more); transform_graph, schema, base_model, hyperparameters and
+        statistics if connected.
+      outputs: Artifacts by key: model, model_run.
+      properties: Execution properties: train_args, eval_args, custom_config, train_steps and eval_steps. The latter
+        two take precedence over the numbers of steps in train_args and eval_args.
 
     Raises:
-      InputError: When an artifact lacks the split, the file or the property that is asked of it.
+      InputError: If an artifact lacks a required split, file or property, or a property is invalid.
     """
     fn_args = common_fn_args(inputs, properties)
     model_dir = _only(outputs, "model").uri
@@ -84,14 +84,14 @@ def fn_args_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Ma
 
 
 def common_fn_args(inputs: Artifacts, properties: Mapping[str, object]) -> FnArgs:
-    """Returns what TFX's trainer and its Tuner both hand to a module: the inputs, and no place for outputs.
+    """Returns the `FnArgs` that TFX's Trainer and Tuner have in common: all inputs, no output folders.
 
     Args:
-      inputs: By key: examples (one or more), and where wired transform_graph, schema, base_model.
-      properties: As above.
+      inputs: Artifacts by key: examples (one or more); transform_graph, schema and base_model if connected.
+      properties: Execution properties, see `fn_args_from_artifacts`.
 
     Raises:
-      InputError: As above.
+      InputError: See `fn_args_from_artifacts`.
     """
     examples = inputs.get("examples") or ()
     if not examples:
@@ -112,10 +112,12 @@ def common_fn_args(inputs: Artifacts, properties: Mapping[str, object]) -> FnArg
 
 
 def parse_custom_config(value: Any) -> dict[str, object] | None:
-    """Reads the execution property `custom_config`, which TFX passes as JSON ("null" for none).
+    """Parses the execution property `custom_config`, which TFX passes as JSON ("null" for None).
+
+    Its secrets are registered for redaction.
 
     Raises:
-      InputError: When it is not a JSON object.
+      InputError: If it is not a JSON object.
     """
     if value is None or value == "" or isinstance(value, dict):
         remember(value)
@@ -123,7 +125,7 @@ def parse_custom_config(value: Any) -> dict[str, object] | None:
     shown = masked_text(repr(value))
     try:
         if "__tfx_object_type__" in value or "__class__" in value:
-            from tfx.utils import json_utils  # protos and other TFX objects inside of the config
+            from tfx.utils import json_utils  # for protos and other TFX objects in the config
 
             config = json_utils.loads(value)
         else:
@@ -145,18 +147,18 @@ def _steps_and_splits(properties: Mapping[str, Any], key: str, message: _Args) -
     value = properties.get(key)
     try:
         return json_format.Parse(value, message) if value else message
-    except (json_format.ParseError, TypeError) as error:  # TypeError: a bare number, before protobuf 4
+    except (json_format.ParseError, TypeError) as error:  # protobuf before 4 raises TypeError for a bare number
         example = '{"splits": ["train"], "num_steps": 100}'
         raise InputError(f"{key}={value!r} is not a JSON object such as {example}: {error}") from error
 
 
 def _steps(properties: Mapping[str, Any], key: str, otherwise: int) -> int | None:
-    """Returns a number of steps; None when the module is to decide."""
+    """Returns the number of steps; None if the module decides."""
     value = properties.get(key)
     if value is None or value == "":
         return otherwise or None
     try:
-        steps = float(value)  # Kubeflow writes every number as one with a fraction
+        steps = float(value)  # Kubeflow writes integers as "7.0"
         if steps < 0 or not steps.is_integer():
             raise ValueError
     except (TypeError, ValueError):
@@ -189,7 +191,7 @@ def _splits(artifact: Artifact) -> list[str]:
         return list(custom)
     if artifact.split_names:
         return [str(name) for name in json.loads(artifact.split_names)]
-    # Kubeflow's metadata may lack the property: what lies on disk says the same.
+    # The property may be missing in Kubeflow's metadata; the folder names are equivalent.
     names = file_io.listdir(artifact.uri) if file_io.isdir(artifact.uri) else []
     return [name.removeprefix("Split-") for name in names if name.startswith("Split-")]
 
@@ -200,7 +202,7 @@ def _pattern(artifact: Artifact, split: str) -> str:
         return os.path.join(artifact.uri, custom)
     folder = os.path.join(artifact.uri, f"Split-{split}")
     if not file_io.exists(folder) and file_io.exists(os.path.join(artifact.uri, split)):
-        folder = os.path.join(artifact.uri, split)  # as TFX wrote them before 0.29
+        folder = os.path.join(artifact.uri, split)  # layout of TFX before 0.29
     return os.path.join(folder, "*")
 
 
@@ -226,7 +228,7 @@ def _examples_format(examples: Sequence[Artifact]) -> ExamplesFormat:
         return ExamplesFormat(payload)
     if len(views) != len(examples):
         raise InputError("some of the Examples artifacts have a DataView attached and some have none.")
-    return ExamplesFormat(payload, max(views)[1])  # the newest reads what older ones wrote
+    return ExamplesFormat(payload, max(views)[1])  # the newest DataView can read older data
 
 
 def _custom_property(artifact: Artifact, name: str) -> str:
@@ -234,7 +236,7 @@ def _custom_property(artifact: Artifact, name: str) -> str:
 
 
 def _data_view_time(artifact: Artifact) -> int:
-    # TFX has written it as a string and as a number.
+    # TFX versions have stored it as a string or as an integer.
     return int(_custom_property(artifact, _DATA_VIEW_TIME) or artifact.get_int_custom_property(_DATA_VIEW_TIME))
 
 
@@ -253,7 +255,7 @@ def _only_file(artifacts: Artifacts, key: str) -> str | None:
 
 
 def _hyperparameters(inputs: Artifacts) -> dict[str, object] | None:
-    """Reads a Tuner's artifact, which is a folder with one file; one that was imported may be the file itself."""
+    """Reads the Tuner's artifact: a folder with one file, or the file itself if the artifact was imported."""
     if not inputs.get("hyperparameters"):
         return None
     uri = _only(inputs, "hyperparameters").uri
@@ -262,7 +264,7 @@ def _hyperparameters(inputs: Artifacts) -> dict[str, object] | None:
 
 
 def _num_examples(statistics: Artifact) -> dict[str, int]:
-    """Counts examples by split, from StatisticsGen's output."""
+    """Returns the number of examples by split, from the output of StatisticsGen."""
     from tensorflow_metadata.proto.v0 import statistics_pb2
 
     counts = {}

@@ -1,11 +1,11 @@
-"""Observes the Estimators of a run, also those that a `run_fn` trains by itself: what was evaluated at which step.
+"""Observes the Estimators of a run, including those that `run_fn` trains itself, and records evaluations by step.
 
     with observed(files) as seen:
         run_fn(fn_args)
-    seen.metrics_of(export, may_evaluate=True)  # {"train": {"loss": 0.4}, "eval": {"accuracy": 0.9}} and their origin
+    seen.metrics_of(export, may_evaluate=True)  # ({"train": {"loss": 0.4}, "eval": {"accuracy": 0.9}}, their origin)
 
-An export holds the global step of its weights; so the metrics are those of the evaluation at that step, whichever
-exporter or checkpoint was chosen.
+An export contains the global step of its weights. Its metrics are therefore those of the evaluation at that step,
+regardless of which exporter or checkpoint was chosen.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STEP = "global_step"
 
 @contextlib.contextmanager
 def observed(files: Sequence[str]) -> Iterator[EstimatorEvaluations]:
-    """Observes the trainings and evaluations of a block; does nothing where no Estimator is used."""
+    """Observes Estimator trainings and evaluations for the duration of a block; no-op if no Estimator is used."""
     seen = EstimatorEvaluations()
     if compat.estimator_class() is None and not uses_estimators(files):
         yield seen
@@ -51,19 +51,19 @@ class _Evaluation:
     metrics: dict[str, float]
     estimator: tf.estimator.Estimator
     checkpoint: str | None
-    arguments: dict[str, object]  # of `Estimator.evaluate`
+    arguments: dict[str, object]  # input_fn and steps of `Estimator.evaluate`
 
 
 class EstimatorEvaluations:
-    """What Estimators have trained and evaluated in a run."""
+    """The losses and evaluation metrics of the Estimators in a run."""
 
     def __init__(self) -> None:
         self._evaluations: list[_Evaluation] = []
-        self._loss: float | None = None  # of the last training's last step
+        self._loss: float | None = None  # at the last step of the last training
 
     @contextlib.contextmanager
     def observing(self, estimator_class: type[tf.estimator.Estimator]) -> Iterator[None]:
-        """Observes the Estimators of a block."""
+        """Patches the Estimator class for the duration of a block, to record trainings and evaluations."""
         with (
             replaced(estimator_class, "evaluate", self._evaluate),
             replaced(*compat.training_loop(estimator_class), self._train),
@@ -71,11 +71,11 @@ class EstimatorEvaluations:
             yield
 
     def metrics_of(self, export: str | None, may_evaluate: bool) -> tuple[Metrics, dict[str, object]]:
-        """Returns the metrics of an exported model, and where those of the evaluation come from.
+        """Returns the metrics of an exported model, and the origin of its evaluation metrics.
 
         Args:
-          export: The SavedModel's folder, or None.
-          may_evaluate: Whether to evaluate the export once more if no evaluation was of its step.
+          export: Folder of the SavedModel, or None.
+          may_evaluate: Whether to evaluate the export if no evaluation was made at its step.
         """
         metrics: Metrics = {"train": finite({"loss": self._loss})} if self._loss is not None else {}
         if not self._evaluations:
@@ -99,7 +99,7 @@ class EstimatorEvaluations:
         *args: P.args,
         **options: P.kwargs,
     ) -> R:
-        """Is called in place of `Estimator.evaluate`, also by `train_and_evaluate`."""
+        """Replaces `Estimator.evaluate`, including calls from `train_and_evaluate`."""
         given = dict(inspect.signature(original).bind(estimator, *args, **options).arguments)
         checkpoint = given.get("checkpoint_path") or estimator.latest_checkpoint()
         results = original(estimator, *args, **options)
@@ -109,7 +109,7 @@ class EstimatorEvaluations:
         return results
 
     def _train(self, original: Callable[P, float], *args: P.args, **options: P.kwargs) -> float:
-        """Is called in place of what trains and returns the loss of the last step."""
+        """Replaces the Estimator's training loop, which returns the loss of the last step."""
         loss = original(*args, **options)
         with contextlib.suppress(TypeError, ValueError):
             self._loss = float(loss)
@@ -117,7 +117,7 @@ class EstimatorEvaluations:
 
 
 def _of(export: str | None, evaluations: Sequence[_Evaluation]) -> _Evaluation | None:
-    """Returns the last evaluation of an export's step; of several Estimators', that with the export's weights."""
+    """Returns the last of the evaluations; if there are several Estimators, the last with the export's weights."""
     if len({one.estimator.model_dir for one in evaluations}) > 1 and export:
         saved = of_saved_model(export)
         evaluations = [one for one in evaluations if one.checkpoint and _is_from(one.checkpoint, saved)]
@@ -125,7 +125,7 @@ def _of(export: str | None, evaluations: Sequence[_Evaluation]) -> _Evaluation |
 
 
 def _is_from(checkpoint: str, saved: frozenset[str]) -> bool:
-    """Whether an export has no weights but those of a checkpoint."""
+    """Returns whether all weights of an export are in a checkpoint."""
     return saved <= of_checkpoint(checkpoint)
 
 
@@ -135,7 +135,7 @@ def _evaluated_again(last: _Evaluation, export: str) -> _Evaluation | None:
         results = last.estimator.evaluate(
             **last.arguments, checkpoint_path=os.path.join(export, "variables", "variables"), name="published"
         )
-    except Exception as error:  # the model is trained and exported: it must not be lost for its metrics
+    except Exception as error:  # the model is trained and exported: missing metrics must not fail the run
         logging.warning("The exported model could not be evaluated, so no metrics of it are recorded. %s", error)
         return None
     return dataclasses.replace(last, metrics=_numbers(results))

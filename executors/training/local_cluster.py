@@ -1,4 +1,4 @@
-"""A whole cluster on this machine, to try out what a platform would start: one process a task, each with its TF_CONFIG.
+"""Runs a whole training cluster on this machine, for testing: one subprocess per task, each with its TF_CONFIG.
 
 Usage:
 
@@ -27,7 +27,7 @@ from .run import train
 
 
 class TaskRequest(TypedDict):
-    """What one task's process is asked to train, as JSON values: the arguments of `train`."""
+    """The arguments of `train` for one task's subprocess, as JSON values."""
 
     module: str
     fn_args: dict[str, object]
@@ -36,10 +36,10 @@ class TaskRequest(TypedDict):
 
 
 def parse_counts(text: str) -> dict[str, int]:
-    """Reads how many tasks of each role there are to be, as in "chief=1,worker=2,ps=1,evaluator=1".
+    """Parses the number of tasks by role, such as "chief=1,worker=2,ps=1,evaluator=1".
 
     Raises:
-      InputError: When it is of another form, or no cluster that TensorFlow knows.
+      InputError: If the format is wrong, or TensorFlow does not support such a cluster.
     """
     counts: dict[str, int] = {}
     for part in text.split(","):
@@ -65,20 +65,20 @@ def train_on_cluster(
     *,
     function: str | None = None,
 ) -> RunJson:
-    """Trains one module on a cluster of processes of this machine. Their lines come with the task in front.
+    """Trains a module on a cluster of local subprocesses, with the task's name as prefix of their output lines.
 
     Args:
-      counts: Tasks by role.
+      counts: Number of tasks by role.
       module: See `run.train`.
       fn_args: See `run.train`.
       options: See `run.train`.
       function: See `run.train`.
 
     Returns:
-      The chief's record.
+      The chief's run record.
 
     Raises:
-      Exception: What the first task that failed raised; all others are ended.
+      Exception: The exception of the first task that failed; all other tasks are ended.
     """
     jobs = _addresses(counts)
     tasks = [ClusterTask(role, index, jobs) for role in jobs for index in range(counts[role])]
@@ -106,13 +106,13 @@ def train_on_cluster(
     with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool, _set_at_exit(stop):
         runs = [pool.submit(run, task) for task in tasks]
         for finished in concurrent.futures.as_completed(runs):
-            finished.result()  # one that failed raises here, and ends the wait
+            finished.result()  # raises if the task failed, which sets `stop`
         [record] = [done.result() for task, done in zip(tasks, runs, strict=True) if task.is_chief]
         return record
 
 
 def execute(request: TaskRequest) -> RunJson:
-    """Does one task's part, in its own process; returns its record."""
+    """Runs one task in its own subprocess; returns its run record."""
     options = TrainingOptions.from_exec_properties(request["options"])
     fn_args = FnArgs.from_json(request["fn_args"])
     return run_record.as_read(train(request["module"], fn_args, options, function=request["function"]))
@@ -127,7 +127,7 @@ def _set_at_exit(stop: threading.Event) -> Iterator[None]:
 
 
 def _addresses(counts: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
-    """Returns an address on this machine for each task; the ports are kept until all are found."""
+    """Returns a local address for each task; the ports stay bound until all addresses are chosen."""
     with contextlib.ExitStack() as held:
         return {role: tuple(_free_address(held) for _ in range(count)) for role, count in counts.items()}
 

@@ -1,7 +1,7 @@
-"""Where a pipeline keeps its metadata, as noted in its root by the Trainer's driver.
+"""A file in a pipeline's root with the location of its metadata store, written by the Trainer's driver.
 
-A user's own pipeline may have its ML Metadata store anywhere, and several pipelines may share one, so that a root alone
-does not lead to its runs. The note does; it has no password.
+A pipeline's ML Metadata store can be anywhere, and several pipelines can share one store, so the root alone does not
+identify the pipeline's runs. The file does; it contains no password.
 
     note(Noted(url_of(connection_config), "taxi", root))
     noted(root)                           # [Noted("/home/me/metadata/store.db", "taxi", root)]
@@ -25,12 +25,12 @@ FILE_NAME = ".generic_trainer_metadata.json"
 
 @dataclasses.dataclass(frozen=True)
 class Noted:
-    """The store of a pipeline.
+    """The metadata store of a pipeline.
 
     Attributes:
-      metadata: A SQLite file or `mysql://user@host:port/database`.
-      pipeline: The pipeline's name in it.
-      root: The pipeline's root, where this is noted.
+      metadata: Path of a SQLite file, or `mysql://user@host:port/database`.
+      pipeline: Name of the pipeline in the store.
+      root: Root folder of the pipeline, which contains the pointer file.
     """
 
     metadata: str
@@ -39,10 +39,10 @@ class Noted:
 
 
 def url_of(config: metadata_store_pb2.ConnectionConfig) -> str:
-    """Returns a connection's SQLite file or `mysql://user@host:port/database`; "" for any other.
+    """Returns the path of a connection's SQLite file or `mysql://user@host:port/database`; "" for other databases.
 
     Args:
-      config: A `ConnectionConfig` of ML Metadata.
+      config: Connection configuration of ML Metadata.
     """
     if config.HasField("sqlite") and config.sqlite.filename_uri:
         return os.path.abspath(str(config.sqlite.filename_uri))
@@ -54,10 +54,10 @@ def url_of(config: metadata_store_pb2.ConnectionConfig) -> str:
 
 
 def note(store: Noted) -> None:
-    """Adds a store to those that are noted in its pipeline's root.
+    """Adds a store to the pointer file in its pipeline's root, unless it is already there.
 
     Raises:
-      OSError: When the root cannot be written.
+      OSError: If the root is not writable.
     """
     known = noted(store.root)
     if store not in known:
@@ -66,7 +66,7 @@ def note(store: Noted) -> None:
 
 
 def noted(root: str) -> list[Noted]:
-    """Returns the stores that are noted in a folder; [] when there is no note, or one that cannot be read."""
+    """Returns the stores in a folder's pointer file; [] if the file is missing or invalid."""
     path = os.path.join(root, FILE_NAME)
     if not file_io.exists(path):
         return []

@@ -1,18 +1,18 @@
-"""The metrics of record of a run: those of the weights that were published, and where they come from.
+"""The metrics of record of a run: the metrics of the published weights, and their origin.
 
     with observed(source.files, fn_args) as seen:
         returned = run_fn(fn_args)
     metrics, origins = seen.metrics(returned, event_files)
 
-For each split the first of these sources that has it:
+For each split, the first of these sources that has metrics is used:
 
-| source | what |
+| source | metrics |
 | --- | --- |
 | `returned` | numbers that `run_fn` or its dialect returned |
 | `fit`, `evaluate` | the epoch or evaluation whose weights were published |
-| `evaluated again` | an evaluation on the last fit's validation data, as those weights were of none |
+| `evaluated again` | a new evaluation on the last fit's validation data, if the published weights had none |
 | `logged` | the last values of: lists returned by `run_fn`, event files, `report_progress`, `train_on_batch` |
-| `unknown` | none: the published weights are neither of an evaluation nor in memory |
+| `unknown` | none: the published weights match no evaluation and are not in memory |
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _UNKNOWN: dict[str, object] = {"source": "unknown"}
 
 @contextlib.contextmanager
 def observed(files: Sequence[str], fn_args: FnArgs) -> Iterator[Observations]:
-    """Observes how the models of a block are trained and evaluated.
+    """Observes trainings and evaluations of Keras models and Estimators for the duration of a block.
 
     Args:
-      files: The module's source files.
-      fn_args: What `run_fn` is given.
+      files: Source files of the module.
+      fn_args: The arguments of `run_fn`.
     """
     keeps = fn_args.checkpoint_dir and fn_args.is_chief
     kept = Kept(os.path.join(fn_args.checkpoint_dir, EVALUATED) if keeps else "")
@@ -67,13 +67,13 @@ def observed(files: Sequence[str], fn_args: FnArgs) -> Iterator[Observations]:
 
 @dataclasses.dataclass(frozen=True)
 class Observations:
-    """What was seen of a run's training.
+    """The observed trainings and evaluations of a run.
 
     Attributes:
-      fn_args: What `run_fn` was given.
-      keras: Keras's fits and evaluations.
-      estimators: Those of Estimators.
-      reported: The last values given to `report_progress`.
+      fn_args: The arguments of `run_fn`.
+      keras: Keras fits and evaluations.
+      estimators: Estimator trainings and evaluations.
+      reported: The last metrics passed to `report_progress`.
     """
 
     fn_args: FnArgs
@@ -82,10 +82,10 @@ class Observations:
     reported: Mapping[str, object]
 
     def metrics(self, returned: object, event_files: Metrics) -> tuple[Metrics, Origins]:
-        """Returns the metrics of record and, by split, where they come from.
+        """Returns the metrics of record and, by split, their origin.
 
         Args:
-          returned: What `run_fn` returned.
+          returned: Return value of `run_fn`.
           event_files: The last values in the event files.
         """
         explicit = numbers_returned(returned)
@@ -97,7 +97,7 @@ class Observations:
             if split in explicit:
                 metrics[split], origins[split] = explicit[split], {**origin, "source": "returned"}
             elif split in seen:
-                beside = logged.get(split, {}) if self._is_last_epoch(origin) else {}  # they are last values
+                beside = logged.get(split, {}) if self._is_last_epoch(origin) else {}  # logged are last values
                 metrics[split] = {**beside, **seen[split]}
             elif split in logged and origin != _UNKNOWN:
                 metrics[split], origins[split] = logged[split], {"source": "logged"}
@@ -106,7 +106,7 @@ class Observations:
     def _of_batches(self) -> Metrics:
         try:
             return self.keras.batches.metrics()
-        except Exception as error:  # of a model of the module's own; what it trained must not be lost for its metrics
+        except Exception as error:  # from custom model code; missing metrics must not fail a trained run
             logging.warning("What train_on_batch returned could not be recorded: %r", error)
             return {}
 
@@ -114,10 +114,10 @@ class Observations:
         return any(origin.items() >= one.origin.items() for one in self.keras.last_epoch)
 
     def _of_published_weights(self, is_evaluated: bool) -> tuple[Metrics, Origins]:
-        """Returns what is known of the published weights.
+        """Returns the observed metrics of the published weights, and their origins.
 
         Args:
-          is_evaluated: Whether `run_fn` has returned the evaluation's metrics.
+          is_evaluated: Whether `run_fn` returned evaluation metrics.
         """
         export = find_saved_model(self.fn_args.serving_model_dir) if self.fn_args.serving_model_dir else None
         try:
@@ -125,7 +125,7 @@ class Observations:
                 found, origins = self._of_estimators(export, is_evaluated)
             else:
                 found, origins = self._of_keras(export, is_evaluated)
-        except Exception as error:  # the model is trained and written: it must not be lost for its metrics
+        except Exception as error:  # the model is trained and written: missing metrics must not fail the run
             logging.warning("The metrics of the published weights could not be determined: %r", error)
             return {}, {"eval": _UNKNOWN}
         if origins.get("eval") == _UNKNOWN and not is_evaluated:
@@ -160,12 +160,12 @@ class Observations:
 
 
 def _epochs_of(one: Evaluated, evaluated: Sequence[Evaluated]) -> dict[str, int]:
-    """Returns how many epochs the fit of an evaluation had, and how many fits there were."""
+    """Returns the number of epochs of an evaluation's fit and the number of fits; {} if it is not from a fit."""
     ended = {other.origin["fit"]: other.origin["epoch"] for other in evaluated if "fit" in other.origin}
     return {"epochs": ended[one.origin["fit"]], "fits": max(ended)} if "fit" in one.origin else {}
 
 
 def _in_order(evaluated: Sequence[Evaluated], weights: tuple[str, ...] | None) -> list[Evaluated]:
-    """Returns the evaluations of some weights: those of fits first, then the latest."""
+    """Returns the evaluations of the given weights: those from fits first, then the latest first."""
     of_them = [one for one in reversed(evaluated) if one.weights == weights]
     return sorted(of_them, key=lambda one: one.origin["source"] != "fit")

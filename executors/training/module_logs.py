@@ -1,10 +1,9 @@
-"""Event files and folders that a module writes beside its model instead of to `fn_args.model_run_dir`.
+"""Keeps event files and folders that a module writes next to its model instead of to `fn_args.model_run_dir`.
 
-TFX's older examples log to `os.path.dirname(fn_args.serving_model_dir)` or one folder further up, and Estimators to
-`fn_args.serving_model_dir` itself. There that is the staging directory. What lies beside the model is published, so
-its event files are copied to the model run, where metrics, report and TensorBoard look for them. What lies further up
-is not published; it is moved to the model run.
-
+Older TFX examples log to `os.path.dirname(fn_args.serving_model_dir)` or its parent folder, and Estimators log to
+`fn_args.serving_model_dir` itself. During training these folders are in the staging directory. Files next to the model
+are published, so their event files are copied to the model run, where metrics, report and TensorBoard look for them.
+Files one folder higher are not published; they are moved to the model run.
     <staging>/written/Format-Serving/eval/events…    copied to <model run>/outputs/Format-Serving/eval/events…
     <staging>/written/logs/train/events…             copied to <model run>/outputs/logs/train/events…
     <staging>/logs/train/events…                     moved to <model run>/logs/train/events…
@@ -22,14 +21,14 @@ from ..monitoring.metrics import Metrics, event_files_below, from_event_files
 from ..runtime.files import file_io
 from ..saved_models.staging import Staging
 
-FOLDER = "outputs"  # not the model's name: Estimators keep checkpoints in a folder of that name
+FOLDER = "outputs"  # not the model's name, because Estimators keep checkpoints in a folder of that name
 
 
 def metrics_beside(serving_model_dir: str) -> Metrics:
-    """Reads the last values of the event files that a module wrote around its model.
+    """Returns the last values of the event files that a module wrote to the staging directory.
 
     Args:
-      serving_model_dir: `fn_args.serving_model_dir`; {} unless it lies in a staging directory.
+      serving_model_dir: `fn_args.serving_model_dir`; the result is {} if it is not in a staging directory.
     """
     staging = Staging.of(serving_model_dir)
     return from_event_files(staging.path) if staging else {}
@@ -37,14 +36,14 @@ def metrics_beside(serving_model_dir: str) -> Metrics:
 
 @contextlib.contextmanager
 def kept_in_model_run(staging: Staging, model_run_dir: str) -> Iterator[None]:
-    """Brings what the module of a block wrote around its model to the model run, also when the block raises."""
+    """Copies or moves what the block's module wrote around its model to the model run, even if the block raises."""
     try:
         yield
     finally:
         try:
             _copy_event_files(staging.written, model_run_dir)
             _move_others(staging, model_run_dir)
-        except OSError as error:  # the model counts, or the exception that ended the block
+        except OSError as error:  # must not fail a trained run, nor hide the block's exception
             logging.warning("Logs beside the model were not kept in %s. %s", model_run_dir, error)
 
 

@@ -1,4 +1,4 @@
-"""What has to be there before a run begins: inputs that can be read, and outputs that can be written."""
+"""Checks before a run starts: inputs are readable, outputs are writable."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..runtime.files.user_paths import require_readable_kind
 
 
 def require_outputs(fn_args: FnArgs) -> None:
-    """Makes the folders that a run writes to.
+    """Creates the folders that a run writes to, and checks that they are writable.
 
     Raises:
-      InputError: When one is not named, or cannot be written.
+      InputError: If a folder is not set or not writable.
     """
     for name in ("serving_model_dir", "model_run_dir"):
         path = fn_args.get(name)
@@ -36,10 +36,10 @@ def require_outputs(fn_args: FnArgs) -> None:
 
 
 def require_inputs(fn_args: FnArgs) -> None:
-    """Makes sure that all inputs are there.
+    """Checks that all inputs exist.
 
     Raises:
-      InputError: When a pattern matches no file, a folder is missing, or the schema cannot be read.
+      InputError: If a pattern matches no file, a folder is missing, or the schema cannot be read.
     """
     for name in ("train_files", "eval_files"):
         for pattern in fn_args.get(name, ()):

@@ -1,8 +1,8 @@
-"""One training run, from a module's name to a published, checked model; with or without a pipeline.
+"""A training run, from the module's name to a published, checked model, with or without a pipeline.
 
-`train` is the executor's contract in six steps: find the module, choose its Keras and its process, run
-it, check what it wrote, publish, record. `GenericExecutor.Do` and `generic-trainer train` both end here.
-Where TF_CONFIG makes this process one of a cluster, it does its task's part; the chief does the last three steps.
+`train` has six steps: find the module, choose its Keras version and its process, run it, check the model, publish it,
+and write the run record. `GenericExecutor.Do` and `generic-trainer train` both call it. If TF_CONFIG makes this process
+a task of a cluster, it runs that task; only the chief checks, publishes and records the model.
 
 Usage:
 
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from .worker import TrainingResult
 
 _WORKER = f"{__package__}.worker"
-# Of a module that raised.
+# Stands in for the result of a module that raised.
 _NO_RESULT: TrainingResult = {"op_packages": (), "example": None, "evaluation_evidence": {}}
 
 
@@ -83,26 +83,26 @@ def train(
     function: str | None = None,
     checkpoint_root: str | None = None,
 ) -> RunRecord:
-    """Trains one module and publishes its model.
+    """Trains a module and publishes its model.
 
     Args:
-      module: What to train, in any form that `find_source` takes.
-      fn_args: What the module is given. `serving_model_dir` and `model_run_dir` must be set; the model
-        appears under the first only when it is complete and has passed the check.
-      options: How to run it.
-      function: The name of the function to run, when it is not to be found by the dialect.
-      checkpoint_root: Folder in which the tries of a pipeline's step, each with a model run of its own, find the
-        checkpoints of the last one (see `checkpoint_folders`). By default they lie in the model run.
+      module: Reference of the module, in any form that `find_source` accepts.
+      fn_args: Arguments for the module. `serving_model_dir` and `model_run_dir` must be set; the model appears in
+        `serving_model_dir` only after it is complete and has passed its check.
+      options: Options of the run; defaults to `TrainingOptions()`.
+      function: Name of the function to run; by default the dialect chooses it.
+      checkpoint_root: Folder in which retries of a pipeline step, each with its own model run, find the checkpoints
+        of the previous attempt (see `checkpoints.directory`). By default checkpoints are in the model run.
 
     Returns:
-      The run's record, as written to `model_run_dir/run.json`; of a task other than the chief its own.
+      The run record, as written to `model_run_dir/run.json`; for a task other than the chief, that task's record.
 
     Raises:
-      InputError: When an input is missing or unreadable, an output cannot be written, another run is at work in
+      InputError: If an input is missing or unreadable, an output is not writable, another run is active in
         `model_run_dir`, or TF_CONFIG is malformed.
-      ModuleError: When the module cannot be found or speaks no known dialect.
-      ModelCheckError: When the model does not pass the check.
-      Exception: What the module itself raises.
+      ModuleError: If the module cannot be found or no dialect matches it.
+      ModelCheckError: If the model fails its check.
+      Exception: Any exception that the module raises.
     """
     require_temporary_folder()
     options = options or TrainingOptions()
@@ -132,7 +132,7 @@ def train(
                 distributed = options.worker_range[1] > 1 or (task is not None and task.num_workers > 1)
                 keras = choose_keras(options.keras, source.files, distributed=distributed)
                 if options.isolate:
-                    fork_server.prepare(keras.environment())  # imports TensorFlow meanwhile
+                    fork_server.prepare(keras.environment())  # imports TensorFlow in the background
                 require_inputs(fn_args)
             function = function or source.function
             identity = identity_of(fn_args, source, function, options, keras)
@@ -140,7 +140,7 @@ def train(
             record.keras = dataclasses.asdict(keras)
             if is_chief:
                 keep_source(source, fn_args.model_run_dir)
-            record.save()  # a run that is killed leaves no other word of what it was
+            record.save()  # so that a killed run leaves a record
             with _checkpoints(fn_args, identity, checkpoint_root, source, task) as checkpoints:
                 kept_in = folder_that_stays(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir
                 run = _Run(source, keras, function, options, record, task, checkpoints, kept_in)
@@ -155,7 +155,7 @@ def train(
 
 @contextlib.contextmanager
 def _saying_what_is_there(record: RunRecord, model: str) -> Iterator[None]:
-    """Says on an interrupt that ends a block, for who shows it, that the model was there already."""
+    """Notes on an interrupt that the model had already been published."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit) as error:
@@ -167,13 +167,13 @@ def _saying_what_is_there(record: RunRecord, model: str) -> Iterator[None]:
 def _checkpoints(
     fn_args: FnArgs, identity: Identity, root: str | None, source: ModuleSource, task: ClusterTask | None
 ) -> contextlib.AbstractContextManager[CheckpointFolder]:
-    """Returns the folder of checkpoints, to be entered; who has set `checkpoint_dir` looks after it."""
+    """Returns a context manager for the checkpoint folder; a `checkpoint_dir` set by the caller is not cleaned up."""
     setup, is_chief = fn_args.model_run_dir, task is None or task.is_chief
     if fn_args.checkpoint_dir:
         return directory.kept_by_caller(fn_args.checkpoint_dir, setup)
     if root is None:
         return directory.kept_in_model_run(identity, setup, is_chief)
-    is_estimator = task is None and _is_estimator(source)  # a cluster's tasks know of each other by the model run
+    is_estimator = task is None and _is_estimator(source)  # cluster tasks must all use the same model run folder
     return directory.kept_beside_outputs(root, identity, setup, is_estimator, is_chief)
 
 
@@ -197,7 +197,7 @@ def _task(options: TrainingOptions) -> ClusterTask | None:
 
 @dataclasses.dataclass(frozen=True)
 class _Run:
-    """What stays the same from the first step to the last."""
+    """A run's configuration, which stays constant, and the steps of the run."""
 
     source: ModuleSource
     keras: KerasChoice
@@ -206,10 +206,10 @@ class _Run:
     record: RunRecord
     task: ClusterTask | None
     checkpoints: CheckpointFolder
-    kept_in: str  # for what is not published
+    kept_in: str  # folder for outputs that are not published
 
     def produce_model(self, fn_args: FnArgs) -> None:
-        """Trains, checks and publishes: the whole job on one machine, the chief's in a cluster."""
+        """Trains, checks and publishes the model: on one machine, or as the chief of a cluster."""
         final = fn_args.serving_model_dir
         bad_records.forget(self.checkpoints.model_run_dir)
         with staging_directory(file_io.parent(final), self._shared_name()) as staging:
@@ -222,14 +222,14 @@ class _Run:
                     self.record,
                     lambda: self._take_checked(staging, fn_args, _NO_RESULT),
                 ),
-                # A cluster's evaluator may still be writing to a shared directory.
+                # With a shared directory, the cluster's evaluator may still be writing to it.
                 contextlib.nullcontext() if self._shared_name() else self._logs_kept(staging, theirs),
                 self.record.phase("training"),
             ):
                 result = self.run_module(theirs)
             with kept_when_refused(staging, self.kept_in, self.record):
                 self.record.require_folder()
-                self.record.save_if_possible()  # tells the cluster, or whoever runs it again, that training is over
+                self.record.save_if_possible()  # signals to the cluster, or to a later run, that training is over
                 staging.require()
                 if self._is_distributed():
                     with self._logs_kept(staging, theirs), self.record.phase("evaluator"):
@@ -243,11 +243,11 @@ class _Run:
                         self.checkpoints.forget_finished()
 
     def _logs_kept(self, staging: Staging, theirs: FnArgs) -> contextlib.AbstractContextManager[None]:
-        """Keeps logs that are written beside the model."""
+        """Moves logs that the module writes next to the model to the model run."""
         return module_logs.kept_in_model_run(staging, theirs.model_run_dir)
 
     def _take_checked(self, staging: Staging, fn_args: FnArgs, result: TrainingResult) -> tuple[str, list[str]]:
-        """Takes the outputs and checks the model; returns their folder and the names of what the module wrote in it."""
+        """Moves and checks the module's outputs; returns their folder and the names in it before the check."""
         with self.record.phase("check"):
             replace_links(staging.written)
             outputs = staging.take_outputs()
@@ -258,7 +258,7 @@ class _Run:
         return outputs, names
 
     def take_part(self, fn_args: FnArgs, over: Callable[[], bool]) -> None:
-        """Does the part of a worker, a parameter server or an evaluator, which publish nothing."""
+        """Runs a task that publishes nothing: a worker, a parameter server or an evaluator."""
         shared = self._shared_name()
         parent = file_io.parent(fn_args.serving_model_dir)
         ours = contextlib.nullcontext(Staging(os.path.join(parent, shared))) if shared else staging_directory(parent)
@@ -272,30 +272,30 @@ class _Run:
         return self.task is not None or self.options.engine == RAY
 
     def _evaluate(self, theirs: FnArgs) -> None:
-        """Has the trained model evaluated and exported, if that is an evaluator's work in this cluster.
+        """Waits for the cluster's evaluator, or evaluates and exports an Estimator's model in a separate process.
 
-        Where the cluster has none, an Estimator gets one now, in a process of its own.
+        The latter is done only if the cluster has no evaluator and the chief exported no model.
         """
         if self.task and cluster_records.has_evaluator(self.task, theirs.model_run_dir):
             self.record.metrics |= cluster_records.await_evaluator(theirs.model_run_dir)
         elif self._is_estimator() and find_saved_model(theirs.serving_model_dir) is None:
-            # It joins no cluster; the record tells it, wherever the Estimator works, that training is over.
+            # The evaluator joins no cluster. The record in its model run folder signals that training is over.
             evaluator = ClusterTask(EVALUATOR, 0, self.task.jobs if self.task else {CHIEF: ("localhost:1",)})
             with self.record.shown_in(theirs.model_run_dir):
                 dataclasses.replace(self, task=evaluator).run_module(theirs)
 
     def _shared_name(self) -> str:
-        """Returns the staging directory's name where a whole cluster has to see the same one: an Estimator's.
+        """Returns the staging directory's name if all tasks of a cluster must share one (Estimators only), else "".
 
-        The evaluator exports to it what the chief publishes. Whatever else trains there has a folder for each task,
-        so that workers that all save their model do not write over each other.
+        An Estimator's evaluator exports the model that the chief publishes. In all other cases each task has its own
+        directory, so that workers that all save the model do not overwrite each other's files.
         """
         if self.task is None or not self._is_estimator():
             return ""
         return f"{STAGING}-{self.task.cluster_id}"
 
     def _shares_batches(self) -> bool:
-        """Returns whether several workers take parts of the same batches, so that all must have the same order."""
+        """Returns whether workers shard one global batch and so need the same record order."""
         if self.task is not None:
             return self.task.num_workers > 1 and PS not in self.task.jobs
         return self.options.worker_range[1] > 1 and not self.options.ps
@@ -318,17 +318,17 @@ class _Run:
 
     @contextlib.contextmanager
     def _metrics_kept(self, model_run_dir: str, reports: str | None) -> Iterator[None]:
-        """Records what the training had logged or reported so far when an exception ends it.
+        """Records the metrics logged or reported so far if an exception ends the training.
 
         Args:
-          model_run_dir: Where event files are written.
-          reports: The file that `report_progress` writes to, or None.
+          model_run_dir: Folder of the event files.
+          reports: File that `report_progress` writes to, or None.
         """
         earlier = sizes_of_event_files(model_run_dir)
         try:
             yield
         except BaseException:
-            with contextlib.suppress(OSError):  # it must not hide the exception
+            with contextlib.suppress(OSError):  # must not hide the original exception
                 told = progress.read(reports) if reports else None
                 reported = from_return_value(told.details.get("metrics")) if told else {}
                 self.record.metrics = reported | from_event_files(model_run_dir, earlier)
@@ -336,7 +336,7 @@ class _Run:
 
     @contextlib.contextmanager
     def _listing_bad_records(self, model_run_dir: str) -> Iterator[None]:
-        """Has the record list what was left out, of all the cluster as far as it is known, however a block ends."""
+        """Records the skipped records of all known cluster tasks when the block ends, even if it raises."""
         limit = self.options.bad_records_limit
         if limit is None:
             yield
@@ -346,11 +346,11 @@ class _Run:
         finally:
             found = bad_records.together(model_run_dir, limit)
             self.record.bad_records = found.to_json()
-        found.require_bound()  # each process goes by it alone
+        found.require_bound()  # each process only checks the limit for its own records
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[dict[str, str]]:
-        """Has the display show how far the training is: not that of a task which the chief's stands for."""
+        """Displays the training's progress, except for cluster tasks other than the chief; yields its variables."""
         is_shown = self.options.engine != RAY or display.current().is_live
         others_watch = progress.VARIABLE in os.environ
         if (self.task and not self.task.is_chief) or not is_shown or others_watch:
@@ -365,7 +365,7 @@ class _Run:
             with display.watched_training() as variables:
                 yield variables
         finally:
-            os.environ.pop(progress.VARIABLE, None)  # of a training in this process
+            os.environ.pop(progress.VARIABLE, None)  # set by training in this process
 
     def _executed(
         self, request: dict[str, object], theirs: FnArgs, environment: dict[str, str], over: Callable[[], bool] | None
@@ -399,7 +399,7 @@ class _Run:
 
     @contextlib.contextmanager
     def _sampled(self) -> Iterator[Callable[[int], object]]:
-        """Has the resources sampled of the process whose number is told; of a cluster's tasks, the chief's."""
+        """Samples the resource usage of the process whose ID is passed to the yielded function; chief only."""
         if self.task is not None and not self.task.is_chief:
             yield lambda pid: None
             return
@@ -440,7 +440,7 @@ class _Run:
         log_report(report)
 
     def _staged(self, fn_args: FnArgs, folder: str) -> FnArgs:
-        """Returns a copy of the arguments whose model folders lie in a folder of the staging directory."""
+        """Returns a copy of the arguments whose model folders are in a folder of the staging directory."""
         theirs = copy.copy(fn_args)
         theirs.custom_config = copy.deepcopy(fn_args.custom_config)
         theirs.seed = self.options.seed if self.options.seed is not None else fn_args.seed
@@ -449,7 +449,7 @@ class _Run:
             theirs.eval_model_dir = os.path.join(folder, os.path.basename(fn_args.eval_model_dir.rstrip("/")))
         theirs.checkpoint_dir, theirs.model_run_dir = self.checkpoints.path, self.checkpoints.model_run_dir
         if theirs.seed is None and self._shares_batches():
-            theirs.seed = zlib.crc32(theirs.checkpoint_dir.encode())  # the same on all workers, at every try
+            theirs.seed = zlib.crc32(theirs.checkpoint_dir.encode())  # same for all workers and retries
         if self.task:
             theirs.is_chief, theirs.num_workers = self.task.is_chief, self.task.num_workers
             theirs.worker_index = self.task.worker_index

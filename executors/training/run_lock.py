@@ -1,11 +1,11 @@
-"""One run at a time in a folder: a second one is refused before it has done anything.
+"""Prevents concurrent runs in one folder: a second run fails before it does any work.
 
     with alone_in(model_run_dir):
         …
 
-The folder itself is locked; see `lock.py`. The lock is released when the block ends or the process dies, also
-while children that the process has forked go on, and leaves no file behind. Where a file system has no locks, nothing
-is done; of two runs there the one that began last publishes, see `RunRecord.require_folder`.
+The lock is held on the folder itself, see `lock.py`. It is released when the block ends or the process dies, even if
+forked child processes are still running, and leaves no file behind. On file systems without locks nothing is locked; if
+two runs use the same folder there, the one that started last publishes, see `RunRecord.require_folder`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ..runtime.files.lock import FileLock
 
 @contextlib.contextmanager
 def alone_in(folder: str) -> Iterator[None]:
-    """Keeps other runs on this machine out of a folder during a block.
+    """Locks a folder against other runs on this machine for the duration of a block; no-op for a remote folder.
 
     Raises:
-      InputError: When another one is in there.
+      InputError: If another run holds the lock.
     """
     if file_io.is_remote(folder):
         yield
@@ -47,5 +47,5 @@ def _acquire(lock: FileLock, folder: str) -> None:
             f"{folder}: another run is at work here{who}. Wait until it has ended, or give this one a folder of its "
             "own."
         ) from None
-    except OSError:  # no locks here
+    except OSError:  # the file system does not support locks
         pass

@@ -1,6 +1,6 @@
-"""One step of a pipeline: from artifacts and execution properties to a published model, whoever orchestrates it.
+"""The Trainer step of a pipeline: from artifacts and execution properties to a published model, on any orchestrator.
 
-`GenericExecutor` hands over TFX's artifacts, `kubeflow_step` those of Kubeflow Pipelines without any TFX.
+`GenericExecutor` passes TFX artifacts; `kubeflow_step` passes those of Kubeflow Pipelines without importing TFX.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from ..reporting.writing import kept_when_failed, path_in, reported
 from .artifacts import Artifact, Artifacts, fn_args_from_artifacts
 from .run import train
 
-_MODULES = ("module_path", "module_file", "run_fn")  # properties, by TFX's precedence
+_MODULES = ("module_path", "module_file", "run_fn")  # properties in TFX's order of precedence
 
 
 def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapping[str, object]) -> None:
-    """Trains the module that the properties name, and describes the model on its artifact.
+    """Trains the module named in the properties, and sets the run's results as custom properties of the artifacts.
 
     Args:
-      inputs: examples (required); transform_graph, schema, base_model, hyperparameters and statistics where wired.
-      outputs: model and model_run.
-      properties: As TFX's trainer has them, and the fields of `TrainingOptions`.
+      inputs: Artifacts by key: examples (required); transform_graph, schema, base_model, hyperparameters and
+        statistics if connected.
+      outputs: Artifacts by key: model and model_run.
+      properties: Execution properties of TFX's Trainer, and the fields of `TrainingOptions`.
 
     Raises:
-      TrainerError: When the input is not usable or the model is not one.
-      Exception: What the module raises, with its own type and traceback.
+      TrainerError: If an input is invalid or the model fails its check.
+      Exception: Exceptions raised by the module, with their original type and traceback.
     """
     [model], [model_run] = outputs["model"], outputs["model_run"]
     with kept_when_failed(model_run.uri), _recorded_when_refused(model_run.uri, properties):
@@ -54,7 +55,7 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
 
 @contextlib.contextmanager
 def _recorded_when_refused(folder: str, properties: Mapping[str, object]) -> Iterator[None]:
-    """Writes the record and the report of a run that fails before `train` has begun its own."""
+    """Writes the run record and the report if the block fails before `train` has created its own record."""
     try:
         yield
     except Exception as error:
@@ -68,7 +69,7 @@ def _recorded_when_refused(folder: str, properties: Mapping[str, object]) -> Ite
 
 
 def _module_of(properties: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Returns the module's reference and the name of the function to run in it, by TFX's precedence."""
+    """Returns the module reference and the name of the function to run, by TFX's precedence."""
     module_path, module_file, run_fn = (properties.get(key) or None for key in _MODULES)
     if module_path or module_file:
         return str(module_path or module_file), run_fn
@@ -78,7 +79,7 @@ def _module_of(properties: Mapping[str, Any]) -> tuple[str, str | None]:
 
 
 def _describe(model: Artifact, record: RunRecord) -> None:
-    """Puts what is known of the model on its artifact, where lineage tools look for it."""
+    """Sets the model's metrics, signatures, check results and size as custom properties, for lineage tools."""
     for split, values in record.metrics.items():
         for name, value in values.items():
             model.set_float_custom_property(f"{split}/{name}", float(value))

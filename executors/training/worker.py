@@ -1,6 +1,6 @@
-"""The part of a run that happens where the module runs: load it, find its dialect, call `run_fn`.
+"""Runs the training module in the worker process: loads it, chooses its dialect, and calls `run_fn`.
 
-`execute` is called by an engine, in this process or another, with JSON values on both sides.
+An engine calls `execute` in this process or another one; arguments and result are JSON values.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ if TYPE_CHECKING:
     from ..saved_models.sample_input import SampleInput
     from .metrics_of_record import Origins
 
-_SHOWN = 1000  # characters of an error that quotes data
+_SHOWN = 1000  # maximum length of a quoted TensorFlow error, in characters
 
 
 class TrainingResult(TypedDict, total=False):
-    """The result of a training as JSON values; empty for a task that was ended because the run was over.
+    """The result of a training as JSON values; empty for a cluster task that was ended because the run was over.
 
     Attributes:
-      dialect: The dialect's name.
-      evidence: Why it was chosen.
+      dialect: Name of the dialect.
+      evidence: Why the dialect was chosen.
       metrics: See `metrics_of_record.py`.
       metrics_from: See `metrics_of_record.py`.
-      evaluation_evidence: A `TrainingEvidence`; empty where no fit was seen.
-      op_packages: Packages to import before the model is loaded.
-      example: An example for the model's check.
-      profile: As in `RunRecord`.
-      phases: Seconds by name.
+      evaluation_evidence: A `TrainingEvidence` as JSON; empty if no fit was observed.
+      op_packages: Packages with custom ops to import before the model is loaded.
+      example: Sample input for the model check, or None.
+      profile: See `RunRecord`.
+      phases: Durations in seconds by phase name.
     """
 
     dialect: str
@@ -74,11 +74,12 @@ class TrainingResult(TypedDict, total=False):
 
 @noted_uses()
 def execute(state: dict[str, object]) -> TrainingResult:
-    """Carries out a `TrainingRequest`.
+    """Executes a `TrainingRequest`.
 
     Raises:
-      ModuleError: When the module speaks no known dialect.
-      Exception: Whatever the module raises.
+      ModuleError: If no dialect matches the module.
+      TrainingProcessError: If the module calls `sys.exit()`.
+      Exception: Any exception that the module raises.
     """
     request = TrainingRequest.from_json(state)
     request.keras.check_this_process()
@@ -107,21 +108,21 @@ def execute(state: dict[str, object]) -> TrainingResult:
                 metrics_of_record.observed(request.source.files, request.fn_args) as observations,
                 pursued(request.options, request.fn_args),
                 told_by_fits(request.source.files),
-                completed_fits.kept(request.fn_args, request.source),  # last: the others see restored fits too
+                completed_fits.kept(request.fn_args, request.source),  # innermost: the others observe restored fits
             ):
                 returned = run_fn(request.fn_args)
             if not file_io.exists(request.fn_args.serving_model_dir):
                 require_has_run(returned, f"{request.source.path}: {request.function or name}")
             done = clock()
     except SystemExit as error:
-        # An exit code of 0 would otherwise pass for a finished training.
+        # Without this, an exit code of 0 would be taken for a finished training.
         raise TrainingProcessError(
             f"The module {request.source.path} ended with SystemExit({error.code!r})"
             f"{exceptions.handled_before(error)}. Return from its function instead of calling sys.exit() or exit(); "
             f"no model was published. {request.keras.hint(error)}".rstrip()
         ) from error
     except Exception as error:
-        with contextlib.suppress(Exception):  # the user's class may raise when it is looked at; its exception counts
+        with contextlib.suppress(Exception):  # str() of a user-defined exception may raise; keep the original one
             explain(error, request)
         raise
     beside = metrics_beside(request.fn_args.serving_model_dir)
@@ -141,7 +142,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
 
 
 def explain(error: Exception, request: TrainingRequest) -> None:
-    """Puts the module's path, and advice where there is some, on the user's own exception."""
+    """Adds notes to the module's exception: the module's path and, if known, the cause and a remedy."""
     if isinstance(error, TrainerError):
         return
     exceptions.add_note(error, f"Raised by the training module {request.source.path}")
@@ -150,20 +151,20 @@ def explain(error: Exception, request: TrainingRequest) -> None:
             exceptions.add_note(error, hint)
     if text := exceptions.tensorflows_text(error):
         exceptions.add_note(error, f"It is TensorFlow's, and quotes bytes that are no text: {text[:_SHOWN]}")
-    with contextlib.suppress(OSError):  # the files may be away: the module's exception says why
+    with contextlib.suppress(OSError):  # the data files may be gone; the module's exception matters more
         for found in _bad_data(error, request.fn_args):
             exceptions.add_note(error, found)
 
 
 def _bad_data(error: Exception, fn_args: FnArgs) -> Iterator[str]:
-    """Yields in which file and record the data is bad, of which TensorFlow says neither."""
+    """Yields descriptions of the file and record with bad data, which TensorFlow's errors lack."""
     yield from refusals(error)
     if type(error).__name__ == "DataLossError":
         yield from damage_in([*(fn_args.train_files or ()), *(fn_args.eval_files or ())])
 
 
 def _be_deterministic(fn_args: FnArgs) -> None:
-    """Has TensorFlow compute the same each time; without a seed it could not, so there is one."""
+    """Enables op determinism, with seed 0 if none is set."""
     import tensorflow as tf
 
     if fn_args.seed is None:

@@ -1,7 +1,7 @@
-"""The part of a search for hyper-parameters that happens where the module runs: calls its `tuner_fn`, and searches.
+"""Runs a hyperparameter search in the worker process: calls the module's `tuner_fn`, then searches.
 
-`execute` is called by an engine, in this process or another, with JSON values on both sides. KerasTuner's own tables
-are left out; each trial is told in one line:
+An engine calls `execute` in this process or another one; arguments and result are JSON values. KerasTuner's own tables
+are suppressed; each trial is logged as one line:
 
     Trial 2 of 10 (learning_rate=0.01, units=32): val_accuracy 0.9333, best so far 0.9667
 """
@@ -46,7 +46,7 @@ _COMPLETED = "COMPLETED"  # keras_tuner.engine.trial.TrialStatus
 
 
 class Space(TypedDict):
-    """KerasTuner's configuration of hyper-parameters, as JSON values."""
+    """KerasTuner's configuration of hyperparameters as JSON values."""
 
     space: list[dict[str, object]]
     values: dict[str, object]
@@ -59,13 +59,13 @@ class _Found(TypedDict):
 
 
 class Searched(_Found):
-    """The result of a search, as JSON values.
+    """The result of a search as JSON values.
 
     Attributes:
-      best: KerasTuner's configuration of the best hyper-parameters.
-      trials: [{"trial_id": …, "score": …, and the values}], the best first.
-      objective: The score's name.
-      bad_records: As in `RunRecord`.
+      best: KerasTuner's configuration of the best hyperparameters.
+      trials: [{"trial_id": …, "score": …, and the values}], best first.
+      objective: Name of the score.
+      bad_records: See `RunRecord`.
     """
 
     bad_records: dict[str, Any]
@@ -73,15 +73,15 @@ class Searched(_Found):
 
 @noted_uses()
 def execute(state: dict[str, object]) -> Searched:
-    """Carries out a search.
+    """Executes a search.
 
     Args:
-      state: A `TrainingRequest`; its fn_args have a `working_dir`, in which an earlier try may have left its trials.
+      state: A `TrainingRequest`; the `working_dir` of its fn_args may contain trials of an earlier attempt.
 
     Raises:
-      ModuleError: When there is no `tuner_fn`, or it returns something else than a tuner.
-      TrainingProcessError: When no trial was completed.
-      Exception: Whatever the module raises.
+      ModuleError: If there is no `tuner_fn`, or it does not return a tuner.
+      TrainingProcessError: If no trial was completed.
+      Exception: Any exception that the module raises.
     """
     request = TrainingRequest.from_json(state)
     request.keras.check_this_process()
@@ -90,17 +90,17 @@ def execute(state: dict[str, object]) -> Searched:
         with loaded(request.source) as module:
             return _searched(module, request)
     except Exception as error:
-        file_io.rmtree(str(request.fn_args.working_dir))  # another try would go on from the trials that failed
+        file_io.rmtree(str(request.fn_args.working_dir))  # a retry would resume after the failed trials
         explain(error, request)
         raise
 
 
 def defaults_of_search(module: ModuleType, name: str | None, fn_args: FnArgs) -> dict[str, Any]:
-    """Returns KerasTuner's configuration of the search that a module's `tuner_fn` would make, with default values.
+    """Returns KerasTuner's configuration of the search that a module's `tuner_fn` defines, with default values.
 
     Raises:
-      ModuleError: As `execute`.
-      Exception: Whatever the module raises.
+      ModuleError: See `execute`.
+      Exception: Any exception that the module raises.
     """
     tuner, _ = _result_of(module, name, fn_args)
     config: dict[str, Any] = tuner.oracle.get_space().get_config()
@@ -165,13 +165,13 @@ def _first_of(messages: list[str]) -> str:
 
 
 def _tell_trials(tuner: keras_tuner.Tuner, seed: int | None) -> None:
-    """Has a tuner say a line when a trial ends, and nothing else; has each trial begin with the seed.
+    """Makes a tuner log one line per trial and nothing else, and resets the seed at the beginning of each trial.
 
-    So the trials differ by their hyper-parameters alone, and those after a break are as they would have been.
+    Trials then differ only by their hyperparameters, and those after an interruption are the same as without it.
     """
 
     def on_search_begin(original: Callable[[], R]) -> R:
-        tuner.oracle.verbose = 0  # here, since `search` takes it from what `fit` is given
+        tuner.oracle.verbose = 0  # set here because `search` sets it from its `verbose` argument
         return original()
 
     def on_trial_begin(original: Callable[[Trial], R], trial: Trial) -> R:
@@ -208,7 +208,7 @@ def _tell(oracle: keras_tuner.Oracle, trial: Trial) -> None:
 
 
 def shown(values: Mapping[str, object]) -> str:
-    """Returns hyper-parameters in a line: "learning_rate=0.01, units=32"."""
+    """Returns hyperparameters as one line: "learning_rate=0.01, units=32"."""
     own = {name: value for name, value in values.items() if not name.startswith(KERAS_TUNERS_OWN)}
     texts = (f"{name}={f'{value:.5g}' if isinstance(value, float) else value}" for name, value in own.items())
     return ", ".join(texts) or "defaults"
@@ -226,7 +226,7 @@ def _objective(oracle: keras_tuner.Oracle) -> str:
 
 
 class _QuietTrials(KerasObserver):
-    """Silences the fits of trials unless the module sets `verbose`."""
+    """Silences the fits of trials, unless the module sets `verbose`."""
 
     def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
         call.arguments.setdefault("verbose", 0)
@@ -234,10 +234,10 @@ class _QuietTrials(KerasObserver):
 
 
 def import_keras_tuner(keras: KerasChoice) -> None:
-    """Imports KerasTuner so that it takes models of the Keras that `tf.keras` is.
+    """Imports KerasTuner so that it accepts models of the Keras version of `tf.keras`.
 
-    It goes by what `import keras` gives, which is Keras 3 wherever that is installed, and then refuses models of
-    tf-keras. While it is imported, tf-keras stands in that place.
+    KerasTuner uses the package `keras`, which is Keras 3 if that is installed, and then rejects models of tf-keras.
+    `keras` is therefore replaced by tf-keras during the import.
     """
     if "keras_tuner" in sys.modules or not keras.environment() or keras.version == "3":
         return

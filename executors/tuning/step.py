@@ -1,8 +1,8 @@
-"""One step of a pipeline: from artifacts and execution properties to the best hyper-parameters of a search.
+"""The Tuner step of a pipeline: from artifacts and execution properties to the best hyperparameters of a search.
 
-What it writes is what TFX's Tuner writes: `best_hyperparameters.txt`, KerasTuner's configuration as JSON, and
-`tuner_results.json`, a row for each trial. A search that was killed goes on after its last finished trial when the
-step is tried again, where the module has KerasTuner work in `fn_args.working_dir`.
+The outputs are those of TFX's Tuner: `best_hyperparameters.txt` with KerasTuner's configuration as JSON, and
+`tuner_results.json` with a row for each trial. If the step is retried, an interrupted search resumes after its last
+finished trial, provided that the module sets KerasTuner's directory to `fn_args.working_dir`.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 
 BEST, RESULTS = "best_hyperparameters.txt", "tuner_results.json"  # as in tfx.components.tuner.executor
 _WORKER = f"{__package__}.search"
-_SEARCH = "search"  # the working folder
+_SEARCH = "search"  # name of the working folder
 
 
 def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapping[str, object]) -> None:
-    """Searches with the `tuner_fn` of the module that the properties name.
+    """Runs a search with the `tuner_fn` of the module named in the properties.
 
     Args:
-      inputs: examples (required); transform_graph, schema and base_model where wired.
-      outputs: best_hyperparameters and tuner_results.
-      properties: As TFX's Tuner has them, and the fields of `TrainingOptions` that the Tuner takes.
+      inputs: Artifacts by key: examples (required); transform_graph, schema and base_model if connected.
+      outputs: Artifacts by key: best_hyperparameters and tuner_results.
+      properties: Execution properties of TFX's Tuner, and the fields of `TrainingOptions` that the Tuner supports.
 
     Raises:
-      TrainerError: When the input or the module is not usable, or no trial was completed.
-      Exception: What the module raises, with its own type and traceback.
+      TrainerError: If an input or the module is invalid, or no trial was completed.
+      Exception: Exceptions raised by the module, with their original type and traceback.
     """
     options = TrainingOptions.from_exec_properties(properties)
     fn_args = common_fn_args(inputs, properties)
@@ -59,7 +59,7 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
         source = find_source(reference, scratch)
         keras = choose_keras(options.keras, source.files)
         if options.isolate:
-            fork_server.prepare(keras.environment())  # imports TensorFlow meanwhile
+            fork_server.prepare(keras.environment())  # imports TensorFlow in the background
         function = function or source.function or TUNER_FN
         identity = identity_of(fn_args, source, function, options, keras)
         with kept_beside_outputs(root_beside(best.uri), identity, best.uri, is_estimator=False) as folder:
@@ -78,7 +78,7 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
 
 
 def _module_of(properties: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Returns the module's reference and the name of the function to run in it, by TFX's precedence."""
+    """Returns the module reference and the name of the function to run, by TFX's precedence."""
     module, tuner_fn = properties.get("module_file") or None, properties.get("tuner_fn") or None
     if not module and not tuner_fn:
         raise InputError("no module is given: set module_file (a path) or tuner_fn (package.module.function).")
@@ -100,9 +100,9 @@ def _searched(request: TrainingRequest) -> Searched:
 
 @contextlib.contextmanager
 def _watched() -> Iterator[dict[str, str]]:
-    """Has the display show how far the trials' trainings are."""
+    """Displays the progress of the trials; yields the environment variables for it."""
     try:
         with display.watched_training() as variables:
             yield variables
     finally:
-        os.environ.pop(progress.VARIABLE, None)  # of a search in this process
+        os.environ.pop(progress.VARIABLE, None)  # set by a search in this process

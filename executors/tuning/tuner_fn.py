@@ -1,4 +1,4 @@
-"""What a module's `tuner_fn` returns.
+"""The return type of a module's `tuner_fn`.
 
 def tuner_fn(fn_args):
     tuner = keras_tuner.RandomSearch(build_model, objective="val_loss", max_trials=10,
@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-KERAS_TUNERS_OWN = "tuner/"  # what it keeps among the module's hyper-parameters, as Hyperband its epochs, begins so
+KERAS_TUNERS_OWN = "tuner/"  # prefix of hyperparameters that KerasTuner adds, such as Hyperband's epochs
 
 
 class TunerFnResult(NamedTuple):
-    """The result of `tuner_fn`: `tfx.components.TunerFnResult`, without all that importing that one brings in.
+    """The result of `tuner_fn`: `tfx.components.TunerFnResult` without importing TFX.
 
     Attributes:
-      tuner: A KerasTuner, or anything else with its `search` and `get_best_hyperparameters`.
-      fit_kwargs: What `tuner.search` is called with.
+      tuner: A KerasTuner, or any object with its `search` and `get_best_hyperparameters` methods.
+      fit_kwargs: Keyword arguments for `tuner.search`.
     """
 
     tuner: Any

@@ -1,4 +1,4 @@
-"""What TensorFlow 2.16 to 2.21 lacks and tensorflow-estimator 2.15.0 imports: TensorFlow 2.15's own modules, anew.
+"""Modules of TensorFlow 2.15 that tensorflow-estimator 2.15.0 imports and TensorFlow 2.16 to 2.21 lacks, reimplemented.
 
-They set and read the private attributes of RunConfig and Estimator, as the modules did that they take the place of.
+They access private attributes of RunConfig and Estimator, as the original modules did.
 """

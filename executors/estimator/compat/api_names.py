@@ -1,4 +1,4 @@
-"""TensorFlow's registry of API names, by which the wheel's `estimator_export` decorator registers its symbols."""
+"""TensorFlow's registry of API names, which the `estimator_export` decorator of tensorflow-estimator uses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 
 
 def restore() -> None:
-    """Gives `tf_export` its third API back, after "tensorflow" and "keras"."""
+    """Registers the API "estimator" in `tf_export`, next to "tensorflow" and "keras"."""
     from tensorflow.python.util import tf_export
 
     tf_export.ESTIMATOR_API_NAME = "estimator"
@@ -18,7 +18,7 @@ def restore() -> None:
 
 
 class one_deprecation_line:
-    """Replaces TensorFlow's deprecation line for every Estimator symbol by one for all of them."""
+    """Replaces TensorFlow's deprecation warning for each Estimator symbol by a single log message."""
 
     def __enter__(self) -> None:
         from tensorflow.python.util import deprecation

@@ -1,11 +1,12 @@
 """`tensorflow.python.distribute.estimator_training`, which TensorFlow 2.16 removed: Estimators on several workers.
 
-The wheel calls five functions of it. They read TF_CONFIG into a RunConfig, decide whether TensorFlow's distribute
-coordinator is to run an Estimator, and run it. The coordinator is still in TensorFlow; its rules are those of 2.15:
+tensorflow-estimator calls five functions of it. They read TF_CONFIG into a RunConfig, decide whether TensorFlow's
+distribute coordinator runs an Estimator, and run it. TensorFlow still contains the coordinator; the rules are those of
+TensorFlow 2.15:
 
-* no cluster, a cluster with a `master`, or no `train_distribute`: no coordinator, the RunConfig reads TF_CONFIG;
-* otherwise each task is an independent worker, started with the same TF_CONFIG but its own task;
-* `experimental_distribute.remote_cluster`: this process is a client to a cluster of standard servers.
+* No cluster, a cluster with a `master`, or no `train_distribute`: no coordinator, the RunConfig reads TF_CONFIG.
+* Otherwise each task is an independent worker, started with the same cluster but its own task in TF_CONFIG.
+* `experimental_distribute.remote_cluster`: this process is a client of a cluster of standard servers.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _CHIEF, _WORKER, _PS, _EVALUATOR = "chief", "worker", "ps", "evaluator"
 
 
 def init_run_config(config: tf.estimator.RunConfig, tf_config: Mapping[str, object]) -> None:
-    """Sets what a RunConfig knows of strategies and cluster; called by RunConfig's constructor.
+    """Initializes a RunConfig's strategies and cluster; called by RunConfig's constructor.
 
     Args:
       config: The RunConfig.
-      tf_config: TF_CONFIG, parsed.
+      tf_config: Parsed value of TF_CONFIG.
 
     Raises:
-      ValueError: When a strategy or a cluster is given in two places.
+      ValueError: If a strategy or a cluster is set in two places.
     """
     experimental = config._experimental_distribute
     for name in ("train_distribute", "eval_distribute"):
@@ -56,7 +57,7 @@ def init_run_config(config: tf.estimator.RunConfig, tf_config: Mapping[str, obje
         config._cluster_spec = experimental.remote_cluster
     elif cluster and "master" not in cluster.jobs and config._train_distribute:
         config._distribute_coordinator_mode = _INDEPENDENT_WORKER
-        config._cluster_spec = cluster  # the coordinator sets the rest, task by task
+        config._cluster_spec = cluster  # the coordinator sets the other attributes for each task
     else:
         config._distribute_coordinator_mode = None
         config._init_distributed_setting_from_environment_var(tf_config)
@@ -64,7 +65,7 @@ def init_run_config(config: tf.estimator.RunConfig, tf_config: Mapping[str, obje
 
 
 def should_run_distribute_coordinator(config: tf.estimator.RunConfig) -> bool:
-    """Returns whether an Estimator with this RunConfig is run by the coordinator."""
+    """Returns whether the coordinator runs an Estimator with this RunConfig."""
     mode = getattr(config, "_distribute_coordinator_mode", None)
     if mode not in (_STANDALONE_CLIENT, _INDEPENDENT_WORKER):
         return False
@@ -80,16 +81,16 @@ def train_and_evaluate(
     eval_spec: tf.estimator.EvalSpec,
     executor_cls: type[training._TrainingExecutor],
 ) -> None:
-    """Runs this task's part of `tf.estimator.train_and_evaluate`.
+    """Runs `tf.estimator.train_and_evaluate` for this task.
 
     Args:
       estimator: The Estimator; each task works on a copy.
       train_spec: Its TrainSpec.
       eval_spec: Its EvalSpec.
-      executor_cls: The wheel's executor, which runs the evaluator's loop.
+      executor_cls: Executor class of tensorflow-estimator, which runs the evaluator's loop.
 
     Raises:
-      ValueError: When the RunConfig has no coordinator's mode.
+      ValueError: If the RunConfig has no coordinator mode.
     """
     config = estimator.config
     mode = config._distribute_coordinator_mode
@@ -98,9 +99,9 @@ def train_and_evaluate(
 
     def train(strategy: tf.distribute.Strategy) -> None:
         local, context = _copy_for_task(estimator, "train", strategy)
-        # As a client one process runs every worker: hooks belong to the chief's graph alone.
+        # In client mode one process runs all workers; hooks belong only in the chief's graph.
         hooks = train_spec.hooks if mode == _INDEPENDENT_WORKER or context.is_chief else ()
-        local._config._distribute_coordinator_mode = None  # or train() would come back here
+        local._config._distribute_coordinator_mode = None  # otherwise train() would call the coordinator again
         local.train(input_fn=train_spec.input_fn, max_steps=train_spec.max_steps, hooks=list(hooks))
 
     def evaluate(strategy: tf.distribute.Strategy) -> None:
@@ -114,7 +115,7 @@ def train_and_evaluate(
         evaluate,
         config.eval_distribute,
         mode=mode,
-        cluster_spec=config.cluster_spec if mode == _STANDALONE_CLIENT else None,  # else TF_CONFIG's
+        cluster_spec=config.cluster_spec if mode == _STANDALONE_CLIENT else None,  # None: the one in TF_CONFIG
         session_config=config.session_config,
     )
 
@@ -177,7 +178,7 @@ def _as_client(
 def _copy_for_task(
     estimator: tf.estimator.Estimator, phase: str, strategy: tf.distribute.Strategy
 ) -> tuple[tf.estimator.Estimator, distribute_coordinator._WorkerContext]:
-    """Returns a copy of the Estimator that knows the current task's place in the cluster, and that task's context."""
+    """Returns a copy of the Estimator configured for the current task, and the task's context."""
     context = distribute_coordinator_context.get_current_worker_context()
     local = copy.deepcopy(estimator)
     setattr(local._config, f"_{phase}_distribute", strategy)
@@ -187,7 +188,7 @@ def _copy_for_task(
 
 
 def _place(config: tf.estimator.RunConfig, context: distribute_coordinator._WorkerContext) -> None:
-    """Fills a RunConfig with a task's place in the cluster, as RunConfig's own reading of TF_CONFIG does."""
+    """Sets a RunConfig's cluster attributes for a task, in the same way as RunConfig does from TF_CONFIG."""
     config._service = None
     config._cluster_spec = context.cluster_spec
     config._task_type, config._task_id = context.task_type, context.task_id
@@ -196,7 +197,7 @@ def _place(config: tf.estimator.RunConfig, context: distribute_coordinator._Work
     if not context.cluster_spec:
         config._global_id_in_cluster, config._num_ps_replicas, config._num_worker_replicas = 0, 0, 1
     elif context.task_type == _EVALUATOR:
-        # An evaluator works beside the cluster, not in it.
+        # An evaluator is not part of the cluster.
         config._cluster_spec = server_lib.ClusterSpec({})
         config._global_id_in_cluster, config._num_ps_replicas, config._num_worker_replicas = None, 0, 0
     else:
@@ -207,7 +208,7 @@ def _place(config: tf.estimator.RunConfig, context: distribute_coordinator._Work
 
 
 def _global_id(jobs: Mapping[str, Sequence[str]], task_type: str | None, task_id: int) -> int:
-    """Numbers the tasks of a cluster: chief, then the others by name, parameter servers last."""
+    """Returns the index of a task in its cluster: chief first, then the other jobs by name, parameter servers last."""
     if not task_type:
         return 0
     order = sorted(jobs, key=lambda job: (job != _CHIEF, job == _PS, job))

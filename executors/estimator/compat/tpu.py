@@ -1,4 +1,4 @@
-"""Names that the wheel's TPU modules import. TPU Estimators themselves are gone, and say so when they are made."""
+"""Names that the TPU modules of tensorflow-estimator import. Creating a TPU Estimator itself raises an error."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def _refuse(*unused_args: object, **unused_options: object) -> None:
 
 
 class _Gone:
-    """Stands where TensorFlow had a class or function for training Estimators on TPUs."""
+    """Placeholder for a class or function for training Estimators on TPUs, which TensorFlow has removed."""
 
     __init__ = _refuse
 
 
 class _GoneModule(ModuleType):
-    """A module of which every name is a `_Gone`."""
+    """A module whose attributes are all `_Gone`."""
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
@@ -33,7 +33,7 @@ class _GoneModule(ModuleType):
 
 
 def restore() -> None:
-    """Makes the names importable."""
+    """Makes the removed names importable."""
     package = importlib.import_module("tensorflow.python.tpu")
     for name in _MODULES:
         module = _GoneModule(f"tensorflow.python.tpu.{name}", _Gone.__doc__)
@@ -46,6 +46,6 @@ def restore() -> None:
 
 
 def refuse_tpus() -> None:
-    """Makes an Estimator that is to use a TPU say that it cannot, before it looks for one."""
+    """Makes an Estimator with `use_tpu=True` raise NotImplementedError before it searches for a TPU."""
     context = importlib.import_module("tensorflow_estimator.python.estimator.tpu.tpu_context")
     context._InternalTPUContext._validate_tpu_configuration = _refuse
