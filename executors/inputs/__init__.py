@@ -1,1 +1,1 @@
-"""Examples on disk as `tf.data` and Arrow."""
+"""Reading of example files as tf.data datasets and Arrow record batches."""

@@ -1,15 +1,16 @@
-"""`on_bad_records`: a record that cannot be read is an error, or is left out, counted and listed, up to a bound.
+"""`on_bad_records`: raises an error for a corrupt record, or skips, counts and lists corrupt records up to a limit.
 
-Readers of ours ask `policy()` where they meet a bad record. It is one for the process, as they read in threads. A bad
-record is told by its file and place, so that one that is met in every epoch counts once.
+The trainer's readers call `policy()` when they find a bad record. All reader threads of a process share one
+`BadRecords` object. A bad record is identified by file and position, so one that is found again in every epoch counts
+once.
 
-Of a run in several processes each keeps its own list, in a file of the model run, also when it fails:
+In a run with several processes, each process writes its own list to a file in the model run, even if it fails:
 
     model_run/bad_records/3f0c….json                     {"limit": 10, "count": 1, "readers": […], "records": […]}
 
 Usage:
 
-    with skipping(options.bad_records_limit, fn_args.model_run_dir):     # None: every bad record is an error
+    with skipping(options.bad_records_limit, fn_args.model_run_dir):     # limit None: every bad record is an error
         ...
     together(fn_args.model_run_dir, options.bad_records_limit).to_json()
 
@@ -44,13 +45,13 @@ _FOLDER = "bad_records"
 
 @dataclasses.dataclass(frozen=True)
 class BadRecord:
-    """A record that was left out, or several that only come together.
+    """A skipped record, or several records that can only be skipped together, such as a RecordIO chunk.
 
     Attributes:
-      file: Where it is.
-      place: In the file: "byte 1024, record 3", "line 7".
-      problem: What is wrong with it.
-      count: How many records are lost with it.
+      file: Path of the file.
+      place: Position in the file, such as "byte 1024, record 3" or "line 7".
+      problem: Why the record cannot be read.
+      count: Number of records that are skipped.
     """
 
     file: str
@@ -72,7 +73,7 @@ class BadRecordJson(TypedDict):
 
 
 class BadRecordsJson(TypedDict):
-    """What another process left out, as `BadRecords.to_json` writes it."""
+    """The skipped records of a process, as `BadRecords.to_json` returns them."""
 
     limit: int
     count: int
@@ -81,16 +82,17 @@ class BadRecordsJson(TypedDict):
 
 
 class TooManyBadRecordsError(InputError):
-    """More records cannot be read than may be left out."""
+    """The number of bad records exceeds the limit of `on_bad_records`."""
 
 
 class BadRecords:
-    """The records that were left out.
+    """Collects skipped records and enforces their maximum number.
 
     Attributes:
-      limit: How many may be.
-      readers: The readers that would leave some out.
-      scanned: {file, its state and reader: numbers of its bad records}, of files that need not be scanned again.
+      limit: Maximum number of records to skip.
+      readers: Names of the readers that have called `policy()` and so skip bad records.
+      scanned: Results of earlier scans, so that a file is not scanned again: {(path, key of the parser, (size, mtime in
+        ns) or None): numbers of its bad records}.
     """
 
     def __init__(self, limit: int) -> None:
@@ -102,14 +104,16 @@ class BadRecords:
 
     @property
     def count(self) -> int:
-        """How many records were left out."""
+        """Number of records that were skipped."""
         return sum(record.count for record in self._found.values())
 
     def skip(self, file: str, place: str, problem: str, count: int = 1) -> None:
-        """Leaves a record out; the arguments are `BadRecord`'s.
+        """Records that a bad record is skipped. The arguments are the fields of `BadRecord`.
+
+        Logs a warning the first time that a file and place are reported; further reports are ignored.
 
         Raises:
-          TooManyBadRecordsError: When there are more than may be; it lists them.
+          TooManyBadRecordsError: If the count exceeds the limit; the message lists the records.
         """
         with self._lock:
             if (key := (file_io.whole(file), place)) not in self._found:
@@ -118,22 +122,22 @@ class BadRecords:
             self.require_bound()
 
     def add(self, others: BadRecordsJson) -> None:
-        """Adds what another process left out, of which `to_json` told."""
+        """Adds the records that another process skipped, as returned by its `to_json`."""
         self.readers |= set(others["readers"])
         for record in others["records"]:
             self._found.setdefault((file_io.whole(record["file"]), record["place"]), BadRecord(**record))
 
     def require_bound(self) -> None:
-        """Makes sure that there are no more than may be.
+        """Checks that the count does not exceed the limit.
 
         Raises:
-          TooManyBadRecordsError: When there are; it lists them.
+          TooManyBadRecordsError: If it does; the message lists the first 20 records.
         """
         if self.count > self.limit:
             raise TooManyBadRecordsError(self._too_many())
 
     def to_json(self, listed: int | None = LISTED) -> dict[str, object]:
-        """Returns what there is to tell of them; the first so many by file and place, None for all."""
+        """Returns limit, count, readers and records as JSON values; at most `listed` records, or all for None."""
         records = [dataclasses.asdict(record) for record in list(self._found.values())[:listed]]
         return {"limit": self.limit, "count": self.count, "readers": sorted(self.readers), "records": records}
 
@@ -148,7 +152,11 @@ class BadRecords:
 
 
 def policy(reader: str) -> BadRecords | None:
-    """Returns what takes the bad records of a reader; None where each is an error."""
+    """Returns the collector of skipped records for a reader, or None if a bad record must raise an error.
+
+    Args:
+      reader: Name of the reader, for reports.
+    """
     bad = run_context.part(BadRecords)
     if bad is not None:
         bad.readers.add(reader)
@@ -157,9 +165,17 @@ def policy(reader: str) -> BadRecords | None:
 
 @contextlib.contextmanager
 def skipping(limit: int | None, model_run_dir: str | None = None) -> Iterator[BadRecords | None]:
-    """Has readers leave out up to so many bad records while a block runs; with None nothing is left out.
+    """Makes readers skip up to `limit` bad records for the duration of the block.
 
-    Says so at the end when there was no reader of ours that could. What was left out is listed in the model run.
+    Logs a warning at the end if none of the trainer's readers was used, so that nothing could be skipped. Writes the
+    list of skipped records to the model run, also if the block raises.
+
+    Args:
+      limit: Maximum number of records to skip; None to make every bad record an error.
+      model_run_dir: Directory of the model run; None to write no list.
+
+    Yields:
+      The collector of skipped records, or None if `limit` is None.
     """
     if limit is None:
         with run_context.extended(without=BadRecords):
@@ -181,12 +197,12 @@ def skipping(limit: int | None, model_run_dir: str | None = None) -> Iterator[Ba
 
 
 def forget(model_run_dir: str) -> None:
-    """Removes the lists that an earlier run left; called by the one that begins."""
+    """Deletes the lists of an earlier run; called when a run starts."""
     file_io.rmtree(os.path.join(model_run_dir, _FOLDER))
 
 
 def together(model_run_dir: str, limit: int) -> BadRecords:
-    """Returns what all processes of a run left out; one that was killed has not told."""
+    """Merges the lists of all processes of a run. A process that was killed has written none."""
     bad, folder = BadRecords(limit), os.path.join(model_run_dir, _FOLDER)
     with _unless_the_disk_refuses():
         for name in file_io.listdir(folder) if file_io.isdir(folder) else ():
@@ -202,7 +218,7 @@ def _write(bad: BadRecords, model_run_dir: str) -> None:
 
 @contextlib.contextmanager
 def _unless_the_disk_refuses() -> Iterator[None]:
-    """Warns, since a list must neither hide what went wrong before nor take away what was trained."""
+    """Logs an OSError as a warning: it must neither mask an earlier exception nor fail a successful training."""
     try:
         yield
     except OSError as error:

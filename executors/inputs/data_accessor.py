@@ -1,9 +1,10 @@
-"""Reads examples the way TFX does, for every payload format that TFX writes.
+"""Dataset and record-batch factories for every TFX payload format, compatible with TFX's `DataAccessor`.
 
-`DataAccessor` has the fields of TFX's, so modules that call `fn_args.data_accessor.tf_dataset_factory`
-run unchanged. What comes out is what tfx_bsl's readers give, in their order; `record_dataset.py` reads the records,
-`record_parsers.py` makes tensors of them and `example_batches.py` Arrow batches, none of which imports Beam.
-Parquet, for which tfx_bsl has no dataset, is read in `datasets.py`. They are imported when a factory is called.
+`DataAccessor` has the same fields as TFX's, so modules that call `fn_args.data_accessor.tf_dataset_factory` run
+unchanged. The output is identical to that of tfx_bsl's readers, including the order of the examples, but Apache Beam is
+never imported. `tfrecord/record_dataset.py` reads the records, `readers/record_parsers.py` parses them into tensors,
+and `example_batches.py` decodes them into Arrow record batches. `parquet/datasets.py` reads Parquet, for which tfx_bsl
+has no tf.data reader. These modules are imported when a factory is called.
 
 Usage:
 
@@ -41,11 +42,14 @@ PAYLOAD_FORMATS = (TF_EXAMPLE, SEQUENCE_EXAMPLE, PROTO, PARQUET)
 
 @dataclasses.dataclass(frozen=True)
 class ExamplesFormat:
-    """How example files are encoded.
+    """Payload format of example files.
 
     Attributes:
-      payload: A name of TFX's `PayloadFormat`, such as FORMAT_TF_EXAMPLE.
-      data_view: Folder of the DataView that decodes FORMAT_PROTO records, or None.
+      payload: Name of a value of TFX's `PayloadFormat`: one of PAYLOAD_FORMATS, such as FORMAT_TF_EXAMPLE.
+      data_view: Directory of the DataView that decodes FORMAT_PROTO records, or None.
+
+    Raises:
+      ValueError: If `payload` is not one of PAYLOAD_FORMATS.
     """
 
     payload: str = TF_EXAMPLE
@@ -58,11 +62,11 @@ class ExamplesFormat:
 
 @dataclasses.dataclass(frozen=True)
 class CacheOptions:
-    """Where to keep parsed examples; see `batch_cache.py`.
+    """Location and size limit of the cache of parsed examples; see `cache/batch_cache.py`.
 
     Attributes:
-      folder: On a local disk.
-      limit_gb: How much may lie there, in 10^9 bytes.
+      folder: Cache directory on a local disk.
+      limit_gb: Maximum size of the cache, in units of 10^9 bytes.
     """
 
     folder: str
@@ -70,13 +74,13 @@ class CacheOptions:
 
 
 class DataAccessor(NamedTuple):
-    """Ways to read examples, whatever their format.
+    """Factories that read examples of any payload format; a drop-in replacement for TFX's `DataAccessor`.
 
     Attributes:
       tf_dataset_factory: (patterns, TensorFlowDatasetOptions, schema) -> tf.data.Dataset of dicts of
-        batched tensors, or of (dict, label) pairs when the options name a label.
+        batched tensors, or of (dict, label) pairs if `options.label_key` is set.
       record_batch_factory: (patterns, RecordBatchesOptions, schema) -> iterator of Arrow record batches.
-      data_view_decode_fn: Decodes a vector of serialized records; None without a data view.
+      data_view_decode_fn: Decodes a vector of serialized records into a dict of tensors; None without a DataView.
     """
 
     tf_dataset_factory: Callable[..., tf.data.Dataset]
@@ -85,11 +89,12 @@ class DataAccessor(NamedTuple):
 
     @classmethod
     def for_format(cls, examples: ExamplesFormat, cache: CacheOptions | None = None) -> DataAccessor:
-        """Builds the factories for one format; reads no data and imports no reader yet.
+        """Builds the factories for one format. Reads no data and imports no reader until a factory is called.
 
         Args:
-          examples: The format.
-          cache: Where `tf_dataset_factory` keeps parsed TFRecords for later epochs and runs; None for nowhere.
+          examples: The payload format.
+          cache: Cache in which `tf_dataset_factory` stores parsed TFRecords for later epochs and runs; None to disable
+            caching. Parquet is not cached.
         """
         decode = None
         if examples.payload == PROTO and examples.data_view:
@@ -169,7 +174,7 @@ def _record_batches(
         from .tfrecord.scan import scan
 
         def accepts(records: Sequence[bytes]) -> object:
-            return decoder_of(schema).DecodeBatch(records)  # one that has refused a record is no good afterwards
+            return decoder_of(schema).DecodeBatch(records)  # a decoder is unusable after it has rejected a record
 
         files = dataclasses.replace(files, left_out=scan(files.paths, bad, accepts, repr(("Arrow", schema))))
     return arrow_batches(files, ReadOptions.of(options), schema)
@@ -188,7 +193,7 @@ def _parser(examples: ExamplesFormat, file_pattern: list[str], schema: schema_pb
 
 
 def _data_view_decoder(data_view: str) -> Callable[[tf.Tensor], dict[str, TensorType]]:
-    """Returns the data view's decode function; the data view is loaded at the first call."""
+    """Returns the DataView's decode function, which loads the DataView at its first call."""
 
     @functools.cache
     def decoder() -> LoadedDecoder:

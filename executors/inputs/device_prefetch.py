@@ -1,9 +1,9 @@
-"""Batches that are on the device before the step that wants them.
+"""Prefetching of batches to the GPU while the previous step runs.
 
     dataset = fn_args.data_accessor.tf_dataset_factory(fn_args.train_files, options, schema)
     model.fit(prefetch_to_device(dataset.map(prepare)), …)
 
-It has to be the last thing that is done with a dataset. A distribution strategy does it by itself.
+It must be the last transformation of the dataset. Distribution strategies prefetch to their devices themselves.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from absl import logging
 if TYPE_CHECKING:
     import tensorflow as tf
 
-_BATCHES = 2  # one in use, one on its way
+_BATCHES = 2  # one in use, one being copied
 
 
 def prefetch_to_device(dataset: tf.data.Dataset, device: str | None = None) -> tf.data.Dataset:
-    """Copies the next batch to a device while the step before it runs.
+    """Copies the next batch to a device while the current step runs.
 
-    Without a device to copy to, or where a batch cannot be copied (strings, sparse and ragged tensors stay with the
-    CPU), the next batches are kept ready in the host's memory.
+    Falls back to prefetching in host memory if there is no device, or if a batch has tensors that cannot be copied:
+    strings, sparse and ragged tensors stay on the CPU.
 
     Args:
-      dataset: Batches as the step takes them.
-      device: Such as "/gpu:0"; by default the GPU, if there is exactly one and no distribution strategy.
+      dataset: Dataset of batches in the form that the training step takes.
+      device: Name of the device, such as "/gpu:0". Default: the GPU if there is exactly one and no distribution
+        strategy is active, else none.
 
     Returns:
-      The dataset to iterate over; nothing more can be mapped.
+      The dataset to iterate over; no further transformation may be applied.
     """
     import tensorflow as tf
 

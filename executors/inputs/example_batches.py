@@ -1,7 +1,7 @@
-"""tf.Examples as Arrow record batches, decoded in several threads, in the order of the records.
+"""Multi-threaded decoding of tf.Examples into Arrow record batches, in the order of the records.
 
-The decoder is tfx_bsl's, written in C++. It lets other threads run meanwhile, so a few batches are decoded ahead; by
-a decoder for each thread, because it holds the columns that it is building.
+Uses tfx_bsl's C++ decoder, which releases the GIL, so a few batches are decoded ahead in a thread pool. Each thread has
+its own decoder, because a decoder keeps the columns under construction as state.
 
 Usage:
 
@@ -41,15 +41,16 @@ _MOST_THREADS = 8
 def arrow_batches(
     files: RecordFiles, options: ReadOptions, schema: schema_pb2.Schema | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the batches that `tfx_bsl.tfxio.TFExampleRecord.RecordBatches` yields.
+    """Yields the same batches as `tfx_bsl.tfxio.TFExampleRecord.RecordBatches`.
 
     Args:
-      files: Which files.
+      files: The TFRecord files.
       options: How to read them.
-      schema: Says which columns there are; without it, they are those that a batch's examples have.
+      schema: Determines the columns; without a schema, each batch has the columns that occur in its examples.
 
     Raises:
-      InputError: When a file is damaged, or a record is none of the schema; it names file, record and offset.
+      InputError: If a file is damaged, or a record does not match the schema; the message names file, record and byte
+        offset.
     """
     own = threading.local()
 
@@ -66,20 +67,20 @@ def arrow_batches(
         if found is None:
             raise
         raise found from error
-    except RuntimeError as error:  # of tfx_bsl
+    except RuntimeError as error:  # raised by tfx_bsl's decoder
         found = first_refused(files.paths, lambda records: decoder_of(schema).DecodeBatch(records))
         raise found or InputError(f"{listed(files.patterns)}: the records are not of one kind: {error}") from error
 
 
 def decoder_of(schema: schema_pb2.Schema | None) -> example_coder.ExamplesToRecordBatchDecoder:
-    """Returns tfx_bsl's decoder for a schema; without one, for the columns that a batch's examples have."""
+    """Returns tfx_bsl's decoder for a schema; without a schema, it infers the columns from each batch."""
     from tfx_bsl.coders import example_coder
 
     return example_coder.ExamplesToRecordBatchDecoder(None if schema is None else schema.SerializeToString())
 
 
 def _in_threads(function: Callable[[Item], Result], items: Iterator[Item]) -> Iterator[Result]:
-    """As `map(function, items)`, with as many calls at the same time as there are cores."""
+    """Ordered parallel `map(function, items)` with one thread per core, at most `_MOST_THREADS`."""
     threads = min(_MOST_THREADS, os.cpu_count() or 1)
     executor = concurrent.futures.ThreadPoolExecutor(threads)
     ahead: collections.deque[concurrent.futures.Future[Result]] = collections.deque()

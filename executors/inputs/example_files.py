@@ -1,13 +1,14 @@
-"""Files of examples in the forms that people have them in, read batch by batch: TFRecords, CSV and JSON lines.
+"""Batch-wise reading of example files: TFRecord, CSV and JSON Lines, each optionally gzipped.
 
-The form is told by the file's name, and by its first bytes where the name says nothing. Each of them may be gzipped.
+The format is detected from the file name extension, or from the first bytes if the extension is unknown. Gzip is
+detected from the first bytes.
 
 Usage:
 
     files = find_example_files(["eval/*", "more.csv"])
     for batch in batches(files[0], 512):
-        batch.records     # of TFRecords: [b"…", …]
-        batch.columns     # of the others: {"age": ["31", None, …], …}, as written in the file
+        batch.records     # for TFRecord: [b"…", …]
+        batch.columns     # for CSV and JSON Lines: {"age": ["31", None, …], …}, values as in the file
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _ENDINGS = {
     ".tfrecord": TF_RECORD,
     ".tfrecords": TF_RECORD,
 }
-_TF_RECORD_HEADER_BYTES = 12  # a length of 8 bytes, the upper ones zero, and its checksum
+_TF_RECORD_HEADER_BYTES = 12  # 8-byte length, whose upper bytes are zero, and its 4-byte checksum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,9 +51,9 @@ class ExampleFile:
     """A file of examples.
 
     Attributes:
-      path: Where it lies.
+      path: Path of the file.
       kind: TF_RECORD, CSV or JSON_LINES.
-      gzipped: Whether its bytes are gzipped, whatever its name says.
+      gzipped: Whether the content is gzipped, regardless of the file name.
     """
 
     path: str
@@ -62,15 +63,15 @@ class ExampleFile:
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Some consecutive examples of one file.
+    """A batch of consecutive examples of one file.
 
     Attributes:
-      file: The file.
-      first: The number of its first example in the file, counted from 1.
-      size: How many examples these are.
-      records: A TFRecord file's records; empty for the other kinds.
-      columns: {feature: one value an example}; None where it is missing. Values are as in the file: text for CSV,
-        what JSON has for JSON lines. Empty for TFRecords.
+      file: The file that the examples come from.
+      first: Row number of the first example in the file, counted from 1.
+      size: Number of examples.
+      records: Serialized records of a TFRecord file; empty for CSV and JSON Lines.
+      columns: {feature: one value per example}, with None for a missing value. Values are as in the file: str for CSV,
+        any JSON value for JSON Lines. Empty for TFRecord.
     """
 
     file: ExampleFile
@@ -80,19 +81,19 @@ class Batch:
     columns: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
 
     def where(self, index: int) -> str:
-        """Returns "data.csv, row 7" for one of the batch's examples, by its index."""
+        """Returns the location of an example for messages, such as "data.csv, row 7", by its index in the batch."""
         return f"{self.file.path}, row {self.first + index}"
 
 
 def find_example_files(patterns: Sequence[str]) -> list[ExampleFile]:
-    """Returns the files that match, those of each pattern sorted, none twice.
+    """Returns the files that match glob patterns: sorted within each pattern, without duplicates.
 
     Raises:
-      InputError: When a pattern matches no file.
+      InputError: If a pattern matches no file, or a match is a dangling link, FIFO, socket or device.
     """
     paths: dict[str, None] = {}
     for pattern in patterns:
-        exact = file_io.exists(pattern) and not file_io.isdir(pattern)  # a name may have brackets in it
+        exact = file_io.exists(pattern) and not file_io.isdir(pattern)  # a file name may contain brackets
         found = [pattern] if exact else [path for path in file_io.glob(pattern) if not file_io.isdir(path)]
         if not found:
             hint = f" It is a folder; write '{pattern.rstrip('/')}/*'." if file_io.isdir(pattern) else ""
@@ -104,10 +105,10 @@ def find_example_files(patterns: Sequence[str]) -> list[ExampleFile]:
 
 
 def batches(file: ExampleFile, size: int) -> Iterator[Batch]:
-    """Reads a file in batches of `size` examples; the last one may be smaller.
+    """Yields a file's examples in batches of `size`; the last batch may be smaller.
 
     Raises:
-      InputError: When the file is damaged, or not what it seems to be; it names the row.
+      InputError: If the file is damaged or is not of the detected format; the message names the row or line.
     """
     if file.kind == TF_RECORD:
         yield from _record_batches(file, size)
@@ -144,7 +145,7 @@ def _opened(file: ExampleFile) -> Iterator[BinaryFile]:
 
 
 def _lines(binary: Iterable[bytes]) -> Iterator[str]:
-    """Decodes line by line; bytes that are not UTF-8 come through and are the same when encoded again."""
+    """Decodes lines as UTF-8 without a byte order mark; `surrogateescape` makes invalid bytes round-trip."""
     lines = (line.decode("utf-8", "surrogateescape") for line in binary)
     for first in itertools.islice(lines, 1):
         yield first.removeprefix("\ufeff")

@@ -1,6 +1,7 @@
-"""How a run's TFRecord files are parsed, kept in mind to say afterwards which record it was that could not be.
+"""Locates the record behind a TensorFlow parse error, by remembering which parser was used for which files.
 
-TensorFlow raises its errors in the module's own code, and says what is wrong with a record, not where it is.
+TensorFlow's parse errors surface in the user's module. They describe what is wrong with a record, but not its file or
+position.
 
 Usage:
 
@@ -24,38 +25,46 @@ from ..runtime.logs.exceptions import tensorflows_text
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# What TensorFlow says of a record that cannot be parsed.
+# Parts of TensorFlow's messages for records that cannot be parsed.
 _WORDS = ("could not be found", "Number of", "Data types don't match", "Could not parse example", "parse serialized")
 
 
 class _Uses(dict[tuple[str, ...], "Callable[[tf.Tensor], object]"]):
-    """How files are parsed, by their paths."""
+    """{paths of the files of a dataset: the parse function of its records}."""
 
 
 @contextlib.contextmanager
 def noted_uses() -> Iterator[None]:
-    """Keeps the uses of a run in mind, and no longer."""
+    """Enables `note_use` and `refusals` for the duration of the block."""
     with run_context.extended(_Uses()):
         yield
 
 
 def note_use(paths: Sequence[str], parse: Callable[[tf.Tensor], object]) -> None:
-    """Keeps in mind how some files are parsed, for `refusals`; outside of `noted_uses` there is nobody to ask."""
+    """Remembers the parse function of some files for `refusals`; a no-op outside of `noted_uses`.
+
+    Args:
+      paths: TFRecord files.
+      parse: Parses a string vector of serialized records.
+    """
     uses = run_context.part(_Uses)
     if uses is not None:
         uses[tuple(paths)] = parse
 
 
 def refusals(error: BaseException) -> Iterator[str]:
-    """Yields which records TensorFlow's error may be about: the first of each set of files that cannot be parsed.
+    """Yields messages that locate the records that may have caused a TensorFlow parse error.
+
+    Parses the files of each dataset again and reports the first record that fails, or that a file is damaged. Yields
+    nothing for other errors.
 
     Args:
-      error: Of the training.
+      error: The exception that the training raised.
     """
     text = tensorflows_text(error) or (str(error) if type(error).__name__ == "InvalidArgumentError" else "")
     if not any(word in text for word in _WORDS):
         return
-    from .tfrecord.refused_records import first_refused  # with TensorFlow, which raised the error
+    from .tfrecord.refused_records import first_refused  # imports TensorFlow, which is loaded since it raised the error
     from .tfrecord.scan import ParseTrial
 
     for paths, parse in list((run_context.part(_Uses) or {}).items()):

@@ -1,10 +1,10 @@
-"""What messages quote of data: as much as a person reads, whatever its size.
+"""Truncated representations of values and lists of names for error messages.
 
 Usage:
 
     shown(b"old")                     # "'old'"
-    listed(["age", "fare"])           # "age, fare"; of many names the first ones, and how many more there are
-    few(["a", "b", …], near="bb")     # "b, a, … and 27 more": at most five, the closest matches first
+    listed(["age", "fare"])           # "age, fare"; long lists are cut to "…, … and 12 more"
+    few(["a", "b", …], near="bb")     # "b, a, … and 27 more": at most five, closest matches first
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FEW = 5
 
 
 def shown(value: object) -> str:
-    """Returns a text in quotes, or another value as Python writes it; cut after 200 characters."""
+    """Returns the `repr` of a value, truncated to 200 characters; bytes are decoded as UTF-8."""
     if isinstance(value, bytes):
         value = value[: 4 * _CHARACTERS + 4].decode("utf-8", "backslashreplace")
     if isinstance(value, str):
@@ -30,22 +30,23 @@ def shown(value: object) -> str:
 
 
 def cut(text: str) -> str:
-    """Returns a text, cut after 200 characters."""
+    """Truncates a text to 200 characters and an ellipsis."""
     return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…"
 
 
 def listed(names: Collection[object]) -> str:
-    """Returns names with commas between them: the first thirty, each cut, and how many more there are."""
+    """Returns a comma-separated list of the first 30 names, each truncated by `cut`, and the number of the others."""
     some = ", ".join(cut(str(name)) for name in itertools.islice(names, _NAMES))
     return f"{some} and {len(names) - _NAMES:,} more" if len(names) > _NAMES else some
 
 
 def few(names: Collection[str], near: str = "") -> str:
-    """Returns at most five names with commas between them, and how many more there are.
+    """Returns a comma-separated list of at most five names, and the number of the others.
 
     Args:
       names: The names.
-      near: The name that was looked for: the closest matches come first. Else the order is kept.
+      near: The name that was not found; if there are more than five names, its closest matches are listed. Without it,
+        the first five are.
     """
     if len(names) <= _FEW:
         return listed(names)

@@ -1,1 +1,1 @@
-"""Parsed examples kept on local disk."""
+"""Cache of parsed examples on local disk, and block-wise assembly of batches of tensors."""

@@ -1,1 +1,1 @@
-"""Delimited text as records, columns and tensors."""
+"""Parsing of CSV and other delimited text into records, columns and tensors."""

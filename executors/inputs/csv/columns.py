@@ -1,7 +1,7 @@
-"""Examples as Arrow columns of lists: out of text, JSON and tf.Examples, and into tf.Examples.
+"""Conversion of examples between CSV, JSON, tf.Examples and Arrow list columns.
 
-A feature of an example is a list of values, or null where it is missing, as tfx_bsl has it. The types are INT, FLOAT
-and BYTES, those of a tf.Example, and DOUBLE for models that take named tensors of that type.
+As in tfx_bsl, each row of a column is a list of values, or null if the feature is missing. The value types are those of
+a tf.Example, INT, FLOAT and BYTES, and DOUBLE for models that take named tensors of that type.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _ROWS_LOOKED_AT_ONCE = 4096
 
 
 def typed_columns(batch: Batch, wanted: Mapping[str, pa.DataType]) -> dict[str, pa.Array]:
-    """Returns the wanted features of a batch of CSV or JSON rows, as far as the file has them.
+    """Converts the requested features of a batch of CSV or JSON rows; features that the file lacks are omitted.
 
     Args:
-      batch: Rows as they stand in the file.
+      batch: Rows with values as in the file.
       wanted: {feature: INT, FLOAT, DOUBLE or BYTES}.
 
     Returns:
-      {feature: an Arrow array of lists, one an example}.
+      {feature: Arrow array with one list per example}.
 
     Raises:
-      InputError: When a value is not of the type; it names file, row and feature.
+      InputError: If a value cannot be converted to the type; the message names file, row and feature.
     """
     return {name: _typed(batch, name, values, wanted[name]) for name, values in batch.columns.items() if name in wanted}
 
 
 def inferred_types(files: Iterable[ExampleFile]) -> dict[str, pa.DataType]:
-    """Reads CSV and JSON files to the end; returns the narrowest type of INT, FLOAT, BYTES that holds all of a column.
+    """Infers each column's type: the narrowest of INT, FLOAT and BYTES that holds all of its values.
 
-    Columns without a single value are left out.
+    Reads the CSV and JSON files completely. Columns without any value are omitted.
     """
     widths: dict[str, int] = {}
     for file in files:
@@ -54,7 +54,7 @@ def inferred_types(files: Iterable[ExampleFile]) -> dict[str, pa.DataType]:
 
 
 def to_tf_examples(columns: Mapping[str, pa.Array], size: int) -> list[bytes]:
-    """Returns serialized tf.Examples; without columns, that many empty ones."""
+    """Serializes columns as tf.Examples; without columns, returns `size` empty ones."""
     from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
     if not columns:
@@ -65,10 +65,10 @@ def to_tf_examples(columns: Mapping[str, pa.Array], size: int) -> list[bytes]:
 
 
 def from_tf_examples(batch: Batch) -> dict[str, pa.Array]:
-    """Returns the features of a batch of serialized tf.Examples.
+    """Parses a batch of serialized tf.Examples into {feature: Arrow array of lists}.
 
     Raises:
-      InputError: When a record is something else, or a feature has values of one type here and of another there.
+      InputError: If a record is not a tf.Example, or a feature has values of different types in different records.
     """
     from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
@@ -113,7 +113,7 @@ def _integer(value: object) -> int:
     try:
         return int(_plain(value)) if not isinstance(value, float) else _whole(value)
     except ValueError:
-        return _whole(float(_plain(value)))  # "3.0", as pandas writes integers of a column with gaps
+        return _whole(float(_plain(value)))  # "3.0", as pandas writes integers of a column with missing values
 
 
 def _whole(value: float) -> int:
@@ -128,7 +128,7 @@ def _number(value: object) -> float:
 
 def _plain(value: object) -> Any:
     if isinstance(value, str) and "_" in value:
-        raise ValueError("it is not a number")  # Python reads 1_000 as one
+        raise ValueError("it is not a number")  # Python would parse 1_000
     return value
 
 
@@ -141,7 +141,7 @@ def _bytes(value: object) -> bytes:
 
 
 def _width(value: object, is_text: bool) -> int:
-    """Returns how wide a type the value needs, as an index of `_NARROW_TO_WIDE`."""
+    """Returns the narrowest type that holds the value, as an index into `_NARROW_TO_WIDE`."""
     if isinstance(value, list):
         return max((_width(item, is_text) for item in _flat(value)), default=0)
     if not is_text:

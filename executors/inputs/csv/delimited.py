@@ -1,6 +1,6 @@
-r"""Delimited rows as tensors, whole batches at a time.
+r"""Decodes batches of delimited rows into tensors.
 
-The rows are those of `tf.io.decode_csv`: fields with quotes as RFC 4180 has them, no line ends outside of quotes.
+The row syntax is that of `tf.io.decode_csv`: RFC 4180 quoting, and no line breaks outside of quotes.
 
 Usage:
 
@@ -24,7 +24,7 @@ MOST_COLUMNS = 1 << 16
 FIELD_DELIM = ","
 VALUE_DELIM = "\x01"
 
-# By which of the types that decode_csv and to_number parse everywhere the others are read.
+# The type that each dtype is parsed as: one that decode_csv and to_number support in every TensorFlow release.
 _PARSED_AS = {
     "float16": tf.string,
     "float32": tf.float32,
@@ -40,11 +40,11 @@ _PARSED_AS = {
     "bool": tf.string,
     "string": tf.string,
 }
-# DLRover's names are those that np.dtype knows.
+# DLRover's type names, as np.dtype resolves them.
 _OTHER_NAMES = {"float": "float64", "double": "float64", "int": "int64", "str": "string", "bytes": "string"}
 
-# What running `decode` raises because of the data. TensorFlow's message quotes the field that is no number; where that
-# is no UTF-8, as in a latin-1 file, Python cannot even make the exception.
+# Exceptions that computing the tensors of `decode` raises for bad data. TensorFlow's message quotes the field that is
+# not a number; if the field is not UTF-8, as in a Latin-1 file, creating the exception fails with UnicodeDecodeError.
 DECODE_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
 
 
@@ -53,14 +53,14 @@ class Field:
     """A column of delimited rows.
 
     Attributes:
-      name: Of the column.
-      dtype: Of its values: a tf.DType, or a name such as "float32", or what NumPy has for one; a tf.DType afterwards.
-        "float" and "double" are float64, "int" is int64, as in NumPy.
-      is_sparse: Whether a field holds any number of values.
-      is_required: Whether an empty field is an error, as of a label, and not 0 or "".
+      name: Name of the column.
+      dtype: Type of its values: a tf.DType, a name such as "float32", a NumPy dtype or scalar type, or a Python type.
+        Converted to a tf.DType. As in NumPy, "float" and "double" are float64 and "int" is int64.
+      is_sparse: Whether a field holds any number of values, separated by `value_delim`.
+      is_required: Whether an empty field is an error, as for a label, instead of the default 0 or "".
 
     Raises:
-      InputError: When the type cannot be decoded.
+      InputError: If the type cannot be decoded.
     """
 
     name: str
@@ -82,30 +82,30 @@ class Field:
 def decode(
     rows: tf.Tensor, fields: Sequence[Field], delim: str = FIELD_DELIM, value_delim: str = VALUE_DELIM
 ) -> dict[str, tf.Tensor | tf.SparseTensor]:
-    """Returns the columns of delimited rows.
+    """Decodes delimited rows into one tensor per column.
 
-    A field that is empty is 0, "" or False, and no value in a sparse column. Other values that are not of their
-    column's type, an empty field of a required column, and rows with another number of fields, are one of DECODE_ERRORS
-    when the tensors are computed; `row_checks` tells which row it is.
+    An empty field becomes 0, "" or False, and no value in a sparse column. Values that do not parse as their column's
+    type, empty fields of required columns, and rows with a different number of fields raise one of DECODE_ERRORS when
+    the tensors are computed; `row_checks.check_rows` then finds the row.
 
     Args:
-      rows: String vector, [batch].
-      fields: The columns in their order.
-      delim: The character that separates fields.
-      value_delim: What separates the values of a sparse column.
+      rows: String vector of shape [batch].
+      fields: The columns, in the order of the fields in a row.
+      delim: Delimiter between fields: one ASCII character other than a quote or line break.
+      value_delim: Delimiter between the values of a sparse column.
 
     Returns:
-      {name: tensor [batch] of the column's dtype, or SparseTensor [batch, most values of a row]}.
+      {name: tensor of shape [batch] and the column's dtype, or SparseTensor of shape [batch, most values of a row]}.
 
     Raises:
-      InputError: When a delimiter cannot be one.
+      InputError: If a delimiter is not allowed, or there are no columns, duplicate names or more than 2^16 columns.
     """
     check_format(fields, delim, value_delim)
     return typed(raw_columns(rows, fields, delim), fields, value_delim)
 
 
 def raw_columns(rows: tf.Tensor, fields: Sequence[Field], delim: str) -> list[tf.Tensor]:
-    """Returns the columns of delimited rows in the types that decode_csv knows; sparse ones are text."""
+    """Returns the columns of delimited rows in types that decode_csv supports; sparse columns as strings."""
     columns: list[tf.Tensor] = tf.io.decode_csv(rows, [default_value(field) for field in fields], delim)
     return columns
 
@@ -113,7 +113,7 @@ def raw_columns(rows: tf.Tensor, fields: Sequence[Field], delim: str) -> list[tf
 def typed(
     columns: Sequence[tf.Tensor], fields: Sequence[Field], value_delim: str
 ) -> dict[str, tf.Tensor | tf.SparseTensor]:
-    """Returns the columns that `raw_columns` has found as `decode` does."""
+    """Converts the result of `raw_columns` to that of `decode`."""
     return {
         field.name: split_values(column, field, value_delim) if field.is_sparse else _narrowed(column, field.dtype)
         for field, column in zip(fields, columns, strict=True)
@@ -121,18 +121,19 @@ def typed(
 
 
 def split_values(text: tf.Tensor, field: Field, value_delim: str = VALUE_DELIM) -> tf.SparseTensor:
-    """Returns the values of a sparse column.
+    """Splits the fields of a sparse column into values.
 
     Args:
-      text: String vector, [batch]: the values of each row, with `value_delim` between them; none where it is empty.
+      text: String vector of shape [batch]: each row's values, separated by `value_delim`; an empty string has none.
       field: The column.
-      value_delim: What separates values.
+      value_delim: Delimiter between values.
 
     Returns:
-      [batch, most values of a row], of the column's dtype. A value that is not is an error as in `decode`.
+      SparseTensor of shape [batch, most values of a row] and the column's dtype. Values that do not parse raise an
+      error when the tensor is computed, as in `decode`.
     """
     some = tf.not_equal(text, "")
-    parts = tf.strings.split(text, value_delim)  # one empty value where there is none
+    parts = tf.strings.split(text, value_delim)  # an empty string gives one empty value, which is removed
     values = tf.boolean_mask(parts.flat_values, tf.gather(some, parts.value_rowids()))
     lengths = tf.where(some, parts.row_lengths(), tf.zeros_like(parts.row_lengths()))
     sparse = tf.RaggedTensor.from_row_lengths(values, lengths, validate=False).to_sparse()
@@ -140,7 +141,11 @@ def split_values(text: tf.Tensor, field: Field, value_delim: str = VALUE_DELIM) 
 
 
 def check_format(fields: Sequence[Field], delim: str, value_delim: str) -> None:
-    """Raises an InputError when two columns have the same name, or a delimiter cannot be one."""
+    """Checks the columns and delimiters that `decode` takes.
+
+    Raises:
+      InputError: If there are no columns, duplicate names or more than 2^16 columns, or if a delimiter is not allowed.
+    """
     if len(fields) > MOST_COLUMNS:
         raise InputError(
             f"there are {len(fields):,} columns, from {shown(fields[0].name)} on. Each becomes a tensor of its own, "
@@ -158,7 +163,7 @@ def check_format(fields: Sequence[Field], delim: str, value_delim: str) -> None:
 
 
 def _name_of(dtype: object) -> str:
-    """Returns the name of a type that is given by name, as TensorFlow's, NumPy's or Python's."""
+    """Returns the name of a dtype given as a string, tf.DType, NumPy or Python type; else the `repr` of the object."""
     if isinstance(dtype, str):
         return dtype
     if isinstance(dtype, tf.DType):
@@ -171,12 +176,12 @@ def _name_of(dtype: object) -> str:
 
 
 def _raw_type(field: Field) -> tf.DType:
-    """Returns the type as which decode_csv reads a column."""
+    """Returns the type that decode_csv parses a column as."""
     return tf.string if field.is_sparse else _PARSED_AS[field.dtype.name]
 
 
 def default_value(field: Field) -> np.ndarray:
-    """Returns what stands for an empty field, [1], of the type as which decode_csv reads the column, or [0]."""
+    """Returns decode_csv's `record_defaults` entry for a column: shape [1], or [0] if the column is required."""
     raw = _raw_type(field)
     if field.is_required:
         empty: np.ndarray = np.array([], raw.as_numpy_dtype)
@@ -187,13 +192,13 @@ def default_value(field: Field) -> np.ndarray:
 
 
 def parsed_values(text: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """Returns texts, a string vector, as values of a type."""
+    """Parses a string vector as values of a type; values that do not parse fail when the tensor is computed."""
     raw = _PARSED_AS[dtype.name]
     return _narrowed(text if raw == tf.string else tf.strings.to_number(text, raw), dtype)
 
 
 def _narrowed(values: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """Returns values as another type, where they have been read as a wider one or as text; what does not fit fails."""
+    """Casts values that were parsed as a wider type or as strings; values out of range fail an assertion."""
     if values.dtype == dtype:
         return values
     narrow, fits = {tf.bool: _bools, tf.float16: _halves, tf.uint64: _longs}.get(dtype, _integers)(values, dtype)
@@ -218,7 +223,7 @@ def _halves(text: tf.Tensor, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _longs(text: tf.Tensor, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns numbers of up to 20 digits, of which no op of TensorFlow 2.15 makes more than 19: in two halves."""
+    """Parses uint64 values of up to 20 digits in two halves, since no op of TensorFlow 2.15 parses more than 19."""
     digits = tf.strings.strip(text)
     padded = tf.strings.join(["0" * 20, tf.strings.regex_replace(digits, r"^\+?0*", "")])
     high, low = (tf.strings.to_number(tf.strings.substr(padded, start, 10), tf.int64) for start in (-20, -10))

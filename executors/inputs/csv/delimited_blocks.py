@@ -1,8 +1,8 @@
-r"""Blocks of delimited rows as tensors: decoded by Arrow, many batches at a time, wherever it is as `delimited.decode`.
+r"""Decodes blocks of delimited rows with Arrow, with the same results as `delimited.decode`.
 
-Arrow takes half the time of decode_csv and makes no row an object of its own. Where it would take what decode_csv
-refuses, or read it otherwise, and where it refuses something itself, the block's rows stay text, and TensorFlow decodes
-them. Either way a batch has the same tensors, and the same batch fails.
+Arrow takes half the time of decode_csv and creates no Python object per row. TensorFlow decodes the block instead if
+Arrow rejects it, would accept a value that decode_csv rejects, or would parse a value differently. Either way, batches
+have the same tensors, and the same batch fails.
 
 Usage:
 
@@ -39,42 +39,45 @@ if TYPE_CHECKING:
     from ..readers.reader_errors import Nested
 
 _MOST_BYTES = 1 << 30
-_MOST_REFUSED = 4  # after so many, the rest will be alike; with pyarrow 10, a refusal takes a tenth of a second
-# TensorFlow 2.15 refuses longer texts for floats, 2.21 takes them.
+_MOST_REFUSED = 4  # consecutive blocks, after which Arrow is not tried again; a failure takes 0.1 s with pyarrow 10
+# TensorFlow 2.15 rejects longer strings for floats, TensorFlow 2.21 accepts them.
 _LONGEST_FLOAT = None if tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 21) else 31
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # Arrow leaves one out at a block's beginning
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # Arrow strips one at the start of a block
 _QUOTE, _LINE_END, _ZERO = b'"\n0'
 
 
 class TextReader(Protocol):
-    """A reader that may have rows as one text."""
+    """A reader that can return a range of rows as one text."""
 
     def read_text(self, start: int, end: int, /) -> bytes | None:
-        """Returns the rows [start, end) as `BlockDecoder.columns` takes them, or None."""
+        """Returns the rows [start, end) in the form that `BlockDecoder.columns` takes, or None if it cannot."""
 
 
 class TextBlock(TypedDict):
-    """Rows as text, or as columns where these are decoded; strings are two vectors. Arrays, or tensors of tf.data."""
+    """A block of rows: undecoded in `rows`, or decoded in `columns`; the other one is empty.
+
+    Values are NumPy arrays, or tensors inside tf.data. A string column is a pair of vectors: indices, and the strings.
+    """
 
     rows: np.ndarray | tf.Tensor
     columns: tuple[np.ndarray | tf.Tensor | tuple[np.ndarray | tf.Tensor, np.ndarray | tf.Tensor], ...]
 
 
 class BlockDecoder:
-    """Decodes the rows of one format.
+    """Decodes blocks of rows that have the same columns and delimiters.
 
     Attributes:
-      spec: Type specs of a block.
-      threads: How many should call `read`.
+      spec: Type specs of a `TextBlock`.
+      threads: Recommended number of threads that call `read`.
     """
 
-    threads = min(8, os.cpu_count() or 1)  # they compute; more would be in each other's way
+    threads = min(8, os.cpu_count() or 1)  # the work is CPU-bound, so more threads than cores would only compete
 
     def __init__(self, fields: Sequence[Field], delim: str = FIELD_DELIM, value_delim: str = VALUE_DELIM) -> None:
-        """Takes what `delimited.decode` takes.
+        """Initializes the decoder; the arguments are those of `delimited.decode`.
 
         Raises:
-          InputError: When a delimiter cannot be one.
+          InputError: If a delimiter is not allowed, or there are no columns, duplicate names or more than 2^16 columns.
         """
         check_format(fields, delim, value_delim)
         self._fields, self._delim, self._value_delim = fields, delim, value_delim
@@ -92,29 +95,29 @@ class BlockDecoder:
             any(value.dtype.kind == kind for value in self._defaults) for kind in "if"
         )
         self._names = [str(place) for place in range(len(fields))]
-        # Strings that come again and again are made once, and multiplied in TensorFlow.
+        # Dictionary encoding: each distinct string is created once, and repeated by tf.gather.
         text = pa.dictionary(pa.int32(), pa.binary())
         types = [text if value.dtype == object else pa.from_numpy_dtype(value.dtype) for value in self._defaults]
         self._convert = pyarrow.csv.ConvertOptions(
             column_types=dict(zip(self._names, types, strict=True)), null_values=[""], strings_can_be_null=False
         )
-        self._refused = 0  # blocks, one after the other
-        # A line end in quotes then makes one row of two lines, which shows.
+        self._refused = 0  # consecutive blocks that Arrow could not decode
+        # With newlines_in_values, a line break in quotes changes the number of rows, which `columns` detects.
         self._parse = pyarrow.csv.ParseOptions(delimiter=delim, newlines_in_values=True)
 
     def read(
         self, reader: TextReader, start: int, end: int, is_stopped: Callable[[], bool] = lambda: False
     ) -> TextBlock:
-        """Returns the rows [start, end) as a block.
+        """Reads the rows [start, end) as a block.
 
         Args:
-          reader: As of `read_range`, and with `read_text(start, end)`: what `columns` takes, or None.
-          start: As of `read_range`.
-          end: As of `read_range`.
-          is_stopped: As of `read_range`.
+          reader: As in `range_reader.read_range`, and a `TextReader`.
+          start: Number of the first row, from 0.
+          end: Number of the row to stop before.
+          is_stopped: As in `range_reader.read_range`.
 
         Raises:
-          Exception: What the reader raises.
+          RowsError: As `range_reader.read_range`. Exceptions of the reader itself are not wrapped.
         """
         if self._refused < _MOST_REFUSED:
             text = reader.read_text(start, end)
@@ -127,13 +130,13 @@ class BlockDecoder:
         return {"rows": rows, "columns": tf.nest.map_structure(_nothing, self.spec["columns"])}
 
     def columns(self, text: bytes, count: int) -> list[np.ndarray | tuple[np.ndarray, np.ndarray]] | None:
-        r"""Returns the columns of rows as decode_csv would return them, or None where it has to be asked itself.
+        r"""Decodes rows into columns identical to decode_csv's; returns None if only decode_csv itself can decode them.
 
-        Strings are two vectors: the place of each in the second one, and the strings.
+        A string column is a pair of vectors: the index of each row's string in the second vector, and the strings.
 
         Args:
-          text: The rows, with "\n" between them; empty lines are none.
-          count: How many there are.
+          text: The rows, separated by "\n"; empty lines are ignored.
+          count: Number of rows.
         """
         if not text.endswith(b"\n"):
             text += b"\n"
@@ -156,11 +159,11 @@ class BlockDecoder:
     def batches(
         self, make_blocks: Callable[[], Iterator[TextBlock]], errors: ReaderErrors, batch_size: int
     ) -> tf.data.Dataset:
-        """Returns the rows of blocks as a dataset of batches for `decode`, the last one shorter; see `range_reader`.
+        """Returns a dataset of batches of columns, to be mapped by `decode`; the last batch may be smaller.
 
         Args:
-          make_blocks: Called at each run through the dataset; returns an iterator of what `read` returns.
-          errors: Keeps what it raises.
+          make_blocks: Called for each iteration over the dataset; returns an iterator over results of `read`.
+          errors: Keeps the exception that the iterator raises, to re-raise it.
           batch_size: Number of rows in a batch.
         """
 
@@ -171,22 +174,22 @@ class BlockDecoder:
                 lambda: list(raw_columns(rows, self._fields, self._delim)),
                 lambda: [tf.gather(*reversed(c)) if isinstance(c, tuple) else c for c in block["columns"]],
             )
-            return tuple(tf.nest.flatten(found))  # one alone comes without a list
+            return tuple(tf.nest.flatten(found))  # tf.cond returns a single column without a list
 
         blocks = errors.blocks(lambda: _cut(make_blocks(), batch_size), self.spec)
         return blocks.map(tf.autograph.experimental.do_not_convert(columns), tf.data.AUTOTUNE).rebatch(batch_size)
 
     def decode(self, *columns: tf.Tensor) -> dict[str, tf.Tensor | tf.SparseTensor]:
-        """Returns the columns of a batch as `delimited.decode` does."""
+        """Converts the columns of a batch to the result of `delimited.decode`."""
         return typed(columns, self._fields, self._value_delim)
 
     def _is_plain(self, text: bytes) -> bool:
-        """Returns whether Arrow divides the text into the same fields, or fails, and reads no integers as others."""
+        """Returns whether Arrow, unless it fails, parses the same fields, integers and long floats as decode_csv."""
         if b"\r" in text or text.startswith(_BYTE_ORDER_MARK) or len(text) > _MOST_BYTES:
             return False
         data = np.frombuffer(text, np.uint8)
         exes = [mark for mark in b"xX" if mark in text]
-        if self._has_integers and exes and (data[places_of(data, *exes) - 1] == _ZERO).any():  # Arrow takes 0x10 for 16
+        if self._has_integers and exes and (data[places_of(data, *exes) - 1] == _ZERO).any():  # Arrow parses 0x10 as 16
             return False
         if self._has_floats and _LONGEST_FLOAT and _longest_field(data, ord(self._delim)) > _LONGEST_FLOAT:
             return False
@@ -194,21 +197,21 @@ class BlockDecoder:
 
 
 def _longest_field(data: np.ndarray, delim: int) -> int:
-    """Returns the length of the longest field, if none has a separator in it."""
+    """Returns the length of the longest field in bytes, assuming that no field contains a delimiter."""
     return int(np.diff(places_of(data, delim, _LINE_END), prepend=-1).max()) - 1
 
 
 def _has_plain_quotes(data: np.ndarray, delim: int) -> bool:
-    """Returns whether quotes are at the begin and the end of fields only, so that none is doubled."""
+    """Returns whether quotes occur only at the start and end of fields, which excludes doubled quotes."""
     quotes = places_of(data, _QUOTE)
-    before, after = data[quotes[::2] - 1], data[quotes[1::2] + 1]  # before the first byte is the last, a line end
+    before, after = data[quotes[::2] - 1], data[quotes[1::2] + 1]  # index -1 wraps to the last byte, a line end
     return len(before) == len(after) and all(
         bool(((around == delim) | (around == _LINE_END)).all()) for around in (before, after)
     )
 
 
 def _filled(column: pa.ChunkedArray, default: Any) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-    """Returns a column as NumPy's, with the default where a field is empty."""
+    """Converts a column to NumPy, with the default in place of empty fields."""
     (values,) = column.chunks
     if default.dtype != object:
         numbers: np.ndarray = (values.fill_null(default[0]) if len(default) else values).to_numpy()
@@ -220,7 +223,7 @@ def _filled(column: pa.ChunkedArray, default: Any) -> np.ndarray | tuple[np.ndar
 
 
 def _has_gap(column: pa.ChunkedArray) -> bool:
-    """Returns whether a field is empty."""
+    """Returns whether the column has an empty field."""
     (values,) = column.chunks
     return bool(values.null_count) or (pa.types.is_dictionary(values.type) and b"" in values.dictionary.to_pylist())
 
@@ -231,7 +234,7 @@ def _nothing(spec: tf.TensorSpec) -> np.ndarray:
 
 
 def _is_ordinary(values: np.ndarray | tuple[np.ndarray, np.ndarray]) -> bool:
-    """Returns whether all floats are finite and not denormal: of others, releases differ in how they read them."""
+    """Returns whether all floats are finite and not denormal; others are parsed differently from release to release."""
     if isinstance(values, tuple) or values.dtype.kind != "f":
         return True
     sizes = np.abs(values)
@@ -240,7 +243,7 @@ def _is_ordinary(values: np.ndarray | tuple[np.ndarray, np.ndarray]) -> bool:
 
 
 def _cut(blocks: Iterator[TextBlock], batch_size: int) -> Iterator[TextBlock]:
-    """Yields blocks, those of text cut where a batch ends, so that no batch fails because of the rows of another."""
+    """Yields blocks, with undecoded ones split at batch boundaries so that a bad row fails only its own batch."""
     before = 0
     for block in blocks:
         rows = block["rows"]

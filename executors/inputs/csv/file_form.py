@@ -1,10 +1,10 @@
-r"""What a CSV file is like: its encoding, what separates its values, what stands before its header.
+r"""Detects the dialect of a CSV file from its content: encoding, separator, and lines before the header row.
 
     form = form_of("kunden.csv")       # CsvForm(encoding="cp1252", separator=";", first=1, …)
     with rows_in("kunden.csv", form, "looked at") as rows:
         header = next(rows)
 
-It shows by a file's bytes, not by its name.
+The file name extension is not used for the detection.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from .rows import places_of
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _HEAD_BYTES, _BLOCK_BYTES = 1 << 16, 1 << 20
-_ROWS = 200  # by which the separator is told
-_SHARE = 0.9  # of them that have as many values as the header
+_ROWS = 200  # rows from which the separator is detected
+_SHARE = 0.9  # minimum share of these rows that have as many values as the header
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _NOT_IN_WINDOWS_1252 = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])
 _ASCII = bytes(range(0x80))
@@ -43,22 +43,22 @@ _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 WITH_POINTS = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?([eE][+-]?\d+)?")  # 1.234,5
 WITH_COMMAS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?|" + _PLAIN.pattern)  # 1,234.5
 _GROUPED_IN_QUOTES = re.compile(rb'"[+-]?\d{1,3}(,\d{3})+(\.\d*)?"')
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # as Python's surrogateescape writes it
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # invalid bytes as decoded by surrogateescape
 
 
 @dataclasses.dataclass(frozen=True)
 class CsvForm:
-    """How a file is written.
+    """The dialect of a CSV file.
 
     Attributes:
-      encoding: As Python calls it.
-      separator: Between values.
-      first: How many lines stand before the header: empty ones, or Excel's `sep=;`.
-      has_old_line_ends: Whether lines end by a carriage return alone.
-      has_quoted_names: Whether there are quotes in the header.
-      may_be_changed: Whether values may have line breaks, or commas between thousands.
-      gzipped: Whether it is gzipped, whatever its name says.
-      is_named: Whether its name ends in .csv.
+      encoding: Python's name of the encoding.
+      separator: Separator between values, one character.
+      first: Number of lines before the header row: empty lines, or Excel's `sep=;`.
+      has_old_line_ends: Whether lines end in a carriage return alone, as on classic Mac OS.
+      has_quoted_names: Whether the header row contains quotes.
+      may_be_changed: Whether values may contain line breaks or thousands separators, which would be removed.
+      gzipped: Whether the content is gzipped, regardless of the file name.
+      is_named: Whether the file name ends in .csv.
     """
 
     encoding: str
@@ -72,16 +72,18 @@ class CsvForm:
 
     @property
     def is_plain(self) -> bool:
-        """Whether CsvExampleGen can read such a file, whatever its names and values are."""
+        """Whether CsvExampleGen can read a file of this dialect, apart from its column names and values."""
         is_text = self.encoding == "utf-8" and not (self.has_old_line_ends or self.gzipped)
         return is_text and self.separator == "," and not self.first and self.is_named
 
 
 def form_of(path: str) -> CsvForm | None:
-    """Returns how a file is written; None when it is no table in text.
+    """Detects the dialect of a CSV file; returns None if the file is not tabular text.
+
+    Reads the file completely, and logs the progress every 10 seconds.
 
     Raises:
-      InputError: When nobody can tell its encoding.
+      InputError: If the encoding cannot be detected, or the file is gzipped and damaged.
     """
     gzipped = is_gzipped(path)
     with _opened(path, gzipped) as file:
@@ -112,10 +114,10 @@ def form_of(path: str) -> CsvForm | None:
 
 
 class _Content:
-    """What is known of a file by its bytes, block by block.
+    """Statistics of a file's bytes, collected block by block.
 
     Args:
-      is_text: Whether a byte is a character or a part of one, as in all encodings but UTF-16.
+      is_text: Whether ASCII characters are single bytes, as in all supported encodings except UTF-16.
     """
 
     def __init__(self, is_text: bool) -> None:
@@ -155,14 +157,14 @@ class _Content:
 
     @property
     def has_old_line_ends(self) -> bool:
-        """Whether there is a carriage return without a line feed behind it."""
+        """Whether a carriage return occurs without a following line feed."""
         return self._returns > self._ends
 
     def encoding(self, path: str) -> str:
-        """Returns the encoding of a file without a mark.
+        """Returns the encoding of a file without a byte order mark: "utf-8", "cp1252" or "latin-1".
 
         Raises:
-          InputError: When it is neither UTF-8 nor Latin-1.
+          InputError: If the file is mostly but not entirely UTF-8, or has too few ASCII letters for Latin-1.
         """
         if not self._not_utf8:
             return "utf-8"
@@ -180,10 +182,10 @@ class _Content:
 
 
 def _separator(text: str, is_cut: bool) -> tuple[str, int]:
-    """Returns what separates values, "" when nothing does, and how many lines stand before the header.
+    """Returns the separator, or "" if none is found, and the number of lines before the header row.
 
-    It is what gives nearly all of the first rows as many values as the header, more than one; of several, what gives
-    most values, and most numbers among them.
+    The separator is the one with which at least 90 % of the first rows have as many values as the header, and more than
+    one. If several qualify, it is the one that gives the most values per row, then the most numbers among the values.
     """
     first = len(text) - len(text.lstrip("\r\n"))
     first = len(text[:first].splitlines())
@@ -213,15 +215,15 @@ def _opened(path: str, gzipped: bool) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def rows_in(path: str, form: CsvForm, verb: str) -> Iterator[Iterator[list[str]]]:
-    """Opens a file as its header and the rows below, those with nothing in them left out.
+    """Opens a CSV file and gives an iterator over its header and rows, skipping empty rows.
 
     Args:
       path: The file.
-      form: Of the file.
-      verb: What is done to it, for the log: it tells every ten seconds how far that is.
+      form: The file's dialect.
+      verb: Past participle for the progress message, which is logged every 10 seconds: "kunden.csv: 40 % copied".
 
     Raises:
-      InputError: Where the file is no CSV, by the row, or is damaged.
+      InputError: If the file is not valid CSV, with the line number, or is gzipped and damaged.
     """
     size = max(file_io.size_of(path), 1)
 
@@ -243,7 +245,7 @@ def rows_in(path: str, form: CsvForm, verb: str) -> Iterator[Iterator[list[str]]
 
 
 def _say(said: float, path: str, verb: str, file: IO[bytes], size: int) -> float:
-    """Logs now and then how far a file is; returns when that was last."""
+    """Logs the progress if `_SAY_SECONDS` have passed since `said`; returns the time of the last message."""
     if (now := time.monotonic()) - said < _SAY_SECONDS:
         return said
     place = getattr(file, "fileobj", file).tell()

@@ -1,12 +1,12 @@
-r"""A text file as rows that are read by their numbers, without holding the file in memory.
+r"""Random access to the rows of a text file by row number, without loading the file into memory.
 
-The file is scanned once for its line ends, block by block through NumPy. Of every sixteenth row the place is kept, half
-a byte a row; the rows of a range are then read at once and split.
+The file is scanned once for line ends, block by block with NumPy. The index holds the offset of every 16th row, which
+takes half a byte per row. A range of rows is then read at once and split.
 
-* "\n" and "\r\n" end a line; the last one may have no end. Nothing else is stripped: a tab at a row's end is a field.
-* Lines with nothing in them are no rows, wherever they stand.
-* A UTF-8 byte-order mark at the beginning is dropped.
-* Files that are gzipped, or that lie on a file system with a scheme, are read from a temporary copy on the local disk.
+* Lines end in "\n" or "\r\n"; the last line may lack a terminator. Nothing else is stripped: a trailing tab is a field.
+* Empty lines are ignored everywhere.
+* A UTF-8 byte order mark at the start of the file is dropped.
+* Gzipped files, and files on a remote file system such as gs://, are read from a temporary copy on the local disk.
 
 Usage:
 
@@ -39,24 +39,24 @@ _GZIP_MAGIC = b"\x1f\x8b\x08"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_END, _CARRIAGE_RETURN = b"\n", b"\r"
 _BLOCK_BYTES = 4 << 20
-_STRIDE = 16  # of so many rows one's place is kept; a range reads up to 15 rows too many at either end
+_STRIDE = 16  # rows per index entry; a range read includes up to 15 extra rows at either end
 
 
 class LineFile:
-    """The rows of a text file. Any number of threads may read them at once.
+    """Rows of a text file, readable by index range from any number of threads.
 
     Attributes:
-      path: The file.
+      path: Path of the file.
     """
 
     def __init__(self, path: str) -> None:
-        """Finds the file's rows.
+        """Opens the file and indexes its rows.
 
         Args:
-          path: A file on any file system that TFX's fileio knows, gzipped or not.
+          path: A file on any file system that TFX's fileio supports, gzipped or not.
 
         Raises:
-          InputError: When it cannot be read, or is gzipped and damaged.
+          InputError: If the file does not exist, cannot be read, is not text, or is gzipped and damaged.
         """
         self.path = path
         if not file_io.is_remote(path) and os.path.isfile(path):
@@ -67,47 +67,46 @@ class LineFile:
         self._places, self._count = _places(self._descriptor, self._size)
 
     def __reduce__(self) -> tuple[type[LineFile], tuple[str]]:
-        return type(self), (self.path,)  # a copy needs a descriptor of its own
+        return type(self), (self.path,)  # file descriptors cannot be pickled, so a copy reopens the file
 
     def __len__(self) -> int:
         return self._count
 
     def rows(self, start: int, end: int) -> list[bytes]:
-        """Returns the rows of a range, without their line ends.
+        """Returns the rows [start, end) without their line terminators.
 
         Args:
           start: Number of the first row, counted from 0.
           end: Number of the row to stop before.
 
         Raises:
-          IndexError: When the file does not have these rows.
-          InputError: When the file has changed since its rows were found.
+          IndexError: If the range exceeds the number of rows.
+          InputError: If the file was changed since it was indexed and has fewer rows in the range.
         """
         return self._cut(self._read(start, end).split(_LINE_END), start, end)
 
     def text_rows(self, start: int, end: int) -> list[str]:
-        """Returns the rows of a range as text; see `rows`.
+        """Returns the rows [start, end) decoded as UTF-8; see `rows`.
 
-        Bytes that are not UTF-8 come as lone surrogates, as in Python's names of files: encoding with the handler
-        "surrogateescape" gives the row as it is in the file.
+        Invalid bytes are decoded with the error handler "surrogateescape"; encoding with it restores the original row.
         """
         block = self._read(start, end).decode("utf-8", "surrogateescape")
         return self._cut(block.split("\n"), start, end)
 
     def text(self, start: int, end: int) -> bytes:
-        r"""Returns the rows of a range as they stand in the file, in a fifth of the time of `rows`.
+        r"""Returns the rows [start, end) as one unsplit text, in a fifth of the time of `rows`.
 
-        "\n" is between them, and may be behind the last; there may be empty lines. Of a file that has changed since its
-        rows were found, there may be more or fewer rows.
+        The rows are separated by "\n", with or without one after the last row, and may include empty lines. If the file
+        was changed since it was indexed, the text may have more or fewer rows.
 
         Raises:
-          IndexError: When the file does not have these rows.
+          IndexError: If the range exceeds the number of rows.
         """
         block = self._read(start, end)
         skip, more = start % _STRIDE, min(-end % _STRIDE, self._count - end)
         begin, stop = 0, len(block)
         while skip and (line_end := block.find(_LINE_END, begin)) >= 0:
-            skip -= line_end > begin  # an empty line is no row
+            skip -= line_end > begin  # empty lines do not count
             begin = line_end + 1
         while more and (line_end := block.rfind(_LINE_END, begin, stop)) >= 0:
             more -= stop - line_end > 1
@@ -115,7 +114,7 @@ class LineFile:
         return block[begin : stop + 1]
 
     def _read(self, start: int, end: int) -> bytes:
-        """Returns the lines from the last kept place before the range to the first one after it."""
+        """Returns the lines from the last index entry at or before `start` to the first one at or after `end`."""
         if not 0 <= start <= end <= self._count:
             raise IndexError(f"{self.path} has {self._count} rows; there is no range from {start} to {end} in it.")
         if start == end:
@@ -138,21 +137,21 @@ class LineFile:
 
 
 def _places(descriptor: int, size: int) -> tuple[np.ndarray, int]:
-    """Returns where every `_STRIDE`th row begins, in bytes, and the number of rows."""
+    """Returns the byte offset of every `_STRIDE`th row, and the number of rows."""
     begin = len(_BYTE_ORDER_MARK) if os.pread(descriptor, len(_BYTE_ORDER_MARK), 0) == _BYTE_ORDER_MARK else 0
     kept: list[np.ndarray] = []
     count, position, before = 0, begin, _LINE_END
     for block in _blocks(descriptor, begin, size):
         data = np.frombuffer(before + block, np.uint8)
         ends: np.ndarray = np.flatnonzero(data[1:] == ord(_LINE_END)) + position
-        first = position - 1  # where `data` begins
+        first = position - 1  # offset of data[0] in the file
         position += len(block)
         before = block[-1:]
         if position == size and before != _LINE_END:
-            ends = np.append(ends, size)  # the last line has no end
+            ends = np.append(ends, size)  # the last line has no terminator
         starts = np.concatenate([[begin], ends[:-1] + 1]) if len(ends) else ends
         lengths = ends - starts
-        # The byte before a line's end is in this block, or it is the one before it.
+        # The byte before a line end is in this block, or is the last byte of the previous one, which is data[0].
         blank = (lengths == 0) | ((lengths == 1) & (data[ends - 1 - first] == ord(_CARRIAGE_RETURN)))
         starts = starts[~blank]
         kept.append(starts[-count % _STRIDE :: _STRIDE])
@@ -162,7 +161,7 @@ def _places(descriptor: int, size: int) -> tuple[np.ndarray, int]:
 
 
 def _blocks(descriptor: int, start: int, stop: int) -> Iterator[bytes]:
-    """Yields the bytes of a file from one place to another; fewer, when the file has got shorter."""
+    """Yields the bytes [start, stop) of a file, or fewer if the file has been truncated."""
     while start < stop:
         block = os.pread(descriptor, min(_BLOCK_BYTES, stop - start), start)
         if not block:
@@ -172,7 +171,7 @@ def _blocks(descriptor: int, start: int, stop: int) -> Iterator[bytes]:
 
 
 def _opened(path: str) -> int:
-    """Returns a file descriptor that the text can be read from at any place."""
+    """Returns a file descriptor of the uncompressed text on the local disk."""
     try:
         with _on_disk(path) as file:
             if os.pread(file.fileno(), len(_GZIP_MAGIC), 0) != _GZIP_MAGIC:
@@ -186,7 +185,7 @@ def _opened(path: str) -> int:
 
 
 def _on_disk(path: str) -> IO[bytes]:
-    """Returns a file, opened; a copy of it where it lies on another file system."""
+    """Opens a local file, or a temporary copy of a remote one."""
     if not file_io.is_remote(path):
         return open(path, "rb")
     if not file_io.exists(path):
@@ -196,7 +195,7 @@ def _on_disk(path: str) -> IO[bytes]:
 
 
 def _copy(file: BinaryFile) -> IO[bytes]:
-    """Returns a copy that vanishes when it is closed."""
+    """Copies a file to a temporary file that is deleted when it is closed."""
     copy = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
     try:
         shutil.copyfileobj(file, copy, _BLOCK_BYTES)

@@ -1,12 +1,12 @@
-r"""CSV as people have it, copied as TFX's CsvExampleGen reads it.
+r"""Converts CSV files of common dialects to copies that TFX's CsvExampleGen can read.
 
     data, changes = plain_data("kunden.csv", "project/data")
-    data       # "project/data/kunden.csv"; "kunden.csv" where CsvExampleGen reads it as it is
+    data       # "project/data/kunden.csv"; "kunden.csv" if CsvExampleGen can read the original
     changes    # ["kunden.csv: it was separated by semicolons; decimal commas in preis are points"]
 
-CsvExampleGen wants UTF-8 without a byte-order mark, commas between values, names without quotes in the first line,
-decimal points, and no line breaks in values. What a file is like shows by its bytes, not by its name. A file is read
-twice, row by row: whether all of a column's values are numbers shows only at its end.
+CsvExampleGen requires UTF-8 without a byte order mark, comma-separated values, a header row without quotes, decimal
+points, and no line breaks in values. The dialect is detected from the content (see `file_form.py`), not from the file
+name. A file is read twice, row by row, because whether a column is numeric is only known at the end of the file.
 """
 
 from __future__ import annotations
@@ -34,18 +34,24 @@ _IN_NAMES = re.compile(r'[",\r\n]+\s*')
 
 
 def plain_data(data: str, folder: str) -> tuple[str, list[str]]:
-    """Copies CSV files of a kind that CsvExampleGen does not read, and says where all of the data lie then.
+    """Copies the data to `folder` in CsvExampleGen's dialect, if CsvExampleGen cannot read one of the files.
+
+    If one file needs a conversion, all CSV files of the folder are copied, converted or not. The copy is written to a
+    temporary directory and renamed.
 
     Args:
-      data: A file or a folder, as for a pipeline. Files that are no CSV stay as they are.
-      folder: Where to copy to. What an earlier call has copied there from the same files, by their sizes and times of
-        change, is not copied again.
+      data: A file or a folder of CSV files, the input of a pipeline. Only .csv and .csv.gz files of a folder are used
+        or, if there are none, .tsv, .tsv.gz and .tab files.
+      folder: Directory of the copies; an existing one is replaced. A copy made by an earlier call is reused if the
+        sizes and modification times of the original files are unchanged.
 
     Returns:
-      The file or folder to read: `data` itself, or `folder` or a file in it; and a line for each file on what was done.
+      The path to read, which is `data`, `folder`, or a file in `folder`; and one line per converted file that describes
+      the changes.
 
     Raises:
-      InputError: When a file that would have to be copied is no CSV or is damaged, or when there is no room.
+      InputError: If a file that needs a conversion is not valid CSV or is damaged, if two files would have the same
+        name, or if the copy cannot be written.
     """
     files = _csv_files(data) if file_io.exists(data) else []
     state = {path: _state(path) for path in files}
@@ -80,7 +86,7 @@ def plain_data(data: str, folder: str) -> tuple[str, list[str]]:
 
 
 def _csv_files(data: str) -> list[str]:
-    """Returns the files that are CSV by their names; a single file may have any name."""
+    """Returns the files in a folder that have CSV extensions, or `data` itself if it is a file of any name."""
     if not file_io.isdir(data):
         return [data]
     names = sorted(name for name in file_io.listdir(data) if not name.startswith((".", "_")))
@@ -101,7 +107,7 @@ def _copies(files: Sequence[str], folder: str) -> dict[str, str]:
 
 
 def _state(path: str) -> list[int]:
-    """Returns what changes with a file, as far as its file system tells: size, and time in ns."""
+    """Returns a file's size in bytes and modification time in ns; the time is 0 on remote file systems."""
     return [file_io.size_of(path), 0 if file_io.is_remote(path) else os.stat(path).st_mtime_ns]
 
 
@@ -116,16 +122,16 @@ def _copied_before(folder: str, state: dict[str, list[int]]) -> list[str] | None
 
 @dataclasses.dataclass(frozen=True)
 class _Changes:
-    """What is done to a file.
+    """The conversion of a file.
 
     Attributes:
-      form: How it is written.
-      names: The columns' names, "" for those that are left out.
-      renamed: Those that are called otherwise than in the file.
-      points: The places of columns with decimal commas, and points between thousands.
-      commas: The places of columns with commas between thousands.
-      left_out: What is said of columns that are left out.
-      lines: How many values have line breaks.
+      form: The dialect of the original.
+      names: Column names of the copy, by position in the original; "" for dropped columns.
+      renamed: New names of the renamed columns.
+      points: Positions of columns with decimal commas, and points as thousands separators.
+      commas: Positions of columns with commas as thousands separators.
+      left_out: Messages about dropped columns.
+      lines: Number of values with line breaks.
     """
 
     form: CsvForm
@@ -141,7 +147,7 @@ class _Changes:
         return not is_plain or bool(self.renamed or self.points or self.commas or self.left_out or self.lines)
 
     def said(self) -> list[str]:
-        """Says it, each thing in a few words."""
+        """Returns one short message per change."""
         form = self.form
         names = [self.names[place] for place in self.points]
         grouped = [self.names[place] for place in self.commas]
@@ -164,7 +170,15 @@ class _Changes:
 
 
 class _Column:
-    """What is known of a column's values while they are read."""
+    """Statistics of a column's values, updated value by value.
+
+    Attributes:
+      is_empty: Whether all values are empty.
+      with_points: Whether all non-empty values are numbers with decimal commas or points as thousands separators.
+      with_commas: Whether all non-empty values are numbers with decimal points or commas as thousands separators.
+      counts: Whether the values are consecutive integers, such as row numbers.
+      has_comma: Whether a value contains a comma.
+    """
 
     def __init__(self) -> None:
         self.is_empty = self.with_points = self.with_commas = self.counts = True
@@ -184,7 +198,7 @@ class _Column:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no further value can change what is known."""
+        """Whether no further value can change the statistics that matter."""
         return not (self.is_empty or self.with_points or self.with_commas or self.counts)
 
     def _count(self, value: str) -> None:
@@ -195,7 +209,10 @@ class _Column:
 
 
 def _changes_of(path: str, form: CsvForm) -> _Changes | None:
-    """Returns what has to be done to a file; None when there is nothing in it, or it is no CSV but might be read."""
+    """Returns the conversion that a file needs.
+
+    Returns None if the file is empty, or is plain and needs no conversion, or is plain but not valid CSV.
+    """
     try:
         with rows_in(path, form, "looked at") as rows:
             header = next(rows, [])
@@ -206,7 +223,7 @@ def _changes_of(path: str, form: CsvForm) -> _Changes | None:
                 return None
             columns, lines = _seen(path, rows, len(header))
     except InputError:
-        if form.is_plain:  # for whoever reads it to say what is wrong, and which rows are left out
+        if form.is_plain:  # the reader of the file will report or skip the bad rows
             return None
         raise
     if all(WITH_POINTS.fullmatch(name) or WITH_COMMAS.fullmatch(name) for name in header):
@@ -215,7 +232,7 @@ def _changes_of(path: str, form: CsvForm) -> _Changes | None:
 
 
 def _seen(path: str, rows: Iterator[list[str]], width: int) -> tuple[list[_Column], int]:
-    """Goes over all rows; returns what is known of each column, and how many values have line breaks."""
+    """Reads all rows; returns the statistics of each column, and the number of values with line breaks."""
     columns = [_Column() for _ in range(width)]
     open_to = list(enumerate(columns))
     lines = 0

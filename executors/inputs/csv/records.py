@@ -1,9 +1,9 @@
-"""CSV rows as string vectors of chosen columns, block by block through Arrow.
+"""Reads selected columns of CSV files as string vectors, block by block, with Arrow's CSV reader.
 
-Arrow's reader follows the rules of Python's csv module, which ElasticDL used: quotes only count at a value's begin,
-quoted values may hold separators and line ends, and two quotes in them stand for one. It gives a hundred times the rows
-a second; tf.data's CsvDataset gives a third of Arrow's (200,000 rows of iris on two cores). `rows.py` gives it
-whole rows with the right number of values only.
+Arrow's reader follows the rules of Python's csv module, which ElasticDL used: a quote is special only at the start of a
+value, quoted values may contain separators and line breaks, and two quotes inside them are an escaped quote. Its
+throughput in rows per second is 100 times that of the csv module and three times that of tf.data's CsvDataset (200,000
+rows of iris on two cores). `rows.py` passes it only complete rows with the right number of values.
 
 Usage:
 
@@ -31,15 +31,19 @@ from ..readers.record_files import GZIP_ERRORS, is_gzipped
 from ..shown import few, shown
 from .rows import BYTE_ORDER_MARK, RowError, whole_rows
 
-_VALUES_AT_ONCE = 1 << 18  # a short string in Python takes ten times the bytes that it has in the file
-_MOST_COLUMNS = 1 << 20  # Arrow counts the values of 512 rows in 32 bits
+_VALUES_AT_ONCE = 1 << 18  # limits memory: a short Python string takes ten times its size in the file
+_MOST_COLUMNS = 1 << 20  # Arrow counts the values of 512 rows in a 32-bit integer
 
 
 def column_names(path: str, sep: str) -> list[str]:
-    """Returns the names in a file's first line.
+    """Returns the column names in the header row of a CSV file.
+
+    Args:
+      path: The file, gzipped or not.
+      sep: The separator, one character.
 
     Raises:
-      InputError: When it has none, or more than 2^20.
+      InputError: If the header row cannot be parsed, has no names, or has more than 2^20.
     """
     with file_io.file_system(path).open(path, mode="rb") as file:
         binary = gzip.GzipFile(fileobj=file) if is_gzipped(path) else file
@@ -57,15 +61,16 @@ def column_names(path: str, sep: str) -> list[str]:
 
 
 def csv_blocks(paths: Sequence[str], columns: Sequence[str], sep: str) -> Iterator[np.ndarray]:
-    """Yields the rows of all files as arrays of bytes, [rows, columns], in the files' order.
+    """Yields the rows of all files as arrays of bytes of shape [rows, columns], in the order of the files.
 
     Args:
-      paths: CSV files with a header; gzipped ones may be among them.
-      columns: The columns to read, in the order in which they are wanted.
-      sep: What separates values.
+      paths: CSV files with a header row, each gzipped or not.
+      columns: Names of the columns to read, in the order of the result.
+      sep: The separator, one character.
 
     Raises:
-      InputError: When a header lacks a column, or a row does not have as many values as the header.
+      InputError: If a header lacks a column or has it twice, a file is damaged, or a row does not have as many values
+        as the header. Such rows are skipped if `on_bad_records` allows it.
     """
     for path in paths:
         names = column_names(path, sep)
@@ -83,10 +88,15 @@ def csv_blocks(paths: Sequence[str], columns: Sequence[str], sep: str) -> Iterat
 
 
 def check_columns(origin: str, columns: Sequence[str], there: Sequence[str]) -> None:
-    """Checks that the columns are there, each once.
+    """Checks that each requested column occurs exactly once.
+
+    Args:
+      origin: File or table, for the message.
+      columns: The requested columns.
+      there: The columns of the file or table.
 
     Raises:
-      InputError: When one is not.
+      InputError: If a column is missing or occurs several times.
     """
     counts = collections.Counter(there)
     for name in columns:
@@ -101,11 +111,11 @@ def check_columns(origin: str, columns: Sequence[str], there: Sequence[str]) -> 
 
 
 class _WrongRows:
-    """Called for rows that do not have as many values as the header, in the order of the file.
+    """Callback for rows whose number of values differs from the header's: raises an InputError or skips the row.
 
     Args:
       path: The file.
-      columns: How many columns the header names.
+      columns: Number of columns in the header.
     """
 
     def __init__(self, path: str, columns: int) -> None:
@@ -130,10 +140,10 @@ class _WrongRows:
 
 
 def _blocks(text: bytes, places: Sequence[str], columns: int, sep: str) -> Iterator[np.ndarray]:
-    """Yields the values of whole rows; columns are named by their places."""
+    """Yields the values of complete rows as [rows, columns]; columns are named "0", "1", … by position."""
     wanted = list(dict.fromkeys(places))
     names = list(map(str, range(columns)))
-    if text.startswith(BYTE_ORDER_MARK):  # it is the first value's; Arrow takes away what it begins with
+    if text.startswith(BYTE_ORDER_MARK):  # part of the first value; Arrow strips one mark at the start of its input
         text = BYTE_ORDER_MARK + text
     table = pyarrow.csv.read_csv(
         pa.BufferReader(text),

@@ -1,6 +1,6 @@
-r"""What is wrong with a delimited row that cannot be decoded, and where it stands.
+r"""Finds the delimited row that cannot be decoded, and why.
 
-It is the slow way, in Python, taken after TensorFlow has said that something in the data is no good.
+This is slow Python code, used only after TensorFlow has failed to decode a batch.
 
 Usage:
 
@@ -35,7 +35,7 @@ from .delimited import (
 _USUAL_DELIMS = (",", "\t", ";", "|")
 _ROWS_AT_ONCE = 1024
 _WHOLE = re.compile(rb"\s*[+-]?\d+\s*")
-_DIGITS = 40  # more than any whole number has
+_DIGITS = 40  # more digits than any supported integer type has
 _NAME = re.compile(r"[^\W\d][\w .:/#()%-]*")
 
 
@@ -47,18 +47,18 @@ def check_rows(
     first: int = 0,
     where: Callable[[int], str] = "row {}".format,
 ) -> None:
-    """Looks for the first row that `decode` would not decode.
+    """Raises an error for the first row that `delimited.decode` would reject; returns if there is none.
 
     Args:
       rows: The rows.
-      fields: As of `decode`.
-      delim: As of `decode`.
-      value_delim: As of `decode`.
+      fields: As in `delimited.decode`.
+      delim: As in `delimited.decode`.
+      value_delim: As in `delimited.decode`.
       first: Number of the first of these rows in its file, from 0.
-      where: Says in words which row that is of a number, with its file.
+      where: Formats a row number as a location for the message, including the file.
 
     Raises:
-      InputError: With the place, what is wrong, and the row.
+      InputError: If a row is rejected, with its location, the reason and its text.
     """
     check_format(fields, delim, value_delim)
     with _Trial() as trial:
@@ -78,7 +78,7 @@ def check_rows(
 
 
 def what_is_wrong(row: bytes, fields: Sequence[Field], delim: str, value_delim: str) -> str:
-    """Returns what is wrong with a row, and the row; "" when nothing is. The arguments are those of `check_rows`."""
+    """Returns why a row is rejected, and its text, or "" if it is accepted. The arguments are as in `check_rows`."""
     with _Trial() as trial:
         found = _first_bad([row], fields, delim, value_delim, trial)
     return f"{found[1]}: {shown(row)}" if found else ""
@@ -87,7 +87,7 @@ def what_is_wrong(row: bytes, fields: Sequence[Field], delim: str, value_delim: 
 def looks_like_data(
     row: bytes | str, fields: Sequence[Field], delim: str = FIELD_DELIM, value_delim: str = VALUE_DELIM
 ) -> bool:
-    """Returns whether a row is probably no header: it can be decoded, and there are numbers in it."""
+    """Returns whether a row is probably data and not a header: it decodes, and a non-string column has a value."""
     row = row.encode("utf-8", "surrogateescape") if isinstance(row, str) else row
     try:
         texts = split_row(row, delim)
@@ -101,10 +101,10 @@ def looks_like_data(
 
 
 def split_row(row: bytes, delim: str = FIELD_DELIM) -> list[bytes]:
-    """Returns the fields of a row as `tf.io.decode_csv` finds them (decode_csv_op.cc, ExtractFields).
+    """Splits a row into fields as `tf.io.decode_csv` does (decode_csv_op.cc, ExtractFields).
 
     Raises:
-      ValueError: When its quotes are not as they should be; it says which field's.
+      ValueError: If a field has misplaced quotes or line breaks; the message names the field by its number.
     """
     separator = delim.encode()
     if not any(mark in row for mark in (b'"', b"\n", b"\r")):
@@ -152,7 +152,7 @@ def _quoted(row: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
 
 
 class _Trial:
-    """Finds out which texts TensorFlow takes for values of a type: numbers differ from release to release."""
+    """Tests which strings TensorFlow parses as values of a type, since number syntax differs between releases."""
 
     def __init__(self) -> None:
         self._graph = tf.Graph()
@@ -169,10 +169,10 @@ class _Trial:
         self._session.close()
 
     def first_refused(self, texts: Sequence[bytes], dtype: tf.DType) -> int | None:
-        """Returns the index of the first text that is no value of the type."""
+        """Returns the index of the first string that does not parse as the type, by binary search; None if all do."""
         if self._accepts(texts, dtype):
             return None
-        good, bad = 0, len(texts)  # up to good all are accepted, up to bad they are not
+        good, bad = 0, len(texts)  # texts[:good] is accepted, texts[:bad] is not
         while bad - good > 1:
             middle = (good + bad) // 2
             good, bad = (middle, bad) if self._accepts(texts[good:middle], dtype) else (good, middle)
@@ -216,19 +216,19 @@ def _first_bad(
         if refused is not None:
             index, text = values[refused]
             bad = index, _wrong_value(field, text)
-            del split[index:]  # another column can only be to blame for an earlier row
+            del split[index:]  # the first bad row is this one or an earlier one
     return bad
 
 
 def _values(texts: Sequence[bytes], field: Field, value_delim: str) -> Iterator[tuple[int, bytes]]:
-    """Yields the row's index and the value for each value of a column."""
+    """Yields (row index, value) for each value of a column; empty fields are skipped."""
     for index, text in enumerate(texts):
         if text:
             yield from ((index, value) for value in (text.split(value_delim.encode()) if field.is_sparse else [text]))
 
 
 def _split_exactly(row: bytes, fields: Sequence[Field], delim: str) -> list[bytes]:
-    """Returns as many fields as there are columns; raises ValueError if the row has others."""
+    """Splits a row into fields; raises ValueError if their number differs from that of the columns."""
     found = split_row(row, delim)
     if len(found) == len(fields):
         return found
@@ -260,7 +260,7 @@ def _wrong_value(field: Field, text: bytes) -> str:
         return f"{what} no whole number, and the column is {dtype.name}"
     if len(text) > _DIGITS or not dtype.min <= int(text) <= dtype.max:
         return f"{what} beyond the range of {dtype.name}"
-    return f"{what} not how TensorFlow {tf.__version__} reads whole numbers"  # 2.15 takes no plus
+    return f"{what} not how TensorFlow {tf.__version__} reads whole numbers"  # 2.15 rejects a plus sign
 
 
 def _is_finite(text: bytes) -> bool:
@@ -271,7 +271,7 @@ def _is_finite(text: bytes) -> bool:
 
 
 def _is_header(row: bytes, delim: str) -> bool:
-    """Returns whether all fields of a row are names, and different ones."""
+    """Returns whether all fields of a row look like column names, without duplicates."""
     try:
         names = [field.decode() for field in split_row(row, delim)]
     except ValueError:

@@ -1,10 +1,11 @@
-r"""CSV text cut at the ends of rows, without the rows that have another number of values than the header.
+r"""Splits CSV text at row boundaries and removes rows whose number of values differs from the header's.
 
-Arrow up to 19 writes beyond its buffer where a row has more values than it expects (apache/arrow#45497), and breaks off
-at a row that does not fit into a block. So it is given whole rows that are as it expects them, and nothing else.
+Up to version 19, Arrow's CSV reader overruns its buffer if a row has more values than expected (apache/arrow#45497),
+and it fails at a row that does not fit into a block. It is therefore given only complete rows with the expected number
+of values.
 
-The rules are those of Python's csv module and of Arrow: quotes count at a value's begin only, two of them in quotes are
-one, line ends in quotes are none, empty lines are no rows.
+The rules are those of Python's csv module and of Arrow: a quote is special only at the start of a value, two quotes
+inside a quoted value are an escaped quote, line breaks inside quotes do not end a row, and empty lines are not rows.
 
 Usage:
 
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLOCK_BYTES = 4 << 20
-MOST_BYTES = 1 << 30  # of a row: Arrow counts the bytes of a block in 32 bits
+MOST_BYTES = 1 << 30  # of a row: Arrow counts the bytes of a block in a 32-bit integer
 _QUOTE, _LINE_END, _CARRIAGE_RETURN = b'"\n\r'
 _PART_BYTES = 1 << 15
 
 
 class RowError(ValueError):
-    """The text does not go on as CSV does; `number` is that of the row, the header being 1."""
+    """A row has an unclosed quote or is too large; `number` is the row's number, the header being 1."""
 
     def __init__(self, number: int, what: str) -> None:
         super().__init__(what)
@@ -39,20 +40,21 @@ class RowError(ValueError):
 
 
 def whole_rows(file: BinaryFile, sep: bytes, columns: int, wrong: Callable[[int, bytes, int], None]) -> Iterator[bytes]:
-    """Yields the rows below the header, many at a time; the last one may have no line end.
+    """Yields blocks of complete rows, without the header; the last row may lack a line terminator.
 
     Args:
-      file: What the text is read from, binary.
-      sep: What separates values, one byte.
-      columns: How many values a row must have.
-      wrong: Called for each row that has others, with its number (the header is 1), its text, and how many it has.
+      file: The CSV file, open for reading in binary mode.
+      sep: The separator, one byte.
+      columns: Number of values that each row must have.
+      wrong: Called for each row with a different number of values, with the row's number (the header is 1), text and
+        number of values. Unless it raises, the row is skipped.
 
     Raises:
-      RowError: When a quote is not closed, or a row is too large.
+      RowError: If a quote is not closed, or a row is larger than `MOST_BYTES`.
     """
     rest, number = b"", 0
     while True:
-        # A large row is read in parts that grow as it does, so that none of it is looked at many times.
+        # Block sizes grow with an incomplete row, so that scanning a large row takes linear time.
         block = file.read(max(BLOCK_BYTES, len(rest)))
         text = (rest + block).removeprefix(BYTE_ORDER_MARK) if number == 0 else rest + block
         starts, ends, counts = _rows(text, sep, not block)
@@ -77,7 +79,7 @@ def _right(
     before: int,
     wrong: Callable[[int, bytes, int], None],
 ) -> Iterator[bytes]:
-    """Yields what lies between the rows that are wrong; the very first row of a file is the header."""
+    """Yields the text between rows with a wrong number of values, without the file's first row, the header."""
     begin = int(before == 0)
     for index in np.flatnonzero(counts != columns):
         wrong(before + int(index) + 1, text[starts[index] : ends[index]], int(counts[index]))
@@ -89,15 +91,15 @@ def _right(
 
 
 def _rows(text: bytes, sep: bytes, is_last: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns where lines begin and end, and how many values each has; of the last text also one without an end."""
+    """Returns starts, ends and numbers of values of the lines; `is_last` includes a last line without terminator."""
     data = np.frombuffer(text, np.uint8)
     quotes = places_of(data, _QUOTE) if b'"' in text else np.zeros(0, np.int64)
     if not _are_plain(data, quotes, sep[0]):
         return _rows_one_by_one(text, sep, is_last)
     marks = places_of(data, sep[0], _LINE_END, *([_CARRIAGE_RETURN] if b"\r" in text else []))
-    if len(quotes):  # behind an odd number of quotes is what stands in quotes
+    if len(quotes):  # a mark after an odd number of quotes is inside quotes
         marks = marks[np.searchsorted(quotes, marks) % 2 == 0]
-    places = np.flatnonzero(data[marks] != sep[0])  # of line ends among the marks
+    places = np.flatnonzero(data[marks] != sep[0])  # indices of the line ends among the marks
     ends, counts = marks[places], np.diff(places, prepend=-1)
     if is_last and len(quotes) % 2 == 0 and text and (not len(ends) or ends[-1] < len(text) - 1):
         ends = np.append(ends, len(text))
@@ -106,10 +108,10 @@ def _rows(text: bytes, sep: bytes, is_last: bool) -> tuple[np.ndarray, np.ndarra
 
 
 def places_of(data: np.ndarray, *marks: int) -> np.ndarray:
-    """Returns where one of some byte values is in an array of bytes.
+    """Returns the sorted positions of the given byte values in an array of bytes.
 
-    It looks at a part at a time: arrays of the whole block's length, which the cache does not hold, take four times as
-    long when several threads make them.
+    Works in parts of 32 KiB: with several threads, temporary arrays of the length of a block, which do not fit into the
+    CPU cache, take four times as long.
     """
     found: list[np.ndarray] = []
     for start in range(0, len(data), _PART_BYTES):
@@ -123,11 +125,11 @@ def places_of(data: np.ndarray, *marks: int) -> np.ndarray:
 
 
 def _are_plain(data: np.ndarray, quotes: np.ndarray, sep: int) -> bool:
-    """Returns whether quotes stand around values, or are doubled inside of them; the last one may not be closed yet."""
+    """Returns whether quotes only enclose values or are doubled inside them; the last quote may still be open."""
     around = np.isin(np.arange(256), (sep, _LINE_END, _CARRIAGE_RETURN))
     opening, closing = quotes[::2], quotes[1::2]
     is_begin = (opening == 0) | around[data[opening - 1]]
-    is_begin[1:] |= opening[1:] - 1 == closing[: len(opening) - 1]  # the second one of two
+    is_begin[1:] |= opening[1:] - 1 == closing[: len(opening) - 1]  # the second quote of a doubled one
     is_end = closing == len(data) - 1
     is_end |= around[data[np.minimum(closing + 1, len(data) - 1)]]
     is_end[: len(opening) - 1] |= closing[: len(opening) - 1] + 1 == opening[1:]
@@ -135,7 +137,7 @@ def _are_plain(data: np.ndarray, quotes: np.ndarray, sep: int) -> bool:
 
 
 def _rows_one_by_one(text: bytes, sep: bytes, is_last: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """As `_rows`, where quotes stand somewhere inside of values."""
+    """Slow version of `_rows` for text with quotes in the middle of values."""
     boundary = re.compile(b"[%s\r\n]" % re.escape(sep))
     rows: list[tuple[int, int, int]] = []
     start = place = 0
@@ -158,7 +160,7 @@ def _rows_one_by_one(text: bytes, sep: bytes, is_last: bool) -> tuple[np.ndarray
 
 
 def _behind_quotes(text: bytes, place: int) -> int:
-    """Returns where a value in quotes goes on behind them; -1 where they are not closed."""
+    """Returns the position after the closing quote of the value that starts at `place`; -1 if it is not closed."""
     while (place := text.find(b'"', place + 1)) >= 0 and text.startswith(b'"', place + 1):
         place += 1
     return place + 1 if place >= 0 else -1

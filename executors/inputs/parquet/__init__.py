@@ -1,1 +1,1 @@
-"""Parquet files as records, rows and tensors."""
+"""Reading of Parquet files as records, rows and tensors."""

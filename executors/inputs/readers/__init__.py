@@ -1,1 +1,1 @@
-"""Readers of records by index range: custom ones, MaxCompute tables, and files of any kind."""
+"""Record readers: custom readers, MaxCompute tables, files of any format, and reading by index range."""

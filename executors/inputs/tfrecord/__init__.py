@@ -1,1 +1,1 @@
-"""TFRecord files: framing, scanning, ranges and datasets."""
+"""TFRecord files: framing and checksums, scanning for bad records, range reads, and tf.data datasets."""
