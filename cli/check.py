@@ -40,35 +40,49 @@ from .verdict_lines import summary_of, verdict_lines
 @click.argument("module")
 @click.option("--train-files", multiple=True, metavar="GLOB", help="Training examples; may be repeated.")
 @click.option("--eval-files", multiple=True, metavar="GLOB", help="Evaluation examples; may be repeated.")
-@click.option("--data", default="", metavar="PLACE", help="Raw data, as for `run`, in place of the two.")
-@click.option("--output", metavar="DIR", help="As in `train`; nothing is written there.")
-@click.option("--train-steps", type=click.IntRange(0), help="For how many steps to estimate time and memory.")
-@click.option("--eval-steps", type=click.IntRange(0), help="fn_args.eval_steps (default: the module decides).")
-@click.option("--schema", metavar="FILE", help="The examples' Schema; without examples, some are made up from it.")
-@click.option("--transform-graph", metavar="DIR", help="Output of the Transform component.")
-@click.option("--base-model", default="", metavar="DIR", help="A model to start from.")
-@click.option("--hyperparameters", default="", metavar="FILE", help="KerasTuner's configuration, as JSON.")
-@click.option("--payload-format", type=click.Choice(PAYLOAD_FORMATS), help="How the examples are encoded.")
-@click.option("--data-view", metavar="DIR", help="The DataView that decodes FORMAT_PROTO examples.")
-@click.option("--function", help="The function to run, if it is not called run_fn.")
+@click.option(
+    "--data", default="", metavar="PLACE", help="Raw data, as for `run`; replaces --train-files and --eval-files."
+)
+@click.option("--output", metavar="DIR", help="Accepted as in `train`; nothing is written there.")
+@click.option(
+    "--train-steps", type=click.IntRange(0), help="Training steps of the run, to estimate its time and memory."
+)
+@click.option(
+    "--eval-steps", type=click.IntRange(0), help="Evaluation steps, fn_args.eval_steps (default: set by the module)."
+)
+@click.option(
+    "--schema", metavar="FILE", help="Schema of the examples; without examples, synthetic ones are generated from it."
+)
+@click.option("--transform-graph", metavar="DIR", help="The transform_graph output of a Transform component.")
+@click.option("--base-model", default="", metavar="DIR", help="Model to start from, as in `train`.")
+@click.option("--hyperparameters", default="", metavar="FILE", help="JSON file with KerasTuner's configuration.")
+@click.option(
+    "--payload-format",
+    type=click.Choice(PAYLOAD_FORMATS),
+    help="Encoding of the examples (default: FORMAT_PARQUET for *.parquet, else FORMAT_TF_EXAMPLE).",
+)
+@click.option("--data-view", metavar="DIR", help="DataView that decodes FORMAT_PROTO examples.")
+@click.option("--function", help="Name of the function to run (default: chosen by the dialect).")
 @module_flags
 @click.option(
     "--pipeline-root",
     default="",
     metavar="DIR",
-    help="A pipeline's root: it is noted there that this has passed, and `run` does not check the same again.",
+    help="Pipeline root to record a passed check in; `run` then skips the same check.",
 )
-@click.option("--limit", default=LIMIT, show_default=True, type=float, help="Seconds after which a training is ended.")
+@click.option(
+    "--limit", default=LIMIT, show_default=True, type=float, help="Timeout in seconds of each stage: load, read, train."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
 @input_flags
 @evaluation_flags
 @custom_config_flag
 @training_flags
 def check(module: str, as_json: bool, **flags: Any) -> None:
-    """Tells in seconds whether a run of MODULE would go through, and how long it would take.
+    """Checks in seconds whether a run of MODULE would succeed.
 
-    Loads the module, looks at its functions and at every file, reads a few real examples, trains a few steps,
-    evaluates, exports, and puts the model to the check that `train` makes. Nothing is kept of that.
+    Loads the module, inspects its functions and all files, reads a few real examples, trains a few steps, evaluates,
+    exports, and applies the model checks of `train`. Estimates the time and memory of the run. Keeps no outputs.
 
     \b
     Examples:

@@ -12,33 +12,39 @@ from .pipeline_flags import pipeline_flags, pipeline_options
 
 
 @click.command()
-@click.option("--to", "platform", type=click.Choice(["kubeflow", "vertex"]), required=True, help="Where it will run.")
-@click.option("--image", required=True, help="Container image of the steps, with generic-trainer in it.")
-@click.option("--output", default="pipeline.yaml", show_default=True, metavar="FILE", help="YAML, or JSON by its name.")
+@click.option("--to", "platform", type=click.Choice(["kubeflow", "vertex"]), required=True, help="Target platform.")
+@click.option("--image", required=True, help="Container image of the steps; contains generic-trainer.")
 @click.option(
-    "--code-root", default="", metavar="URI", help="Where the module's archive is put (default: code/ there)."
+    "--output",
+    default="pipeline.yaml",
+    show_default=True,
+    metavar="FILE",
+    help="Output file; JSON for *.json, else YAML.",
+)
+@click.option(
+    "--code-root", default="", metavar="URI", help="Where module archives are uploaded (default: code/ in the root)."
 )
 @click.option(
     "--data-format",
     type=click.Choice(DATA_FORMATS),
     default="auto",
     show_default=True,
-    help="What lies in --data, where that cannot be looked up from here.",
+    help="Format of --data; required if this machine cannot read it.",
 )
 @click.option(
     "--resources",
     multiple=True,
     metavar="STEP:NAME=VALUE,…",
-    help="What a step gets: cpus, memory_gb, gpus, accelerator; may be repeated.",
+    help="Resources of a step: cpus, memory_gb (10^9 bytes), gpus, accelerator; may be repeated.",
 )
-@click.option("--retries", type=click.IntRange(0), default=0, help="How often a step that failed is tried again.")
-@click.option("--volume", "volumes", multiple=True, metavar="CLAIM:/FOLDER", help="kubeflow: a claim to mount.")
+@click.option("--retries", type=click.IntRange(0), default=0, help="Retries of a failed step (default: 0).")
+@click.option("--volume", "volumes", multiple=True, metavar="CLAIM:/FOLDER", help="kubeflow: volume claim to mount.")
 @pipeline_flags
 def compile(output: str, resources: tuple[str, ...], volumes: tuple[str, ...], **flags: object) -> None:
-    """Compiles the pipeline of `run` for Kubeflow Pipelines or Vertex AI.
+    """Compiles the pipeline of `run` for Kubeflow or Vertex AI.
 
-    The data, the numbers of steps and custom_config become parameters of the pipeline. Each module is put, as an
-    archive named by its content, where the steps read it.
+    The data, step counts and custom_config become parameters of the pipeline. Each module is uploaded to --code-root as
+    an archive that is named after its content.
 
     \b
     Example:

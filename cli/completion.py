@@ -11,7 +11,9 @@ _PROGRAM = "generic-trainer"
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Prints the completion for SHELL; what it prints belongs in the shell's own start-up file.
+    """Prints the completion script for SHELL.
+
+    Append the output to the shell's startup file.
 
     \b
     Example:

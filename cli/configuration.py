@@ -73,9 +73,9 @@ def with_config(command: click.Command) -> click.Command:
     command.params += [
         click.Option(
             ["--config"], type=click.Path(), metavar="FILE", is_eager=True, expose_value=False, callback=_use,
-            help="A YAML file with these options. What is given here, or by environment variables, goes first.",
+            help="YAML file with option values. Command line and environment variables take precedence.",
         ),
-        click.Option(["--print-config"], is_flag=True, help="Run nothing; show all options and where each comes from."),
+        click.Option(["--print-config"], is_flag=True, help="Print all options with values and sources, and exit."),
     ]  # fmt: skip
     assert command.callback is not None
     command.callback = _printing(command.callback)

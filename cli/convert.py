@@ -12,16 +12,16 @@ from ..executors.dialects import conversion
 
 @click.command()
 @click.argument("module")
-@click.option("--write", is_flag=True, help="Change the file, too.")
-@click.option("--function", metavar="NAME", help="The function or conf class to train with, if it is not clear.")
+@click.option("--write", is_flag=True, help="Also write the change to the file.")
+@click.option("--function", metavar="NAME", help="Function or conf class to train with, if the module has several.")
 def convert(module: str, write: bool, function: str | None) -> None:
-    """Shows the lines that give MODULE a run_fn, as a diff.
+    """Shows a diff that adds a run_fn to MODULE.
 
     \b
     Example:
       generic-trainer convert taxi_estimator.py --write
 
-    MODULE is a file or package.module with a trainer_fn, a model_fn, or a conf class of DLRover's. It is not executed.
+    MODULE is a file or package.module with a trainer_fn, a model_fn, or a DLRover conf class. It is not executed.
     """  # noqa: D301 (click's mark of lines to keep)
     sys.path.insert(0, os.getcwd())
     converted = conversion.convert(module, function)

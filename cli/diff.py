@@ -24,19 +24,20 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.argument("first")
 @click.argument("second")
 @place_flags
-@click.option("--source/--no-source", default=True, show_default=True, help="Show how the module's files differ.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON: the fields of run_diff.RunDifference.")
+@click.option("--source/--no-source", default=True, show_default=True, help="Show the diff of the module's files.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the fields of RunDifference.")
 def diff(first: str, second: str, source: bool, as_json: bool, **flags: Unpack[PlaceFlags]) -> None:
-    """Compares two runs, FIRST and SECOND: arguments, code, data, metrics, versions, times.
+    """Compares the arguments, code, data and metrics of two runs.
 
-    Each is named as in `show`. A metric is called better or worse where its name says which way is up.
+    Versions and times are compared too. FIRST and SECOND are given as RUN in `show`. A metric is marked better or worse
+    if its name implies a direction.
 
     \b
     Example:
       generic-trainer diff 4f0c1a2b last
 
     With --json: runs (ids), arguments, same_code, files, source, data, metrics (before, after, difference, is_better),
-    versions and phases; each pair is [first, second], and what does not differ is left out but for metrics and phases.
+    versions and phases. Pairs are [first, second]; equal values are omitted, except in metrics and phases.
     """  # noqa: D301 (click's mark of lines to keep)
     places = where(flags)
     found = compare(find_run(first, **places), find_run(second, **places))

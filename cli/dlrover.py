@@ -43,33 +43,35 @@ _GONE = {
 
 
 @click.command()
-@click.option("--conf", required=True, metavar="MODULE.CLASS|FILE", help="The conf class, or a file that holds one.")
-@click.option("--platform", default="Local", show_default=True, help="Where to run: Local.")
+@click.option("--conf", required=True, metavar="MODULE.CLASS|FILE", help="Conf class, or a file that defines one.")
+@click.option(
+    "--platform", default="Local", show_default=True, help="Platform; must be Local. For a cluster, use `submit`."
+)
 @click.option(
     "--output",
     default="dlrover_output",
     show_default=True,
     metavar="DIR",
-    help="For the checked model and the run's record.",
+    help="Output directory of the checked model and the run record.",
 )
 @click.option(
     "--restart_data",
     is_flag=True,
-    help="Begin at the first row of the data, whatever the checkpoint says. Weights stay.",
+    help="Start at the first row of the data, not at the checkpoint's position; weights are kept.",
 )
+@click.option("--label_in_signature", is_flag=True, help="Include the label in the serving signature, as DLRover did.")
+@click.option("--worker_num", type=int, help="Alias of --workers; ignored without --engine=ray.")
 @click.option(
-    "--label_in_signature", is_flag=True, help="Have the serving signature take the label too, as DLRover's did."
+    "--ps_num", type=int, help="Alias of --ps (default: 1 for several workers); ignored without --engine=ray."
 )
-@click.option("--worker_num", type=int, help="With --engine=ray, the same as --workers.")
-@click.option("--ps_num", type=int, help="With --engine=ray, the same as --ps; 1 by default.")
 @gone_flags(_GONE)
 @custom_config_flag
 @training_flags
 def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **flags: object) -> None:
-    """Trains, evaluates and exports what a DLRover conf describes.
+    """Trains, evaluates and exports the model of a DLRover conf.
 
-    Checkpoints and exports go to the conf's model_dir. A job that was interrupted is resumed from there, behind the
-    last row that the checkpoint's weights have seen; the next job begins with these weights at the first row.
+    Checkpoints and exports are written to the conf's model_dir. An interrupted job resumes from there, after the last
+    row that the checkpoint was trained on. After a finished job, the next one starts with its weights at the first row.
 
     \b
     Examples:

@@ -30,7 +30,9 @@ _NOT_OPTIONS = ("model_zoo", "model_def", "output", "job_name", "dataset_fn", "p
 
 @click.group()
 def elasticdl() -> None:
-    """Runs ElasticDL's model files; takes ElasticDL's flags, of all its releases.
+    """Trains, evaluates and predicts with ElasticDL model files.
+
+    Accepts the flags of all ElasticDL releases.
 
     \b
     Example:
@@ -46,7 +48,7 @@ elasticdl.add_command(prepare)
 @elasticdl_flags("train")
 @training_flags
 def train(**flags: object) -> None:
-    """Trains a model file, and writes a SavedModel that was checked to --output.
+    """Trains a model file and writes a checked SavedModel.
 
     \b
     Example:
@@ -72,7 +74,7 @@ def train(**flags: object) -> None:
 @elasticdl.command()
 @elasticdl_flags("evaluate")
 def evaluate(**flags: object) -> None:
-    """Evaluates a checkpoint, and prints its metrics.
+    """Evaluates a checkpoint and prints its metrics.
 
     \b
     Example:
@@ -86,7 +88,9 @@ def evaluate(**flags: object) -> None:
 @elasticdl.command()
 @elasticdl_flags("predict")
 def predict(**flags: object) -> None:
-    """Predicts with a checkpoint; predictions go to the model file's processor and to --output.
+    """Runs batch inference with a checkpoint.
+
+    Predictions go to the model file's processor and to predictions.jsonl in --output.
 
     \b
     Example:

@@ -12,19 +12,29 @@ from .elasticdl_flags import model_file
 
 
 @click.command()
-@click.option("--model_zoo", required=True, metavar="DIR", help="Folder with model files.")
-@click.option("--model_def", required=True, help="The model in it: package.module.function_or_class.")
-@click.option("--input", "folder", required=True, metavar="DIR", help="The files to prepare, at any depth.")
-@click.option("--output", required=True, metavar="DIR", help="Where the shards are written.")
-@click.option("--records-per-shard", type=click.IntRange(1), default=1024, show_default=True, help="Records in a file.")
+@click.option("--model_zoo", required=True, metavar="DIR", help="Directory of model files, or a zip archive of one.")
+@click.option("--model_def", required=True, help="Model in the zoo: package.module.function_or_class.")
 @click.option(
-    "--format", "kind", type=click.Choice(FORMATS), default=TF_RECORD, show_default=True, help="Of the files."
+    "--input", "folder", required=True, metavar="DIR", help="Directory of the files to prepare, searched recursively."
+)
+@click.option("--output", required=True, metavar="DIR", help="Output directory of the shards.")
+@click.option(
+    "--records-per-shard", type=click.IntRange(1), default=1024, show_default=True, help="Maximum records per shard."
 )
 @click.option(
-    "--max-bad", default="0.01", show_default=True, metavar="N|FRACTION", help="How many of the files may fail."
+    "--format", "kind", type=click.Choice(FORMATS), default=TF_RECORD, show_default=True, help="Format of the shards."
 )
-@click.option("--workers", type=click.IntRange(1), help="Processes (default: one a core).")
-@click.option("--beam-arg", "beam_args", multiple=True, metavar="ARG", help="An argument for Beam; may be repeated.")
+@click.option(
+    "--max-bad",
+    default="0.01",
+    show_default=True,
+    metavar="N|FRACTION",
+    help="Files that may fail: a number such as 10, or a fraction.",
+)
+@click.option("--workers", type=click.IntRange(1), help="Local processes (default: one per core).")
+@click.option(
+    "--beam-arg", "beam_args", multiple=True, metavar="ARG", help="Additional Beam argument; may be repeated."
+)
 def prepare(
     model_zoo: str,
     model_def: str,
@@ -36,14 +46,16 @@ def prepare(
     workers: int | None,
     beam_args: tuple[str, ...],
 ) -> None:
-    """Makes records of files with the model file's prepare_data_for_a_single_file.
+    """Converts files to records for training a model file.
+
+    Calls the model file's prepare_data_for_a_single_file for each file.
 
     \b
     Example:
       generic-trainer elasticdl prepare --model_zoo=model_zoo --model_def=mnist.mnist.custom_model \\
           --input=images --output=records
 
-    A second call prepares the files that came since, and those that failed.
+    A rerun prepares only new files and files that failed before.
     """  # noqa: D301 (click's mark of lines to keep)
     path, _ = model_file(model_zoo, model_def)
     job = PreparationJob(

@@ -16,7 +16,7 @@ _FLAGS = (
         "--label",
         default="",
         metavar="FEATURE",
-        help="The label's feature name, raw or transformed; needed to evaluate. Of a model with several outputs: "
+        help="Feature name of the label, raw or transformed; required for evaluation. For several outputs: "
         "OUTPUT=FEATURE,OUTPUT=FEATURE.",
     ),
     click.option(
@@ -24,17 +24,24 @@ _FLAGS = (
         type=click.Choice(["auto", *TASKS]),
         default="auto",
         show_default=True,
-        help="Which metrics to evaluate; auto decides by the model's loss, outputs and labels.",
+        help="Task that selects the metrics; auto derives it from the model's loss, outputs and labels.",
     ),
     click.option(
         "--scores",
         type=click.Choice(["auto", *SCORES]),
         default="auto",
         show_default=True,
-        help="What the model answers with: logits and margins are turned into probabilities first.",
+        help="Kind of model output; logits and margins are converted to probabilities.",
     ),
-    click.option("--eval-signature", default="", metavar="NAME", help="The signature to evaluate (default: serving)."),
-    click.option("--eval-output", default="", metavar="NAME", help="The signature's output to evaluate."),
+    click.option(
+        "--eval-signature", default="", metavar="NAME", help="Signature to evaluate (default: the serving signature)."
+    ),
+    click.option(
+        "--eval-output",
+        default="",
+        metavar="NAME",
+        help="Output to evaluate (default: all with a label, or the main one).",
+    ),
 )
 
 

@@ -45,14 +45,14 @@ metadata_flag = click.option(
     default="",
     metavar="URL",
     callback=_without_password,
-    help="SQLite file or mysql://user@host:port/database; its password: GENERIC_TRAINER_METADATA_PASSWORD.",
+    help="SQLite file or mysql://user@host:port/database; password in GENERIC_TRAINER_METADATA_PASSWORD.",
 )
 
 
 def store_flags(command: Command) -> Command:
     """Adds --pipeline-root and --metadata to a command."""
     command = metadata_flag(command)
-    return click.option("--pipeline-root", multiple=True, metavar="DIR", help="A pipeline's root; repeatable.")(command)
+    return click.option("--pipeline-root", multiple=True, metavar="DIR", help="Pipeline root; repeatable.")(command)
 
 
 def place_flags(command: Command) -> Command:
@@ -62,7 +62,7 @@ def place_flags(command: Command) -> Command:
         "places",
         multiple=True,
         metavar="PLACE",
-        help="Where to look (default: the current folder); repeatable.",
+        help="Where to search for runs (default: the current directory); repeatable.",
     )(store_flags(command))
 
 

@@ -32,24 +32,28 @@ _WIDTH = 120  # characters; width of the table if standard output is not a termi
 
 @click.command()
 @click.argument("directory", metavar="DIR")
-@click.option("--data", required=True, metavar="PLACE", help="A CSV file, TFRecords of tf.Examples, or a folder.")
 @click.option(
-    "--label", default="", metavar="NAME", help="What is to be predicted (default: a column of a usual name)."
+    "--data", required=True, metavar="PLACE", help="CSV file, TFRecord file of tf.Examples, or a directory of them."
+)
+@click.option(
+    "--label", default="", metavar="NAME", help="Column to predict (default: a column with a common label name)."
 )
 @click.option(
     "--task", type=click.Choice(["auto", "binary", "multiclass", "regression"]), default="auto", show_default=True,
-    help="What kind of prediction; auto goes by the label's values.",
+    help="Prediction task; auto derives it from the label's values.",
 )  # fmt: skip
 @click.option(
     "--dialect",
     default="run_fn",
     show_default=True,
     metavar="NAME",
-    help="How the module is written; run_fn is what new modules are written in.",
+    help="Dialect of the new module.",
 )
-@click.option("--force", is_flag=True, help="Write into a folder that is not empty, over files of the same names.")
+@click.option("--force", is_flag=True, help="Write into a non-empty directory; files of the same name are overwritten.")
 def init(directory: str, data: str, label: str, task: str, dialect: str, force: bool) -> None:
-    """Writes a first training module for your data into DIR, with a configuration and a test.
+    """Creates a training module for a dataset in DIR.
+
+    Also writes a configuration for `run` and a test.
 
     \b
     Example:

@@ -20,14 +20,14 @@ def input_flags(command: Command) -> Command:
             type=click.Choice(SCHEMA_SHAPES),
             default="auto",
             show_default=True,
-            help="Infer the schema with shapes (dense tensors) or without (sparse ones); auto: as the check found.",
+            help="Infer the schema with shapes (dense tensors) or without (sparse tensors); auto follows the check.",
         ),
         click.option(
             "--train-examples",
             type=click.Choice(TRAIN_EXAMPLES),
             default="auto",
             show_default=True,
-            help="What the Trainer reads after a Transform; auto: as the check found, else transformed.",
+            help="Examples that the Trainer reads after a Transform; auto follows the check, else transformed.",
         ),
     ):
         command = flag(command)

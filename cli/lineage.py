@@ -25,19 +25,19 @@ _TO_COMPARE = "baseline_model"
 @click.command()
 @click.argument("model")
 @place_flags
-@click.option("--json", "as_json", is_flag=True, help="As JSON: the fields of lineage.Lineage, a graph.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the graph, with the fields of Lineage.")
 def lineage(model: str, as_json: bool, **flags: Unpack[PlaceFlags]) -> None:
-    """Shows where a MODEL comes from, and what became of it.
+    """Shows what a MODEL was made from and where it was used.
 
-    MODEL is a model's folder, pushed or not, or a run as in `show`. For models of pipelines ML Metadata tells it, for
-    those of train the run's record, and those of the other runs in the same places.
+    MODEL is a model's directory, pushed or not, or a RUN as in `show`. The lineage of pipeline models is read from ML
+    Metadata; that of `train` models from the run record and from the records of other runs in the same places.
 
     \b
     Example:
       generic-trainer lineage pipeline/serving/1795371723
 
     With --json: subject (a node's id), nodes (id, kind, type, uri, time, state, properties) and edges (source, target,
-    role), in the order of time.
+    role), in order of time.
     """  # noqa: D301 (click's mark of lines to keep)
     places = where(flags)
     run = find_run(model, **places)

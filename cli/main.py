@@ -65,18 +65,18 @@ def _show_stack(context: click.Context, parameter: click.Parameter, wanted: bool
 )
 @click.option(
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_stack, allow_from_autoenv=False,
-    help="Show the version, and those of what it stands on.",
+    help="Show the versions of generic-trainer and its dependencies, and exit.",
 )  # fmt: skip
-@click.option("-v", "--verbose", is_flag=True, help="Show everything that TensorFlow, TFX and Beam log.")
+@click.option("-v", "--verbose", is_flag=True, help="Show all logs of TensorFlow, TFX and Beam.")
 def cli(verbose: bool) -> None:
-    """Trains any TensorFlow training module, in a pipeline or by itself.
+    """Trains any TensorFlow training module, in a pipeline or standalone.
 
     \b
     Example:
       generic-trainer run --data taxi/ --module-file taxi_keras.py --label big_tip
 
-    Options may also stand in a YAML file (--config FILE), or in environment variables:
-    GENERIC_TRAINER_RUN_LABEL=big_tip is `run --label big_tip`.
+    Options can also be set in a YAML file (--config FILE) or in environment variables:
+    GENERIC_TRAINER_RUN_LABEL=big_tip sets `run --label big_tip`.
     """  # noqa: D301 (click's mark of lines to keep)
     show_logs(verbose)
     check_variables(os.environ, str(click.get_current_context().invoked_subcommand))

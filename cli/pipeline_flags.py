@@ -27,62 +27,79 @@ _MODULES = (
         "--transform-module",
         default="",
         metavar="FILE",
-        help="The module with preprocessing_fn, if it is not the training module (default: found near it).",
+        help="Module with preprocessing_fn (default: the training module, or a file near it).",
     ),
     click.option(
-        "--tuner-module", default="", metavar="FILE", help="The module with tuner_fn, if it is not the training module."
+        "--tuner-module", default="", metavar="FILE", help="Module with tuner_fn (default: the training module)."
     ),
 )
 _FLAGS = (
     click.option("--data", required=True, metavar="PLACE", help="CSV files, or TFRecord files of tf.Examples."),
-    click.option("--module-file", required=True, metavar="FILE", help="The training module."),
+    click.option(
+        "--module-file",
+        required=True,
+        metavar="FILE",
+        help="Training module: a file, package.module, or name@archive.zip.",
+    ),
     *_MODULES,
-    click.option("--pipeline-root", default="pipeline", show_default=True, metavar="DIR", help="Where all outputs go."),
-    click.option("--pipeline-name", "name", default="", help="Default: the module's name."),
-    click.option("--train-steps", type=click.IntRange(0), default=0, help="Default: the module decides."),
-    click.option("--eval-steps", type=click.IntRange(0), default=0, help="Default: the module decides."),
+    click.option(
+        "--pipeline-root", default="pipeline", show_default=True, metavar="DIR", help="Directory for all outputs."
+    ),
+    click.option("--pipeline-name", "name", default="", help="Pipeline name (default: the module's name)."),
+    click.option(
+        "--train-steps", type=click.IntRange(0), default=0, help="Training steps (default: set by the module)."
+    ),
+    click.option(
+        "--eval-steps", type=click.IntRange(0), default=0, help="Evaluation steps (default: set by the module)."
+    ),
 )
 _MORE = (
     click.option(
         "--slice-by",
         multiple=True,
         metavar="FEATURE",
-        help="Evaluate for each value of a raw feature; may be repeated.",
-    ),
-    click.option("--eval-config", default="", metavar="FILE", help="A tfma.EvalConfig in JSON, instead of --label."),
-    click.option("--schema", default="", metavar="FILE", help="A Schema to use instead of an inferred one."),
-    click.option(
-        "--push-to", default="", metavar="DIR", help="Where the model is pushed (default: serving/ in the root)."
+        help="Also evaluate per value of this raw feature; may be repeated.",
     ),
     click.option(
-        "--push/--no-push", default=True, show_default=True, help="Push the model if it is blessed; else only train it."
+        "--eval-config",
+        default="",
+        metavar="FILE",
+        help="JSON file with a tfma.EvalConfig; replaces --label, --task and --slice-by.",
     ),
+    click.option("--schema", default="", metavar="FILE", help="Schema file to use instead of an inferred schema."),
     click.option(
-        "--warm-start", is_flag=True, help="Give the model that is compared with to the module as fn_args.base_model."
+        "--push-to", default="", metavar="DIR", help="Push destination (default: serving/ in the pipeline root)."
     ),
+    click.option("--push/--no-push", default=True, show_default=True, help="Push the model if it is blessed."),
+    click.option("--warm-start", is_flag=True, help="Pass the baseline model to the module as fn_args.base_model."),
     click.option(
         "--baseline-model",
         default="",
         metavar="DIR",
-        help="A Model artifact to compare with (default: the last blessed).",
+        help="Model artifact to compare with (default: the last blessed model).",
     ),
     click.option(
         "--tune/--no-tune",
         default=None,
-        help="Search for hyper-parameters first, with tuner_fn (default: if the tuner module has one).",
+        help="Tune hyperparameters before training (default: if the tuner module has a tuner_fn).",
     ),
     click.option(
-        "--tune-steps", type=click.IntRange(0), default=0, help="Steps of each trial's training (default: train-steps)."
+        "--tune-steps", type=click.IntRange(0), default=0, help="Training steps per trial (default: --train-steps)."
     ),
     click.option(
         "--hyperparameters",
         default="",
         metavar="FILE",
-        help="KerasTuner's configuration, as JSON, or a Tuner's output: instead of a search.",
+        help="JSON file with KerasTuner's configuration, or a Tuner's output; replaces tuning.",
     ),
-    click.option("--cache/--no-cache", default=True, show_default=True, help="Take unchanged steps from earlier runs."),
     click.option(
-        "--beam-arg", "beam_args", multiple=True, metavar="ARG", help="An argument for Beam; may be repeated."
+        "--cache/--no-cache",
+        default=True,
+        show_default=True,
+        help="Reuse the outputs of unchanged steps from earlier runs.",
+    ),
+    click.option(
+        "--beam-arg", "beam_args", multiple=True, metavar="ARG", help="Additional Beam argument; may be repeated."
     ),
 )
 

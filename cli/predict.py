@@ -19,27 +19,36 @@ from ..executors.saved_models.prediction.request import OUTPUT_ENDINGS, STDOUT, 
     "--model",
     required=True,
     metavar="DIR",
-    help="A SavedModel, a Model artifact, what `train` wrote, or a serving folder.",
+    help="SavedModel, Model artifact, --output of `train`, or serving directory.",
 )
-@click.option("--examples", multiple=True, required=True, metavar="GLOB", help="Files of examples; may be repeated.")
+@click.option("--examples", multiple=True, required=True, metavar="GLOB", help="Example files; may be repeated.")
 @click.option(
-    "--output", required=True, metavar="FILE", help=f"Ends in {', '.join(OUTPUT_ENDINGS)}; - prints JSON lines."
+    "--output",
+    required=True,
+    metavar="FILE",
+    help=f"File with the extension {', '.join(OUTPUT_ENDINGS)}; - prints JSON lines.",
 )
-@click.option("--signature", metavar="NAME", help="Default: serving_default, predict, or the only one.")
-@click.option("--batch-size", type=click.IntRange(1), default=512, show_default=True, help="Examples asked at once.")
 @click.option(
-    "--op-package", "op_packages", multiple=True, metavar="PACKAGE", help="Registers ops that the model uses."
+    "--signature", metavar="NAME", help="Signature to call (default: serving_default, predict, or the only one)."
+)
+@click.option("--batch-size", type=click.IntRange(1), default=512, show_default=True, help="Examples per batch.")
+@click.option(
+    "--op-package",
+    "op_packages",
+    multiple=True,
+    metavar="PACKAGE",
+    help="Package to import for custom ops of the model.",
 )
 def predict(model: str, examples: tuple[str, ...], output: str, **flags: object) -> None:
-    """Puts every example to a SavedModel and writes one prediction for each.
+    """Runs batch inference with a SavedModel.
 
     \b
     Example:
       generic-trainer predict --model out --examples 'iris/eval/*' --output predictions.jsonl
 
     Examples are TFRecords of tf.Examples, CSV with a header (.csv; an empty cell is a missing value) or one JSON
-    object a line (.jsonl, .json); each may be gzipped. In JSON lines that are written, "NaN" and "Infinity" are
-    strings, and bytes that are not UTF-8 are {"b64": …}.
+    object per line (.jsonl, .json); each may be gzipped. The output has one prediction per example. In JSON lines
+    output, "NaN" and "Infinity" are strings, and bytes that are not UTF-8 are {"b64": …}.
     """  # noqa: D301 (click's mark of lines to keep)
     request = PredictionRequest.of(model, examples, output, **flags)
     if not request.signature and (plan := plan_beside(request.model)):

@@ -26,15 +26,19 @@ _COMPARISON = "comparison.html"
 
 @click.command()
 @click.argument("run")
-@click.option("--compare", "others", multiple=True, metavar="RUN", help="Put this run beside it; may be repeated.")
-@click.option("--output", metavar="FILE", help="Where to write it (default: report.html in the model run).")
-@click.option("--open", "opened", is_flag=True, help="Show it in the browser.")
+@click.option("--compare", "others", multiple=True, metavar="RUN", help="Run to compare with; may be repeated.")
+@click.option(
+    "--output",
+    metavar="FILE",
+    help="Report file (default: report.html in the model run; comparison.html with --compare).",
+)
+@click.option("--open", "opened", is_flag=True, help="Open the report in the browser.")
 @place_flags
 def report(run: str, others: Sequence[str], output: str | None, opened: bool, **flags: Unpack[PlaceFlags]) -> None:
-    """Writes the report on one RUN, or on several side by side, and prints where it lies.
+    """Writes an HTML report on one RUN, or a comparison of several.
 
-    RUN is `last`, a run's id or the beginning of one, the name of a pipeline's run, or a folder: an --output of train,
-    a pipeline root, a model run, a model or a pushed model. The report is one file that needs no network.
+    RUN is `last`, a run id or a prefix of one, the name of a pipeline run, or a directory: an --output of train, a
+    pipeline root, a model run, a model or a pushed model. The report is one self-contained file; its path is printed.
 
     \b
     Example:

@@ -37,13 +37,17 @@ _UNCHECKED = (
 
 @click.command()
 @pipeline_flags
-@click.option("--runner", type=click.Choice(["beam", "local"]), default="beam", show_default=True, help="TFX's runner.")
+@click.option(
+    "--runner", type=click.Choice(["beam", "local"]), default="beam", show_default=True, help="TFX runner to use."
+)
 @metadata_flag
 @click.option(
-    "--check/--no-check", default=True, show_default=True, help="Try module and data in seconds first, as `check` does."
+    "--check/--no-check", default=True, show_default=True, help="Check module and data before the run, as `check` does."
 )
 def run(check: bool, **flags: object) -> None:
-    """Runs a pipeline: read, validate, transform, train, evaluate and push.
+    """Runs a pipeline on this machine, from data to a pushed model.
+
+    The steps read, validate, transform, train, evaluate and push.
 
     \b
     Example:

@@ -21,16 +21,18 @@ _ID = 8  # characters of an ID; more if these are not unique
 @click.command()
 @click.argument("places", nargs=-1, metavar="[PLACE]...")
 @store_flags
-@click.option("--module", default="", metavar="NAME", help="Only of this module: a part of its name, or a pattern.")
-@click.option("--status", type=click.Choice(STATUSES), help="Only those that ended so.")
-@click.option("--sort", metavar="METRIC", help="Best first, by a metric such as auc or train/loss.")
-@click.option("--limit", type=click.IntRange(0), default=20, show_default=True, help="How many at most; 0 for all.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON: a list with the fields of history.Run.")
+@click.option("--module", default="", metavar="NAME", help="Only runs of this module: part of its name, or a pattern.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only runs with this status.")
+@click.option("--sort", metavar="METRIC", help="Sort by a metric such as auc or train/loss, best first.")
+@click.option(
+    "--limit", type=click.IntRange(0), default=20, show_default=True, help="Maximum number of runs; 0 for all."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list with the fields of Run.")
 def runs(status: str | None, sort: str | None, limit: int, as_json: bool, **flags: Any) -> None:
-    """Lists the training runs in PLACEs: those of train, and of pipelines.
+    """Lists the training runs of `train` and of pipelines.
 
-    A PLACE is a pipeline root, an --output of train, a folder above them (default: the current one), or a store of ML
-    Metadata. Runs that failed, still run, or were interrupted are listed as well, and cached steps of pipelines.
+    PLACE is a pipeline root, an --output of train, a directory above them (default: the current directory), or an ML
+    Metadata store. Failed, running and interrupted runs are listed as well, and cached pipeline steps.
 
     \b
     Example:

@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run")
 @place_flags
-@click.option("--json", "as_json", is_flag=True, help="As JSON: the fields of history.Run, and `record`, its run.json.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the fields of Run, and its run.json as `record`.")
 def show(run: str, as_json: bool, **flags: Unpack[PlaceFlags]) -> None:
-    """Shows one RUN: what ran on what, how long, and what came of it.
+    """Shows the inputs, duration, metrics and outputs of one RUN.
 
-    RUN is `last`, a run's id or the beginning of one, the name of a pipeline's run, or a folder: an --output of train,
-    a pipeline root, a model run, a model or a pushed model.
+    RUN is `last`, a run id or a prefix of one, the name of a pipeline run, or a directory: an --output of train, a
+    pipeline root, a model run, a model or a pushed model.
 
     \b
     Example:
       generic-trainer show last
       generic-trainer show pipeline/serving/1795371723
 
-    With --json: the keys of `runs --json`, and record, the run's own run.json.
+    With --json: the keys of `runs --json`, and record, the contents of the run's run.json.
     """  # noqa: D301 (click's mark of lines to keep)
     found = find_run(run, **where(flags))
     if as_json:

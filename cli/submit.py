@@ -38,34 +38,50 @@ _NOT_ON_VERTEX = (
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--to", "platform", type=click.Choice([KUBERAY, VERTEX]), required=True, help="Where the job runs.")
-@click.option("--image", default="", help="Container image with generic-trainer, for kuberay generic-trainer[kuberay].")
-@click.option("--name", default="", help="The job's name (default: the module's).")
-@click.option("--output", default="-", metavar="FILE", help="Where the manifest is written (default: shown).")
-@click.option("--send", "sends", is_flag=True, help="Create the job on the platform as well.")
-@click.option("--code-root", default="", metavar="URI", help="Where an archive of the module is put for the job.")
-@click.option("--in-image", multiple=True, metavar="FOLDER", help="A folder that the image has; may be repeated.")
-@click.option("--not-secret", multiple=True, metavar="NAME", help="A name that only looks like a secret's.")
-@click.option("--service-account", default="", help="Whom the job acts as.")
-@click.option("--accelerator", default="", metavar="TYPE", help="Which GPU: nvidia-tesla-t4, or LABEL=VALUE of nodes.")
-@click.option("--from", "elastic_job", default="", metavar="FILE", help="kuberay: a DLRover ElasticJob to translate.")
-@click.option("--namespace", default="", help="kuberay: the namespace (default: kubectl's).")
-@click.option("--volume", "volumes", multiple=True, metavar="CLAIM:/FOLDER[:ro]", help="kuberay: a claim to mount.")
-@click.option("--env-secret", "env_secrets", multiple=True, metavar="SECRET", help="kuberay: a Secret as environment.")
-@click.option("--head-cpus", type=click.FloatRange(0, min_open=True), help="kuberay: processors of the head.")
-@click.option("--head-memory-gb", type=click.FloatRange(0, min_open=True), help="kuberay: memory of the head.")
-@click.option("--ray-version", default="", help="kuberay: the image's Ray (default: this machine's).")
-@click.option("--project", default="", help="vertex: the Google Cloud project, for --send.")
-@click.option("--region", default="", help="vertex: its region, for --send.")
-@click.option("--staging-bucket", default="", metavar="URI", help="vertex: gs:// folder for Vertex AI's own outputs.")
-@click.option("--machine-type", default="", help="vertex: machine of each replica, such as n1-standard-8; required.")
-@click.option("--ps-machine-type", default="", help="vertex: machine of a parameter server (default: the same).")
+@click.option("--to", "platform", type=click.Choice([KUBERAY, VERTEX]), required=True, help="Target platform.")
+@click.option("--image", default="", help="Container image with generic-trainer (kuberay: generic-trainer[kuberay]).")
+@click.option("--name", default="", help="Job name (default: the module's name).")
+@click.option("--output", default="-", metavar="FILE", help="Manifest file (default: standard output).")
+@click.option("--send", "sends", is_flag=True, help="Also create the job on the platform.")
+@click.option("--code-root", default="", metavar="URI", help="Where the module archive is uploaded for the job.")
+@click.option("--in-image", multiple=True, metavar="FOLDER", help="Directory that the image contains; may be repeated.")
+@click.option(
+    "--not-secret", multiple=True, metavar="NAME", help="Name that resembles a secret's but is none; may be repeated."
+)
+@click.option("--service-account", default="", help="Service account of the job (default: the platform's).")
+@click.option(
+    "--accelerator", default="", metavar="TYPE", help="GPU type: nvidia-tesla-t4, or a node label LABEL=VALUE."
+)
+@click.option("--from", "elastic_job", default="", metavar="FILE", help="kuberay: DLRover ElasticJob to convert.")
+@click.option("--namespace", default="", help="kuberay: namespace (default: kubectl's).")
+@click.option(
+    "--volume", "volumes", multiple=True, metavar="CLAIM:/FOLDER[:ro]", help="kuberay: volume claim to mount."
+)
+@click.option(
+    "--env-secret", "env_secrets", multiple=True, metavar="SECRET", help="kuberay: Secret for environment variables."
+)
+@click.option("--head-cpus", type=click.FloatRange(0, min_open=True), help="kuberay: CPUs of the head (default: 2).")
+@click.option(
+    "--head-memory-gb",
+    type=click.FloatRange(0, min_open=True),
+    help="kuberay: memory of the head, in 10^9 bytes (default: 8).",
+)
+@click.option("--ray-version", default="", help="kuberay: Ray version of the image (default: the local one).")
+@click.option("--project", default="", help="vertex: Google Cloud project; required with --send.")
+@click.option("--region", default="", help="vertex: Google Cloud region; required with --send.")
+@click.option("--staging-bucket", default="", metavar="URI", help="vertex: gs:// URI for Vertex AI's own outputs.")
+@click.option(
+    "--machine-type", default="", help="vertex: machine type of each replica, such as n1-standard-8; required."
+)
+@click.option(
+    "--ps-machine-type", default="", help="vertex: machine type of parameter servers (default: --machine-type)."
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def submit(command: tuple[str, ...], **flags: Any) -> None:
-    """Makes a job of a command line: a RayJob for KubeRay, or a CustomJob for Vertex AI.
+    """Creates a job for KubeRay or Vertex AI from a command line.
 
-    COMMAND is what one would run here: train, run, elasticdl train or dlrover, with its arguments. Workers, resources,
-    failures and timeout are taken from its options.
+    The job is a RayJob or a CustomJob. COMMAND is train, run, elasticdl train or dlrover, with its arguments. Workers,
+    resources, restarts and timeout are taken from its options.
 
     \b
     Examples:

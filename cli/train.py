@@ -35,17 +35,29 @@ from .training_flags import (
 @click.argument("module")
 @click.option("--train-files", multiple=True, required=True, metavar="GLOB", help="Training examples; may be repeated.")
 @click.option("--eval-files", multiple=True, metavar="GLOB", help="Evaluation examples; may be repeated.")
-@click.option("--output", required=True, metavar="DIR", help="Where model/ and model_run/ are written.")
-@click.option("--train-steps", type=click.IntRange(0), help="fn_args.train_steps (default: the module decides).")
-@click.option("--eval-steps", type=click.IntRange(0), help="fn_args.eval_steps (default: the module decides).")
-@click.option("--schema", metavar="FILE", help="The examples' Schema, in protobuf's text format.")
-@click.option("--transform-graph", metavar="DIR", help="Output of the Transform component.")
-@click.option("--base-model", metavar="DIR", help="A model to start from: a SavedModel, or an --output of before.")
-@click.option("--hyperparameters", metavar="FILE", help="KerasTuner's configuration, as JSON.")
-@click.option("--payload-format", type=click.Choice(PAYLOAD_FORMATS), help="How the examples are encoded.")
-@click.option("--data-view", metavar="DIR", help="The DataView that decodes FORMAT_PROTO examples.")
-@click.option("--cluster", metavar="ROLES", help="Try a cluster on this machine: chief=1,worker=2,ps=1,evaluator=1.")
-@click.option("--function", help="The function to run, if it is not called run_fn.")
+@click.option("--output", required=True, metavar="DIR", help="Output directory of model/ and model_run/.")
+@click.option(
+    "--train-steps", type=click.IntRange(0), help="Training steps, fn_args.train_steps (default: set by the module)."
+)
+@click.option(
+    "--eval-steps", type=click.IntRange(0), help="Evaluation steps, fn_args.eval_steps (default: set by the module)."
+)
+@click.option("--schema", metavar="FILE", help="Schema of the examples, in protobuf text format.")
+@click.option("--transform-graph", metavar="DIR", help="The transform_graph output of a Transform component.")
+@click.option(
+    "--base-model", metavar="DIR", help="Model to start from: a SavedModel, or the --output of an earlier run."
+)
+@click.option("--hyperparameters", metavar="FILE", help="JSON file with KerasTuner's configuration.")
+@click.option(
+    "--payload-format",
+    type=click.Choice(PAYLOAD_FORMATS),
+    help="Encoding of the examples (default: FORMAT_PARQUET for *.parquet, else FORMAT_TF_EXAMPLE).",
+)
+@click.option("--data-view", metavar="DIR", help="DataView that decodes FORMAT_PROTO examples.")
+@click.option(
+    "--cluster", metavar="ROLES", help="Train on a cluster of local processes: chief=1,worker=2,ps=1,evaluator=1."
+)
+@click.option("--function", help="Name of the function to run (default: chosen by the dialect).")
 @custom_config_flag
 @training_flags
 def train(module: str, output: str, function: str | None, custom_config: str | None, **flags: Any) -> None:
@@ -58,11 +70,11 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
       generic-trainer train iris_keras.py --train-files 'iris/train*' --eval-files 'iris/eval*' \\
           --train-steps 300 --output out
 
-    The model is written to DIR/model/Format-Serving, logs and the run's record to DIR/model_run.
+    With --output DIR, the model is written to DIR/model/Format-Serving, the logs and run record to DIR/model_run.
 
-    Of what a step of a pipeline has written, `latest` stands for the newest folder: Transform/transform_graph/latest.
+    In paths of pipeline outputs, `latest` stands for the newest subdirectory: Transform/transform_graph/latest.
 
-    Where the platform sets TF_CONFIG, the same command in each process does its part; the chief publishes.
+    On a platform that sets TF_CONFIG, each process runs the same command; the chief publishes the model.
     """  # noqa: D301 (click's mark of lines to keep)
     sys.path.insert(0, os.getcwd())  # as `python -m package.module` does
     options = options_from(flags)

@@ -44,7 +44,9 @@ def options_from(flags: dict[str, Any]) -> TrainingOptions:
 
 
 custom_config_flag = click.option(
-    "--custom-config", metavar="JSON|@FILE", help="A JSON object for fn_args.custom_config, or @ and a file with one."
+    "--custom-config",
+    metavar="JSON|@FILE",
+    help="JSON object for fn_args.custom_config, or @FILE to read it from a file.",
 )
 
 

@@ -45,7 +45,7 @@ def vscode_flag(command: Command) -> Command:
 
     @click.option(
         "--vscode", is_flag=False, flag_value=LAUNCH_FILE, metavar="[FILE]",
-        help=f"Run nothing; write VS Code's debug configuration of this command to FILE (default: {LAUNCH_FILE}).",
+        help=f"Write a VS Code debug configuration of this command to FILE and exit (default: {LAUNCH_FILE}).",
     )  # fmt: skip
     @functools.wraps(command)
     def run(*, vscode: str | None, **flags: object) -> object:

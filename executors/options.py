@@ -164,46 +164,47 @@ class TrainingOptions:
     """
 
     dialect: str = _option(
-        "auto", "How the module is written; 'auto' decides by what it defines.", group=MODULE, changes_result=True
+        "auto",
+        "Dialect of the module; 'auto' detects it from the module's definitions.",
+        group=MODULE,
+        changes_result=True,
     )
     engine: str = _option(
-        LOCAL, "Where run_fn is executed: on this machine, or by workers on a Ray cluster.", ENGINES, group=CLUSTER
+        LOCAL, "Where run_fn runs: on this machine, or on the workers of a Ray cluster.", ENGINES, group=CLUSTER
     )
     workers: str = _option(
         "1",
-        "How many train, as N, or as MIN:MAX for as many as there are resources for.",
+        "Number of workers: N, or MIN:MAX to use as many as the cluster has resources for.",
         group=CLUSTER,
         needs_cluster=True,
     )
     ps: int = _option(
-        0, "How many parameter servers there are beside the workers.", group=CLUSTER, at_least=0, needs_cluster=True
+        0, "Number of parameter servers, in addition to the workers.", group=CLUSTER, at_least=0, needs_cluster=True
     )
     cluster_address: str | None = _option(
         None,
-        "Address of a Ray cluster (default: RAY_ADDRESS, else one that is started for the run on this machine).",
+        "Address of the Ray cluster (default: RAY_ADDRESS, else a local cluster started for the run).",
         group=CLUSTER,
         needs_cluster=True,
     )
     cpus_per_worker: float = _option(
         1.0,
-        "Processors that each worker and parameter server gets on a cluster.",
+        "CPUs per worker and parameter server.",
         group=CLUSTER,
         above=0,
         needs_cluster=True,
     )
-    gpus_per_worker: float = _option(
-        0.0, "GPUs that each worker gets on a cluster.", group=CLUSTER, at_least=0, needs_cluster=True
-    )
+    gpus_per_worker: float = _option(0.0, "GPUs per worker.", group=CLUSTER, at_least=0, needs_cluster=True)
     memory_gb_per_worker: float | None = _option(
         None,
-        "Memory that each worker gets on a cluster, in 10^9 bytes (default: it is not asked for).",
+        "Memory per worker, in 10^9 bytes (default: not requested).",
         group=CLUSTER,
         above=0,
         needs_cluster=True,
     )
     max_failures: int = _option(
         3,
-        "How often training on a cluster goes on from its last checkpoint after a worker has failed; -1 for always.",
+        "Maximum number of restarts from the last checkpoint after worker failures; -1 for no limit.",
         group=CLUSTER,
         at_least=-1,
         needs_cluster=True,
@@ -211,59 +212,73 @@ class TrainingOptions:
     # Not for Kubeflow: its step always waits for a training subprocess, to report the outcome.
     isolate: bool = _option(
         True,
-        "Train in a process of its own, which takes all its memory with it.",
+        "Train in a subprocess; its memory is freed on exit.",
         group=PROCESS,
         tuner=True,
         kubeflow=False,
     )
     keras: str = _option(
-        "auto", "What tf.keras is for the module: Keras 2 (tf-keras) or 3.", KERAS_CHOICES, group=MODULE, tuner=True
+        "auto",
+        "Keras version of the module's tf.keras: 2 (tf-keras) or 3; 'auto' detects it.",
+        KERAS_CHOICES,
+        group=MODULE,
+        tuner=True,
     )
     required_signatures: tuple[str, ...] = _option(
-        (), "A signature that the model must have; may be repeated.", group=MODEL
+        (), "Signature that the model must have; may be repeated.", group=MODEL
     )
-    skip_checks: tuple[str, ...] = _option(
-        (), "A check of the model to leave out; may be repeated.", CHECKS, group=MODEL
-    )
+    skip_checks: tuple[str, ...] = _option((), "Model check to skip; may be repeated.", CHECKS, group=MODEL)
     timeout: float | None = _option(
-        None, "Seconds after which training is ended as failed (default: none).", group=PROCESS, above=0, tuner=True
+        None,
+        "Seconds after which training is terminated as failed (default: no timeout).",
+        group=PROCESS,
+        above=0,
+        tuner=True,
     )
     seed: int | None = _option(
-        None, "Seed of Python, NumPy and TensorFlow, and fn_args.seed.", group=TRAINING, tuner=True, changes_result=True
+        None,
+        "Seed of Python, NumPy and TensorFlow; also set as fn_args.seed.",
+        group=TRAINING,
+        tuner=True,
+        changes_result=True,
     )
     deterministic: bool = _option(
         False,
-        "Have TensorFlow compute the same in every run with the same seed, where it can; it may be slower.",
+        "Enable TensorFlow's op determinism, with seed 0 if none is set. Training may be slower.",
         group=TRAINING,
     )
     early_stop: str | None = _option(
         None,
-        "End the training when a metric has not become better: METRIC[:EVALUATIONS][:min|max], as val_loss:3.",
+        "Early stopping: METRIC[:PATIENCE][:min|max], such as val_loss:3. PATIENCE counts evaluations (default: 3).",
         group=TRAINING,
     )
     best_model: str | None = _option(
-        None, "Have Keras's fit end with the weights of its best epoch: METRIC[:min|max], as val_auc.", group=TRAINING
+        None,
+        "Restore the weights of the best epoch after Keras's fit: METRIC[:min|max], such as val_auc.",
+        group=TRAINING,
     )
-    stop_on_nan: bool = _option(
-        False, "Fail when the loss becomes NaN or infinite, instead of training on.", group=TRAINING
-    )
+    stop_on_nan: bool = _option(False, "Fail when the loss becomes NaN or infinite.", group=TRAINING)
     on_bad_records: str = _option(
         "error",
-        "What becomes of records that cannot be read: 'error', or skip:N to leave out N at most and list them.",
+        "Handling of unreadable records: 'error', or skip:N to skip and list at most N of them.",
         group=DATA,
         tuner=True,
     )
     profile: bool = _option(
-        False, "Profile some seconds of the training, and tell where a step's time goes.", group=TRAINING
+        False, "Profile a few seconds of training and report the time breakdown of a step.", group=TRAINING
     )
     input_cache: str | None = _option(
         None,
-        "Local folder where data_accessor keeps parsed examples for later epochs and runs (default: none).",
+        "Local directory in which data_accessor caches parsed examples for later epochs and runs (default: no cache).",
         group=DATA,
         tuner=True,
     )
     input_cache_gb: float = _option(
-        10.0, "How much may lie in input_cache, in 10^9 bytes; the oldest entries go.", group=DATA, above=0, tuner=True
+        10.0,
+        "Maximum size of input_cache, in 10^9 bytes; the least recently used entries are evicted.",
+        group=DATA,
+        above=0,
+        tuner=True,
     )
 
     def __post_init__(self) -> None:
