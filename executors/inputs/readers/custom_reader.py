@@ -1,7 +1,7 @@
-"""What the `custom_data_reader` of an ElasticDL model file returns, read shard by shard: a reader or a tf.data.Dataset.
+"""Reads from the object that `custom_data_reader` of an ElasticDL model file returns: a reader or a tf.data.Dataset.
 
-A reader has `create_shards()`, `read_records(task)`, `records_output_types` and `metadata`; whether it inherits from
-ElasticDL's AbstractDataReader makes no difference.
+A reader has `create_shards()` and `read_records(task)`, and optionally `records_output_types` and `metadata`. It need
+not inherit from ElasticDL's AbstractDataReader. It is read shard by shard.
 
 Usage:
 
@@ -37,13 +37,13 @@ _RECORDS_LOOKED_AT = 32
 
 @dataclasses.dataclass(frozen=True)
 class TaskShard:
-    """The shard of a task, as ElasticDL's last versions have it.
+    """The shard of a task, as in ElasticDL's last versions.
 
     Attributes:
-      name: Of the shard.
+      name: Name of the shard.
       start: Number of the first record.
       end: Number of the record to stop before.
-      indices: Of records, when they are shuffled; never so here.
+      indices: Record indices of a shuffled shard; always empty here.
     """
 
     name: str
@@ -54,12 +54,12 @@ class TaskShard:
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What `read_records` is told to read; in ElasticDL 0.2.0 it has the shard's fields itself.
+    """The argument of `read_records`; its properties repeat the shard's fields, as in ElasticDL 0.2.0.
 
     Attributes:
-      task_id: Number of the shard.
-      shard: The shard.
-      type: Of the task; there are no kinds of tasks here.
+      task_id: Number of the shard, from 0.
+      shard: The shard to read.
+      type: Always None; ElasticDL's task types are not used.
     """
 
     task_id: int
@@ -83,29 +83,29 @@ class Task:
 
 
 class CustomReader(Protocol):
-    """A reader that a model file returns; it may have `records_output_types` and `metadata`, too."""
+    """A reader that a model file returns; `records_output_types` and `metadata` are optional attributes."""
 
     def create_shards(self) -> Mapping[str, Sequence[int]] | Iterable[Sequence[Any]] | None:
-        """Returns its shards, in either of ElasticDL's forms, or None."""
+        """Returns {name: (start, count)}, an iterable of (name, start, count), or None for a single shard."""
 
     def read_records(self, task: Task, /) -> Iterable[object]:
-        """Returns the records of a task."""
+        """Returns or yields the records of a task."""
 
 
 def open_custom(reader: CustomReader | tf.data.Dataset, origin: str = "") -> Records:
     """Opens the records of a custom reader.
 
-    Its shards are read in their order, by one thread that is ahead of the training (ElasticDL never called a reader
-    from two). Records may be of any shape; it is static for the model where the first ones have it in common.
+    One thread reads the shards in order, ahead of the training (ElasticDL never called a reader from two threads).
+    Records may have any shape; dimensions in which the first 32 records agree are static.
 
     Args:
-      reader: A tf.data.Dataset, or an object as described above.
-      origin: The data's path or name: for messages (the reader's class when there is none), and what the one shard is
-        called when the reader makes none.
+      reader: A tf.data.Dataset, or a `CustomReader`.
+      origin: Path or name of the data, for messages (default: the reader's class), and the name of the only shard if
+        `create_shards` returns None.
 
     Raises:
-      InputError: When it is neither. While reading: when a record does not fit `records_output_types` or the others.
-        Exceptions of the reader itself come as they are, out of `Records.reraising()`.
+      InputError: If `reader` is neither; while reading, if a record does not match `records_output_types` or the shape
+        of the first records. Exceptions of the reader itself are re-raised unchanged by `Records.reraising()`.
     """
     if isinstance(reader, tf.data.Dataset):
         return Records(origin, KIND, Metadata(None), lambda _: reader)
@@ -132,9 +132,9 @@ def open_custom(reader: CustomReader | tf.data.Dataset, origin: str = "") -> Rec
 
 
 def _shards(reader: CustomReader, origin: str) -> list[Shard]:
-    """Returns the reader's shards in either of ElasticDL's forms; without any, the whole of the origin as one."""
+    """Returns the reader's shards, from either of ElasticDL's two forms; for None, one shard of the whole origin."""
     made = reader.create_shards()
-    if made is None:  # as of ElasticDL's own CSV reader
+    if made is None:  # as ElasticDL's own CSV reader returns
         return [Shard(origin, 0, sys.maxsize)]
     try:
         rows = [(name, *place) for name, place in made.items()] if isinstance(made, Mapping) else list(made)
@@ -154,7 +154,7 @@ def _read(reader: CustomReader, shards: Sequence[Shard]) -> Iterator[object]:
 
 
 def _types(reader: CustomReader, first: object) -> Nested[tf.DType]:
-    """Returns the structure of TensorFlow types that the reader declares, or that its first record has."""
+    """Returns the structure of dtypes that the reader declares, or else that of its first record."""
     types = getattr(reader, "records_output_types", None)
     if types is None:
         return _packed(first, iter([_array(value, None).dtype for _, value in _leaves(first, first)]))
@@ -162,7 +162,7 @@ def _types(reader: CustomReader, first: object) -> Nested[tf.DType]:
 
 
 def _signature(types: Nested[tf.DType], first: Sequence[list[np.ndarray]]) -> Nested[tf.TensorSpec]:
-    """Returns the type specs of a block, as far as the first records have their shapes in common."""
+    """Returns the type specs of a block, with static shapes where the first records agree."""
     kinds = [kind for kind, _ in _leaves(types, types)]
     return _packed(types, map(_spec, kinds, zip(*first, strict=True)))
 
@@ -178,9 +178,9 @@ def _spec(kind: tf.DType, values: Sequence[np.ndarray]) -> tf.TensorSpec:
 def _blocks(
     records: Iterator[object], types: Nested[tf.DType], signature: Nested[tf.TensorSpec], origin: str
 ) -> Iterator[Nested[np.ndarray]]:
-    """Yields blocks of 1, 2, 4, … records: the first come at once even from a slow reader, the later cost little.
+    """Yields blocks of 1, 2, 4, … up to 1024 records: low latency for slow readers first, then low overhead per record.
 
-    A block ends early where a record has another shape than those before it.
+    A block ends early before a record whose shape differs.
     """
     block: list[list[np.ndarray]] = []
     shapes: list[tuple[int, ...]] = []
@@ -228,7 +228,7 @@ def _array(value: object, kind: tf.DType | None) -> np.ndarray:
 
 
 def _leaves(structure: Nested[Leaf], value: Any) -> list[tuple[Leaf, object]]:
-    """Returns the leaves of a structure and what is at their place in the value; lists are leaves, as in tf.data."""
+    """Returns pairs of a structure's leaf and the corresponding part of the value; lists are leaves, as in tf.data."""
     if isinstance(structure, Mapping):
         return [leaf for name in structure for leaf in _leaves(structure[name], value[name])]
     if isinstance(structure, tuple):
@@ -237,7 +237,7 @@ def _leaves(structure: Nested[Leaf], value: Any) -> list[tuple[Leaf, object]]:
 
 
 def _packed(structure: Nested[Leaf], leaves: Iterator[New]) -> Nested[New]:
-    """Returns the structure with other leaves."""
+    """Returns the structure with its leaves replaced."""
     if isinstance(structure, Mapping):
         return {name: _packed(structure[name], leaves) for name in structure}
     if isinstance(structure, tuple):

@@ -1,7 +1,8 @@
-"""Tables of MaxCompute (once ODPS) through Alibaba's client `odps`, which comes with generic-trainer[maxcompute].
+"""Reads MaxCompute (formerly ODPS) tables with Alibaba's client `odps`, installed by generic-trainer[maxcompute].
 
-The rows are vectors of strings, as ElasticDL's reader gave them: `str()` of every value, so that NULL is "None". The
-account comes from MAXCOMPUTE_PROJECT, MAXCOMPUTE_AK, MAXCOMPUTE_SK and MAXCOMPUTE_ENDPOINT.
+Rows are string vectors, as in ElasticDL's reader: `str()` of each value, so NULL becomes "None". Credentials are read
+from the environment variables MAXCOMPUTE_PROJECT, MAXCOMPUTE_AK, MAXCOMPUTE_SK and MAXCOMPUTE_ENDPOINT unless
+`ReaderParams` has them.
 
 Usage:
 
@@ -40,14 +41,14 @@ _VARIABLES = {
     "tunnel_endpoint": "MAXCOMPUTE_TUNNEL_ENDPOINT",
 }
 _REQUIRED = ("project", "access_id", "access_key")
-_ROWS_AT_ONCE = 8192  # a request each, the answers of which are kept until it is their turn
+_ROWS_AT_ONCE = 8192  # rows per request; responses are buffered until their turn
 _REQUESTS_AT_ONCE = 4
 _TRIES = 3
 _SECONDS_BETWEEN_TRIES = 5.0
 
 
 class _Session(Protocol):
-    """A view of a table: what the client's `open_reader` returns."""
+    """A snapshot of a table, as returned by the client's `open_reader`."""
 
     count: int
     download_id: str
@@ -56,7 +57,7 @@ class _Session(Protocol):
 
 
 class _ClientTable(Protocol):
-    """A table of the client."""
+    """The client's table object."""
 
     table_schema: Any
 
@@ -64,22 +65,24 @@ class _ClientTable(Protocol):
 
 
 def is_configured() -> bool:
-    """Returns whether the environment has an account, which is what made ElasticDL take data for a table's name."""
+    """Returns whether project and credentials are in the environment: ElasticDL's condition to use its table reader."""
     return all(_VARIABLES[name] in os.environ for name in _REQUIRED)
 
 
 def open_table(name: str, params: ReaderParams) -> Records:
-    """Opens a table for reading, in the order of its rows.
+    """Opens a table for reading in row order.
 
-    Several ranges of rows are requested at once; as many are kept in memory, and no more. A request that fails is
-    repeated before anything of it has been handed on, so no row comes twice.
+    Up to `num_processes` ranges of rows are requested in parallel and held in memory. A failed request is retried, up
+    to 3 attempts 5 seconds apart, before any of its rows is returned, so no row is duplicated.
 
     Args:
-      name: "table", or "project.table".
-      params: Columns, partition, account, requests at once (`num_processes`) and their rows (`records_per_task`).
+      name: "table" or "project.table".
+      params: Columns, partition, credentials, number of parallel requests (`num_processes`, default 4) and rows per
+        request (`records_per_task`, default 8192).
 
     Raises:
-      InputError: When the client or the account is missing, or the service refuses; no message holds credentials.
+      InputError: If the client is not installed, credentials are missing, a column is missing, or the service returns
+        an error. Credentials are redacted from messages.
     """
     table = _Table.of(name, params)
     schema = table.asked(lambda: table.client_table.table_schema)
@@ -108,13 +111,13 @@ def open_table(name: str, params: ReaderParams) -> Records:
 
 @dataclasses.dataclass(frozen=True)
 class _Table:
-    """A table of the client, or a partition of it.
+    """A table, or a partition of it.
 
     Attributes:
-      label: For messages.
-      client_table: The client's object.
-      partition: To read, or None for all of the table.
-      secrets: What no message may hold.
+      label: Name of table and partition, for messages.
+      client_table: The client's table object.
+      partition: The partition to read; None for the whole table.
+      secrets: Strings to redact from messages.
     """
 
     label: str
@@ -138,22 +141,22 @@ class _Table:
         return cls(label, client.get_table(table), params.partition, (account["access_key"], account["access_id"]))
 
     def open_session(self) -> _Session:
-        """Opens a view of the table as it is now; without `reopen` it may be one of hours ago."""
+        """Opens a snapshot of the current table; without `reopen` the client may return one from hours ago."""
         return self.client_table.open_reader(partition=self.partition, reopen=True)
 
     def rows(self, session: _Session, columns: list[str], shard: Shard) -> list[list[str | bytes]]:
-        """Requests some rows of a session, by a reader of its own since this runs in several threads."""
+        """Requests the rows of a shard of a session, with a separate reader because several threads call this."""
         reader = self.client_table.open_reader(
             partition=self.partition, download_id=session.download_id, columns=columns
         )
         return [[_text(row[name]) for name in columns] for row in reader[shard.start : shard.end]]
 
     def asked(self, request: Callable[[], Answer]) -> Answer:
-        """Returns what a request to the service gives, with its error told as ours."""
+        """Returns the result of a request; raises an InputError, with secrets redacted, if it fails."""
         try:
             return request()
         except Exception as error:
-            # Without `from error`: its text may quote the access key that was refused.
+            # Not `from error`: its text may contain the rejected access key.
             raise InputError(f"{self.label} cannot be read: {self.describe(error)}") from None
 
     def describe(self, error: Exception) -> str:
@@ -166,7 +169,7 @@ class _Table:
 def _blocks(
     table: _Table, columns: list[str], session: _Session, ranges: Sequence[Shard], at_once: int
 ) -> Iterator[np.ndarray]:
-    """Yields the rows of each range, in their order; the next ranges are on their way meanwhile."""
+    """Yields the rows of each range in order, while up to `at_once` ranges are requested in parallel."""
     pool = concurrent.futures.ThreadPoolExecutor(at_once, thread_name_prefix="maxcompute")
     waiting: collections.deque[concurrent.futures.Future[np.ndarray]] = collections.deque()
     try:

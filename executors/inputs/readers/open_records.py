@@ -1,9 +1,9 @@
-"""Finds the reader for data as ElasticDL's factory did, and for the kinds of files that it did not know.
+"""Selects the reader for some data: ElasticDL's reader factory, with more file formats.
 
 Usage:
 
     records = open_records("iris.csv", parse_reader_params("columns=['sepal.length', 'variety']; sep=','"))
-    records = open_records("train/")                       # RecordIO, TFRecords, …: told by their first bytes
+    records = open_records("train/")                       # RecordIO, TFRecord, …: detected from the first bytes
     records = open_records("project.table", {"reader_type": "ODPS"})
 """
 
@@ -28,19 +28,19 @@ _RECORDS_AT_ONCE = 4096
 
 
 def open_records(origin: str | Sequence[str], reader_params: Mapping[str, object] | None = None) -> Records:
-    """Opens records for reading; finds and recognizes the files, and reads nothing else yet.
+    """Opens records for reading: finds the files and detects their format, without reading the data.
 
-    The reader is the one that `reader_type` names. Without it, a name with no "/" is a MaxCompute table when
-    MAXCOMPUTE_PROJECT, MAXCOMPUTE_AK and MAXCOMPUTE_SK are set. Files are recognized: .csv is CSV when `columns` or
-    `sep` is given (ElasticDL 0.2.0) and else, also for the reader_type CSV, lines of text with the header among them
-    (its last versions); the others by their first bytes.
+    `reader_type` selects the reader. Without it, a single name without "/" is a MaxCompute table if MAXCOMPUTE_PROJECT,
+    MAXCOMPUTE_AK and MAXCOMPUTE_SK are set, and the format of files is detected. A .csv file is read by columns if
+    `columns` or `sep` is given (as in ElasticDL 0.2.0); otherwise, even with reader_type CSV, it is read as text lines
+    including the header (as in ElasticDL's last versions). Other files are detected by extension and first bytes.
 
     Args:
-      origin: A file, a folder (all files in it), a glob pattern, a list of these, or a table's name.
-      reader_params: As `parse_reader_params` returns them.
+      origin: A file, a folder (all files in it), a glob pattern, a list of these, or the name of a table.
+      reader_params: Parameters as returned by `parse_reader_params`.
 
     Raises:
-      InputError: When there is nothing to read, files of several or unknown kinds, or a column that is not there.
+      InputError: If there is no data, the files are of different or unknown formats, or a column is missing.
     """
     params = ReaderParams.of(reader_params or {})
     origins = [origin] if isinstance(origin, str) else list(origin)

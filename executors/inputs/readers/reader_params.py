@@ -1,4 +1,4 @@
-"""What ElasticDL's `--data_reader_params` says: its old syntax, read as literals, and the parameters of our readers.
+"""Parsing and validation of ElasticDL's `--data_reader_params`.
 
 Usage:
 
@@ -18,18 +18,18 @@ from ...errors import InputError, did_you_mean
 CSV, ODPS, RECORD_IO, TF_RECORD, TEXT, PARQUET = "CSV", "ODPS", "RecordIO", "TFRecord", "Text", "Parquet"
 READER_TYPES = (CSV, ODPS, RECORD_IO, TF_RECORD, TEXT, PARQUET)
 
-# Parameters that ElasticDL's readers took and that mean nothing here, or something to the model file's `feed` alone.
+# Parameters of ElasticDL's readers that have no effect here, or only on the model file's `feed`.
 _IGNORED = ("data_dir", "label_col")
 
 
 def parse_reader_params(text: str | Mapping[str, object] | None) -> dict[str, object]:
-    """Returns the parameters of "name=value; name=value" as ElasticDL did, but evaluates nothing.
+    """Parses ElasticDL's syntax "name=value; name=value" without evaluating expressions, which ElasticDL did.
 
-    Values are Python literals, and what is none is a string as it stands: `sep=,` is `sep=','`. A ";" inside of a
-    literal belongs to it. Mappings are returned as they are, and nothing (None, "") as no parameters.
+    Values are Python literals; anything else is taken as a string, so `sep=,` is the same as `sep=','`. A ";" inside a
+    literal is part of the literal. A mapping is returned as a dict, and None or "" as {}.
 
     Raises:
-      InputError: When a part has no "=", or a name comes twice.
+      InputError: If a part has no "=", or a name occurs twice.
     """
     if isinstance(text, Mapping):
         return dict(text)
@@ -52,20 +52,23 @@ def parse_reader_params(text: str | Mapping[str, object] | None) -> dict[str, ob
 
 @dataclasses.dataclass(frozen=True)
 class ReaderParams:
-    """The parameters that our readers know; those of a custom reader are its own business.
+    """Validated parameters of the built-in readers; those of custom readers are passed through unchecked.
 
     Attributes:
-      reader_type: One of READER_TYPES; None to tell it from the data.
-      columns: Columns to read, in this order; None for all.
-      sep: What separates the values of a CSV row; None for a comma.
-      partition: Of a MaxCompute table, such as "dt=20200101".
-      num_processes: How many ranges of a MaxCompute table are read at once (by threads here).
-      records_per_task: How many rows of a MaxCompute table make up a range; None for a few thousand.
-      project: Of the MaxCompute table; None for MAXCOMPUTE_PROJECT, as the next four have their variables.
-      access_id: None for MAXCOMPUTE_AK.
-      access_key: None for MAXCOMPUTE_SK.
-      endpoint: None for MAXCOMPUTE_ENDPOINT.
-      tunnel_endpoint: None for MAXCOMPUTE_TUNNEL_ENDPOINT.
+      reader_type: One of READER_TYPES; None to detect it from the data.
+      columns: Names of the columns to read, in this order; None for all.
+      sep: Separator of a CSV file, one character; None for a comma.
+      partition: Partition of a MaxCompute table, such as "dt=20200101"; None for the whole table.
+      num_processes: Number of ranges of a MaxCompute table to request in parallel, by threads; None for 4.
+      records_per_task: Number of rows in a range of a MaxCompute table; None for 8192.
+      project: Project of the MaxCompute table. None for the environment variable MAXCOMPUTE_PROJECT.
+      access_id: Access key ID. None for MAXCOMPUTE_AK.
+      access_key: Access key secret. None for MAXCOMPUTE_SK.
+      endpoint: Endpoint of the service. None for MAXCOMPUTE_ENDPOINT.
+      tunnel_endpoint: Endpoint of the tunnel service. None for MAXCOMPUTE_TUNNEL_ENDPOINT.
+
+    Raises:
+      InputError: If a value is not allowed.
     """
 
     reader_type: str | None = None
@@ -96,10 +99,10 @@ class ReaderParams:
 
     @classmethod
     def of(cls, params: Mapping[str, object]) -> ReaderParams:
-        """Returns the parameters of a mapping.
+        """Creates the parameters from a mapping, ignoring `data_dir` and `label_col`.
 
         Raises:
-          InputError: When it has a name that no reader knows (ElasticDL ignored it), or a value that makes no sense.
+          InputError: If a name is unknown (ElasticDL ignored such names), or a value is not allowed.
         """
         known = [field.name for field in dataclasses.fields(cls)]
         for name in params:
@@ -118,7 +121,7 @@ class ReaderParams:
 
 
 def _value(text: str, following: list[str]) -> object:
-    """Returns the literal that the text is, with as much of what follows as it takes; else the text itself."""
+    """Parses a literal that may continue in the `following` parts, which are then removed; else returns the text."""
     for count in range(len(following) + 1):
         try:
             value = ast.literal_eval(";".join([text, *following[:count]]).strip())

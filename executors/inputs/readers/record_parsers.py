@@ -1,7 +1,7 @@
-"""Batches of serialized records as batches of tensors: tf.Examples, tf.SequenceExamples, and what a DataView decodes.
+"""Parses batches of serialized tf.Examples, tf.SequenceExamples and DataView records into batches of tensors.
 
-What tensors there are, and of which kind, is what tfx_bsl's TFXIO classes make of the schema. They bring Apache Beam
-along, so the few lines of theirs that do it are told again here, on top of the parts of tfx_bsl that don't.
+The names and types of the tensors are those that tfx_bsl's TFXIO classes derive from the schema. TFXIO imports Apache
+Beam, so the few lines that do this are reimplemented here with those parts of tfx_bsl that do not.
 
 Usage:
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from tfx_bsl.coders import tf_graph_record_decoder
     from tfx_bsl.types.common_types import FeatureSpecType, TensorType
 
-_PREFIX = "_tfx_bsl_"  # of the parser's keys for tensors that are made of several features
+_PREFIX = "_tfx_bsl_"  # of parser keys of SparseFeature and RaggedFeature, as in tfx_bsl
 
 
 class RecordParser(Protocol):
-    """Turns batches of records into batches of tensors."""
+    """Parses batches of serialized records into batches of tensors."""
 
     @property
     def tensor_names(self) -> Iterable[str]:
-        """The tensors of a batch."""
+        """Names of the tensors in a batch."""
 
     def __call__(self, records: tf.data.Dataset, threads: int, deterministic: bool = True) -> tf.data.Dataset:
         """Returns a dataset of dicts of tensors.
 
         Args:
-          records: Batches of serialized records.
-          threads: How many batches to parse at the same time; -1 for one a core.
-          deterministic: Whether they have to come out in the order in which they came in.
+          records: Dataset of string vectors, batches of serialized records.
+          threads: Number of batches to parse in parallel; -1 (tf.data.AUTOTUNE) for one per core.
+          deterministic: Whether to keep the order of the batches.
         """
 
 
@@ -47,10 +47,10 @@ class ExampleParser:
     """Parses tf.Examples.
 
     Args:
-      schema: Its features, or its tensor representations, say which tensors there are.
+      schema: Schema whose features or tensor representations define the tensors.
 
     Raises:
-      ValueError: When there is no schema, or it says what `tf.io.parse_example` cannot do.
+      ValueError: If there is no schema, or `tf.io.parse_example` does not support one of its tensors.
     """
 
     def __init__(self, schema: schema_pb2.Schema | None) -> None:
@@ -61,7 +61,7 @@ class ExampleParser:
         self.tensor_names = list(self._names.values())
 
     def parse(self, serialized: tf.Tensor) -> dict[str, TensorType]:
-        """Returns the features of a vector of tf.Examples, by the parser's keys."""
+        """Parses a string vector of tf.Examples into {parser key: tensor}; `__call__` renames the keys."""
         parsed: dict[str, TensorType] = tf.io.parse_example(serialized, self._features)
         return parsed
 
@@ -75,10 +75,10 @@ class ExampleParser:
 
 
 class SequenceExampleParser:
-    """Parses tf.SequenceExamples into one dict of their context's and their steps' tensors.
+    """Parses tf.SequenceExamples into one dict of context and sequence tensors.
 
     Args:
-      schema: Its features, or its tensor representations, say which tensors there are.
+      schema: Schema whose features or tensor representations define the tensors.
     """
 
     def __init__(self, schema: schema_pb2.Schema) -> None:
@@ -98,10 +98,10 @@ class SequenceExampleParser:
 
 
 class DataViewParser:
-    """Decodes records by a DataView.
+    """Decodes records with a DataView.
 
     Args:
-      data_view: The DataView's folder.
+      data_view: Directory of the DataView.
     """
 
     def __init__(self, data_view: str) -> None:
@@ -122,16 +122,16 @@ class DataViewParser:
 
 
 def load_decoder(data_view: str) -> tf_graph_record_decoder.LoadedDecoder:
-    """Returns the decoder that a DataView's folder holds, a tfx_bsl `LoadedDecoder`."""
+    """Loads a tfx_bsl `LoadedDecoder` from the directory of a DataView."""
     from tfx_bsl.coders import tf_graph_record_decoder
 
     return tf_graph_record_decoder.load_decoder(data_view)
 
 
 def _parser_config(schema: schema_pb2.Schema) -> tuple[dict[str, FeatureSpecType], dict[str, str]]:
-    """Returns the features for `tf.io.parse_example`, and the tensor's name for each of their keys.
+    """Returns the features for `tf.io.parse_example`, and {parser key: tensor name}.
 
-    As `_TFExampleRecordBase._GetTfExampleParserConfig` of tfx_bsl.tfxio.tf_example_record has it.
+    Same result as `_TFExampleRecordBase._GetTfExampleParserConfig` in tfx_bsl.tfxio.tf_example_record.
     """
     from tfx_bsl.tfxio import tensor_representation_util as representations
 
@@ -149,7 +149,7 @@ def _parser_config(schema: schema_pb2.Schema) -> tuple[dict[str, FeatureSpecType
         feature = representations.CreateTfExampleParserConfig(representation, types[source.initial_step()])
         key = column
         if isinstance(feature, (tf.io.SparseFeature, tf.io.RaggedFeature)):
-            key = f"{_PREFIX}{name}_{column}"  # no other tensor and no feature is called so
+            key = f"{_PREFIX}{name}_{column}"  # differs from all names of features and tensors
         if key in names:
             raise ValueError(
                 f"the schema wants the feature {key!r} as two tensors, {names[key]!r} and {name!r}, of the kinds "
@@ -160,7 +160,7 @@ def _parser_config(schema: schema_pb2.Schema) -> tuple[dict[str, FeatureSpecType
 
 
 def _validate(features: dict[str, FeatureSpecType], schema: schema_pb2.Schema) -> None:
-    """Traces the parser, which finds out what it cannot do."""
+    """Traces the parser, so that unsupported features raise a ValueError early."""
 
     def parse(serialized: tf.Tensor) -> None:
         tf.io.parse_example(serialized, features)

@@ -1,8 +1,8 @@
-"""Records of any origin, as the `feed` or `dataset_fn` of an ElasticDL model file gets them.
+"""The common interface of record sources, which provide the input of an ElasticDL model file's `feed` or `dataset_fn`.
 
 Usage:
 
-    records = open_records("iris.csv", {"columns": ["sepal.length", "variety"]})     # of open_records.py
+    records = open_records("iris.csv", {"columns": ["sepal.length", "variety"]})     # see open_records.py
     with records.reraising():
         model.fit(feed(records.dataset(), Mode.TRAINING, records.metadata).batch(64))
 """
@@ -20,7 +20,7 @@ from .reader_errors import ReaderErrors
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# The names of TensorFlow's types for those of MaxCompute; ElasticDL knew bigint, double and string.
+# {MaxCompute type: TensorFlow type}; ElasticDL supported bigint, double and string only.
 _TENSORFLOW_TYPES = {
     "tinyint": "int8",
     "smallint": "int16",
@@ -36,11 +36,11 @@ _TENSORFLOW_TYPES = {
 
 @dataclasses.dataclass
 class Metadata:
-    """What is known of the records; ElasticDL's class, which is not frozen because its readers fill it in later.
+    """Metadata of records, compatible with ElasticDL's class; mutable because custom readers fill it in later.
 
     Attributes:
-      column_names: The columns that a record holds, in this order; None when records are not made of columns.
-      column_dtypes: {column: its type in the table}; None when the data has no types, as a CSV file.
+      column_names: Names of a record's columns, in order; None if records do not consist of columns.
+      column_dtypes: {column: its type in the table}; None if the data has no types, as in a CSV file.
     """
 
     column_names: list[str] | None
@@ -50,7 +50,7 @@ class Metadata:
         """Returns the TensorFlow type of a column of a MaxCompute table.
 
         Raises:
-          ValueError: When no types are known, or the column's has no counterpart.
+          ValueError: If there are no column types, or the column's type has no TensorFlow counterpart.
         """
         import tensorflow as tf
 
@@ -67,10 +67,10 @@ class Metadata:
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """Some consecutive records that can be read apart from the rest.
+    """A range of consecutive records that can be read independently.
 
     Attributes:
-      name: Of a file, or whatever a custom reader calls it.
+      name: Path of a file, name of a table, or a custom reader's name for the shard.
       start: Number of the first record, counted from 0.
       end: Number of the record to stop before.
     """
@@ -82,15 +82,15 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class Records:
-    """Records that can be read, as often as wanted, always in the same order.
+    """A source of records that can be read repeatedly, always in the same order.
 
     Attributes:
-      origin: Where they come from, for messages.
+      origin: Paths, patterns or table name, for messages.
       kind: One of READER_TYPES, or "custom".
-      metadata: What is known of them.
-      make_dataset: Returns the records of the given shards, or all of them for None.
-      make_shards: Returns the shards; None where they cannot be told without reading everything.
-      errors: Of the Python code that reads them.
+      metadata: Names and types of the columns.
+      make_dataset: Returns a dataset of the records of the given shards, or of all records for None.
+      make_shards: Returns the shards; None if shards are not supported.
+      errors: Keeps exceptions of the Python code that reads the records.
     """
 
     origin: str
@@ -101,25 +101,25 @@ class Records:
     errors: ReaderErrors = dataclasses.field(default_factory=ReaderErrors)
 
     def dataset(self, shards: Sequence[Shard] | None = None) -> tf.data.Dataset:
-        """Returns the records, unbatched.
+        """Returns an unbatched dataset of the records.
 
-        CSV and tables give a vector of strings each, one a column; TFRecords, RecordIO and text lines a string;
-        Parquet a dict of tensors by column; custom readers what they yield.
+        The elements are string vectors with one string per column for CSV and tables, scalar strings for TFRecord,
+        RecordIO and text lines, dicts of tensors by column for Parquet, and the records of a custom reader.
 
         Args:
-          shards: Some of `shards()`, to read these alone; None for all records.
+          shards: Shards to read, from `shards()`; None for all records.
 
         Raises:
-          InputError: When shards are asked for and these records have none.
+          InputError: If shards are given and this kind of records does not support them.
         """
         if shards is not None and self.make_shards is None:
             raise InputError(f"{self.origin}: records of the kind {self.kind} cannot be read by shards; read all.")
         return self.make_dataset(shards)
 
     def shards(self) -> list[Shard] | None:
-        """Returns the shards that make up all the records, or None for kinds that have none."""
+        """Returns shards that together contain all records, or None if shards are not supported."""
         return None if self.make_shards is None else self.make_shards()
 
     def reraising(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a context in which errors of the reader keep their type and traceback, also out of tf.data."""
+        """Returns a context manager that re-raises the reader's own exceptions instead of tf.data's op errors."""
         return self.errors.reraised()

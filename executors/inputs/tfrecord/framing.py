@@ -1,8 +1,9 @@
-"""TFRecord files read in Python, with both checksums of every record: where one is damaged, and which can be read yet.
+"""Parses TFRecord files in Python and verifies both checksums of every record, to locate corruption.
 
-A record is its length in eight bytes, a checksum of these, its bytes, and a checksum of those. Where the bytes are
-damaged, the length still says where the next record begins. Where the length is damaged, nothing does: bytes further
-on that look like a record may lie inside of one. Of a file that is cut off, all up to the cut can be read.
+A record consists of an 8-byte length, the checksum of the length, the data, and the checksum of the data. If the data
+is corrupt, the length still gives the start of the next record. If the length is corrupt, the next record cannot be
+found, since later bytes that look like a record may be part of another record's data. In a truncated file, all records
+before the truncation are readable.
 
 Usage:
 
@@ -26,9 +27,9 @@ from ..recordio.snappy_framing import masked_crc32c
 if TYPE_CHECKING:
     from ..readers.record_files import BinaryFile
 
-HEAD = struct.Struct("<QI")  # a record's length, and the checksum of that
-FOOT = struct.Struct("<I")  # the checksum of the record
-_AT_ONCE = 16 << 20  # bytes: a length may claim more than there is
+HEAD = struct.Struct("<QI")  # a record's length and the checksum of the length
+FOOT = struct.Struct("<I")  # the checksum of the data
+_AT_ONCE = 16 << 20  # bytes per read: a corrupt file may claim a length far beyond its size
 _OTHER_FORMS = {
     b"\x1f\x8b": "gzip",
     b"x\x01": "zlib",
@@ -44,13 +45,13 @@ _OTHER_FORMS = {
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
-    """A record in its place.
+    """A record and its position in the file.
 
     Attributes:
-      number: From 0; None where it is not known.
-      offset: In bytes, of a gzipped file uncompressed ones.
-      record: Its bytes; None where they are damaged or cut off.
-      problem: What is wrong, or "".
+      number: Index of the record in the file, from 0; None if unknown.
+      offset: Byte offset of the record; for gzipped files, in the uncompressed data.
+      record: The data; None if it is corrupt or truncated.
+      problem: Why the record cannot be read, or "".
     """
 
     number: int | None
@@ -60,10 +61,11 @@ class Frame:
 
 
 def frames(path: str) -> Iterator[Frame]:
-    """Yields the records of a file, good and damaged ones; after one that is cut off there is none.
+    """Yields all records of a file, including corrupt ones; a truncated record is the last one.
 
     Raises:
-      InputError: When it cannot be told where the next record begins; with the file, its number and offset.
+      InputError: If a corrupt length makes it impossible to find the next record, or a gzipped file is damaged; the
+        message names the file, and for a corrupt length the record number and offset.
     """
     zipped = is_gzipped(path)
     with file_io.file_system(path).open(path, mode="rb") as raw:
@@ -90,7 +92,14 @@ def frames(path: str) -> Iterator[Frame]:
 
 
 def lost(path: str, number: int | None, offset: int, head: bytes) -> InputError:
-    """Returns the error of a file in which the next record cannot be found."""
+    """Returns the error for a record whose length is corrupt, or for a file that is not a TFRecord file.
+
+    Args:
+      path: The file.
+      number: Index of the record, from 0; None if unknown.
+      offset: Byte offset of the record.
+      head: The bytes at the offset, to recognize other formats.
+    """
     if number == 0:
         form = next((form for magic, form in _OTHER_FORMS.items() if head.startswith(magic)), "")
         what = f"it is {form}" if form else f"it begins with {head.hex(' ')}"
@@ -102,12 +111,12 @@ def lost(path: str, number: int | None, offset: int, head: bytes) -> InputError:
 
 
 def place_of(number: int | None, offset: int) -> str:
-    """Returns where a record is, in words: "1024, record 7"."""
+    """Formats the position of a record for messages: "1024, record 7", counted from 1, or only the byte offset."""
     return str(offset) if number is None else f"{offset}, record {number + 1}"
 
 
 def damaged(path: str, frame: Frame) -> InputError:
-    """Returns the error of a damaged record."""
+    """Returns the error for a corrupt or truncated record."""
     place = place_of(frame.number, frame.offset)
     return InputError(
         f"{path}: the TFRecord file is damaged or cut off: corrupted record at {place}: {frame.problem}. Write the "
@@ -116,7 +125,7 @@ def damaged(path: str, frame: Frame) -> InputError:
 
 
 def damage(path: str) -> InputError | None:
-    """Reads a file up to what is wrong with it; returns that, or None."""
+    """Reads a file up to its first corrupt record and returns the error; None if the file is intact."""
     try:
         return next((damaged(path, frame) for frame in frames(path) if frame.record is None), None)
     except InputError as error:
@@ -124,7 +133,7 @@ def damage(path: str) -> InputError | None:
 
 
 def damage_in(patterns: Iterable[str]) -> Iterator[str]:
-    """Yields what is wrong with the first damaged file that matches, if one is."""
+    """Yields the error message of the first damaged file that matches the glob patterns, if there is one."""
     for path in (path for pattern in patterns for path in file_io.glob(pattern) if not file_io.isdir(path)):
         if (error := damage(path)) is not None:
             yield str(error)
@@ -132,7 +141,14 @@ def damage_in(patterns: Iterable[str]) -> Iterator[str]:
 
 
 def read_of(file: BinaryFile, size: int, path: str) -> tuple[bytes, bool]:
-    """Returns so many bytes, or those before the file's end; and whether a gzipped file breaks off there."""
+    """Reads `size` bytes, or fewer at the end of the file.
+
+    Returns:
+      The bytes, and whether a gzipped file is truncated at this point.
+
+    Raises:
+      InputError: If a gzipped file is damaged.
+    """
     parts: list[bytes] = []
     try:
         while size and (part := file.read(min(size, _AT_ONCE))):

@@ -1,4 +1,4 @@
-"""TFRecords and lines of text, by tf.data's own readers as far as these tell what is wrong with a file.
+"""Datasets of TFRecords and text lines that use tf.data's readers, except where these would miss a damaged file.
 
 Usage:
 
@@ -29,15 +29,15 @@ _RECORDS_AT_ONCE = 4096
 
 
 def tf_record_dataset(paths: Sequence[str], left_out: Mapping[str, frozenset[int]] | None = None) -> tf.data.Dataset:
-    """Returns the records of all files, in the files' order; gzipped files may be among them.
+    """Returns a dataset of the serialized records of all files, in the order of the files.
 
     Args:
-      paths: The files.
-      left_out: Numbers of records to leave out, by file; as of `scan.scan`.
+      paths: TFRecord files, each gzipped or not.
+      left_out: {file: numbers of records to skip}, as returned by `scan.scan`.
     """
     bad = left_out or {}
     parts = []
-    # TensorFlow's reader takes files of one compression at a time.
+    # A tf.data.TFRecordDataset has one compression type for all of its files.
     for (gzipped, is_bad), group in itertools.groupby(paths, key=lambda path: (is_gzipped(path), path in bad)):
         files = list(group)
         parts.append(_good_records(files, bad) if is_bad else tf.data.TFRecordDataset(files, "GZIP" if gzipped else ""))
@@ -59,11 +59,12 @@ def first_tf_records(paths: Sequence[str], count: int) -> list[bytes]:
     """Returns the first records of some files.
 
     Args:
-      paths: The files.
-      count: How many records, if there are so many.
+      paths: TFRecord files, each gzipped or not.
+      count: Maximum number of records.
 
     Raises:
-      InputError: When a file is damaged; where bad records are left out, only if these are not all that is wrong.
+      InputError: If a file is damaged. If bad records are skipped, only for damage that makes it impossible to find
+        the next record.
     """
     if policy(TF_RECORD) is not None:
         found = (frame.record for path in paths for frame in frames(path) if frame.record is not None)
@@ -80,10 +81,10 @@ def first_tf_records(paths: Sequence[str], count: int) -> list[bytes]:
 
 
 def check_tf_records(paths: Sequence[str]) -> None:
-    """Reads files to the end; called when tf.data has met a damaged one, since it does not say which.
+    """Reads files completely to find the damaged one; called after a tf.data error, which does not name the file.
 
     Raises:
-      InputError: When one is damaged.
+      InputError: If a file is damaged.
     """
     for path in paths:
         if (error := damage(path)) is not None:
@@ -92,15 +93,23 @@ def check_tf_records(paths: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def _session() -> Iterator[tf.compat.v1.Session]:
-    """Enters a session: where TensorFlow behaves as version 1 does, a dataset cannot be iterated in Python."""
+    """Opens a TF 1 session, because datasets cannot be iterated in Python if eager execution is disabled."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         yield session
 
 
 def line_dataset(paths: Sequence[str], errors: ReaderErrors) -> tf.data.Dataset:
-    """Returns the lines of all files, without their ends.
+    """Returns a dataset of the lines of all files, without line terminators.
 
-    Gzipped files are not left to TextLineDataset: of one that is cut off it gives what is left, and no error.
+    If a file is gzipped, the files are read in Python: TextLineDataset would read a truncated gzip file without an
+    error.
+
+    Args:
+      paths: Text files, each gzipped or not.
+      errors: Keeps the exception of the Python reader, to re-raise it.
+
+    Raises:
+      InputError: If a file is not text.
     """
     for path in paths:
         check_text(path)

@@ -1,7 +1,7 @@
-"""Records of TFRecord files by their numbers, for readers that share them.
+"""Reads TFRecord files by ranges of record numbers, for workers that share the data.
 
-A plain file is entered in the middle: one pass over the lengths of its records finds out where they begin. A gzipped
-one cannot be; it is read on from where the last range ended, and from its beginning for a range before that.
+Uncompressed files support random access: one pass over the record lengths builds an index of offsets. Gzipped files are
+read sequentially: a range is read on from the end of the last one, or from the start of the file if it lies before it.
 
 Usage:
 
@@ -29,27 +29,27 @@ from .framing import FOOT, HEAD, Frame, damaged, lost, read_of
 if TYPE_CHECKING:
     from ..readers.record_files import BinaryFile
 
-_STRIDE = 64  # records between two that are found at once
+_STRIDE = 64  # records per index entry
 
 OnDamage = Callable[[str, int, str], None]
-DAMAGED = object()  # stands for a record that is left out
+DAMAGED = object()  # placeholder for a record that is skipped
 
 
 class TfRecordRanges:
-    """The records of all files, in the files' order.
+    """The records of several TFRecord files, in the order of the files.
 
     Attributes:
-      path: The files' names.
-      thread_safe: Whether several threads may read: of gzipped files only in the records' order.
+      path: The files' paths, separated by commas.
+      thread_safe: Whether several threads should read at once; False if a file is gzipped, as it is read sequentially.
     """
 
     def __init__(self, files: Sequence[str], on_damage: OnDamage | None = None) -> None:
-        """Takes the files; reads nothing yet.
+        """Detects which files are gzipped; reads no records.
 
         Args:
-          files: The files; gzipped ones may be among them.
-          on_damage: Called with a file, a byte offset and a problem for each record that is damaged, which is DAMAGED
-            among the records then; and for one that is cut off, which is none. None to raise an InputError.
+          files: TFRecord files, each gzipped or not.
+          on_damage: Called with the path, byte offset and problem of each bad record. A corrupt record is then returned
+            as DAMAGED; a truncated one ends the file. None to raise an InputError instead.
         """
         self.path = ",".join(files)
         self._paths = files
@@ -60,19 +60,19 @@ class TfRecordRanges:
         self._data_nums = 0
 
     def count_data(self) -> None:
-        """Sets `_data_nums` to the number of records.
+        """Counts the records of all files and sets `_data_nums`; indexes uncompressed files.
 
         Raises:
-          InputError: When a file is damaged or cut off.
+          InputError: If a record length is corrupt, or if a file is damaged and `on_damage` is None.
         """
         self._ends = list(itertools.accumulate(file.count() for file in self._files))
         self._data_nums = self._ends[-1]
 
     def read_range(self, start: int, end: int) -> list[object]:
-        """Returns the records [start, end).
+        """Returns the records [start, end) as bytes, with DAMAGED in place of corrupt ones.
 
         Raises:
-          InputError: When a file is damaged, or was changed since its records were counted.
+          InputError: If a file is damaged and `on_damage` is None, or has fewer records than were counted.
         """
         if not self._ends:
             self.count_data()
@@ -84,7 +84,7 @@ class TfRecordRanges:
         return found
 
     def place_of(self, number: int) -> tuple[str, str]:
-        """Returns the file of a record, and which of its records it is: ("b.gz", "record 3")."""
+        """Returns the file of a record and its position there, counted from 1: ("b.gz", "record 3")."""
         index = bisect.bisect_right(self._ends, number)
         return self._paths[index], f"record {number + 1 - [0, *self._ends][index]}"
 
@@ -93,10 +93,10 @@ class _PlainFile:
     def __init__(self, path: str, on_damage: OnDamage) -> None:
         self._path = path
         self._on_damage = on_damage
-        self._places = array.array("Q")  # of every _STRIDE-th record
+        self._places = array.array("Q")  # byte offsets of every _STRIDE-th record
 
     def count(self) -> int:
-        """Returns the number of records, and finds out where they are."""
+        """Returns the number of records, and indexes their offsets."""
         place, number, places = 0, 0, array.array("Q")
         size = file_io.size_of(self._path)
         with _opened(self._path) as file:
@@ -154,7 +154,7 @@ def _opened(path: str) -> IO[bytes]:
 
 
 def _length(file: BinaryFile, path: str, on_damage: OnDamage) -> int | None:
-    """Returns the length of the record that begins here; None at the file's end."""
+    """Reads a record's head and returns the record's length; None at the end of the file."""
     head, is_cut = read_of(file, HEAD.size, path)
     if not head and not is_cut:
         return None
@@ -168,7 +168,7 @@ def _length(file: BinaryFile, path: str, on_damage: OnDamage) -> int | None:
 
 
 def _record(file: BinaryFile, path: str, on_damage: OnDamage) -> object:
-    """Returns the record that begins here, or DAMAGED; None at the file's end."""
+    """Reads a record and returns its data, or DAMAGED if it is corrupt; None at the end of the file."""
     place = file.tell()
     length = _length(file, path, on_damage)
     if length is None:

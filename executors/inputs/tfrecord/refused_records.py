@@ -1,4 +1,4 @@
-"""Which record it is that cannot be parsed: TensorFlow and tfx_bsl say what is wrong with it, and not where it is.
+"""Finds the first record that cannot be parsed, since errors of TensorFlow and tfx_bsl do not include its position.
 
 Usage:
 
@@ -18,14 +18,14 @@ from .scan import REFUSALS, Accepts, blocks
 
 
 def first_refused(paths: Iterable[str], accepts: Accepts) -> InputError | None:
-    """Returns the error of the first record that is not accepted; None when all are, each file by itself.
+    """Returns the error for the first record that does not parse; None if all parse. Files are tested separately.
 
     Args:
       paths: TFRecord files.
-      accepts: Parses some records; raises one of REFUSALS where it cannot.
+      accepts: Parses a batch of records; raises one of REFUSALS if it cannot.
 
     Raises:
-      InputError: When a file is damaged so that its next record cannot be found.
+      InputError: If a corrupt record length makes it impossible to find the next record.
     """
     for path in paths:
         for block in blocks(frame for frame in frames(path) if frame.record is not None):
@@ -40,11 +40,11 @@ def first_refused(paths: Iterable[str], accepts: Accepts) -> InputError | None:
 
 
 def _first_of(block: Sequence[Frame], accepts: Accepts) -> tuple[Frame, str] | None:
-    """Returns the first record with which the block is no good any more, and why."""
+    """Returns the first record of the block that makes `accepts` fail, and the error text, by binary search."""
     problem = _problem(block, accepts)
     if not problem:
         return None
-    good, bad = 0, len(block)  # so many are accepted, and so many are not
+    good, bad = 0, len(block)  # block[:good] is accepted, block[:bad] is not
     while bad - good > 1:
         middle = (good + bad) // 2
         found = _problem(block[:middle], accepts)

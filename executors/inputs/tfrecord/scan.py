@@ -1,8 +1,8 @@
-"""TFRecord files without the records that `on_bad_records` leaves out.
+"""Scans TFRecord files for the records that `on_bad_records` skips.
 
-Once per process each file is read from beginning to end, before anything is trained: both checksums of every record are
-looked at, and whether it can be parsed, where the reader knows what for. Files in which all records are good are left
-to TensorFlow's reader, which is fast, and ends a file at its first bad record; the others are read in Python.
+Each file is scanned completely once per process, before training: both checksums of every record are verified and, if
+the reader has a parser, whether the record parses. Intact files are then read by TensorFlow's reader, which is fast but
+stops at the first bad record of a file; files with bad records are read in Python.
 
 Usage:
 
@@ -27,7 +27,7 @@ from ..bad_records import BadRecords
 from .framing import Frame, frames, place_of
 
 Item = TypeVar("Item")
-Accepts = Callable[[Sequence[bytes]], object]  # raises one of REFUSALS where it does not take a record
+Accepts = Callable[[Sequence[bytes]], object]  # raises one of REFUSALS if a record does not parse
 REFUSALS = (tf.errors.InvalidArgumentError, tf.errors.DataLossError, RuntimeError, ValueError)
 _AT_ONCE = 1024  # records
 _SHOWN = 300  # characters of an error
@@ -36,20 +36,20 @@ _SHOWN = 300  # characters of an error
 def scan(
     paths: Iterable[str], bad: BadRecords | None, accepts: Accepts | None = None, key: str | None = None
 ) -> dict[str, frozenset[int]]:
-    """Finds the records that are to be left out.
+    """Finds the records to skip.
 
     Args:
-      paths: The files.
-      bad: Takes them; None to leave out none, and to read nothing.
-      accepts: Parses some records, if they can be told from bad ones by that.
-      key: What `accepts` depends on: a file is not scanned twice for the same.
+      paths: TFRecord files.
+      bad: Collects the skipped records; None to skip none, in which case no file is read.
+      accepts: Parses a batch of records, and raises one of REFUSALS if it cannot; None to verify checksums only.
+      key: Identifies `accepts`. A file that was not modified is not scanned again with the same key.
 
     Returns:
-      {file: the numbers, from 0, of its bad records}, of files that have some.
+      {file: numbers of its bad records, from 0}, for files that have some.
 
     Raises:
-      TooManyBadRecordsError: When there are more than may be left out.
-      InputError: When a file is damaged so that an unknown number of records would be lost.
+      TooManyBadRecordsError: If there are more bad records than the limit.
+      InputError: If a file is damaged so that an unknown number of records would be lost.
     """
     if bad is None:
         return {}
@@ -64,7 +64,7 @@ def scan(
 
 
 def good_blocks(path: str, left_out: frozenset[int]) -> Iterator[np.ndarray]:
-    """Yields the good records of a file as vectors of bytes."""
+    """Yields the records of a file as vectors of bytes, without those in `left_out`."""
     records = (frame.record for frame in frames(path) if frame.number not in left_out)
     for block in blocks(records):
         yield np.array(block, object)
@@ -73,12 +73,15 @@ def good_blocks(path: str, left_out: frozenset[int]) -> Iterator[np.ndarray]:
 def without_left_out(
     records: Callable[[tf.Tensor], tf.data.Dataset], path: tf.Tensor, left_out: Mapping[str, frozenset[int]]
 ) -> tf.data.Dataset:
-    """Returns the records of one file.
+    """Returns a dataset of the records of one file, inside a tf.data graph.
+
+    The file is read by TensorFlow if it has no bad records, else in Python. The graph contains both datasets, one of
+    which gets an empty vector of paths.
 
     Args:
-      records: What TensorFlow's reader makes of no file at all, or of `path`, when called with its name in a vector.
-      path: The file's name, a scalar.
-      left_out: As of `scan`.
+      records: Returns TensorFlow's dataset for a string vector of zero or one paths.
+      path: The file's path, a scalar string tensor.
+      left_out: {file: numbers of records to skip}, as returned by `scan`.
     """
     is_bad = tf.reduce_any(tf.equal(path, tf.constant(sorted(left_out), tf.string)))
 
@@ -114,7 +117,7 @@ def _problems(block: Sequence[Frame], accepts: Accepts | None) -> list[tuple[Fra
 
 
 def refused(records: Sequence[Any], accepts: Accepts, first: int = 0) -> list[tuple[int, str]]:
-    """Returns index and problem of the records that are not accepted, found by halves: most blocks have none."""
+    """Returns (index, error text) of the records that do not parse, by bisection since most blocks have none."""
     if not len(records):
         return []
     try:
@@ -128,7 +131,7 @@ def refused(records: Sequence[Any], accepts: Accepts, first: int = 0) -> list[tu
 
 
 def blocks(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Yields items as many at a time as a parser is asked for."""
+    """Yields the items in lists of `_AT_ONCE`, the batch size for parsers."""
     rest = iter(items)
     while block := list(itertools.islice(rest, _AT_ONCE)):
         yield block
@@ -138,15 +141,15 @@ def _state(path: str) -> tuple[int, int] | None:
     try:
         state = os.stat(path)
     except OSError:
-        return None  # on another file system
+        return None  # a remote file system
     return state.st_size, state.st_mtime_ns
 
 
 class ParseTrial:
-    """Whether records can be parsed, in a graph of its own: a module may have turned eager execution off.
+    """Tests whether records parse, in a separate graph on the CPU because a module may have disabled eager execution.
 
     Args:
-      parse: Makes tensors of a string vector.
+      parse: Parses a string vector of serialized records into a structure of tensors.
     """
 
     def __init__(self, parse: Callable[[tf.Tensor], object]) -> None:
@@ -158,5 +161,9 @@ class ParseTrial:
         self._call = self._session.make_callable(parsed, [records])
 
     def __call__(self, records: Sequence[bytes]) -> object:
-        """Raises InvalidArgumentError when one cannot be parsed."""
+        """Parses a batch of records.
+
+        Raises:
+          InvalidArgumentError: If a record does not parse.
+        """
         return self._call(np.array(records, object))
