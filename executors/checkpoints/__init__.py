@@ -1,1 +1,1 @@
-"""Checkpoint directories, fingerprints of what a checkpoint was made by, and asynchronous writing."""
+"""Checkpoint directories, fingerprints of trainings, and asynchronous checkpoint writing."""

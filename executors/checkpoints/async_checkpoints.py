@@ -1,24 +1,24 @@
-"""Checkpoints that are written while training goes on, for training loops of all kinds.
+"""Asynchronous checkpoints for custom training loops.
 
     state = tf.train.Checkpoint(model=model, optimizer=optimizer, step=step)
     with AsyncCheckpoints(state, fn_args.checkpoint_dir, max_to_keep=2) as checkpoints:
-        checkpoints.restore()  # the last one, if there is one
+        checkpoints.restore()  # the latest one, if there is one
         for batch in batches.skip(int(step)):
             train_step(batch)
             checkpoints.end_if_asked(int(step))
             if int(step) % 100 == 0:
                 checkpoints.save(int(step))
 
-`save` notes what every variable is at that moment, all of one step, and returns; a thread writes it. The folder's
-state file, which `tf.train.latest_checkpoint` reads, names a checkpoint only when it is whole, and those it makes room
-for are deleted after that: whenever the process is killed, the last good one is found. The files, and the names in
-them, are those of `tf.train.Checkpoint.save`. One more copy of the variables is held in memory; where that would be
-more than half of what is free, saving is synchronous, as it is for what is not in this process, such as a parameter
-server's variables.
+`save` takes a consistent snapshot of all variables and returns; a background thread writes it. The directory's
+`checkpoint` state file, which `tf.train.latest_checkpoint` reads, lists a checkpoint only after it is complete, and old
+checkpoints are deleted after that. If the process is killed at any time, the last complete checkpoint is found. File
+format and variable names are those of `tf.train.Checkpoint.save`. The snapshot needs memory for one more copy of the
+variables. If that is more than half of the free memory, saving is synchronous, as it is for variables outside of this
+process, such as those of a parameter server.
 
-TensorFlow's own `experimental_enable_async_checkpoint` is not used: its second save fails with Keras 3's variables
-(TensorFlow 2.21: "tf.function only supports singleton tf.Variables"), it leaves out what it cannot copy with no more
-than a warning, and its copies are made in memory that is new each time.
+TensorFlow's `experimental_enable_async_checkpoint` is not used: its second save fails with Keras 3's variables
+(TensorFlow 2.21: "tf.function only supports singleton tf.Variables"), it skips objects that it cannot copy with only a
+warning, and it allocates new memory for each snapshot.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ if TYPE_CHECKING:
 
 
 class AsyncCheckpoints:
-    """The checkpoints of a training, in one folder.
+    """Saves and restores the checkpoints of a training in one directory.
 
-    Where several workers train, all of them restore and save at the same steps, for reading some kinds of variables
-    takes all of them; the chief alone writes.
+    With several workers, all of them must restore and save at the same steps, because reading some kinds of variables
+    is a collective operation. Only the chief writes.
 
     Args:
-      state: All that changes. Position in the data included, where it is a variable.
-      folder: Where they are.
-      max_to_keep: How many are kept; None for all.
-      name: What their names begin with; the step's number follows.
-      background: False to have `save` return when the checkpoint is written.
+      state: All objects whose state changes during training, including the position in the data if it is a variable.
+      folder: The checkpoint directory.
+      max_to_keep: Number of checkpoints to keep; None to keep all.
+      name: Prefix of the checkpoint names, which is followed by the step number.
+      background: If False, saving is synchronous: `save` returns after the checkpoint is written.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class AsyncCheckpoints:
         background: bool = True,
     ) -> None:
         self._state = state
-        _ = state.save_counter  # made now, by all workers, who take part in making a variable under a strategy
+        _ = state.save_counter  # created now by all workers: creating a variable under a strategy is collective
         self._name = name
         task = task_from_environment()
         self._is_chief = task is None or task.is_chief
         self._is_alone = task is None or task.num_workers == 1
         self._in_background = _InBackground(state, self._is_alone)
         self._heeds = False
-        self._seen = self._saved = -1  # steps of `end_if_asked` and `save`
+        self._seen = self._saved = -1  # last steps passed to `end_if_asked` and `save`
         self._until_exit = contextlib.ExitStack()
         self._manager = tf.train.CheckpointManager(
             self._in_background if background else state, folder, max_to_keep, checkpoint_name=name
@@ -84,20 +84,21 @@ class AsyncCheckpoints:
 
     @property
     def latest(self) -> str | None:
-        """The last one that is whole; of the folder, or of this training if it has saved one."""
+        """Path of the latest complete checkpoint in the directory; None if there is none."""
         path: str | None = self._manager.latest_checkpoint
         return path
 
     @property
     def is_writing(self) -> bool:
-        """Whether a checkpoint is being written at this moment."""
+        """Whether a checkpoint is being written in the background."""
         return self._in_background.writer.is_busy
 
     def restore(self) -> str | None:
-        """Restores the last checkpoint; returns its path, or None when there is none.
+        """Restores the latest checkpoint; returns its path, or None if there is none.
 
         Raises:
-          CheckpointError: When a variable has another shape in it, or is not in it.
+          CheckpointError: If a variable has a different shape in the checkpoint or is missing from it, or if the
+            previous write failed.
         """
         self.wait()
         if self.latest is not None:
@@ -105,18 +106,18 @@ class AsyncCheckpoints:
         return self.latest
 
     def save(self, step: int) -> str:
-        """Saves all variables as they are now, and goes on while they are written.
+        """Takes a snapshot of all variables and starts writing it in the background.
 
-        A write that has not ended since the save before is waited for.
+        Blocks until the previous write has finished.
 
         Args:
-          step: Numbers the checkpoint.
+          step: Step number, which becomes part of the checkpoint's name.
 
         Returns:
-          The path that it will have.
+          The path of the checkpoint, which may not be written yet.
 
         Raises:
-          CheckpointError: When the checkpoint before this one could not be written.
+          CheckpointError: If the previous checkpoint could not be written, or this one if it is written synchronously.
         """
         self._saved = int(step)
         with background_writer.pause():
@@ -128,16 +129,17 @@ class AsyncCheckpoints:
             return path
 
     def end_if_asked(self, step: int) -> None:
-        """Saves and ends the training when SIGTERM has come, by which platforms take a machine back.
+        """Handles preemption: after SIGTERM, saves a checkpoint and raises `Preempted`.
 
-        For a loop to call after each step; from the first call on SIGTERM waits for the next one. One of several
-        workers ends at once, and all of them go back to the last checkpoint.
+        Call it after each step. The first call installs the signal handler; from then on, SIGTERM takes effect at the
+        next call. With several workers no handler is installed: SIGTERM ends a worker at once, and all workers resume
+        from the last checkpoint.
 
         Args:
-          step: Numbers the checkpoint.
+          step: Step number for the checkpoint's name.
 
         Raises:
-          Preempted: After the checkpoint is whole; let it end the process.
+          Preempted: After the checkpoint is written. Don't catch it; it must end the process.
         """
         self._seen = int(step)
         if not self._heeds and self._is_alone:
@@ -149,16 +151,16 @@ class AsyncCheckpoints:
             raise preemption.Preempted(path)
 
     def wait(self) -> None:
-        """Waits until the last checkpoint is whole.
+        """Blocks until the last checkpoint is written.
 
         Raises:
-          CheckpointError: When it could not be written.
+          CheckpointError: If it could not be written.
         """
         with background_writer.pause():
             self._in_background.writer.wait()
 
     def close(self) -> None:
-        """Waits for the last write, and heeds SIGTERM no longer."""
+        """Waits for the last write, and removes the SIGTERM handler."""
         with self._until_exit:
             self.wait()
 
@@ -168,10 +170,10 @@ class AsyncCheckpoints:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Waits for the last write. Its error is only logged when another one is on its way.
+        """Closes the checkpoints; if the block has raised, an error of the last write is only logged.
 
-        A loop that ended well, and called `end_if_asked` after each step, is saved at its last step, so that a run that
-        fails later on does not train again.
+        If the block succeeded and called `end_if_asked` after each step, saves the last step unless it is saved
+        already, so that a run that fails later, such as in the export, need not train it again.
         """
         try:
             with self._until_exit:
@@ -187,12 +189,12 @@ class AsyncCheckpoints:
         try:
             self.save(self._seen)
             self.wait()
-        except CheckpointError as error:  # what was trained can be exported all the same
+        except CheckpointError as error:  # the trained model can still be exported
             logging.warning("A run that fails from here on trains some steps again. %s", error)
 
 
 class _InBackground(ManagedCheckpoint):
-    """A tf.train.Checkpoint for a CheckpointManager: takes a snapshot where the other writes."""
+    """Replaces the tf.train.Checkpoint of a CheckpointManager; `write` takes a snapshot and returns."""
 
     def __init__(self, state: tf.train.Checkpoint, is_alone: bool) -> None:
         self.writer = BackgroundWriter()
@@ -202,12 +204,12 @@ class _InBackground(ManagedCheckpoint):
 
     @property
     def save_counter(self) -> tf.Variable:
-        """How often was saved, a variable that TensorFlow keeps in every checkpoint."""
+        """The number of saves, a variable that TensorFlow stores in every checkpoint."""
         return self._state.save_counter
 
     def write(self, prefix: str, options: tf.train.CheckpointOptions) -> str:
-        """Begins to write, or writes where there is no room for a snapshot."""
-        self.writer.wait()  # before the values are read, so that no more than one copy of them is held
+        """Starts writing in the background; writes synchronously if there is no memory for a snapshot."""
+        self.writer.wait()  # before the values are read, so that at most one copy of them exists
         values = _values(self._state)
         if values is None or not self.writer.has_room(background_writer.size(values)):
             logging.log_first_n(logging.INFO, "%s is written while training waits.", 1, prefix)
@@ -219,7 +221,7 @@ class _InBackground(ManagedCheckpoint):
         return prefix
 
     def _written(self, write: Callable[[], str], prefix: str) -> str:
-        if not self._is_alone:  # the others would wait for a second try that they know nothing of
+        if not self._is_alone:  # a retry on one worker would deadlock in collective operations
             return write()
         try:
             return retried(write, background_writer.DOING, prefix)
@@ -228,13 +230,13 @@ class _InBackground(ManagedCheckpoint):
 
 
 def _tell(callbacks: Iterable[Callable[[str], object]] | None, prefix: str) -> None:
-    """Calls what CheckpointManager wants to be done with a written checkpoint: name it, delete the oldest."""
+    """Calls CheckpointManager's callbacks for a written checkpoint: update the state file, delete the oldest one."""
     for callback in callbacks or ():
         callback(prefix)
 
 
 def _values(state: tf.train.Checkpoint) -> list[Value] | None:
-    """Returns what `state.write` would write, read now; None when it has to write for itself."""
+    """Returns the current values that `state.write` would write; None if only `state.write` can write them."""
     serialized, is_all = gathered_tensors(state)
     if not is_all:
         return None
@@ -243,12 +245,12 @@ def _values(state: tf.train.Checkpoint) -> list[Value] | None:
         for key, found in tensors.items():
             for slice_spec, one in (found if isinstance(found, dict) else {"": found}).items():
                 tensor = _tensor(one)
-                if tensor is not None:  # a variable that was not initialized is not saved
+                if tensor is not None:  # uninitialized variables are not saved
                     values.append(Value(key, slice_spec.strip(), tensor))
     places = map(tf.DeviceSpec.from_string, {value.tensor.device for value in values})
     return values if len({(place.job, place.task) for place in places}) == 1 else None
 
 
 def _tensor(found: Saved) -> tf.Tensor | None:
-    """Returns the tensor of what a trackable object gives to be saved: a tensor, or a spec that makes one."""
+    """Returns the tensor of an entry of a trackable object: the entry itself, or that of a `SaveSpec`."""
     return found.tensor if hasattr(found, "slice_spec") else found

@@ -1,12 +1,13 @@
-"""Writes a checkpoint in the background: what `checkpoints.AsyncCheckpoints` and the Estimators' hook have in common.
+"""Background writing of checkpoints, shared by `AsyncCheckpoints` and the Estimators' checkpoint hook.
 
-A snapshot is a list of `Value`s. Taking it costs nothing, for TensorFlow's variables are copied on write: a value that
-somebody still holds stays what it was, and the step that updates the variable has to copy it first. So the writing
-thread moves the values to memory of its own before it writes. Training waits for that only where a step is so short
-that it would find values held. That memory is kept from one checkpoint to the next, for the system takes a multiple
-of the time to give out new memory as it takes to copy: the price is one more copy of the variables.
+A snapshot is a list of `Value`s. Taking it is free, because TensorFlow's variables are copy-on-write: a tensor that is
+still referenced keeps its value, and the step that updates the variable must copy it first. The writing thread
+therefore copies the values to its own buffers before it writes, and releases them. Training waits for this copy only if
+steps are so short that the next update would find the values still referenced. The buffers are kept between
+checkpoints, since allocating memory takes several times as long as copying; the price is the memory for one more copy
+of the variables.
 
-Files are in the format of `tf.train.Checkpoint` and `tf.compat.v1.train.Saver`.
+The file format is that of `tf.train.Checkpoint` and `tf.compat.v1.train.Saver`.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from ..monitoring.progress import report_checkpoint
 from ..runtime.files import file_io, storage_errors
 from ..runtime.files.retry import retried
 
-DOING = "Writing the checkpoint"  # for people
-_KEPT_FROM = 1 << 20  # bytes; copying less is not worth memory of its own
-_LONG_STEP = 4  # times as long as copying: then the values are free again when the gradients are there
+DOING = "Writing the checkpoint"  # for messages
+_KEPT_FROM = 1 << 20  # minimum size in bytes of values that are copied to a buffer
+_LONG_STEP = 4  # ratio of step time to copy time from which values are released before the variables are updated
 _CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current")
 
 
@@ -39,9 +40,9 @@ class Value:
     """A tensor of a checkpoint.
 
     Attributes:
-      key: Its name there.
-      slice_spec: Which part of it this is, as TensorFlow writes it; "" for all.
-      tensor: An eager tensor or an array, which nobody changes.
+      key: Name in the checkpoint.
+      slice_spec: TensorFlow's slice specification if this is a part of a partitioned variable; "" for a whole tensor.
+      tensor: An eager tensor or an array, which must not be modified.
     """
 
     key: str
@@ -50,34 +51,34 @@ class Value:
 
 
 class BackgroundWriter:
-    """Writes one checkpoint at a time in a thread of its own; what goes wrong there is raised by the next call."""
+    """Writes one checkpoint at a time in a thread; the next call of `begin` or `wait` raises an error of the thread."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
         self._error: CheckpointError | None = None
         self._kept: dict[tuple[str, str], tf.Tensor] = {}
-        self._held = 0  # bytes of the last snapshot
+        self._held = 0  # size of the last snapshot in bytes
         self._copied = threading.Event()
-        self._copying = 0.0  # seconds that it took the last time
-        self._begun: tuple[int, float] | None = None  # the step of the last snapshot, and when
+        self._copying = 0.0  # seconds that the last copy took
+        self._begun: tuple[int, float] | None = None  # step and time of the last snapshot
 
     def begin(self, prefix: str, step: int, values: list[Value], then: Callable[[], None]) -> None:
-        """Begins to write, after the write before has ended.
+        """Starts writing a checkpoint; first waits for the previous write.
 
         Args:
-          prefix: The checkpoint's path.
-          step: Its step, which tells how long a step takes.
-          values: What it holds. The list is emptied.
-          then: Called in the writing thread when the files are whole: to say so in the folder's state file.
+          prefix: Path of the checkpoint.
+          step: Its step number, used for progress reports and to measure the duration of a step.
+          values: Content of the checkpoint. The list is emptied to release the tensors.
+          then: Called in the writing thread after the files are complete, to update the directory's state file.
 
         Raises:
-          CheckpointError: When the write before failed.
+          CheckpointError: If the previous write failed.
         """
         self.wait()
         has_long_steps = self._has_long_steps(step)
         self._held = size(values)
         self._copied.clear()
-        # Not a daemon: a process that ends waits for it.
+        # Not a daemon thread, so that the interpreter waits for it on exit.
         self._thread = threading.Thread(target=self._run, args=(prefix, step, values, then), name="checkpoint")
         self._thread.start()
         if not has_long_steps:
@@ -91,7 +92,7 @@ class BackgroundWriter:
         return seconds > _LONG_STEP * self._copying
 
     def has_room(self, size: int) -> bool:
-        """Returns whether a copy of so many bytes is held already, or takes at most half of the memory that is free."""
+        """Returns whether a copy of `size` bytes fits into the existing buffers or into half of the free memory."""
         free = _free_memory()
         return self._held >= size or free is None or 2 * size <= free
 
@@ -101,10 +102,10 @@ class BackgroundWriter:
         return self._thread is not None and self._thread.is_alive()
 
     def wait(self) -> None:
-        """Waits until what has begun is written.
+        """Waits for the current write.
 
         Raises:
-          CheckpointError: When it could not be.
+          CheckpointError: If it failed.
         """
         if self._thread is not None:
             self._thread.join()
@@ -130,7 +131,7 @@ class BackgroundWriter:
             self._copied.set()
 
     def _taken(self, values: list[Value]) -> list[Value]:
-        """Returns the values in memory that the training does not know; lets go of each as soon as it is copied."""
+        """Copies the values to the writer's buffers; releases each one as soon as it is copied."""
         mine = []
         for place, value in enumerate(values):
             values[place] = dataclasses.replace(value, tensor=None)
@@ -153,13 +154,13 @@ class BackgroundWriter:
 
 
 def pause() -> tf.profiler.experimental.Trace:
-    """Marks the block for which training stands still, for the profile of `--profile`."""
+    """Marks the block as a pause of the training in the profile that `--profile` records."""
     return tf.profiler.experimental.Trace(PAUSE)
 
 
 def write(prefix: str, values: Sequence[Value]) -> None:
-    """Writes a checkpoint's files. Whoever looks for the prefix finds nothing of it before it is whole."""
-    # As tf.train.Checkpoint does it; an object store has no folders that could be renamed.
+    """Writes a checkpoint's files under a temporary name first, so that `prefix` never matches an incomplete one."""
+    # Same names as in tf.train.Checkpoint: an object store has no directories that could be renamed.
     part = f"{prefix}{'.part' if prefix.startswith('s3://') else '_temp/part'}-00000-of-00001"
     with eager_mode():
         tf.raw_ops.SaveV2(
@@ -172,32 +173,29 @@ def write(prefix: str, values: Sequence[Value]) -> None:
 
 
 def refused(prefix: str, error: Exception) -> CheckpointError:
-    """Returns what to raise for a checkpoint that could not be written; deletes what there is of it.
-
-    That may be all that fills the disk.
-    """
+    """Returns the error for a checkpoint that could not be written; deletes its partial files to free disk space."""
     if not prefix.startswith("s3://"):
-        with contextlib.suppress(Exception):  # it must not hide what went wrong before
+        with contextlib.suppress(Exception):  # must not mask the original error
             file_io.rmtree(f"{prefix}_temp")
     told = storage_errors.explained(error, DOING, prefix)
     why = str(told) if told else f"The checkpoint {prefix} could not be written: {error}."
     raised = CheckpointError(f"{why} The last checkpoint that is whole is still there; the next run goes on from it.")
-    raised.__cause__ = None if told else error  # TensorFlow's frames say no more than the message
+    raised.__cause__ = None if told else error  # TensorFlow's traceback adds nothing to an explained storage error
     return raised
 
 
 def size(values: Sequence[Value]) -> int:
-    """Returns how many bytes a copy of the values takes; strings do not count."""
+    """Returns the size of a copy of the values in bytes; the characters of strings are not counted."""
     return sum(np.asarray(value.tensor).nbytes for value in values)
 
 
 def _free_memory() -> int | None:
-    """Returns the bytes that this machine, or this container, has left; None where Linux does not tell."""
+    """Returns the free memory of the machine or container (cgroup v2) in bytes; None if it is unknown."""
     known = []
     with contextlib.suppress(OSError, ValueError, StopIteration):
         with open("/proc/meminfo", encoding="ascii") as file:
             known.append(next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable")))
-    with contextlib.suppress(OSError, ValueError):  # "max" where there is no limit
+    with contextlib.suppress(OSError, ValueError):  # the file contains "max" if there is no limit
         with open(_CONTAINER[0], encoding="ascii") as most, open(_CONTAINER[1], encoding="ascii") as now:
             known.append(int(most.read()) - int(now.read()))
     return min(known, default=None)

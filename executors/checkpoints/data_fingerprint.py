@@ -1,4 +1,4 @@
-"""What a run's data were, by names, sizes and samples, to be compared with another run's later.
+"""Fingerprints of a run's data files from names, sizes and samples, to compare the data of two runs.
 
 data_of(["taxi/train*"])  # {"files": 4, "bytes": 1922812, "modified": "2026-11-22T18:40:13+00:00", …}
 """
@@ -13,17 +13,17 @@ from collections.abc import Sequence
 
 from ..runtime.files import file_io
 
-SAMPLED = 256  # files; of those after them, names alone are compared
-_SAMPLE = 4096  # bytes at a file's beginning and end
+SAMPLED = 256  # number of files to sample; of further files, only the names are compared
+_SAMPLE = 4096  # bytes at the start and the end of a file
 
 
 def data_of(patterns: Sequence[str]) -> dict[str, int | str]:
-    """Describes the files that match glob patterns, without reading them whole.
+    """Describes the files that match glob patterns, without reading them completely.
 
     Returns:
-      `files`, how many there are; and where all of them lie on local disks `bytes`, the time when one was `modified`
-      last, and `sample`, 16 hexadecimal digits over the names without folders, the sizes, and what the first 256 files
-      begin and end with.
+      A dict with the number of `files`. If all are on local disks, also the total size in `bytes`, the latest
+      modification time in UTC (`modified`), and `sample`: 16 hexadecimal digits of a hash of the base names and, for
+      the first 256 files, the sizes and the first and last 4 KiB.
     """
     files = [file for pattern in patterns for file in file_io.glob(pattern)]
     if not files or any(file_io.is_remote(file) or not os.path.isfile(file) for file in files):
@@ -42,7 +42,7 @@ def data_of(patterns: Sequence[str]) -> dict[str, int | str]:
 
 
 def sample_of(file: str) -> bytes:
-    """Returns a local file's size and checksums of its beginning and end."""
+    """Returns a local file's size and the CRC-32 of its first and last 4 KiB, as bytes."""
     size = os.path.getsize(file)
     with open(file, "rb") as content:
         begin = zlib.crc32(content.read(_SAMPLE))

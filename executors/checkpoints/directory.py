@@ -1,16 +1,17 @@
-"""Where a training keeps its checkpoints, so that the next try of it finds them, and no other training does.
+"""Location of checkpoint directories: retries of a training find its checkpoints, other trainings do not.
 
-On the command line the folder is `checkpoints` in the model run. In a pipeline the model run is another one at every
-try, and TFX deletes that of a try that failed. There the folder lies beside the step's outputs:
+On the command line, the directory is `checkpoints` in the model run. In a pipeline, each attempt has a different model
+run, and TFX deletes the model run of a failed attempt. There the directory is next to the step's outputs:
 
     <root>/Trainer/model_run/7                          the model run of an execution
-    <root>/Trainer/model_run/.checkpoints/<key>         the same for each execution with the same code, data, arguments
+    <root>/Trainer/model_run/.checkpoints/<key>         shared by executions with the same code, data and arguments
 
-It goes when the step has succeeded. Those of steps that never did are cleared when another step begins beside them and
-nobody has used them for `KEPT_DAYS`. A run notes in its folder, every `BEAT` seconds, that it is there.
+It is deleted when the step succeeds. Directories of steps that never succeeded are deleted when another step starts
+next to them, once they have been unused for `KEPT_DAYS` days. A run marks its directory as in use by a heartbeat file,
+updated every `BEAT` seconds.
 
-An Estimator keeps its checkpoints among all that it writes. In a pipeline it works in that folder, and what it has
-written is moved to the model run at the end.
+An Estimator writes its checkpoints to its model directory, among other files. In a pipeline, the model directory is
+below the checkpoint directory, and its content is moved to the model run at the end.
 """
 
 from __future__ import annotations
@@ -36,37 +37,37 @@ from .fingerprint import Identity
 
 ROOT = ".checkpoints"
 FINISHED_FITS = "fits"  # in UNPUBLISHED
-UNPUBLISHED = "unpublished"  # in fn_args.checkpoint_dir: what holds until a run publishes
-FITS = "keras_fits"  # in fn_args.checkpoint_dir; what `callbacks(fn_args)` saves, a folder for each fit
+UNPUBLISHED = "unpublished"  # in fn_args.checkpoint_dir: state that is valid until a run publishes its model
+FITS = "keras_fits"  # in fn_args.checkpoint_dir: checkpoints of `callbacks(fn_args)`, a directory for each fit
 EVALUATED = "evaluated.jsonl"  # in fn_args.checkpoint_dir; see `evaluated_weights.py`
 KEPT_DAYS = 14.0
-BEAT = 20.0  # seconds
-_SILENT_BEATS = 3  # after which a run on another machine counts as ended
+BEAT = 20.0  # seconds between heartbeats
+_SILENT_BEATS = 3  # missed heartbeats after which a run on another machine counts as ended
 _MARK = "in_use.json"
 _WORK = "model_run"
 _OWN_FILES = (_MARK, fingerprint.FILE_NAME, EVALUATED)
-# Kubeflow puts a run's number in the middle: <root>/<run>/<task>/model_run, and Vertex its time.
+# A run's ID in an output path, <root>/<run>/<task>/model_run: a UUID in Kubeflow, ends in the time in Vertex AI.
 _RUN = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|.+-\d{14}")
 _TASK_NUMBER = re.compile(r"_-?\d+$")
-_held: set[str] = set()  # folders that this process uses
+_held: set[str] = set()  # directories in use by this process
 
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointFolder:
-    """A training's folder of checkpoints.
+    """The directories that a training writes to.
 
     Attributes:
-      path: `fn_args.checkpoint_dir`.
-      model_run_dir: The folder for logs while the training runs.
+      path: The checkpoint directory, `fn_args.checkpoint_dir`.
+      model_run_dir: The directory for logs while the training runs.
     """
 
     path: str
     model_run_dir: str
 
     def forget_finished(self) -> None:
-        """Deletes what a run that published nothing would resume from behind its training; the next one trains anew.
+        """Deletes the state from which an unpublished run would resume after training, so that the next run retrains.
 
-        A disk that refuses is a warning: the model is published.
+        Called after the model is published, so an OSError is only logged as a warning.
         """
         for name in (FITS, UNPUBLISHED):
             try:
@@ -76,11 +77,11 @@ class CheckpointFolder:
 
 
 def root_beside(model_run_uri: str) -> str:
-    """Returns where the steps that write to a model run keep their checkpoints, whatever execution it is of.
+    """Returns the parent directory of a step's checkpoint directories, the same for all executions of the step.
 
     Args:
-      model_run_uri: Such as `<root>/Trainer/model_run/7`, or Kubeflow's `<root>/<run>/<task>/model_run`. There the
-        result lies beside the run's folder, so that the next run finds it, too.
+      model_run_uri: URI of the model run, such as `<root>/Trainer/model_run/7`, or Kubeflow's
+        `<root>/<run>/<task>/model_run`. For the latter, the result is next to `<run>`, so that the next run finds it.
     """
     above = file_io.parent(model_run_uri)
     if not os.path.basename(model_run_uri.rstrip("/")).isdigit():
@@ -96,14 +97,18 @@ def root_beside(model_run_uri: str) -> str:
 def kept_beside_outputs(
     root: str, identity: Identity, model_run_dir: str, is_estimator: bool, is_chief: bool = True
 ) -> Iterator[CheckpointFolder]:
-    """Gives a pipeline's step the folder that its other tries had; clears it when the block ends well.
+    """Provides the checkpoint directory of earlier attempts of a pipeline step; deletes it if the block succeeds.
 
     Args:
-      root: Of `root_beside`.
-      identity: What the training is made by.
-      model_run_dir: This try's model run.
-      is_estimator: Whether the training is an Estimator's, to work in the folder.
-      is_chief: False for the tasks of a cluster that only use what the chief looks after.
+      root: Result of `root_beside`.
+      identity: Fingerprint of the training; its key is the name of the directory.
+      model_run_dir: The model run of this attempt.
+      is_estimator: Whether the training uses an Estimator, whose model directory is then below the checkpoint directory
+        and is moved to `model_run_dir` at the end.
+      is_chief: False for the other tasks of a cluster, which use the directory but do not create or delete it.
+
+    Yields:
+      The directories for checkpoints and logs.
     """
     if not is_chief:
         yield CheckpointFolder(os.path.join(root, identity.key), model_run_dir)
@@ -122,15 +127,16 @@ def kept_beside_outputs(
         if is_estimator:
             _hand_over(work, model_run_dir)
     file_io.rmtree(path)
-    with contextlib.suppress(OSError):  # unless others are in there
+    with contextlib.suppress(OSError):  # not empty if other trainings have directories there
         os.rmdir(root)
 
 
 @contextlib.contextmanager
 def kept_in_model_run(identity: Identity, model_run_dir: str, is_chief: bool = True) -> Iterator[CheckpointFolder]:
-    """Gives a run outside of pipelines the folder in its model run, without the checkpoints of another training.
+    """Provides the checkpoint directory in the model run, for runs outside of pipelines.
 
-    These are moved aside. How long is trained may differ: see `Identity.differences`.
+    If it has the checkpoints of a different training, these and the exported models are renamed and the training starts
+    from scratch. The length of the training may differ; see `Identity.differences`.
     """
     path = os.path.join(model_run_dir, "checkpoints")
     if is_chief:
@@ -150,12 +156,15 @@ def kept_in_model_run(identity: Identity, model_run_dir: str, is_chief: bool = T
 
 @contextlib.contextmanager
 def kept_by_caller(path: str, model_run_dir: str) -> Iterator[CheckpointFolder]:
-    """Gives the folder that whoever has set `fn_args.checkpoint_dir` looks after."""
+    """Provides a checkpoint directory that the caller has set as `fn_args.checkpoint_dir` and manages itself."""
     yield CheckpointFolder(path, model_run_dir)
 
 
 def _take_fits(earlier: str, folder: str) -> bool:
-    """Takes the fits that ended in a try with other code; each is restored if what ran before its end is the same."""
+    """Moves the completed fits of an attempt with other code to `folder`; returns whether there were any.
+
+    A fit is restored only if the code that ran before its end is unchanged.
+    """
     source = os.path.join(earlier, UNPUBLISHED, FINISHED_FITS)
     if not file_io.isdir(source):
         return False
@@ -167,7 +176,7 @@ def _take_fits(earlier: str, folder: str) -> bool:
 
 
 def _take_fits_beside(root: str, identity: Identity, folder: str) -> None:
-    """Takes the fits of a try of the same step that had other code, the last one, unless it is at work."""
+    """Moves the completed fits of the latest attempt of this step that differs in code only and is not running."""
     if file_io.isdir(os.path.join(folder, UNPUBLISHED, FINISHED_FITS)):
         return
     marks = {}
@@ -201,7 +210,7 @@ def _move_aside(folder: str) -> str:
 
 
 def _hand_over(work: str, model_run_dir: str) -> None:
-    """Moves what an Estimator has written to the model run, which holds the run's record already."""
+    """Moves the content of an Estimator's model directory to the model run, which may have files already."""
     for name in file_io.listdir(work):
         source, target = os.path.join(work, name), os.path.join(model_run_dir, name)
         if file_io.isdir(source):
@@ -212,7 +221,7 @@ def _hand_over(work: str, model_run_dir: str) -> None:
 
 
 def _clear_old(root: str) -> None:
-    """Deletes the folders below a root that nobody has used for `KEPT_DAYS`."""
+    """Deletes the directories below a root that have been unused for `KEPT_DAYS` days."""
     for name in file_io.listdir(root) if file_io.isdir(root) else ():
         folder = os.path.join(root, name)
         mark = _Mark.read(folder)
@@ -223,7 +232,7 @@ def _clear_old(root: str) -> None:
 
 @contextlib.contextmanager
 def _claimed(wanted: str) -> Iterator[str]:
-    """Gives a folder to the block alone: the one wanted, or the next free one beside it."""
+    """Provides a directory for exclusive use in the block: `wanted`, or `wanted`-2, -3, … if that is in use."""
     number, folder = 1, wanted
     while _is_in_use(folder):
         number += 1
@@ -241,7 +250,7 @@ def _claimed(wanted: str) -> Iterator[str]:
         ended.set()
         beating.join()
         _held.discard(folder)
-        with contextlib.suppress(Exception):  # a full disk must not hide what went wrong before
+        with contextlib.suppress(Exception):  # a full disk must not mask the original error
             dataclasses.replace(_Mark.ours(), ended=True).write(folder)
 
 
@@ -251,19 +260,19 @@ def _beat(folder: str, ended: threading.Event) -> None:
         beats += 1
         try:
             dataclasses.replace(_Mark.ours(), beats=beats).write(folder)
-        except Exception as error:  # whatever a file system raises; the training does not depend on it
+        except Exception as error:  # of any file system; training continues without the heartbeat
             logging.warning("%s: cannot note that this run uses it (%s).", folder, error)
 
 
 def _is_in_use(folder: str) -> bool:
-    """Returns whether another run uses a folder; one on another machine is waited for to give a sign of life."""
+    """Returns whether another run uses a directory; for a run on another machine, waits for its next heartbeat."""
     mark = _Mark.read(folder)
     if mark is None or mark.ended:
         return False
     if mark.host == socket.gethostname():
         return mark.is_alive_here(folder)
     end = time.monotonic() + _SILENT_BEATS * BEAT
-    if time.time() - mark.time < 10 * _SILENT_BEATS * BEAT:  # clocks differ
+    if time.time() - mark.time < 10 * _SILENT_BEATS * BEAT:  # with a tolerance for clock skew
         logging.info("%s was in use by a process of %s; looking whether it still is.", folder, mark.host)
         while time.monotonic() < end:
             time.sleep(BEAT / 4)
@@ -274,15 +283,15 @@ def _is_in_use(folder: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Mark:
-    """Who uses a folder.
+    """The heartbeat file of the process that uses a directory.
 
     Attributes:
-      host: The machine.
-      process: Its process.
-      started: When that began, in the machine's own count; tells it from a later one of the same number.
-      beats: Counts its signs of life.
-      time: When the last was, in seconds since 1970.
-      ended: Whether it has said goodbye.
+      host: Host name of the machine.
+      process: Process ID.
+      started: Start time of the process in the machine's own units, to detect a reused process ID.
+      beats: Number of heartbeats.
+      time: Time of the last heartbeat, in seconds since the epoch.
+      ended: Whether the process has released the directory.
     """
 
     host: str
@@ -302,16 +311,16 @@ class _Mark:
         try:
             content: dict[str, Any] = json.loads(file_io.read_text(path)) if file_io.exists(path) else {}
             return cls(**content) if content else None
-        except Exception:  # half written, of another release, or whatever a file system raises of a file that has gone
+        except Exception:  # incomplete, of another release, or any file system's error for a deleted file
             return None
 
     def write(self, folder: str) -> None:
         file_io.write_text(os.path.join(folder, _MARK), json.dumps(dataclasses.asdict(self)))
 
     def is_alive_here(self, folder: str) -> bool:
-        """Returns whether the process runs on this machine."""
+        """Returns whether the process is running on this machine and has not released the directory."""
         if self.ended or self.host != socket.gethostname():
             return False
         if self.process == os.getpid():
-            return folder in _held  # a container's first process has the number of the one before it
+            return folder in _held  # a restarted container has the same process ID as before
         return self.started == start_of(self.process) != ""

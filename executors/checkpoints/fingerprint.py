@@ -1,12 +1,12 @@
-"""What a training's checkpoints are made by: its code, its data and its arguments.
+"""Fingerprints of a training: the code, data, options and arguments that its checkpoints depend on.
 
-Checkpoints that were made by something else would be trained on without a word, and the result be neither this
-training's nor the other's. So it is written beside them, in `checkpoint.json`, and compared before they are used.
+Resuming from the checkpoints of a different training would silently produce a wrong model. The fingerprint is therefore
+written next to the checkpoints, in `checkpoint.json`, and compared before they are used.
 
 Usage:
 
     now = identity_of(fn_args, source, function, options, keras)
-    now.key                              # names a folder: the same for every try of the same training
+    now.key                              # a directory name, the same for all attempts of the same training
     now.differences(read(folder))        # ["code of taxi.py", "custom_config.learning_rate (0.01, now 0.1)"]
 """
 
@@ -27,19 +27,19 @@ from ..runtime.logs.redaction import masked
 from .data_fingerprint import SAMPLED, sample_of
 
 FILE_NAME = "checkpoint.json"
-# `keras` is not among them: the version that was chosen is a part of its own.
+# Without the option `keras`: the chosen Keras version is a separate part of the fingerprint.
 OPTIONS = tuple(option.name for option in declared_options() if option.changes_result)
-# Where a try writes to, and which part of a cluster it is.
+# Arguments that differ between attempts: output directories, and the task's place in the cluster.
 _OF_ONE_TRY = (
     *("serving_model_dir", "eval_model_dir", "model_run_dir", "checkpoint_dir", "working_dir"),
     *("is_chief", "worker_index", "num_workers"),
-    *("schema_file", "transform_output"),  # copies of others
+    *("schema_file", "transform_output"),  # aliases of other arguments
 )
 _PATHS = ("train_files", "eval_files", "schema_path", "transform_graph_path", "base_model")
 _CODE = "code of "
 _DATA = ("train_files", "eval_files")
-# How long is trained, how often something is done, and what a command tells a dialect of the try before. Who trains by
-# hand may change them and go on, in fn_args and in custom_config alike.
+# Lengths of the training, intervals, and what a command passes to a dialect about the previous attempt. On the command
+# line a run may resume with different values of these, in fn_args as well as in custom_config.
 _LENGTHS = (
     *("train_steps", "eval_steps", "epochs", "num_epochs", "max_step", "max_steps", "evaluation_steps"),
     *("checkpoint_steps", "save_steps", "save_secs", "log_steps", "log_loss_steps", "keep_checkpoint_max"),
@@ -50,22 +50,22 @@ _LENGTHS = (
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-    """Code, data and arguments of a training.
+    """The fingerprint of a training.
 
     Attributes:
-      parts: Each by its name, as JSON values; code and data as digests.
+      parts: {name: JSON value} of all code, data, options and arguments; digests of code and data.
     """
 
     parts: Mapping[str, object]
 
     @property
     def key(self) -> str:
-        """Sixteen hexadecimal digits over all parts."""
+        """Hash of all parts, 16 hexadecimal digits."""
         text = json.dumps(self.parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def differences(self, earlier: Identity) -> list[str]:
-        """Returns what differs from an earlier training in words; how long it trains, and how often it saves, may."""
+        """Returns descriptions of the parts that differ from an earlier training, except for lengths and intervals."""
         found = []
         for name in sorted({*self.parts, *earlier.parts}):
             before, now = earlier.parts.get(name), self.parts.get(name)
@@ -75,18 +75,18 @@ class Identity:
         return found
 
     def write(self, folder: str) -> None:
-        """Writes it into a folder of checkpoints."""
+        """Writes the fingerprint to `checkpoint.json` in a checkpoint directory."""
         content = {"key": self.key, "made_by": self.parts}
         file_io.write_text(os.path.join(folder, FILE_NAME), json.dumps(content, indent=2, default=str) + "\n")
 
 
 def is_code(differences: Iterable[str]) -> bool:
-    """Whether code is all that differs."""
+    """Returns whether the differences concern code only."""
     return all(name.startswith(_CODE) for name in differences)
 
 
 def read(folder: str) -> Identity | None:
-    """Returns what the checkpoints of a folder were made by, or None when nothing tells."""
+    """Reads the fingerprint of a checkpoint directory; returns None if it is missing or unreadable."""
     path = os.path.join(folder, FILE_NAME)
     if not file_io.exists(path):
         return None
@@ -100,17 +100,17 @@ def read(folder: str) -> Identity | None:
 def identity_of(
     fn_args: FnArgs, source: ModuleSource, function: str | None, options: TrainingOptions, keras: KerasChoice
 ) -> Identity:
-    """Returns what a training is made by.
+    """Computes the fingerprint of a training.
 
-    Of the data, the names of the files count, and on local disks their sizes and samples of what is in them: nobody
-    wants to read them all.
+    Data files are not read completely: the digest covers their paths and, for the first 256 files on local disks, their
+    sizes and samples of their content.
 
     Args:
-      fn_args: What the module is given.
-      source: The module, with every file of the user's that it imports.
-      function: The function that is run, if it was named.
-      options: How it is run; what doesn't change results is left out.
-      keras: Which Keras it is run with.
+      fn_args: Arguments of the module's function.
+      source: The module and all of the user's files that it imports.
+      function: Name of the function to run, if one was given.
+      options: Training options; those that do not change the result are ignored.
+      keras: The Keras version to use.
     """
     parts: dict[str, object] = {"function": function, "keras": keras.version}
     for file in source.files:
@@ -121,7 +121,7 @@ def identity_of(
     for name in _PATHS:
         arguments[name] = _absolute(arguments.get(name))
     for name in ("custom_config", "hyperparameters"):
-        config = masked(arguments.pop(name, None) or {})  # a token may be another one at each try
+        config = masked(arguments.pop(name, None) or {})  # tokens may differ between attempts
         arguments |= {f"{name}.{key}": value for key, value in config.items()}
     parts |= arguments
     parts |= {f"data of {name}": _digest(arguments[name]) for name in _DATA}

@@ -1,7 +1,7 @@
-"""Restores a checkpoint whole, or says what in it does not fit.
+"""Restores a checkpoint completely, or raises an error that names the variables that do not match.
 
-Where shapes differ, TensorFlow does not name the checkpoint; and a variable that is not in the checkpoint keeps the
-value that it has, without a word.
+TensorFlow's error for different shapes does not name the checkpoint, and by default a variable that is missing from the
+checkpoint silently keeps its value.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ _TO_DO = (
 
 
 def restore(state: tf.train.Checkpoint, path: str) -> LoadStatus:
-    """Restores all that a state holds.
+    """Restores all objects of a state.
 
-    What does not exist yet, such as an optimizer's slots before the first step, is restored when it is made.
+    Objects that do not exist yet, such as an optimizer's slot variables before the first step, are restored when they
+    are created.
 
     Args:
-      state: A tf.train.Checkpoint.
-      path: Of a checkpoint.
+      state: The objects to restore.
+      path: Path of the checkpoint.
 
     Returns:
-      TensorFlow's status of it.
+      TensorFlow's load status.
 
     Raises:
-      CheckpointError: When a variable has another shape there, or none; it names it.
+      CheckpointError: If a variable has a different shape in the checkpoint or is missing from it; the message names
+        the variable.
     """
     try:
         status = state.restore(path)
@@ -47,7 +49,7 @@ def restore(state: tf.train.Checkpoint, path: str) -> LoadStatus:
 
 
 def _misfit(state: tf.train.Checkpoint, path: str) -> str:
-    """Returns what does not fit in words: variables of other shapes, else those that the checkpoint lacks."""
+    """Describes the mismatch: a variable with a different shape or, if there is none, one that is missing."""
     saved = tf.train.load_checkpoint(path).get_variable_to_shape_map()
     here = variables_of(state)
     differ = [
@@ -56,12 +58,12 @@ def _misfit(state: tf.train.Checkpoint, path: str) -> str:
         if key in saved and saved[key] != shape
     ]
     lacking = [f"it has no {here[key][0]}, which has the shape {here[key][1]} here" for key in here.keys() - saved]
-    found = sorted(differ or lacking, key=lambda text: ("optimizer/" in text, text))  # the model's own first
+    found = sorted(differ or lacking, key=lambda text: ("optimizer/" in text, text))  # the model's variables first
     return found[0] + (f" (and {len(found) - 1} more like this)" if len(found) > 1 else "") if found else ""
 
 
 def variables_of(state: tf.train.Checkpoint) -> dict[str, tuple[str, list[int], object]]:
-    """Returns the name, shape and object of every variable by its key in checkpoints."""
+    """Returns {key in checkpoints: (readable name, shape, owning object)} of all variables of a state."""
     serialized, _ = gathered_tensors(state)
     variables = {}
     for owner, tensors in serialized.items():

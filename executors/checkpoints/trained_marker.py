@@ -1,7 +1,7 @@
-"""A note that training is over, beside the checkpoints of a run that has not published its model yet.
+"""Marker file, next to the checkpoints of a run, which records that training is complete but nothing is published yet.
 
-With it, a run that failed in the export or later resumes at the export: its last checkpoint alone doesn't show that no
-step was left. It is deleted when the run publishes.
+It lets a run that failed during or after the export resume at the export: the last checkpoint alone does not show that
+no steps remain. It is deleted when the run publishes its model.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .directory import UNPUBLISHED
 
 
 class TrainedMark:
-    """The note of one dialect.
+    """The marker file of one dialect.
 
     Args:
-      checkpoint_dir: `fn_args.checkpoint_dir`; without one nothing is noted.
-      name: The note's own.
-      made_by: JSON values that must be the same for the note to count, such as how many steps are to be trained.
+      checkpoint_dir: `fn_args.checkpoint_dir`; None or "" disables the marker.
+      name: File name of the marker, without extension.
+      made_by: JSON values that must be unchanged for the marker to be valid, such as the number of training steps.
     """
 
     def __init__(self, checkpoint_dir: str | None, name: str, made_by: Mapping[str, object]) -> None:
@@ -29,7 +29,7 @@ class TrainedMark:
         self._made_by = json.loads(json.dumps(made_by))
 
     def read(self) -> dict[str, Any]:
-        """Returns what was noted; {} where nothing was, or of a training that was made by something else."""
+        """Returns the recorded facts; {} if there is no readable marker, or `made_by` has changed."""
         if not self._path or not file_io.exists(self._path):
             return {}
         try:
@@ -39,6 +39,6 @@ class TrainedMark:
         return noted["facts"] if noted["made_by"] == self._made_by else {}
 
     def write(self, **facts: object) -> None:
-        """Notes facts, as JSON values."""
+        """Writes the marker with some facts, which must be JSON values."""
         if self._path:
             file_io.write_text(self._path, json.dumps({"made_by": self._made_by, "facts": facts}))

@@ -1,15 +1,16 @@
-"""Parsed examples kept on local disk, so that later epochs and runs neither read nor gunzip nor parse them again.
+"""Caches parsed examples on local disk, so that later epochs and runs need not read, decompress and parse them again.
 
-Each tensor becomes a file of values in the order of the records, and one of offsets if rows differ in length. Rows are
-gathered from there by memory maps, many batches at a time, and become tensors as those of Parquet do: in
-`tensor_blocks.py`. An entry is written to a folder of its own and renamed when it is whole, so a run that was killed
-leaves nothing that looks like an entry, and of two that write the same the second one's is dropped. The entries used
-longest ago go when there is more than the limit; who still reads one keeps it, for it is mapped.
+Each tensor is stored as a file of values in the order of the records, and a file of offsets if row lengths differ. Rows
+are gathered from memory-mapped files, many batches at a time, and converted to tensors by `tensor_blocks.py`, as for
+Parquet. An entry is written to a staging directory and renamed when it is complete (an atomic rename), so a killed run
+leaves no incomplete entry; if two runs write the same entry, the second one is discarded. When the cache exceeds its
+limit, the least recently used entries are deleted; processes that still read a deleted entry are not affected, since
+its files are memory-mapped.
 
 Usage:
 
     cache = BatchCache("/var/tmp/examples", limit_gb=10)
-    rows = cache.rows(key_of(files, options, schema), lambda: parser(records, -1))   # written at the first call
+    rows = cache.rows(key_of(files, options, schema), lambda: parser(records, -1))   # written on a cache miss
     dataset = rows.batches(options, specs)
 """
 
@@ -46,17 +47,20 @@ from .whole_batches import BYTES_IN_TABLE, ROWS_IN_TABLE, whole_batches
 _INDEX = "index.json"
 _UNFINISHED = "unfinished-"
 _ABANDONED_AFTER_SECONDS = 24 * 3600
-_VERSION = 2  # of the files' form
-_BLOCK = 256  # rows that lie one after another on the disk; more of them at a time would mix worse
+_VERSION = 2  # of the file format
+_BLOCK = 256  # consecutive rows that are shuffled as a unit; larger blocks would be shuffled less thoroughly
 
 
 def key_of(files: RecordFiles, options: ReadOptions, *spec: object) -> str:
-    """Returns the key of the examples in some files: another one as soon as a file or the spec changes.
+    """Returns the cache key of the examples in some files, which changes with the files, the spec and TensorFlow.
 
     Args:
-      files: Which files; their names, sizes and times of change count.
-      options: How to read; how many files at the same time counts, for the order of the records depends on it.
-      spec: What else the tensors depend on: protos, or what `repr` tells apart.
+      files: The files; the key depends on their paths, sizes and modification times.
+      options: The read options; the key depends on the number of parallel readers, which affects the record order.
+      spec: Further inputs that the tensors depend on: protos, or objects with a distinctive `repr`.
+
+    Returns:
+      32 hexadecimal digits.
     """
     found = [tf.io.gfile.stat(path) for path in files.paths]
     parts = [
@@ -75,35 +79,35 @@ def key_of(files: RecordFiles, options: ReadOptions, *spec: object) -> str:
 
 
 class _TooLargeError(Exception):
-    """The examples need more room than the cache may take."""
+    """The examples are larger than the limit of the cache."""
 
 
 @dataclasses.dataclass(frozen=True)
 class BatchCache:
-    """A folder of parsed examples.
+    """A cache directory of parsed examples.
 
     Attributes:
-      folder: Where, on a local disk; made when needed.
-      limit_gb: How much may lie there, in 10^9 bytes.
+      folder: The directory, on a local disk; created if missing.
+      limit_gb: Maximum size of the cache, in units of 10^9 bytes.
     """
 
     folder: str
     limit_gb: float
 
     def rows(self, key: str, batches: Callable[[], tf.data.Dataset]) -> CachedRows | None:
-        """Returns the examples that are kept under a key; keeps them if they aren't yet.
+        """Returns the cached examples of a key; on a cache miss, writes them first.
 
         Args:
-          key: What the examples depend on: files, schema. Of characters for file names.
-          batches: Makes the parsed batches, in the order of the records and once.
+          key: Cache key, from `key_of`; used as a directory name.
+          batches: Returns a dataset of one epoch of parsed batches, in the order of the records.
 
         Returns:
-          None, with the reason in the log, when they can't be kept: tensors of a kind that no column is for, too
-          many bytes, no room on the disk.
+          The examples, or None if they cannot be cached: unsupported kinds of tensors, larger than the limit, disk
+          full, or eager execution disabled. The reason is logged as a warning.
         """
         entry = pathlib.Path(self.folder, key)
         try:
-            # A new thread is outside of an Estimator's graph, and of a strategy's scope.
+            # A new thread is outside of an Estimator's graph and of a distribution strategy's scope.
             with concurrent.futures.ThreadPoolExecutor(1) as thread:
                 return thread.submit(lambda: _opened(entry) or self._written(entry, batches)).result()
         except (OSError, _TooLargeError, TypeError) as error:
@@ -117,7 +121,7 @@ class BatchCache:
         unfinished = pathlib.Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self.folder))
         try:
             _write(unfinished, batches(), self.limit_gb * 1e9)
-            with contextlib.suppress(OSError):  # another run was first; what it wrote is the same
+            with contextlib.suppress(OSError):  # another run has written the same entry
                 os.rename(unfinished, entry)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -126,7 +130,7 @@ class BatchCache:
         return rows
 
     def _make_room(self, newest: pathlib.Path) -> None:
-        """Removes the entries used longest ago, and what runs that were killed have left."""
+        """Deletes the least recently used entries beyond the limit, and staging directories of killed runs."""
         room = self.limit_gb * 1e9
         entries = sorted(_entries(self.folder), key=lambda entry: (entry.path == str(newest), entry.used), reverse=True)
         for entry in entries:
@@ -149,7 +153,7 @@ class _Entry:
 
 def _entries(folder: str) -> Iterator[_Entry]:
     for found in os.scandir(folder):
-        with contextlib.suppress(FileNotFoundError):  # another run removes the same
+        with contextlib.suppress(FileNotFoundError):  # deleted by another run at the same time
             used, size = found.stat().st_mtime, 0
             for file in os.scandir(found.path):
                 size += file.stat().st_size
@@ -176,7 +180,7 @@ def _write(folder: pathlib.Path, batches: tf.data.Dataset, limit: float) -> None
 
 
 def _opened(entry: pathlib.Path) -> CachedRows | None:
-    """Returns an entry, which counts as used now, or None if there is none."""
+    """Opens an entry and updates its time of last use; returns None if it does not exist."""
     try:
         index = json.loads((entry / _INDEX).read_text(encoding="utf-8"))
         os.utime(entry / _INDEX)
@@ -184,33 +188,33 @@ def _opened(entry: pathlib.Path) -> CachedRows | None:
             name: Column.opened(entry / f"{number}", **description)
             for number, (name, description) in enumerate(index["columns"].items())
         }
-    except FileNotFoundError:  # never there, or removed in this moment
+    except FileNotFoundError:  # a cache miss, or deleted by another run at the same time
         return None
     return CachedRows(index["rows"], columns)
 
 
 @dataclasses.dataclass(frozen=True)
 class CachedRows:
-    """Examples that are kept.
+    """Cached examples.
 
     Attributes:
-      count: How many.
-      columns: The tensors' values.
+      count: Number of examples.
+      columns: {tensor: its column}.
     """
 
     count: int
     columns: dict[str, Column]
 
     def batches(self, options: ReadOptions, specs: Mapping[str, tf.TypeSpec]) -> tf.data.Dataset:
-        """Returns batches of tensors, of the same epochs and sizes as when they are read from their files.
+        """Returns a dataset of batches with the same batch sizes and number of epochs as without the cache.
 
-        Shuffled, all blocks of `_BLOCK` rows are; then the rows, `shuffle_buffer_size` of them and as many new ones
-        together. As with tf.data's shuffle, another run through the dataset has another order, and the same ones come
-        again by a seed, be it of the options or TensorFlow's global one.
+        Shuffling permutes all blocks of `_BLOCK` rows, and then the rows: up to `shuffle_buffer_size` buffered rows
+        together with as many new ones. As with tf.data's shuffle, each iteration over the dataset has a different
+        order, which is reproducible with `options.shuffle_seed` or TensorFlow's global seed.
 
         Args:
-          options: How to read.
-          specs: The type specs of the batches' tensors, when they are not read from here.
+          options: The read options.
+          specs: {tensor: type spec of its batches}, as without the cache.
         """
         tensors = TensorBlocks(specs)
         seeds = _seeds(options)
@@ -223,7 +227,7 @@ class CachedRows:
                 return (pa.table({"number": some}) for some in _row_numbers(self.count, options, random))
 
             for table in whole_batches(one_epoch, options):
-                size = min(options.batch_size, table.num_rows)  # the last batch of all may be smaller
+                size = min(options.batch_size, table.num_rows)  # the last batch may be smaller
                 for numbers in _parts(table.column("number").to_numpy(), self._rows_at_once(size)):
                     yield tensors.block({name: column.rows_of(numbers) for name, column in self.columns.items()}, size)
 
@@ -236,7 +240,7 @@ class CachedRows:
 
 
 def _seeds(options: ReadOptions) -> list[int] | None:
-    """Returns what tf.data's own shuffle would go by; None if nothing fixes the order."""
+    """Returns the seeds that tf.data's shuffle would use; None without shuffling or without a seed."""
     if not options.shuffle:
         return None
     seeds = tf.compat.v1.random.get_seed(options.shuffle_seed)
@@ -244,7 +248,7 @@ def _seeds(options: ReadOptions) -> list[int] | None:
 
 
 def _row_numbers(count: int, options: ReadOptions, random: np.random.Generator) -> Iterator[np.ndarray]:
-    """Yields the numbers of all rows, some at a time."""
+    """Yields the numbers of all rows in chunks, shuffled if requested."""
 
     def rows_of(blocks: np.ndarray) -> np.ndarray:
         numbers = (blocks[:, None] * _BLOCK + np.arange(_BLOCK)).reshape(-1)

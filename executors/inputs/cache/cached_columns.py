@@ -1,7 +1,7 @@
-"""One tensor of many examples as files: its values one after another, and where each row's begin.
+"""Columnar files of one tensor of many examples: concatenated values, and the offset of each row.
 
-Three kinds: dense ones, whose rows are all of one shape; sparse and ragged ones of rank 2, which differ in how a batch
-of them is put together. Strings have a file of offsets more, for their bytes.
+There are three kinds of columns: dense ones, whose rows all have the same shape, and sparse and ragged ones of rank 2,
+which differ only in how a batch is assembled. String columns have an additional file with the offsets of the strings.
 
 Usage:
 
@@ -32,7 +32,7 @@ _ENDINGS = ("values", "rows", "strings")
 
 
 def column_kind(spec: tf.TypeSpec) -> str | None:
-    """Returns the kind of column for tensors of a spec; None if there is none."""
+    """Returns the kind of column that stores tensors of a type spec: DENSE, SPARSE or RAGGED; None if unsupported."""
     if isinstance(spec, tf.SparseTensorSpec):
         return SPARSE if spec.shape.rank == 2 else None
     if isinstance(spec, tf.RaggedTensorSpec):
@@ -41,7 +41,7 @@ def column_kind(spec: tf.TypeSpec) -> str | None:
 
 
 class ColumnDescription(TypedDict):
-    """What `Column.opened` takes besides the path, as JSON values."""
+    """The arguments of `Column.opened` besides the path, as JSON values."""
 
     kind: str | None
     dtype: str
@@ -53,8 +53,8 @@ class ColumnWriter(contextlib.ExitStack):
     """Writes a column; a context manager.
 
     Args:
-      path: How its files' names begin.
-      spec: Of the tensors.
+      path: Prefix of the column's file names.
+      spec: Type spec of the batches of tensors.
     """
 
     def __init__(self, path: pathlib.Path, spec: tf.TypeSpec) -> None:
@@ -69,14 +69,14 @@ class ColumnWriter(contextlib.ExitStack):
 
     @property
     def size(self) -> int:
-        """Bytes so far."""
+        """Number of bytes written so far."""
         return sum(file.tell() for file in self._files.values())
 
     def add(self, tensor: TensorType) -> int:
-        """Adds a batch; returns how many rows it has.
+        """Appends a batch; returns its number of rows.
 
         Raises:
-          TypeError: When a sparse tensor's rows don't begin at their left, or it is wider than its longest row.
+          TypeError: If a sparse tensor's rows are not left-aligned without gaps, or it is wider than its longest row.
         """
         if self._kind == DENSE:
             values = tensor.numpy()
@@ -97,7 +97,7 @@ class ColumnWriter(contextlib.ExitStack):
         return len(lengths)
 
     def description(self) -> ColumnDescription:
-        """Returns what `Column.opened` wants to know, as JSON values."""
+        """Returns the arguments of `Column.opened` besides the path, as JSON values."""
         shape = self._spec.shape[1:].as_list() if self._kind == DENSE else []
         return {"kind": self._kind, "dtype": self._spec.dtype.name, "shape": shape, "is_single": self._is_single}
 
@@ -117,16 +117,16 @@ class ColumnWriter(contextlib.ExitStack):
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A column that was written.
+    """A stored column, memory-mapped for reading.
 
     Attributes:
       kind: DENSE, SPARSE or RAGGED.
-      dtype: The tensors'.
-      shape: Of a row, of dense ones.
-      is_single: Whether each row has one value, of sparse and ragged ones.
-      values: The values, of strings an Arrow array.
-      rows: Where each row's values begin; and one more.
-      size: Bytes of all.
+      dtype: The tensor's dtype.
+      shape: Shape of a row if dense, else ().
+      is_single: For sparse and ragged columns, whether each row has exactly one value.
+      values: The concatenated values; an Arrow array for strings.
+      rows: For sparse and ragged columns, the offset of each row's first value, followed by the number of values.
+      size: Total size of the files in bytes.
     """
 
     kind: str
@@ -139,7 +139,7 @@ class Column:
 
     @classmethod
     def opened(cls, path: pathlib.Path, kind: str, dtype: str, shape: list[int], is_single: bool) -> Column:
-        """Maps the files of a column into memory; all but `path` is of `ColumnWriter.description`."""
+        """Memory-maps the files of a column; all arguments but `path` come from `ColumnWriter.description`."""
         type_ = tf.as_dtype(dtype)
         types = np.uint8 if type_ == tf.string else type_.as_numpy_dtype, np.int64, np.int64
         files = [_mapped(f"{path}.{name}", type_) for name, type_ in zip(_ENDINGS, types, strict=True)]
@@ -150,7 +150,7 @@ class Column:
         return cls(kind, type_, tuple(shape), is_single, values, rows, sum(file.nbytes for file in files))
 
     def rows_of(self, numbers: np.ndarray) -> Rows:
-        """Returns the rows of some numbers."""
+        """Gathers the rows with the given numbers."""
         if self.kind == DENSE:
             width = int(np.prod(self.shape))
             values = self._taken(numbers) if width == 1 else self._taken(_ranges(numbers * width, width))
@@ -159,7 +159,7 @@ class Column:
             return Rows(self._taken(numbers))
         starts = self.rows[numbers]
         lengths = self.rows[numbers + 1] - starts
-        if lengths.max(initial=0) <= 1:  # the same, in a third of the time
+        if lengths.max(initial=0) <= 1:  # same result in a third of the time
             return Rows(self._taken(starts[lengths > 0]), lengths)
         return Rows(self._taken(np.repeat(starts, lengths) + positions(lengths)), lengths)
 
@@ -179,6 +179,6 @@ def _ranges(starts: np.ndarray, length: int) -> np.ndarray:
 def _mapped(path: str, dtype: type[np.generic]) -> np.ndarray:
     with open(path, "rb") as file:
         if not file.seek(0, 2):
-            nothing: np.ndarray = np.empty(0, dtype)  # what is empty cannot be mapped
+            nothing: np.ndarray = np.empty(0, dtype)  # an empty file cannot be memory-mapped
             return nothing
         return np.memmap(file, dtype, "r").view(np.ndarray)

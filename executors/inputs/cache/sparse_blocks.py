@@ -1,7 +1,7 @@
-"""Columns of any number of values as sparse tensors, many batches at a time; see `tensor_blocks`.
+"""Builds sparse tensors from columns with a varying number of values, many batches at a time; see `tensor_blocks`.
 
-A batch's tensor is that of tfx_bsl and of `tf.io.parse_example`: the values of row i at [i, 0], [i, 1], …, and a shape
-of [rows, most values of a row].
+The tensor of a batch is the same as in tfx_bsl and `tf.io.parse_example`: the values of row i are at [i, 0], [i, 1], …,
+and the dense shape is [rows, most values of a row].
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import tensorflow as tf
 
 
 class Rows(NamedTuple):
-    """Some rows of a tensor.
+    """Consecutive rows of a tensor.
 
     Attributes:
-      values: Of a dense tensor, of shape [rows, …]; of another one those of all rows, one after another.
-      lengths: How many values each row has; None if it is one each, and for dense tensors.
+      values: For a dense tensor, an array of shape [rows, …]; else the concatenated values of all rows.
+      lengths: Number of values of each row; None if each row has one value, and for dense tensors.
     """
 
     values: np.ndarray
@@ -27,28 +27,28 @@ class Rows(NamedTuple):
 
 
 class BlockPart(TypedDict):
-    """Arrays of a block, or its tensors: "each" has one entry a batch, "all" is of all its batches together."""
+    """Arrays or tensors of a block: "each" has one entry per batch, "all" holds the values of all batches together."""
 
     each: np.ndarray | tf.Tensor | tuple[np.ndarray | tf.Tensor, ...]
     all: tuple[np.ndarray | tf.Tensor | dict[str, np.ndarray | tf.Tensor], ...]
 
 
 class SparseBlocks:
-    """Makes blocks in Python, and cuts batches out of them in TensorFlow.
+    """Builds blocks of batches in NumPy, and slices single batches out of them in TensorFlow.
 
-    The indices of all columns are in one tensor. It begins with those of a batch that has one value in each row, for
-    most batches of most columns are such.
+    The indices of all columns are in one tensor. It starts with the indices of a batch with one value in each row,
+    which most batches of most columns share.
 
     Attributes:
-      spec: The type specs of a block: "all" is of all its batches together, "each" has one entry a batch.
+      spec: Type specs of a `BlockPart`.
     """
 
     def __init__(self, specs: Mapping[str, tf.SparseTensorSpec]) -> None:
-        """Takes {tensor: the type spec of its batches}."""
+        """Initializes from {tensor name: type spec of its batches}."""
         self._specs = dict(specs)
         count = len(specs)
         self.spec = {
-            # Few tensors of many columns: each one that an element has costs time for every batch.
+            # Columns are stacked into few tensors, because each tensor of a dataset element costs time per batch.
             "each": (tf.TensorSpec([None, 4 * count, 1], tf.int64), tf.TensorSpec([None, count, 2], tf.int64)),
             "all": (
                 tf.TensorSpec([None, 2], tf.int64),
@@ -57,17 +57,17 @@ class SparseBlocks:
         }
 
     def block(self, columns: Mapping[str, Rows], size: int) -> BlockPart:
-        """Returns the tensors of some batches.
+        """Builds a block of batches.
 
         Args:
-          columns: Their rows.
-          size: Rows in a batch, of which there is a whole number.
+          columns: {tensor: rows of all batches}.
+          size: Number of rows in a batch, which divides the number of rows.
         """
         indices = [_indices(np.arange(size), 0)]
         values, bounds, shapes, taken = {}, [], [], size
         for name in self._specs:
             found = _of_rows(columns[name], size)
-            # Batches with indices of their own have them behind those of the columns before.
+            # Batches that do not use the shared indices have theirs after those of the previous columns.
             lengths = np.where(found.is_plain, 0, np.diff(found.bounds))
             ends = taken + np.cumsum(lengths)
             starts = np.where(found.is_plain, 0, ends - lengths)
@@ -82,14 +82,19 @@ class SparseBlocks:
     def batch(
         self, each: tuple[tf.Tensor, tf.Tensor], whole: tuple[tf.Tensor | dict[str, tf.Tensor], ...]
     ) -> dict[str, tf.SparseTensor]:
-        """Returns the tensors of one batch: an entry of "each", and "all"."""
+        """Slices the tensors of one batch out of a block.
+
+        Args:
+          each: The batch's entry of "each".
+          whole: The block's "all".
+        """
         bounds, shapes = (tf.unstack(part, axis=0) for part in each)
         indices, values = whole
         tensors = {}
         for place, (name, spec) in enumerate(self._specs.items()):
             start, end, first, last = bounds[4 * place : 4 * place + 4]
             shape = shapes[place]
-            if spec.shape[0] is not None:  # TensorFlow knows it where it is a constant
+            if spec.shape[0] is not None:  # a constant here gives a static shape
                 shape = tf.stack([spec.shape[0], shape[1]])
             tensors[name] = tf.SparseTensor(
                 tf.strided_slice(indices, start, end), tf.strided_slice(values[name], first, last), shape
@@ -98,7 +103,7 @@ class SparseBlocks:
 
 
 def positions(lengths: np.ndarray) -> np.ndarray:
-    """Returns 0, 1, … for each row's values: [2, 0, 3] gives [0, 1, 0, 1, 2]."""
+    """Returns the position of each value in its row, 0, 1, …, from the row lengths: [2, 0, 3] gives [0, 1, 0, 1, 2]."""
     ends = np.cumsum(lengths)
     places: np.ndarray = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
     return places
@@ -106,14 +111,14 @@ def positions(lengths: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class _Column:
-    """A column of some batches.
+    """A column of a block.
 
     Attributes:
-      values: Of all batches.
-      bounds: Where each batch's values begin, and the last one's end.
-      widths: The most values that a row has, batch by batch.
-      is_plain: Whether each row of a batch has one value.
-      indices: Of the values in all other batches.
+      values: Concatenated values of all batches.
+      bounds: Offset of each batch's first value, followed by the number of values.
+      widths: Maximum number of values in a row, for each batch.
+      is_plain: For each batch, whether each of its rows has exactly one value.
+      indices: Indices of the values in all batches that are not plain.
     """
 
     values: np.ndarray
@@ -134,7 +139,7 @@ def _of_rows(rows: Rows, size: int) -> _Column:
     widths = np.maximum.reduceat(lengths, firsts)
     plain = (widths == 1) & (np.diff(bounds) == size)
     lengths = np.where(plain[:, None], 0, lengths.reshape(-1, size))
-    # Of one value at most, the places are all 0, and which rows have one is found in a third of the time.
+    # Shortcut for rows of at most one value: all positions are 0, and finding the rows takes a third of the time.
     few = widths.max() <= 1
     numbers = np.flatnonzero(lengths) if few else np.repeat(np.arange(lengths.size), lengths.ravel())
     indices = _indices(numbers % size, 0 if few else positions(lengths.ravel()))

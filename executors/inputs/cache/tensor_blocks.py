@@ -1,14 +1,14 @@
-"""Batches of tensors, which Python makes many at a time, and TensorFlow cuts apart.
+"""Transfers batches of tensors from Python to tf.data in blocks of many batches, which TensorFlow splits.
 
-A step of a Python generator costs as much as hundreds of rows in TensorFlow. So it gives a block of batches: the
-values of all of them, and where each begins. Dense tensors of a batch are a view of the block then; sparse and ragged
-ones take two ops each.
+One step of a Python generator costs as much as hundreds of rows in TensorFlow. The generator therefore yields blocks
+with the values of many batches and the offset of each batch. A batch's dense tensors are then slices of the block;
+sparse and ragged ones take two ops each.
 
 Usage:
 
     blocks = TensorBlocks({"fare": tf.TensorSpec([None, 1]), "tips": tf.SparseTensorSpec([None, None])})
     rows = {"fare": Rows(np.zeros([4, 1], np.float32)), "tips": Rows(np.ones(3, np.float32), np.array([0, 1, 0, 2]))}
-    dataset = blocks.dataset(lambda: [blocks.block(rows, size=2)])    # of two batches
+    dataset = blocks.dataset(lambda: [blocks.block(rows, size=2)])    # two batches
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-_CUT_AT_ONCE = 2  # batches of a block; it takes half the time that Python takes for them
+_CUT_AT_ONCE = 2  # batches to slice in parallel; slicing takes half the time that Python takes to build them
 
 
 class Block(TypedDict):
-    """Some batches: of each dense or ragged tensor, and of all sparse ones."""
+    """A block of batches: one part for each dense or ragged tensor, and one for all sparse tensors."""
 
     others: dict[str, BlockPart]
     sparse: BlockPart
 
 
 class TensorBlocks:
-    """Makes blocks of batches, and batches of blocks.
+    """Builds blocks of batches, and datasets of batches from blocks.
 
     Args:
-      specs: {tensor: the type spec of its batches}: dense, sparse of rank 2, or ragged with one partition.
+      specs: {tensor: type spec of its batches}: dense, sparse of rank 2, or ragged with one partition.
     """
 
     def __init__(self, specs: Mapping[str, tf.TypeSpec]) -> None:
@@ -50,21 +50,21 @@ class TensorBlocks:
         self._others = {name: spec for name, spec in specs.items() if name not in sparse}
 
     def block(self, tensors: Mapping[str, Rows], size: int) -> Block:
-        """Returns a block.
+        """Builds a block of batches.
 
         Args:
-          tensors: The rows of its batches.
-          size: Rows in a batch, of which there is a whole number.
+          tensors: {tensor: rows of all batches}.
+          size: Number of rows in a batch, which divides the number of rows.
         """
         block = {name: _block(tensors[name], spec, size) for name, spec in self._others.items()}
         return {"others": block, "sparse": self._sparse.block(tensors, size) if self._sparse else _NOTHING}
 
     def dataset(self, make_blocks: Callable[[], Iterable[Block]], label_key: str | None = None) -> tf.data.Dataset:
-        """Returns the batches of the blocks.
+        """Returns a dataset of single batches.
 
         Args:
-          make_blocks: Called at each run through the dataset.
-          label_key: The tensor that becomes the label; None for features alone.
+          make_blocks: Called for each iteration over the dataset; returns an iterable of blocks.
+          label_key: Name of the tensor to use as the label; None for a dataset without labels.
         """
         signature = {
             "others": {name: _block_spec(spec) for name, spec in self._others.items()},
@@ -89,21 +89,21 @@ class TensorBlocks:
             cut.update(self._sparse.batch(each_sparse, sparse["all"]) if self._sparse else {})
             return in_order(cut, self._specs, label_key)
 
-        # What belongs to all batches is caught by the function. As part of the elements it would be measured anew
-        # for each batch, and of strings tf.data measures every single one.
+        # The function captures the tensors of the whole block. As parts of the elements, tf.data would compute their
+        # size in bytes for each batch, which for strings takes every single string.
         return tf.data.Dataset.from_tensor_slices((each, sparse["each"])).map(as_it_is(batch), _CUT_AT_ONCE)
 
 
 def in_order(
     tensors: Mapping[str, TensorType], names: Iterable[str], label_key: str | None
 ) -> dict[str, TensorType] | tuple[dict[str, TensorType], TensorType]:
-    """Returns a batch with its tensors in an order, and the label beside them unless there is none."""
+    """Returns a batch as a dict in the order of `names`, or as a (dict, label) pair if `label_key` is given."""
     ordered = {name: tensors[name] for name in names}
     return ordered if label_key is None else (ordered, ordered.pop(label_key))
 
 
 def as_it_is(function: Function) -> Function:
-    """Returns a function that AutoGraph leaves alone: it takes its time to find nothing to convert."""
+    """Excludes a function from AutoGraph, which would spend time to find nothing to convert."""
     unconverted: Function = tf.autograph.experimental.do_not_convert(function)
     return unconverted
 
@@ -112,7 +112,7 @@ _NOTHING: BlockPart = {"each": (), "all": ()}
 
 
 def _block_spec(spec: tf.TypeSpec) -> dict[str, tf.TensorSpec | tuple[tf.TensorSpec, ...]]:
-    """Returns the specs of a block: "all" is of all its batches together, "each" has one entry a batch."""
+    """Returns the type specs of a tensor's `BlockPart`."""
     if isinstance(spec, tf.RaggedTensorSpec):
         rows = spec.shape[0]
         end = tf.TensorSpec([None, 1], tf.int64)
@@ -127,7 +127,7 @@ def _block(rows: Rows, spec: tf.TypeSpec, size: int) -> BlockPart:
         return {"each": values.reshape(len(values) // size, size, *values.shape[1:]), "all": ()}
     if lengths is None:
         lengths = np.ones(len(values), np.int64)
-    ends = np.cumsum(lengths.reshape(-1, size), axis=1)  # in its own batch
+    ends = np.cumsum(lengths.reshape(-1, size), axis=1)  # relative to the start of the batch
     splits = np.pad(ends, [(0, 0), (1, 0)]).astype(spec.row_splits_dtype.as_numpy_dtype)
     lasts = np.cumsum(ends[:, -1:], axis=0)
     return {"each": (lasts - ends[:, -1:], lasts, splits), "all": (values,)}

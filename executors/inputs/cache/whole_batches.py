@@ -1,9 +1,9 @@
-"""Tables of rows, epoch after epoch, as tables of a whole number of batches.
+"""Regroups tables of rows into tables of a whole number of batches, across epochs.
 
 Usage:
 
     for table in whole_batches(lambda: read_once(files), options):
-        table     # of k * options.batch_size rows; only the very last one has other numbers
+        table     # has k * options.batch_size rows, except for the last table
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..tfrecord.record_dataset import ReadOptions
 
-# Either is enough for a table; one batch is the least.
+# A table is yielded as soon as it reaches one of these sizes and has at least one batch.
 ROWS_IN_TABLE, BYTES_IN_TABLE = 32768, 32 << 20
 
 
@@ -28,12 +28,12 @@ def whole_batches(
     options: ReadOptions | RecordBatchesOptions | TensorFlowDatasetOptions,
     join: Callable[[Sequence[pa.Table]], pa.Table] = pa.concat_tables,
 ) -> Iterator[pa.Table]:
-    """Yields the rows of all epochs; batches go on over the end of an epoch.
+    """Yields the rows of all epochs; batches may span epochs. Stops after an epoch without rows.
 
     Args:
-      one_epoch: Makes the tables of one epoch.
-      options: batch_size, drop_final_batch and num_epochs, as tfx_bsl's options have them.
-      join: Makes one table of several.
+      one_epoch: Returns the tables of one epoch; called for each epoch.
+      options: tfx_bsl options, of which batch_size, drop_final_batch and num_epochs (None: infinite) are used.
+      join: Concatenates tables.
     """
     epochs = itertools.count() if options.num_epochs is None else range(options.num_epochs)
     waiting: list[pa.Table] = []
@@ -45,9 +45,9 @@ def whole_batches(
                 waiting.append(table)
             if _is_enough(waiting):
                 yield from _cut(waiting, options.batch_size, join)
-        if is_empty:  # as any other epoch will be
+        if is_empty:  # later epochs would be empty too
             break
-        # Small data is read many times: nobody waits until a whole table has come together.
+        # For small data, don't wait until many epochs fill a table.
         yield from _cut(waiting, options.batch_size, join)
     if waiting and not options.drop_final_batch:
         yield join(waiting)
@@ -60,7 +60,7 @@ def _is_enough(tables: Sequence[pa.Table]) -> bool:
 
 
 def _cut(waiting: list[pa.Table], batch_size: int, join: Callable[..., pa.Table]) -> Iterator[pa.Table]:
-    """Yields as many whole batches as there are, if any; leaves the rest."""
+    """Yields all complete batches as one table, if there are any; keeps the rest in `waiting`."""
     rows = sum(table.num_rows for table in waiting)
     whole = rows - rows % batch_size
     if not whole:

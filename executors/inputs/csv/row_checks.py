@@ -125,7 +125,7 @@ def split_row(row: bytes, delim: str = FIELD_DELIM) -> list[bytes]:
 
 
 def _unquoted(row: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
-    """Returns a field and where the next one begins."""
+    """Returns the field at `start` and the position of the next field."""
     end = row.find(separator, start)
     field = row[start:] if end < 0 else row[start:end]
     if b'"' in field:
@@ -136,7 +136,7 @@ def _unquoted(row: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
 
 
 def _quoted(row: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
-    """Returns a field and where the next one begins."""
+    """Returns the field at `start` and the position of the next field."""
     parts, position = [], start + 1
     while True:
         end = row.find(b'"', position)

@@ -1,4 +1,4 @@
-"""TensorFlow's files for Arrow to read, so that both know the same file systems."""
+"""Adapter for reading TensorFlow's `tf.io.gfile` files with Arrow, so that all of its file systems are supported."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import tensorflow as tf
 
 
 class ArrowFile(tf.io.gfile.GFile):  # type: ignore[misc]
-    """A GFile with the one attribute that Arrow needs besides; without it Arrow takes the file for closed."""
+    """A GFile with the attribute `closed`, without which Arrow treats the file as closed."""
 
     closed = False

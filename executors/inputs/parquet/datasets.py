@@ -1,7 +1,7 @@
-"""Parquet examples as `tf.data` datasets and Arrow record batches.
+"""Reads Parquet examples as tf.data datasets and Arrow record batches.
 
-TFX's ExampleGen writes Parquet, but tfx_bsl reads it only inside Beam. Here the same files give what the
-other formats give: one list-valued Arrow column a feature, and tensors as the schema represents them.
+TFX's ExampleGen writes Parquet, but tfx_bsl reads it only inside Beam. This module returns the same as for the other
+payload formats: one list-valued Arrow column per feature, and tensors according to the schema's representations.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .tensors import BatchTensors, arrow_schema
 if TYPE_CHECKING:
     from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
 
-_LOOKED_AT = 256  # files that are opened before anything is read
+_LOOKED_AT = 256  # files whose metadata is checked before reading
 
 
 def tf_dataset(
@@ -33,19 +33,20 @@ def tf_dataset(
 
     Args:
       file_pattern: Glob patterns.
-      options: A tfx_bsl `TensorFlowDatasetOptions`; batch_size, drop_final_batch, num_epochs, shuffle,
-        shuffle_buffer_size, shuffle_seed, prefetch_buffer_size and label_key are honoured.
-      schema: The examples' schema; it says which columns there are and how they become tensors.
+      options: A tfx_bsl `TensorFlowDatasetOptions`. The supported options are batch_size, drop_final_batch, num_epochs,
+        shuffle, shuffle_buffer_size, shuffle_seed, prefetch_buffer_size and label_key; others are ignored.
+      schema: The examples' schema, which defines the columns and their tensor representations.
 
     Returns:
-      A dataset of dicts of tensors, or of (dict, label) pairs when `options.label_key` is given.
+      A dataset of dicts of tensors, or of (dict, label) pairs if `options.label_key` is set.
 
     Raises:
-      ValueError: When there is no schema, no file, or no column called `options.label_key`.
+      ValueError: If there is no schema, no file matches, or no tensor is named `options.label_key`.
+      InputError: See `check_parquet`.
     """
     if schema is None:
         raise ValueError(f"{file_pattern}: Parquet needs a schema to become tensors.")
-    paths = _matching(file_pattern)  # now, since an error inside the dataset loses its type
+    paths = _matching(file_pattern)  # eagerly, since an exception inside the dataset loses its type
     tensors = BatchTensors(schema)
     if options.label_key is not None and options.label_key not in tensors.specs:
         raise ValueError(
@@ -68,8 +69,7 @@ def record_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yields record batches of `options.batch_size` rows; see `tf_dataset` for the options.
 
-    A batch may hold rows of two files or epochs. Only the very last one may be smaller, unless
-    `drop_final_batch` is set.
+    A batch may span files and epochs. Only the last batch may be smaller; `drop_final_batch` drops it.
     """
     columns = None if schema is None else arrow_schema(schema)
     for table in batched_rows(_matching(file_pattern), options, columns):
@@ -78,10 +78,10 @@ def record_batches(
 
 
 def check_parquet(path: str, schema: pa.Schema) -> None:
-    """Reads what a file says of itself, which takes no time.
+    """Checks the columns in a file's metadata, without reading data.
 
     Raises:
-      InputError: When it is no Parquet file, or lacks a column.
+      InputError: If it is not a Parquet file, lacks a column of the schema, or has it several times.
     """
     with ArrowFile(path, "rb") as file:
         found = opened_parquet(path, file).schema_arrow.names
@@ -89,7 +89,7 @@ def check_parquet(path: str, schema: pa.Schema) -> None:
 
 
 def _matching(file_pattern: str | list[str]) -> list[str]:
-    patterns = [file_pattern] if isinstance(file_pattern, str) else file_pattern  # tfx_bsl takes both
+    patterns = [file_pattern] if isinstance(file_pattern, str) else file_pattern  # tfx_bsl accepts both
     files = sorted(itertools.chain.from_iterable(tf.io.gfile.glob(pattern) for pattern in patterns))
     if not files:
         raise ValueError(f"no Parquet file matches {', '.join(patterns)}.")

@@ -1,7 +1,7 @@
-"""Parquet files, opened, and read row group by row group: a group that does not decode is told, or left out as a whole.
+"""Opens Parquet files and reads their row groups; a corrupt row group raises an error or is skipped as a whole.
 
-Pages have checksums where whoever wrote them asked for these (pyarrow: `write_page_checksum=True`); in a page without
-one, a flipped bit is another value, and nobody can tell.
+Page checksums are verified if the file has them (pyarrow: `write_page_checksum=True`) and pyarrow is 13 or later. In a
+page without a checksum, a flipped bit may go undetected as a wrong value.
 
 Usage:
 
@@ -31,14 +31,14 @@ _CHECKED = {"page_checksum_verification": True} if int(pa.__version__.split(".")
 
 
 def opened_parquet(path: str, file: ArrowFile) -> pq.ParquetFile:
-    """Returns a Parquet file.
+    """Opens a Parquet file and reads its footer.
 
     Args:
-      path: Its name, for messages.
-      file: What it is read from.
+      path: The file's path, for messages.
+      file: The open file.
 
     Raises:
-      InputError: When it is no Parquet file: its end, which says what is where, is missing or damaged.
+      InputError: If it is not a Parquet file, or its footer is missing or damaged.
     """
     try:
         return pq.ParquetFile(file, **_CHECKED)
@@ -49,10 +49,16 @@ def opened_parquet(path: str, file: ArrowFile) -> pq.ParquetFile:
 
 
 def require_columns(path: str, names: Sequence[str], there: Sequence[str], kind: type[Exception] = InputError) -> None:
-    """Checks that a file has columns, each once.
+    """Checks that a file has each of the columns exactly once.
+
+    Args:
+      path: The file's path, for the message.
+      names: The required columns.
+      there: The columns of the file.
+      kind: Exception class to raise.
 
     Raises:
-      Exception: Of the kind, when it has not.
+      InputError: If a column is missing or occurs several times; or `kind`, if given.
     """
     counts = collections.Counter(there)
     if missing := [name for name in names if not counts[name]]:
@@ -62,16 +68,16 @@ def require_columns(path: str, names: Sequence[str], there: Sequence[str], kind:
 
 
 def row_batches(path: str, parquet: pq.ParquetFile, rows: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows in batches; where bad records are left out, batches end where row groups do.
+    """Yields the rows in batches; if bad records are skipped, batches end at row group boundaries.
 
     Args:
-      path: The file's name.
+      path: The file's path, for messages.
       parquet: The file.
-      rows: Most rows in a batch.
-      columns: Which columns.
+      rows: Maximum number of rows in a batch.
+      columns: Names of the columns to read.
 
     Raises:
-      InputError: When a row group does not decode.
+      InputError: If a row group does not decode. If bad records are skipped, all rows of the row group are skipped.
     """
     bad = policy(PARQUET)
     groups = range(parquet.num_row_groups)
@@ -79,7 +85,7 @@ def row_batches(path: str, parquet: pq.ParquetFile, rows: int, columns: Sequence
         batches = parquet.iter_batches(rows, row_groups=some, columns=list(columns))
         read = 0
         try:
-            whole = batches if bad is None else list(batches)  # nothing of a group of which not all can be read
+            whole = batches if bad is None else list(batches)  # yield a row group only if all of it decodes
             for batch in whole:
                 yield batch
                 read += batch.num_rows

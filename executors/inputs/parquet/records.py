@@ -1,7 +1,7 @@
-"""Parquet rows as dicts of tensors by column, whatever types the columns have.
+"""Reads Parquet rows as dicts of tensors by column, with the types of the file.
 
-`datasets.py` reads examples as TFX represents them, by a schema; here the file's own types are all there is. A column
-of lists gives vectors. A missing number of a float column is NaN (so pandas writes it), a missing string is empty.
+In contrast, `datasets.py` reads TFX examples according to a schema. A list column gives ragged tensors. A null in a
+float column becomes NaN (pandas writes NaN as null), a null in a string column becomes "".
 
 Usage:
 
@@ -34,8 +34,13 @@ _ROWS_READ_AT_ONCE = 4096
 def parquet_signature(path: str, columns: Sequence[str] | None) -> dict[str, tf.TypeSpec]:
     """Returns the type specs of a block of rows, by column.
 
+    Args:
+      path: The Parquet file.
+      columns: Names of the columns to read; None for all.
+
     Raises:
-      InputError: When the file is no Parquet, lacks a column, or has one of a type that is no tensor's, or too many.
+      InputError: If the file is not Parquet, lacks a column or has it several times, has a column type without a tensor
+        counterpart, or there are more than 2^16 columns.
     """
     with ArrowFile(path, "rb") as file:
         schema = opened_parquet(path, file).schema_arrow
@@ -52,14 +57,16 @@ def parquet_signature(path: str, columns: Sequence[str] | None) -> dict[str, tf.
 def parquet_blocks(
     paths: Sequence[str], signature: Mapping[str, tf.TypeSpec]
 ) -> Iterator[dict[str, np.ndarray | tf.RaggedTensor]]:
-    """Yields the rows of all files, in the files' order.
+    """Yields the rows of all files in blocks, in the order of the files.
 
     Args:
-      paths: The files.
-      signature: Of the blocks, from `parquet_signature`; other files may differ in width of numbers.
+      paths: The Parquet files.
+      signature: Type specs of the blocks, from `parquet_signature` of the first file. Files may differ in the width of
+        numbers; values are cast.
 
     Raises:
-      InputError: When a column is missing, has another type, or misses a value where there is nothing to put instead.
+      InputError: If a column is missing, cannot be cast to the type of the first file, or has nulls that have no
+        default: integers, booleans and lists.
     """
     for path in paths:
         with ArrowFile(path, "rb") as file:
@@ -105,7 +112,7 @@ def _values(path: str, name: str, column: pa.Array, kind: tf.DType) -> np.ndarra
         column = column.cast(pa.large_binary() if kind == tf.string else pa.from_numpy_dtype(kind.as_numpy_dtype))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         what = f"column {name!r} is {column.type}, in the first file {kind.name}: {cut(str(error))}"
-        raise InputError(f"{path}: {what}") from None  # Arrow quotes all of a value
+        raise InputError(f"{path}: {what}") from None  # Arrow's message quotes a value without truncation
     if column.null_count and not kind.is_floating:
         if kind != tf.string:
             raise _missing(path, name)

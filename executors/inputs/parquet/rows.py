@@ -1,12 +1,12 @@
-"""The rows of Parquet files as Arrow tables of whole batches, across files and epochs, shuffled if asked for.
+"""Reads Parquet files as Arrow tables of a whole number of batches, across files and epochs, optionally shuffled.
 
-Columns stay as flat as they are in the files until whoever uses them wants lists: scalars are read, shuffled and cut in
-a tenth of the time.
+Scalar columns are converted to list columns only at the end, by `as_lists`: reading, shuffling and slicing scalars
+takes a tenth of the time.
 
 Usage:
 
     for table in batched_rows(["a.parquet", "b.parquet"], options, arrow_schema):
-        table     # of k * options.batch_size rows; only the very last one has other numbers
+        table     # has k * options.batch_size rows, except for the last table
         as_lists(table.slice(0, options.batch_size), arrow_schema)     # a record batch of the schema
 """
 
@@ -26,36 +26,37 @@ from .files import opened_parquet, require_columns, row_batches
 if TYPE_CHECKING:
     from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
 
-_UNIT = 4096  # rows; a shuffle buffer is filled by as many at a time, and a seed's order depends on it
-_UNITS_AT_ONCE = 8  # that are read, of narrow rows
-_NARROW = 1024  # bytes of a row in the file
+_UNIT = 4096  # rows added to the shuffle buffer at a time; the order for a given seed depends on it
+_UNITS_AT_ONCE = 8  # units per read if rows are narrow
+_NARROW = 1024  # average bytes per row in the file, up to which rows are narrow
 
 
 def batched_rows(
     paths: Sequence[str], options: RecordBatchesOptions | TensorFlowDatasetOptions, schema: pa.Schema | None
 ) -> Iterator[pa.Table]:
-    """Returns the rows of all files and epochs, each table a whole number of batches but for the very last one.
+    """Yields tables with the rows of all files and epochs, each a whole number of batches except for the last one.
 
     Args:
-      paths: The files.
-      options: batch_size, drop_final_batch, num_epochs, shuffle, shuffle_buffer_size and shuffle_seed, as tfx_bsl's
-        options have them.
-      schema: The columns, lists of what they are to become; None for all columns, as they are.
+      paths: The Parquet files.
+      options: tfx_bsl options, of which batch_size, drop_final_batch, num_epochs, shuffle, shuffle_buffer_size and
+        shuffle_seed are used.
+      schema: The columns to read, with list types whose value types the columns are cast to; None for all columns with
+        the types of the file.
 
     Raises:
-      ValueError: When a file lacks a column, or has one that cannot become the schema's; it names both.
+      ValueError: If a file lacks a column, or a column cannot be cast; the message names file and column.
     """
     random = np.random.default_rng(options.shuffle_seed)
     return whole_batches(lambda: _one_epoch(paths, options, schema, random), options, _joined)
 
 
 def first_misfit(paths: Sequence[str], schema: pa.Schema, sizes: Mapping[str, int]) -> str:
-    """Returns where the first row is that has another number of values than it must have, and what is wrong; or "".
+    """Finds the first row with a wrong number of values in a column; returns a message, or "" if there is none.
 
     Args:
-      paths: The files.
-      schema: As of `batched_rows`.
-      sizes: {column: how many values each row must have of it}.
+      paths: The Parquet files.
+      schema: As in `batched_rows`.
+      sizes: {column: number of values that each row must have}.
     """
     for path in paths:
         before = 0
@@ -79,20 +80,20 @@ def _lengths(column: pa.Array) -> np.ndarray:
 
 
 def as_lists(table: pa.Table, schema: pa.Schema | None) -> pa.RecordBatch:
-    """Returns rows with every column a list, as tfx_bsl has features: null where a value is missing.
+    """Converts all columns to lists, as tfx_bsl represents features: null if a value is missing.
 
     Args:
-      table: Some rows of `batched_rows`.
-      schema: The schema that was given there.
+      table: Rows of a table from `batched_rows`.
+      schema: The schema that was passed to `batched_rows`.
     """
     columns = [_lists(column.combine_chunks()) for column in table.columns]
-    if schema is not None:  # a list may be a large one there
+    if schema is not None:  # its type may be large_list
         columns = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, table.column_names)
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Returns one table; a column that is flat in one file and lists in another becomes lists."""
+    """Concatenates tables; if schemas differ (scalars in one file, lists in another), all columns become lists."""
     if any(table.schema != tables[0].schema for table in tables):
         tables = [pa.table([_large(_lists(c.combine_chunks())) for c in t.columns], t.column_names) for t in tables]
     return pa.concat_tables(tables)
@@ -104,7 +105,7 @@ def _one_epoch(
     schema: pa.Schema | None,
     random: np.random.Generator,
 ) -> Iterator[pa.Table]:
-    """Yields the rows of all files once, shuffled within a buffer if asked for."""
+    """Yields the rows of all files once, optionally with shuffled files and rows shuffled within a buffer."""
     if not options.shuffle:
         for path in paths:
             yield from _tables(path, schema)
@@ -128,7 +129,7 @@ def _take_all(buffer: list[pa.Table], random: np.random.Generator) -> pa.Table:
 
 
 def _tables(path: str, schema: pa.Schema | None) -> Iterator[pa.Table]:
-    """Yields the rows of one file, a multiple of `_UNIT` at a time but for the last ones."""
+    """Yields the rows of one file in tables of a multiple of `_UNIT` rows, except for the last one."""
     with ArrowFile(path, "rb") as file:
         parquet = opened_parquet(path, file)
         found = parquet.schema_arrow.names
@@ -141,7 +142,7 @@ def _tables(path: str, schema: pa.Schema | None) -> Iterator[pa.Table]:
 
 
 def _plain(path: str, name: str, column: pa.Array, schema: pa.Schema | None) -> pa.Array:
-    """Returns a column as values or lists of the schema's type; files may differ in width, or have no value at all."""
+    """Casts a column to scalars or lists of the schema's type; in a file it may be narrower, or have only nulls."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if schema is None:
@@ -153,14 +154,14 @@ def _plain(path: str, name: str, column: pa.Array, schema: pa.Schema | None) -> 
         column = column.cast(wanted if _is_list(column.type) else wanted.value_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         what = f"which cannot become the schema's {wanted.value_type}: {cut(str(error))}"
-        raise ValueError(f"{path}: column {name!r} is {column.type}, {what}") from None  # Arrow quotes all of a value
+        raise ValueError(f"{path}: column {name!r} is {column.type}, {what}") from None  # Arrow's message is not cut
     if _is_list(column.type) and not pa.types.is_floating(wanted.value_type) and column.flatten().null_count:
         raise ValueError(f"{path}: column {name!r} has lists in which a value is missing, and only floats can be NaN.")
     return column
 
 
 def _lists(column: pa.Array) -> pa.Array:
-    """Returns a column of lists: null where a value is missing, as for a feature that a tf.Example lacks."""
+    """Converts a column to lists, with null for a missing value, as for a feature that a tf.Example lacks."""
     if _is_list(column.type):
         return column
     size, length = 1, len(column)

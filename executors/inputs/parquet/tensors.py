@@ -1,4 +1,4 @@
-"""Rows of Parquet as batches of tensors, as tfx_bsl makes them; many batches at a time where they can be.
+"""Converts Parquet rows to the batches of tensors that tfx_bsl creates, many batches at a time if possible.
 
 Usage:
 
@@ -34,19 +34,19 @@ _ARROW_TYPES = {
 
 
 class BatchTensors:
-    """What a schema makes of rows, as tfx_bsl's tensor adapter has it.
+    """Converts rows to tensors according to a schema, with the same result as tfx_bsl's `TensorAdapter`.
 
     Attributes:
-      arrow_schema: The columns as lists, one a feature.
+      arrow_schema: The list columns, one per feature.
       specs: {tensor: its type spec}.
-      sizes: {column: how many values each row must have}, of dense tensors.
+      sizes: {column: number of values that each row must have}, for dense tensors without a default value.
     """
 
     def __init__(self, schema: schema_pb2.Schema) -> None:
-        """Takes a schema.
+        """Derives columns and type specs from a schema.
 
         Raises:
-          ValueError: When a feature's type is none of a tf.Example.
+          ValueError: If a feature's type is not INT, FLOAT or BYTES.
         """
         self.arrow_schema = arrow_schema(schema)
         representations = tensor_representation_util.InferTensorRepresentationsFromMixedSchema(schema)
@@ -73,13 +73,13 @@ class BatchTensors:
         label_key: str | None,
         find_misfit: Callable[[], str] = str,
     ) -> tf.data.Dataset:
-        """Returns the batches of the tables of `batched_rows`.
+        """Returns a dataset of the batches of tables from `batched_rows`.
 
         Args:
-          make_tables: Called at each run through the dataset.
-          batch_size: Rows in a batch.
-          label_key: The tensor that becomes the label; None for features alone.
-          find_misfit: Called when a batch cannot become tensors; returns which row is to blame, or "".
+          make_tables: Called for each iteration over the dataset; returns an iterator over tables.
+          batch_size: Number of rows in a batch.
+          label_key: Name of the tensor to use as the label; None for a dataset without labels.
+          find_misfit: Called if a batch cannot be converted; returns a message about the invalid row, or "".
         """
         if self._is_cut:
             return self._tensors.dataset(lambda: _told(self._blocks(make_tables(), batch_size), find_misfit), label_key)
@@ -90,11 +90,11 @@ class BatchTensors:
 
     def _blocks(self, tables: Iterator[pa.Table], batch_size: int) -> Iterator[Block]:
         for table in tables:
-            size = min(batch_size, table.num_rows)  # the last batch of all may be smaller
+            size = min(batch_size, table.num_rows)  # the last batch may be smaller
             try:
                 yield self._block(table, size)
             except ValueError:
-                # Something is wrong with one of the batches; those before it are good.
+                # One of the batches is invalid; yield those before it.
                 for start in range(0, table.num_rows, size):
                     yield self._block(table.slice(start, size), size)
 
@@ -108,7 +108,7 @@ class BatchTensors:
         return self._tensors.block(tensors, size)
 
     def _batches(self, tables: Iterator[pa.Table], batch_size: int) -> Iterator[dict[str, TensorType]]:
-        """Yields batches one by one: of tensors that are made of several columns, or have more than one partition."""
+        """Yields single batches, for tensors that use several columns or have more than one ragged partition."""
         for table in tables:
             for start in range(0, table.num_rows, batch_size):
                 batch = as_lists(table.slice(start, batch_size), self.arrow_schema)
@@ -116,10 +116,10 @@ class BatchTensors:
 
 
 def arrow_schema(schema: schema_pb2.Schema) -> pa.Schema:
-    """Returns the columns that a schema's features have in Arrow, as tfx_bsl's Parquet reader has them.
+    """Returns the Arrow columns of a schema's features, as in tfx_bsl's Parquet reader.
 
     Raises:
-      ValueError: When a feature's type is none of a tf.Example.
+      ValueError: If a feature's type is not INT, FLOAT or BYTES.
     """
     for feature in schema.feature:
         if feature.type not in _ARROW_TYPES:
@@ -135,14 +135,14 @@ def _adapter(
 
 
 def _can_be_cut(representation: schema_pb2.TensorRepresentation) -> bool:
-    """Returns whether a tensor is made of one column, and its batches can be cut out of many by their rows."""
+    """Returns whether a tensor is made of one column, so that a block of batches can be split by rows."""
     if representation.WhichOneof("kind") == "ragged_tensor":
         return not representation.ragged_tensor.partition
     return representation.WhichOneof("kind") in ("dense_tensor", "varlen_sparse_tensor")
 
 
 def _told(batches: Iterator[Batch], find_misfit: Callable[[], str]) -> Iterator[Batch]:
-    """Yields batches; their error says which row it is about, which tfx_bsl and NumPy do not know."""
+    """Yields batches; adds the row, found by `find_misfit`, to a ValueError of tfx_bsl or NumPy."""
     try:
         yield from batches
     except ValueError as error:
@@ -152,7 +152,7 @@ def _told(batches: Iterator[Batch], find_misfit: Callable[[], str]) -> Iterator[
 
 
 def _size(representation: schema_pb2.TensorRepresentation) -> tuple[str, int] | None:
-    """Returns the column of a dense tensor that has no value for rows without any, and how many values it takes."""
+    """Returns the column and number of values per row of a dense tensor without default value; None for others."""
     dense = representation.dense_tensor
     if representation.WhichOneof("kind") != "dense_tensor" or dense.HasField("default_value"):
         return None
@@ -165,7 +165,7 @@ def _columns_of(representation: schema_pb2.TensorRepresentation) -> list[str]:
 
 
 def _rows(column: pa.Array) -> Rows:
-    """Returns a column of values or lists."""
+    """Converts a column of scalars or lists to `Rows`."""
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         lengths = np.asarray(column.value_lengths().fill_null(0))
         return Rows(np.asarray(column.flatten()), lengths.astype(np.int64))

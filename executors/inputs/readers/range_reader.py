@@ -1,8 +1,8 @@
-"""Rows of a Python reader, as blocks: by ranges in the order of a ledger, or one after the other from an iterator.
+"""Reads rows of a Python reader in blocks: index ranges assigned by a ledger, or sequentially from an iterator.
 
-A reader by ranges has `count_data()`, which sets `_data_nums`, and `read_data_by_index_range(start, end)`, which
-returns or yields as many rows, each a delimited str or bytes; a plain reader has `iterator()`. They are DLRover's
-ElasticReader and Reader; whether a reader inherits from them makes no difference.
+A range reader has `count_data()`, which sets `_data_nums`, and `read_data_by_index_range(start, end)`, which returns or
+yields `end - start` rows, each a delimited str or bytes. A plain reader has `iterator()`. These are the interfaces of
+DLRover's ElasticReader and Reader; readers need not inherit from them.
 
 Usage:
 
@@ -38,22 +38,22 @@ from .shard_ledger import Ledger, Shard, ShardError
 
 Rows = TypeVar("Rows")
 
-THREADS = 8  # for readers that wait for a disk or a network; more would only hold more shards in memory
-_PATIENCE = 0.001  # seconds that the rows of a shard may take before more threads are called for
+THREADS = 8  # for I/O-bound readers; more threads would mainly hold more shards in memory
+_PATIENCE = 0.001  # seconds to wait for the next shard before more threads are started
 _MOST_IN_A_BLOCK = 1024
 
 _busy: dict[int, threading.Lock] = {}
 
 
 class RowsError(InputError):
-    """A reader returned something else than the rows that it was asked for."""
+    """A reader returned a wrong number of rows, or rows that are neither str nor bytes."""
 
 
 def count_rows(reader: object) -> int:
-    """Returns how many rows a reader has: what its `count_data()` sets `_data_nums` to.
+    """Returns the number of rows of a reader, which its `count_data()` assigns to `_data_nums`.
 
     Raises:
-      InputError: When it has no such method, or does not set a whole number, or there are no rows.
+      InputError: If the method is missing, `_data_nums` is not a non-negative integer, or there are no rows.
     """
     name = type(reader).__name__
     returned = _method(reader, "count_data")()
@@ -79,17 +79,17 @@ def read_range(reader: object, start: int, end: int, is_stopped: Callable[[], bo
     """Returns the rows [start, end) as a vector of bytes.
 
     Args:
-      reader: With `read_data_by_index_range(start, end)`.
+      reader: Object with `read_data_by_index_range(start, end)`, or with `read_range`, which then takes precedence.
       start: Number of the first row, from 0.
       end: Number of the row to stop before.
-      is_stopped: Asked between rows that are yielded; True ends the reading early.
+      is_stopped: Called between rows if the reader yields them; True stops reading early.
 
     Raises:
-      RowsError: When there are more or fewer rows, or they are neither str nor bytes. What the reader itself raises
-        comes as it is.
+      RowsError: If there are more or fewer rows, or a row is neither str nor bytes. Exceptions of the reader itself are
+        not wrapped.
     """
     call = f"{type(reader).__name__}.read_data_by_index_range({start}, {end})"
-    # DLRover's readers may define how they iterate, too; ours know which of the two counts.
+    # The shim of DLRover's ElasticReader defines `read_range`: it uses `iterator` instead if a subclass overrides that.
     method = getattr(reader, "read_range", None) or _method(reader, "read_data_by_index_range")
     found = method(start, end)
     rows = _listed(_iterable(found, call), end - start + 1, is_stopped)
@@ -120,23 +120,23 @@ def read_ranges(
     threads: int = THREADS,
     read: Callable[..., object] = read_range,
 ) -> Iterator[object]:
-    """Yields the rows of the ledger's shards as vectors of bytes, one a shard, in the order in which they are taken.
+    """Yields the rows of the ledger's shards as vectors of bytes, one per shard, in the order of assignment.
 
-    A thread reads ahead of whoever uses the rows. A reader with an attribute `thread_safe` that is True is read by
-    several threads when rows are not there in time. The order of the rows stays the same.
+    A background thread reads ahead of the consumer. If the reader's attribute `thread_safe` is True, more threads are
+    started when the consumer has to wait. The order of the rows stays the same.
 
-    When the iterator is closed, what has been taken and not trained stays with the worker until `ledger.release`.
+    When the iterator is closed, untrained shards stay assigned to the worker until `ledger.release` is called.
 
     Args:
-      reader: With `read_data_by_index_range(start, end)`.
-      ledger: Hands out the shards; the caller tells it what was trained.
-      worker: In whose name they are taken.
-      threads: Most threads, and most shards in memory besides the one that was yielded last.
-      read: What is called for a shard, and returns what is yielded; it takes the arguments of `read_range`.
+      reader: Object with `read_data_by_index_range(start, end)`.
+      ledger: Assigns the shards; the caller reports trained records to it.
+      worker: Name of the worker that the shards are assigned to.
+      threads: Maximum number of threads, and of shards in memory besides the last one yielded.
+      read: Function that reads a shard, with the arguments of `read_range`; its results are yielded.
 
     Raises:
-      RowsError: As `read_range`.
-      Exception: What the reader raised at the third try for the same rows, with a note that names them.
+      RowsError: See `read_range`; not retried.
+      Exception: The reader's exception at the third failure of the same shard, with a note that names the rows.
     """
     reading = _Reading(reader, ledger, worker, threads, read)
     try:
@@ -146,15 +146,16 @@ def read_ranges(
 
 
 def iterate_rows(reader: Any, skip: int = 0, most: int = _MOST_IN_A_BLOCK) -> Iterator[np.ndarray]:
-    """Yields the rows of a plain reader as vectors of 1, 2, 4, … bytes: the first come at once, the later cost little.
+    """Yields the rows of a plain reader as vectors of 1, 2, 4, … rows: low latency first, then low overhead per row.
 
     Args:
-      reader: With `iterator()`, or a function that returns an iterator; it may be endless, or have no rows.
-      skip: How many rows to leave out at the begin, to go on after those.
-      most: Most rows in a vector.
+      reader: Object with `iterator()`, or a function that returns an iterator; it may be infinite or empty.
+      skip: Number of rows to skip at the start, to resume after them.
+      most: Maximum number of rows in a vector.
 
     Raises:
-      InputError: When a row is neither str nor bytes. What the reader itself raises comes as it is.
+      InputError: If a row is neither str nor bytes, or the reader has no `iterator()`. Exceptions of the reader itself
+        are not wrapped.
     """
     is_reader = hasattr(reader, "iterator") or not callable(reader)
     call = f"{type(reader).__name__}.iterator()" if is_reader else f"{getattr(reader, '__qualname__', reader)}()"
@@ -170,21 +171,21 @@ def iterate_rows(reader: Any, skip: int = 0, most: int = _MOST_IN_A_BLOCK) -> It
 
 
 def batches(make_blocks: Callable[[], Iterator[np.ndarray]], errors: ReaderErrors, batch_size: int) -> tf.data.Dataset:
-    """Returns the rows of blocks as string vectors of `batch_size`, the last one shorter.
+    """Returns a dataset of string vectors of `batch_size` rows; the last one may be shorter.
 
-    Each block is one step in Python, so larger ones are faster: at a batch size of 20, shards of 40 rows gave 85,000
-    rows a second on two cores, and shards of 1024 rows gave 160,000; batches of rows one by one gave 5,000.
+    Larger blocks are faster, as each block is one step in Python. With a batch size of 20 on two cores, shards of 40
+    rows give 85,000 rows per second, shards of 1024 rows give 160,000, and batching single rows gives 5,000.
 
     Args:
-      make_blocks: Called at each run through the dataset; returns an iterator such as `read_ranges`.
-      errors: Keeps what it raises.
+      make_blocks: Called for each iteration over the dataset; returns an iterator such as that of `read_ranges`.
+      errors: Keeps the exception that the iterator raises, to re-raise it.
       batch_size: Number of rows in a batch.
     """
     return errors.blocks(make_blocks, tf.TensorSpec([None], tf.string)).rebatch(batch_size)
 
 
 class _Reading(Generic[Rows]):
-    """Shards of a ledger that are being read by threads; see `read_ranges`."""
+    """Pool of threads that reads shards of a ledger ahead; see `read_ranges`."""
 
     def __init__(
         self, reader: object, ledger: Ledger, worker: str, threads: int, read_rows: Callable[..., Rows]
@@ -205,7 +206,7 @@ class _Reading(Generic[Rows]):
         while self._waiting:
             future = self._waiting[0][1]
             if self._is_parallel and not concurrent.futures.wait([future], _PATIENCE).done:
-                # Whoever uses the rows waits for them. Where nobody does, more threads would be in each other's way.
+                # The consumer is waiting. If it were not, more threads would only compete for the cores.
                 self._start(self._most_threads)
             try:
                 block = future.result()
@@ -221,7 +222,7 @@ class _Reading(Generic[Rows]):
             del block
 
     def stop(self) -> None:
-        """Ends the threads, each at the next row that it gets."""
+        """Stops the threads, each at the next row that it reads."""
         self._is_stopped = True
         for _ in range(self._threads):
             self._jobs.put(None)
@@ -232,7 +233,7 @@ class _Reading(Generic[Rows]):
         self._threads = max(threads, self._threads)
 
     def _take(self, most: int, read_already: Mapping[Shard, concurrent.futures.Future[Rows]] | None = None) -> None:
-        """Takes shards until `most` are waiting, and has those read that are not among the given ones."""
+        """Takes shards until `most` are waiting; queues those for reading that are not in `read_already`."""
         while len(self._waiting) < most and (shard := self._ledger.take(self._worker)) is not None:
             future = (read_already or {}).get(shard)
             if future is None:
@@ -241,7 +242,11 @@ class _Reading(Generic[Rows]):
             self._waiting.append((shard, future))
 
     def _again(self, error: Exception) -> bool:
-        """Gives the first shard that waits back and takes it again; those after it too, so that it stays the first."""
+        """Retries the first waiting shard: returns all waiting shards to the ledger and takes them again, in order.
+
+        Returns:
+          Whether to retry; False if the shard has failed too often.
+        """
         (shard, _), *later = self._waiting
         self._ledger.put_back([other for other, _ in later], self._worker)
         try:
@@ -260,7 +265,7 @@ class _Reading(Generic[Rows]):
                 future.set_result(self._read(shard))
             except BaseException as error:
                 future.set_exception(error)
-            del job, future  # or the rows would be held while this thread waits for the next
+            del job, future  # else the rows would stay referenced while this thread waits for the next job
 
     def _read(self, shard: Shard) -> Rows:
         def rows() -> Rows:
@@ -273,10 +278,10 @@ class _Reading(Generic[Rows]):
 
 
 def _lock_of(reader: object) -> threading.Lock:
-    """Returns the reader's lock: an earlier iterator's thread may still be inside it when another one begins."""
+    """Returns the reader's lock: the thread of an earlier iterator may still be reading when another one starts."""
     key = id(reader)
     if key not in _busy:
-        with contextlib.suppress(TypeError):  # of readers that have no place for weak references
+        with contextlib.suppress(TypeError):  # raised for readers that do not support weak references
             weakref.finalize(reader, _busy.pop, key, None).atexit = False
     return _busy.setdefault(key, threading.Lock())
 
@@ -299,7 +304,7 @@ def _iterable(rows: object, call: str) -> Iterable[object]:
 
 
 def _listed(rows: Iterable[object], most: int, is_stopped: Callable[[], bool]) -> list[object]:
-    """Returns all rows of a container, or of an iterator the first ones."""
+    """Returns all rows of a sized container, or the first `most` rows of an iterator."""
     if isinstance(rows, Sized):
         return list(rows)
     listed: list[object] = []
@@ -317,7 +322,7 @@ def _close(rows: object) -> None:
 
 
 def _block(rows: Iterable[object], first: int, call: str) -> np.ndarray:
-    """Returns the rows as a vector of bytes; the first one's number is for messages."""
+    """Encodes the rows as a vector of bytes; `first` is the number of the first row, for messages."""
     encoded = [row.encode("utf-8", "surrogateescape") if isinstance(row, str) else row for row in rows]
     for number, row in enumerate(encoded, first):
         if not isinstance(row, bytes):

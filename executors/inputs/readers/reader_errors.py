@@ -1,7 +1,7 @@
-"""Blocks of records out of Python as `tf.data`, and the errors of what makes them as they were raised.
+"""tf.data datasets from Python generators of record blocks, with the generator's own exceptions re-raised.
 
-tf.data turns an exception of a Python generator into an op's error, with the traceback as text and the type gone.
-`ReaderErrors` remembers the exception while the dataset runs and raises it in the op error's place.
+tf.data converts an exception of a Python generator to a `tf.errors.OpError` that has the traceback as text and loses
+the type. `ReaderErrors` keeps the original exception and raises it instead of the op error.
 
 Usage:
 
@@ -22,14 +22,15 @@ import tensorflow as tf
 T = TypeVar("T")
 Nested: TypeAlias = "T | tuple[Nested[T], ...] | Mapping[str, Nested[T]]"  # a structure of tf.nest
 
-_BLOCKS_AHEAD = 2  # one that is being read while another is being used, and one between
+_BLOCKS_AHEAD = 2  # prefetched blocks besides the one in use: one being read and one ready
 
 
 class ReaderErrors:
-    """What went wrong in the Python code of a reader, or in the files that tf.data itself reads.
+    """Creates datasets from Python generators, and re-raises the exceptions of these generators.
 
     Args:
-      examine: Called when tf.data has met damaged data; raises what is wrong with it, if it finds out.
+      examine: Called after a `tf.errors.DataLossError` of tf.data's own readers; should raise an error that locates the
+        damaged data, if it finds it.
     """
 
     def __init__(self, examine: Callable[[], None] | None = None) -> None:
@@ -37,23 +38,23 @@ class ReaderErrors:
         self._examine = examine
 
     def dataset(self, make_blocks: Callable[[], Iterator[object]], signature: Nested[tf.TypeSpec]) -> tf.data.Dataset:
-        """Returns the records of the blocks, one by one and in their order; a thread reads ahead of them.
+        """Returns a dataset of single records, in order, with prefetching of blocks.
 
         Args:
-          make_blocks: Called at each run through the dataset; its iterator gives many records at a time, since each
-            step in Python costs as much as hundreds of records in TensorFlow.
-          signature: Type specs of a block, the first dimension of which is that of the records.
+          make_blocks: Called for each iteration over the dataset; returns an iterator over blocks of many records,
+            because one step in Python costs as much as hundreds of records in TensorFlow.
+          signature: Type specs of a block; the first dimension of each tensor is the number of records.
         """
         return self.blocks(make_blocks, signature).unbatch()
 
     def blocks(self, make_blocks: Callable[[], Iterator[object]], signature: Nested[tf.TypeSpec]) -> tf.data.Dataset:
-        """Returns the blocks as they are; the arguments are those of `dataset`."""
+        """Returns a dataset of whole blocks, with prefetching; the arguments are as in `dataset`."""
         blocks = tf.data.Dataset.from_generator(lambda: self._watched(make_blocks), output_signature=signature)
         return blocks.prefetch(_BLOCKS_AHEAD)
 
     @contextlib.contextmanager
     def reraised(self) -> Iterator[None]:
-        """Raises the reader's own exception where tf.data raises an error because of it."""
+        """Raises the reader's own exception instead of the `tf.errors.OpError` that it caused in the block."""
         self._raised = None
         try:
             yield
@@ -64,7 +65,7 @@ class ReaderErrors:
             raise
 
     def reraise(self) -> None:
-        """Raises what the reader has raised, if it has."""
+        """Raises the exception that the reader has raised, if any."""
         if self._raised is not None:
             raise self._raised from None
 

@@ -1,4 +1,4 @@
-"""Files of records: which ones a path, a folder or a pattern stands for, and of which kind they are.
+"""Finds the record files that a path, folder or glob pattern matches, and detects their format.
 
 Usage:
 
@@ -22,12 +22,12 @@ from ..recordio.records import MAGIC as RECORD_IO_MAGIC
 from ..recordio.snappy_framing import masked_crc32c
 from .reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
 
-BinaryFile: TypeAlias = "IO[bytes] | gzip.GzipFile"  # open for reading, as it is or unzipped
+BinaryFile: TypeAlias = "IO[bytes] | gzip.GzipFile"  # open for reading, plain or decompressed
 
-# What reading a gzipped file raises where it is cut off or damaged.
+# Exceptions of reading a truncated or damaged gzip file.
 GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 
-_GZIP_MAGIC = b"\x1f\x8b\x08"  # two bytes alone may be a TFRecord's length
+_GZIP_MAGIC = b"\x1f\x8b\x08"  # the first two bytes alone could be the length of a TFRecord
 _PARQUET_MAGIC = b"PAR1"
 _LOOKED_AT = 1024  # bytes
 _NO_TEXT = {
@@ -42,16 +42,16 @@ _NO_TEXT = {
     _PARQUET_MAGIC: "Parquet",
     RECORD_IO_MAGIC: "RecordIO",
 }
-_TF_RECORD_HEADER = struct.Struct("<QI")  # a record's length, and its checksum
+_TF_RECORD_HEADER = struct.Struct("<QI")  # a record's length and the checksum of the length
 
 
 def find_record_files(origins: Sequence[str]) -> list[str]:
-    """Returns the files that paths, folders and glob patterns stand for; those of each one sorted, none twice.
+    """Returns the files that paths, folders and glob patterns match: sorted within each one, without duplicates.
 
-    Files whose names begin with "." or "_" are no data in a folder: Spark and Hadoop leave such beside theirs.
+    In folders, files whose names begin with "." or "_" are ignored; Spark and Hadoop write such files next to the data.
 
     Raises:
-      InputError: When one of them stands for no file.
+      InputError: If a path, folder or pattern matches no file.
     """
     files: dict[str, None] = {}
     for origin in origins:
@@ -63,18 +63,18 @@ def find_record_files(origins: Sequence[str]) -> list[str]:
 
 
 def kind_of(files: Iterable[str], columns_wanted: bool, otherwise: str | None = None) -> tuple[str, list[str]]:
-    """Tells the kind of files by their names, and by their first bytes where the name says nothing.
+    """Detects the format of files by extension, or else by their first bytes.
 
     Args:
-      files: The files; empty ones may be among them.
-      columns_wanted: Whether CSV is to be read by columns; else it is lines of text, as in ElasticDL's last versions.
-      otherwise: The kind of files that nothing tells the kind of; None if there should be none.
+      files: The files; empty files are ignored.
+      columns_wanted: Whether to read CSV by columns; if False, .csv files are TEXT, as in ElasticDL's last versions.
+      otherwise: Format to return for unrecognized files; None to raise an error.
 
     Returns:
-      The kind, one of READER_TYPES, and the files that are not empty.
+      The format, one of READER_TYPES, and the files that are not empty.
 
     Raises:
-      InputError: When they are of different kinds, of an unknown one, or all empty.
+      InputError: If the files are of different formats, of an unknown one, or all empty.
     """
     kinds: dict[str, list[str]] = {}
     for path in files:
@@ -89,15 +89,15 @@ def kind_of(files: Iterable[str], columns_wanted: bool, otherwise: str | None = 
 
 
 def is_gzipped(path: str) -> bool:
-    """Returns whether the bytes of a file are gzipped, whatever its name says."""
+    """Returns whether the content of a file is gzipped, regardless of its name."""
     return head_of(path, len(_GZIP_MAGIC)) == _GZIP_MAGIC
 
 
 def check_text(path: str) -> None:
-    """Looks at a file's first bytes, gzipped or not.
+    """Checks by its first 1024 bytes, decompressed if gzipped, that a file is text.
 
     Raises:
-      InputError: When no text begins so.
+      InputError: If the bytes are those of a binary format or of UTF-16, or a gzipped file is damaged.
     """
     head = unzipped_head(path, _LOOKED_AT) if is_gzipped(path) else head_of(path, _LOOKED_AT)
     form = next((form for magic, form in _NO_TEXT.items() if head.startswith(magic)), "")
@@ -114,7 +114,7 @@ def check_text(path: str) -> None:
 def _files_of(origin: str) -> list[str]:
     if file_io.isdir(origin):
         paths = [posixpath.join(origin, name) for name in file_io.listdir(origin) if name[0] not in "._"]
-    else:  # a name may have brackets in it
+    else:  # a file name may contain brackets
         paths = [origin] if file_io.exists(origin) else file_io.glob(origin)
     return [path for path in paths if not file_io.isdir(path)]
 
@@ -128,7 +128,7 @@ def _nothing_there(origin: str) -> str:
 
 
 def _is_empty(path: str) -> bool:
-    """Returns whether there is nothing in a file; that of a shard without records may be gzipped nothing."""
+    """Returns whether a file has no content; the file of an empty shard may be a gzip file of zero bytes."""
     return not file_io.size_of(path) or (is_gzipped(path) and not unzipped_head(path))
 
 
@@ -146,7 +146,7 @@ def _kind_of_file(path: str, columns_wanted: bool, otherwise: str | None) -> str
     if _begins_tf_record(unzipped_head(path) if head.startswith(_GZIP_MAGIC) else head):
         return TF_RECORD
     if name.endswith((".tfrecord", ".tfrecords")):
-        return TF_RECORD  # and damaged, as its reader will say
+        return TF_RECORD  # damaged; the reader will raise an error
     if otherwise is not None:
         return otherwise
     raise InputError(
@@ -156,17 +156,17 @@ def _kind_of_file(path: str, columns_wanted: bool, otherwise: str | None) -> str
 
 
 def head_of(path: str, size: int) -> bytes:
-    """Returns the first bytes of a file, as they are."""
+    """Returns the first bytes of a file, without decompression."""
     with file_io.file_system(path).open(path, mode="rb") as file:
         head: bytes = file.read(size)
         return head
 
 
 def unzipped_head(path: str, size: int = _TF_RECORD_HEADER.size) -> bytes:
-    """Returns the first bytes of what is in a gzipped file.
+    """Returns the first decompressed bytes of a gzipped file.
 
     Raises:
-      InputError: When it is damaged, or cut off before them.
+      InputError: If the file is damaged, or truncated before these bytes.
     """
     with file_io.file_system(path).open(path, mode="rb") as file:
         try:

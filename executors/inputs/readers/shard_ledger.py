@@ -1,22 +1,22 @@
-"""Who reads which rows: a data set as ranges that are handed out, and counted when they have been trained.
+"""Dynamic data sharding with exactly-once semantics: assigns ranges of rows and tracks which ones were trained.
 
-What counts is what is in the weights, not what was read: `tf.data` reads ahead of the training, and what it has read
-is lost with the process. So a range is taken before it is read, is then in work, and its records are done when the
-step that used them has ended. DLRover's master handed out ranges too, but kept its list apart from the model: a range
-that a dead worker had partly trained was trained again (at least once), one that had failed three times was dropped,
-and a model that went back to its checkpoint lost what had been done since.
+Progress is counted in trained records, not in records read, because tf.data reads ahead of the training and its buffers
+are lost with the process. A shard is assigned before it is read, is then in progress, and its records are done when the
+training step that used them has ended. DLRover's master also assigns shards, but keeps its state separate from the
+model: a shard that a dead worker had partly trained is trained again (at-least-once), a shard that failed three times
+is dropped, and if the model is restored from a checkpoint, records trained since then are lost.
 
-The guarantee here: when the ledger's JSON is saved in the very checkpoint that holds the weights, between two steps,
-and both are restored together, every record counts exactly `epochs` times in the weights that survive, whatever dies
-in between. With several workers "between two steps" is a barrier at which all have reported what they trained.
+Guarantee: if the ledger's JSON is saved between two steps in the same checkpoint as the weights, and both are restored
+together, each record is trained exactly `epochs` times in the resulting weights, regardless of which processes die.
+With several workers, "between two steps" requires a barrier at which all workers have reported their trained records.
 
 Usage:
 
     ledger = ShardLedger(4000, shard_size=1280, epochs=2, data="train.csv")
     shard = ledger.take()                    # Shard(epoch=1, start=0, end=1280); rows [0, 1280) are read
-    ledger.trained(64)                       # after each step: as many records as were in its batch
+    ledger.trained(64)                       # after each step: the number of records in its batch
     text = ledger.to_json()                  # saved with the weights
-    ledger = ShardLedger.from_json(text)     # goes on at row 64, also with what was read and not trained
+    ledger = ShardLedger.from_json(text)     # resumes at row 64; rows that were read but not trained are read again
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from typing import Protocol
 
 from ...errors import InputError
 
-MOST_TRIES = 3  # as DLRover has it
+MOST_TRIES = 3  # as in DLRover
 
 _FORMAT = 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """Some consecutive records of one epoch.
+    """A range of consecutive records of one epoch.
 
     Attributes:
-      epoch: Number of the run through the data, from 1.
+      epoch: Number of the epoch, from 1.
       start: Number of the first record, from 0.
       end: Number of the record to stop before.
     """
@@ -60,11 +60,11 @@ class Shard:
 
 
 class ShardError(InputError):
-    """The same rows could not be read several times in a row; its cause is what the last try raised.
+    """Reading a shard has failed repeatedly; `__cause__` is the exception of the last attempt.
 
     Attributes:
-      shard: The rows.
-      tries: How often they were asked for.
+      shard: The shard.
+      tries: Number of attempts.
     """
 
     def __init__(self, shard: Shard, tries: int, data: str = "") -> None:
@@ -75,7 +75,7 @@ class ShardError(InputError):
 
 @dataclasses.dataclass
 class _InWork:
-    """A shard that somebody has; its records up to `position` are in the weights."""
+    """A shard that is assigned to a worker; its records before `position` are trained."""
 
     turn: int
     shard: Shard
@@ -87,7 +87,7 @@ class _InWork:
 
 
 class WorkInHand:
-    """The shards that one worker has taken and not trained, in the order in which it took them."""
+    """Queue of the shards that one worker has taken and not completely trained, in the order of assignment."""
 
     def __init__(self) -> None:
         self._items: collections.deque[_InWork] = collections.deque()
@@ -100,18 +100,18 @@ class WorkInHand:
 
     @property
     def rests(self) -> list[Shard]:
-        """What is not trained of each."""
+        """The untrained rest of each shard."""
         return [item.rest for item in self._items]
 
     def add(self, shard: Shard, turn: int = 0) -> None:
-        """Takes a shard; its turn is its place among those of all workers."""
+        """Appends a shard; `turn` is its position in the order of assignment over all workers."""
         self._items.append(_InWork(turn, shard, shard.start))
 
     def trained(self, count: int, worker: str = "") -> list[Shard]:
-        """Notes that the next records are in the weights; returns the shards that are through.
+        """Marks the next `count` records as trained; returns the shards that are completed.
 
         Raises:
-          ValueError: When there are not as many; nothing is noted then.
+          ValueError: If `count` is negative or exceeds the number of untrained records; the state is then unchanged.
         """
         there = sum(item.rest.count for item in self._items)
         if not 0 <= count <= there:
@@ -127,10 +127,10 @@ class WorkInHand:
         return through
 
     def remove(self, shards: Sequence[Shard], worker: str = "") -> None:
-        """Gives some whole shards away.
+        """Removes some untouched shards.
 
         Raises:
-          ValueError: When one is not there, or some of it is trained.
+          ValueError: If a shard is not in the queue, or is partly trained.
         """
         untouched = {item.shard for item in self._items if item.position == item.shard.start}
         for shard in shards:
@@ -141,37 +141,37 @@ class WorkInHand:
 
 
 class Ledger(Protocol):
-    """What a worker needs of a ledger; see `ShardLedger`."""
+    """The operations of a ledger that a worker uses; see `ShardLedger`."""
 
     def take(self, worker: str = "") -> Shard | None:
-        """Hands out the next records."""
+        """Assigns the next shard."""
 
     def taken(self, worker: str = "") -> list[Shard]:
-        """Returns what was taken and not trained."""
+        """Returns the untrained rests of the assigned shards."""
 
     def trained(self, count: int, worker: str = "") -> None:
-        """Notes that the next records are in the weights."""
+        """Marks the next `count` records as trained."""
 
     def put_back(self, shards: Iterable[Shard], worker: str = "") -> None:
-        """Takes whole shards back."""
+        """Returns untouched shards to the ledger."""
 
     def failed(self, shard: Shard, error: BaseException | None = None, worker: str = "") -> None:
-        """Notes that a shard could not be read."""
+        """Reports that a shard could not be read."""
 
 
 class ShardLedger:
-    """What of a data set is to do, in work and done, over all epochs; any thread may call it.
+    """Tracks the to-do, in-progress and done records of a dataset over all epochs. Thread-safe.
 
-    A new epoch begins when nothing of the last one is left to hand out, though some of it may still be in work.
+    A new epoch begins when all records of the previous one are assigned, though some of them may still be in progress.
 
     Args:
-      size: Number of records in the data set.
-      shard_size: Most records that are handed out at once.
-      epochs: How often each record counts; None, 0 or less for no end.
-      data: A name of the data set, by which whoever resumes can tell whether it is the same.
+      size: Number of records in the dataset.
+      shard_size: Maximum number of records in a shard.
+      epochs: Number of times to train each record; None, 0 or less to repeat forever.
+      data: Name of the dataset, to check on resuming whether it is the same.
 
     Raises:
-      InputError: When size or shard_size are less than 1.
+      InputError: If `size` or `shard_size` is less than 1.
     """
 
     def __init__(self, size: int, shard_size: int, epochs: int | None = None, data: str = "") -> None:
@@ -185,7 +185,7 @@ class ShardLedger:
         self.data = data
         self._epoch = 0
         self._done = 0
-        # Intervals, cut when they are handed out: one an epoch, and the pieces that came back.
+        # Intervals that are split on assignment: the rest of the current epoch, and returned shards.
         self._todo: list[Shard] = []
         self._in_work: collections.defaultdict[str, WorkInHand] = collections.defaultdict(WorkInHand)
         self._failures: collections.Counter[Shard] = collections.Counter()
@@ -194,36 +194,36 @@ class ShardLedger:
 
     @property
     def epoch(self) -> int:
-        """Number of the epoch that is being handed out, from 1."""
+        """Number of the latest epoch of which shards were assigned, from 1."""
         return max(self._epoch, 1)
 
     @property
     def done(self) -> int:
-        """Number of records that are in the weights, over all epochs."""
+        """Number of trained records, over all epochs."""
         return self._done
 
     @property
     def is_handed_out(self) -> bool:
-        """Whether there is nothing left to take, unless something comes back."""
+        """Whether all records are assigned, so that `take` returns None unless a shard is returned."""
         with self._lock:
             return self._next() is None
 
     @property
     def is_finished(self) -> bool:
-        """Whether every record is in the weights as often as it should be."""
+        """Whether every record has been trained `epochs` times."""
         with self._lock:
             return self._next() is None and not any(self._in_work.values())
 
     def matches(self, data: str, size: int) -> bool:
-        """Returns whether the ledger is of the data set of that name and number of records."""
+        """Returns whether the ledger belongs to a dataset with this name and number of records."""
         return (self.data, self.size) == (data, size)
 
     def take(self, worker: str = "") -> Shard | None:
-        """Hands out the next records.
+        """Assigns the next shard to a worker.
 
         Returns:
-          At most `shard_size` of them; None when all have been handed out. Records that others have in work may yet
-          come back, so that of several workers nobody is through before `is_finished`.
+          A shard of at most `shard_size` records, or None if all records are assigned. Shards that other workers have
+          in progress may still be returned, so with several workers None is final only if `is_finished`.
         """
         with self._lock:
             place = self._next()
@@ -240,19 +240,19 @@ class ShardLedger:
             return shard
 
     def taken(self, worker: str = "") -> list[Shard]:
-        """Returns what a worker has taken and not trained, in the order in which it took it."""
+        """Returns the untrained rests of a worker's shards, in the order of assignment."""
         with self._lock:
             return self._in_work[worker].rests
 
     def trained(self, count: int, worker: str = "") -> None:
-        """Notes that the next records of those that a worker has taken are in the weights.
+        """Marks the next records of a worker's shards as trained.
 
         Args:
-          count: How many, in the order in which the worker took them; they may end in the middle of a shard.
-          worker: Who trained them.
+          count: Number of records, in the order of assignment; it may end in the middle of a shard.
+          worker: Name of the worker that trained them.
 
         Raises:
-          ValueError: When the worker does not have as many; nothing is noted then.
+          ValueError: If `count` exceeds the worker's untrained records; the state is then unchanged.
         """
         with self._lock:
             for shard in self._in_work[worker].trained(count, worker):
@@ -260,15 +260,15 @@ class ShardLedger:
             self._done += count
 
     def release(self, worker: str = "") -> None:
-        """Takes back what a worker has taken and not trained: in front, in its old order."""
+        """Returns all untrained records of a worker to the front of the to-do list, in their order."""
         with self._lock:
             self._todo[:0] = self._in_work.pop(worker, WorkInHand()).rests
 
     def put_back(self, shards: Iterable[Shard], worker: str = "") -> None:
-        """Takes back some whole shards that a worker has taken and not begun: in front, in the order given.
+        """Returns untouched shards of a worker to the front of the to-do list, in the given order.
 
         Raises:
-          ValueError: When the worker does not have one of them, or has trained some of it.
+          ValueError: If a shard is not assigned to the worker, or is partly trained.
         """
         shards = list(shards)
         with self._lock:
@@ -276,17 +276,16 @@ class ShardLedger:
             self._todo[:0] = shards
 
     def failed(self, shard: Shard, error: BaseException | None = None, worker: str = "") -> None:
-        """Notes that a shard could not be read; it goes back to the front.
+        """Reports that a shard could not be read, and returns it to the front of the to-do list for a retry.
 
         Args:
-          shard: What the worker took.
-          error: What reading it raised.
-          worker: Who took it.
+          shard: The shard, as assigned.
+          error: The exception that reading it raised.
+          worker: Name of the worker that took it.
 
         Raises:
-          ShardError: When it was the third time for this shard; never is one dropped. The error is its cause, so that
-            the caller can raise that one instead.
-          ValueError: As `put_back`.
+          ShardError: At the third failure of this shard, with `error` as its cause. A shard is never dropped.
+          ValueError: See `put_back`.
         """
         with self._lock:
             self.put_back([shard], worker)
@@ -296,13 +295,14 @@ class ShardLedger:
             raise ShardError(shard, tries, self.data) from error
 
     def with_epochs(self, epochs: int | None, shard_size: int | None = None) -> ShardLedger:
-        """Returns a ledger that goes on from here, as a restored one does, to another number of epochs in all.
+        """Returns a copy with a different total number of epochs that resumes at the current state.
 
-        With fewer than have begun, what is left of those beyond is kept and not handed out.
+        As in a restored ledger, nothing is in progress. If `epochs` is less than the number of epochs begun, the rest
+        of the excess epochs is kept but not assigned.
 
         Args:
-          epochs: As of the class.
-          shard_size: Another one than before; None for the same.
+          epochs: Total number of epochs; None, 0 or less to repeat forever.
+          shard_size: New maximum number of records in a shard; None to keep it.
         """
         with self._lock:
             other = ShardLedger(self.size, shard_size or self.shard_size, epochs, self.data)
@@ -310,7 +310,7 @@ class ShardLedger:
             return other
 
     def to_json(self) -> str:
-        """Returns all that is needed to go on exactly; what is in work is to do, in front, as far as not trained."""
+        """Serializes the state; untrained records in progress are saved at the front of the to-do list."""
         with self._lock:
             return json.dumps(
                 {
@@ -327,10 +327,10 @@ class ShardLedger:
 
     @classmethod
     def from_json(cls, text: str) -> ShardLedger:
-        """Returns the ledger that `to_json` described, with nothing in work.
+        """Restores a ledger from the result of `to_json`, with nothing in progress.
 
         Raises:
-          InputError: When the text is no such ledger, or its numbers do not add up.
+          InputError: If the text is not a saved ledger, has another format version, or is inconsistent.
         """
         try:
             saved = json.loads(text)
@@ -347,7 +347,7 @@ class ShardLedger:
         return ledger
 
     def _next(self) -> int | None:
-        """Returns the place in todo of what is next, its length for a new epoch, None when there is nothing."""
+        """Returns the index of the next interval in `_todo`, `len(_todo)` for a new epoch, or None if there is none."""
         for place, shard in enumerate(self._todo):
             if self.epochs is None or shard.epoch <= self.epochs:
                 return place

@@ -1,11 +1,11 @@
-"""Rows that are left out keep their places: a position counts all rows, also those that did not come.
+"""Translates between positions that count all rows and the number of good rows, if bad rows are skipped.
 
 Usage:
 
     bad = {7}
-    place_after(0, 10, bad)               # 11: ten rows and the bad one among them
+    place_after(0, 10, bad)               # 11: ten good rows and a bad one
     ledger = SkippingLedger(ShardLedger(1000, 100), bad)
-    ledger.trained(10)                    # the ledger inside notes 11
+    ledger.trained(10)                    # the wrapped ledger counts 11 rows
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .shard_ledger import Ledger, Shard
 
 
 def place_after(start: int, good: int, bad: Collection[int]) -> int:
-    """Returns where the rows go on after so many good ones from a place on; bad ones that follow at once are passed."""
+    """Returns the position after `good` good rows from `start`, and after any bad rows that directly follow them."""
     place = start
     while good or place in bad:
         good -= place not in bad
@@ -25,11 +25,11 @@ def place_after(start: int, good: int, bad: Collection[int]) -> int:
 
 
 class SkippingLedger:
-    """A ledger whose shards give fewer rows than they have.
+    """Wraps a ledger for a reader that skips bad rows, so that shards yield fewer rows than they contain.
 
     Args:
       inner: The ledger of all rows.
-      bad: Numbers of the rows that do not come; those of a shard are in it before its other rows are used.
+      bad: Numbers of the skipped rows. The reader adds those of a shard before any row of the shard is used.
     """
 
     def __init__(self, inner: Ledger, bad: Collection[int]) -> None:
@@ -37,7 +37,7 @@ class SkippingLedger:
         self._bad = bad
 
     def trained(self, count: int, worker: str = "") -> None:
-        """Notes that the next so many of the rows that came are in the weights, and with them the bad ones around."""
+        """Marks the next `count` good rows as trained, together with the bad rows among and directly after them."""
         total = 0
         for shard in self._inner.taken(worker):
             good = sum(number not in self._bad for number in range(shard.start, shard.end))
@@ -48,17 +48,17 @@ class SkippingLedger:
         self._inner.trained(total, worker)
 
     def take(self, worker: str = "") -> Shard | None:
-        """See Ledger."""
+        """See `Ledger`."""
         return self._inner.take(worker)
 
     def taken(self, worker: str = "") -> list[Shard]:
-        """See Ledger."""
+        """See `Ledger`."""
         return self._inner.taken(worker)
 
     def put_back(self, shards: Iterable[Shard], worker: str = "") -> None:
-        """See Ledger."""
+        """See `Ledger`."""
         self._inner.put_back(shards, worker)
 
     def failed(self, shard: Shard, error: BaseException | None = None, worker: str = "") -> None:
-        """See Ledger."""
+        """See `Ledger`."""
         self._inner.failed(shard, error, worker)

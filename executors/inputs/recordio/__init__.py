@@ -1,1 +1,1 @@
-"""RecordIO files, the format of ElasticDL."""
+"""Reading and writing of RecordIO files, the record format of ElasticDL."""

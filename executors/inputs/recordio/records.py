@@ -1,15 +1,16 @@
-"""RecordIO files, the ones of wangkuiyi/recordio that ElasticDL trains on: read by ranges, and written.
+"""Reads ranges of RecordIO files, and writes them, in the format of wangkuiyi/recordio that ElasticDL uses.
 
-A file is a row of chunks. A chunk is a header of five little-endian words (magic, CRC-32 of the payload as it is
-stored, compressor, size of the payload, number of records) and the payload: length and bytes of each record, compressed
-as a whole. The source is that package, header.go and chunk.go.
+A file is a sequence of chunks. A chunk consists of a header and a payload. The header has five little-endian 32-bit
+words: magic number, CRC-32 of the stored payload, compressor, size of the payload, and number of records. The payload
+contains the length and data of each record, compressed as a whole. The format is defined by that package's header.go
+and chunk.go.
 
 Usage:
 
     with RecordWriter("train.recordio") as writer:
         writer.write(example.SerializeToString())
     for records in read_chunks("train.recordio", start=1000, end=2000):
-        records     # [b"…", …], those of one chunk that are in the range
+        records     # [b"…", …], the records of one chunk that are in the range
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ from . import snappy_framing
 
 NO_COMPRESSION, SNAPPY, GZIP = 0, 1, 2
 MAGIC = b"\x04\x03\x02\x01"
-CHUNK_BYTES = 32 << 20  # what the Go writer fills before it begins another chunk
+CHUNK_BYTES = 32 << 20  # default chunk size of the Go writer
 
 _HEADER = struct.Struct("<4sIIII")
 _LENGTH = struct.Struct("<I")
-_MAX_RECORD_BYTES = (1 << 31) - 1  # the largest protobuf message, and lengths stay clear of their 32 bits
+_MAX_RECORD_BYTES = (1 << 31) - 1  # the maximum size of a protobuf message; fits into the 32-bit length
 
 
 class BrokenChunkError(InputError):
-    """A chunk cannot be read.
+    """A chunk is corrupt or truncated.
 
     Attributes:
-      problem: What is wrong with it.
+      problem: The reason, for reports of skipped records.
     """
 
     problem = ""
@@ -50,14 +51,14 @@ class BrokenChunkError(InputError):
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """Where a chunk lies and what its header says.
+    """Position and header fields of a chunk.
 
     Attributes:
-      offset: Of the header, in bytes from the file's start.
-      first: The number of its first record in the file, counted from 0.
-      records: How many records it holds.
-      size: Of the payload, in bytes.
-      crc32: Of the payload.
+      offset: Byte offset of the header in the file.
+      first: Number of the chunk's first record in the file, counted from 0.
+      records: Number of records in the chunk.
+      size: Size of the payload in bytes.
+      crc32: CRC-32 of the payload.
       compressor: NO_COMPRESSION, SNAPPY or GZIP.
     """
 
@@ -70,27 +71,27 @@ class Chunk:
 
 
 def read_index(path: str) -> list[Chunk]:
-    """Returns a file's chunks; reads their headers and nothing else. An empty file has none.
+    """Returns a file's chunks, reading only their headers; an empty list for an empty file.
 
     Raises:
-      InputError: When the file is cut off, or something else than a chunk begins where one should.
+      BrokenChunkError: If the file is truncated, a chunk does not begin with the magic number, or it has no records.
     """
     with _opened(path) as file:
         return list(_headers(path, file))
 
 
 def read_chunks(path: str, start: int = 0, end: int | None = None) -> Iterator[list[bytes]]:
-    """Yields the records of each chunk that are within a range; chunks outside of it are not read.
+    """Yields the records [start, end) chunk by chunk; chunks outside of the range are not read.
 
     Args:
       path: The file.
       start: Number of the first record, counted from 0.
-      end: Number of the record to stop before; None for the file's end. Ranges beyond it are cut there.
+      end: Number of the record to stop before; None, or a number beyond the last record, for the end of the file.
 
     Raises:
-      InputError: When a chunk is cut off or damaged; it names the file and the chunk's byte offset. Where bad records
-        are left out, so are all records of a chunk that does not decode; one that is cut off is an error yet, as then
-        nobody knows where the next one would have begun.
+      BrokenChunkError: If a chunk is truncated or corrupt; the message names the file and the chunk's byte offset. If
+        bad records are skipped, all records of a chunk that does not decode are skipped; a truncated chunk or a corrupt
+        header is still an error, since the next chunk cannot be found.
     """
     bad = policy(RECORD_IO)
     with _opened(path) as file:
@@ -109,15 +110,15 @@ def read_chunks(path: str, start: int = 0, end: int | None = None) -> Iterator[l
 
 
 class RecordWriter:
-    """Writes records to a file, chunk by chunk."""
+    """Writes records to a file, chunk by chunk; a context manager that closes the file."""
 
     def __init__(self, path: str, compressor: int = SNAPPY, chunk_bytes: int = CHUNK_BYTES) -> None:
-        """Makes the file, or empties it.
+        """Creates the file, or truncates an existing one.
 
         Args:
-          path: The file; its folder must be there.
-          compressor: NO_COMPRESSION, SNAPPY (what the Go writer takes by default) or GZIP.
-          chunk_bytes: A chunk ends before its records get larger than this, uncompressed.
+          path: The file; its directory must exist.
+          compressor: NO_COMPRESSION, SNAPPY (the Go writer's default) or GZIP.
+          chunk_bytes: Maximum total size of a chunk's uncompressed records in bytes, unless it has a single record.
         """
         self._compress = _COMPRESS[compressor]
         self._compressor = compressor
@@ -128,10 +129,10 @@ class RecordWriter:
         self._file = file_io.file_system(path).open(path, mode="wb")
 
     def write(self, record: bytes) -> None:
-        """Adds a record; one larger than a chunk gets a chunk of its own.
+        """Adds a record; a record larger than `chunk_bytes` gets its own chunk.
 
         Raises:
-          InputError: When the record has 2 GiB or more.
+          InputError: If the record has 2 GiB or more.
         """
         if len(record) > _MAX_RECORD_BYTES:
             raise InputError(
@@ -185,7 +186,7 @@ def _headers(path: str, file: IO[bytes]) -> Iterator[Chunk]:
         there = size_of_file - offset - _HEADER.size
         if size > there:
             raise _broken(path, offset, f"it is cut off: {there} of {size} bytes are there")
-        if not records:  # it would hide what it holds; no writer writes such a chunk
+        if not records:  # no writer writes such chunks, and the payload would be silently ignored
             raise _broken(path, offset, "it has no records")
         yield Chunk(offset, first, records, size, crc32, compressor)
         offset += _HEADER.size + size
@@ -234,7 +235,7 @@ def _as_it_is(data: bytes) -> bytes:
 _COMPRESS: dict[int, Callable[[bytes], bytes]] = {
     NO_COMPRESSION: _as_it_is,
     SNAPPY: snappy_framing.compress,
-    GZIP: functools.partial(gzip.compress, mtime=0),  # the same records give the same bytes
+    GZIP: functools.partial(gzip.compress, mtime=0),  # no timestamp, for reproducible files
 }
 _DECOMPRESS: dict[int, Callable[[bytes], bytes]] = {
     NO_COMPRESSION: _as_it_is,

@@ -1,12 +1,13 @@
-"""Snappy's framing format, which Go's and Python's stream writers produce, on top of Arrow's codec for raw blocks.
+"""Snappy's framing format, as written by Go's and Python's stream writers, based on Arrow's codec for raw blocks.
 
-A stream is an identifier and then frames: a type byte, three bytes of length, and for data a masked CRC-32C of the
-uncompressed bytes and at most 64 KiB of them, compressed or not. See google/snappy, framing_format.txt.
+A stream is a stream identifier followed by frames. A frame has a type byte, a 3-byte length and, if it contains data,
+the masked CRC-32C of the uncompressed data and at most 64 KiB of data, compressed or not. See google/snappy,
+framing_format.txt.
 
 Usage:
 
     stream = snappy_framing.compress(b"…")
-    snappy_framing.decompress(stream)     # ValueError when it is damaged
+    snappy_framing.decompress(stream)     # raises ValueError if the stream is damaged
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ import pyarrow as pa
 
 _IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
 _COMPRESSED, _UNCOMPRESSED, _IDENTIFIER_TYPE = 0x00, 0x01, 0xFF
-_SKIPPABLE = range(0x80, 0xFF)  # padding and types yet to be defined, which a reader passes over
+_SKIPPABLE = range(0x80, 0xFF)  # padding and reserved skippable frame types
 _BLOCK_BYTES = 65536
 _MASK = 0xA282EAD8
 _CHECKSUM = struct.Struct("<I")
 
 
 def compress(data: bytes) -> bytes:
-    """Returns the stream; blocks that do not become an eighth smaller stay as they are, as Go's writer has it."""
+    """Compresses data to a stream; like Go's writer, stores blocks uncompressed that would shrink by at most 1/8."""
     codec = pa.Codec("snappy")
     parts = [_IDENTIFIER]
     for start in range(0, len(data), _BLOCK_BYTES):
@@ -40,10 +41,10 @@ def compress(data: bytes) -> bytes:
 
 
 def decompress(stream: bytes) -> bytes:
-    """Returns what was compressed.
+    """Decompresses a stream.
 
     Raises:
-      ValueError: When the stream is cut off or damaged, or is no snappy stream; it says where, counted from its start.
+      ValueError: If the stream is truncated, damaged or not a snappy stream; the message has the frame's byte offset.
     """
     if not stream.startswith(_IDENTIFIER):
         raise ValueError("it does not begin as a snappy stream does")
@@ -58,7 +59,7 @@ def decompress(stream: bytes) -> bytes:
 
 
 def masked_crc32c(data: bytes) -> int:
-    """Returns the CRC-32C, rotated and shifted, as snappy streams and TFRecords keep it."""
+    """Returns the masked CRC-32C that snappy streams and TFRecords store: rotated right by 15 bits plus a constant."""
     crc: int = google_crc32c.value(data)
     return (((crc >> 15) | (crc << 17)) + _MASK) & 0xFFFFFFFF
 
@@ -90,7 +91,7 @@ def _block(codec: pa.Codec, position: int, kind: int, body: bytes) -> bytes:
 
 
 def _uncompressed_size(block: bytes) -> int:
-    """Returns the size that a raw block begins with, seven bits a byte."""
+    """Returns the uncompressed size at the start of a raw block, a varint."""
     size = 0
     for index, byte in enumerate(block[:5]):
         size |= (byte & 0x7F) << (7 * index)
