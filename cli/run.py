@@ -57,7 +57,7 @@ def run(check: bool, **flags: object) -> None:
     if not file_io.is_remote(options["data"]):
         raw_data_files(options["data"])  # reports problems before TFX is imported
     with logs_of_pipeline(options["pipeline_root"]), live_display():
-        with display.current().phase("Looking at the data"):
+        with display.current().phase("Reading the data"):
             data, changes = plain_in_root(options["data"], options["pipeline_root"])
         for change in changes:
             logging.info("%s", change)

@@ -7,6 +7,7 @@ import os
 from ...executors.inputs.csv.plain_copy import plain_data
 from ...executors.preflight import stamp
 from ...executors.runtime.files import file_io
+from ...executors.training.run_lock import alone_in
 
 ROOT_MARKER = "generic_trainer_pipeline.json"  # marks a folder as the root of a pipeline
 PLAIN_DATA = "plain_csv"
@@ -24,12 +25,17 @@ def plain_in_root(data: str, root: str) -> tuple[str, list[str]]:
     Raises:
       InputError: When a file that needs conversion is not a CSV file or is damaged, or when the disk is full.
     """
-    if file_io.is_remote(data) or file_io.is_remote(root) or _is_others(root):
+    if file_io.is_remote(data) or file_io.is_remote(root) or _is_foreign(root):
         return data, []
-    place, changes = plain_data(data, os.path.join(os.path.abspath(root), PLAIN_DATA))
+    place, changes = plain_data(data, os.path.join(os.path.abspath(root), PLAIN_DATA), alone_in(os.path.abspath(root)))
     return place, [f"{change}. A copy is read: {place}" for change in changes]
 
 
-def _is_others(root: str) -> bool:
-    names = set(os.listdir(root)) if os.path.isdir(root) else set()
-    return ROOT_MARKER not in names and bool(names - {stamp.FILE, PLAIN_DATA})
+def foreign_entries(root: str) -> set[str]:
+    """Returns the entries of a root that neither `check` nor copying the data, even if interrupted, has created."""
+    names = file_io.listdir(root) if file_io.exists(root) else []
+    return {name for name in names if name != stamp.FILE and not name.startswith(PLAIN_DATA)}
+
+
+def _is_foreign(root: str) -> bool:
+    return not os.path.exists(os.path.join(root, ROOT_MARKER)) and bool(foreign_entries(root))

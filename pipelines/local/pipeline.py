@@ -31,7 +31,7 @@ from ...executors.training import metadata_pointer
 from ...executors.training.run_lock import alone_in
 from ..definition.examples import example_gen_for
 from ..definition.options import PipelineOptions, notices_of
-from ..definition.pipeline_root import PLAIN_DATA, ROOT_MARKER, plain_in_root
+from ..definition.pipeline_root import PLAIN_DATA, ROOT_MARKER, foreign_entries, plain_in_root
 from ..definition.steps import beam_args_of, steps_of
 from ..history.metadata_errors import explained_after, identity, require_store
 from ..history.metadata_store import SQLITE, connection_config, shown
@@ -192,7 +192,7 @@ def _claim_root(root: str, name: str) -> None:
                     "Choose another root, or give the same --pipeline-name."
                 )
             return
-        if file_io.exists(root) and set(file_io.listdir(root)) - {stamp.FILE, PLAIN_DATA}:
+        if foreign_entries(root):
             raise InputError(
                 f"--pipeline-root {root} is not empty and no pipeline of generic-trainer made it. Choose another root."
             )

@@ -1,7 +1,7 @@
 r"""Detects the dialect of a CSV file from its content: encoding, separator, and lines before the header row.
 
     form = form_of("kunden.csv")       # CsvForm(encoding="cp1252", separator=";", first=1, …)
-    with rows_in("kunden.csv", form, "looked at") as rows:
+    with rows_in("kunden.csv", form, "read") as rows:
         header = next(rows)
 
 The file name extension is not used for the detection.
@@ -95,7 +95,7 @@ def form_of(path: str) -> CsvForm | None:
         said, size = time.monotonic(), max(file_io.size_of(path), 1)
         for block in itertools.chain([head], iter(lambda: file.read(_BLOCK_BYTES), b"")):
             content.see(block)
-            said = _say(said, path, "looked at", file, size)
+            said = _say(said, path, "read", file, size)
     encoding = encoding or content.encoding(path)
     text = head.decode(encoding, "replace")
     separator, first = _separator(text, len(head) == _HEAD_BYTES)
@@ -106,7 +106,7 @@ def form_of(path: str) -> CsvForm | None:
         separator,
         first,
         is_text and content.has_old_line_ends,
-        '"' in text.splitlines()[first],
+        '"' in "".join(itertools.islice(io.StringIO(text), first, first + 1)),
         not is_text or content.may_be_changed,
         gzipped,
         path.endswith(".csv"),
@@ -189,7 +189,7 @@ def _separator(text: str, is_cut: bool) -> tuple[str, int]:
     """
     first = len(text) - len(text.lstrip("\r\n"))
     first = len(text[:first].splitlines())
-    if stated := re.match(r"[\r\n]*sep=(.)\r?\n", text):
+    if stated := re.match(r"[\r\n]*sep=([^\w\"\r\n])\r?\n", text):
         return stated[1], first + 1
     found: dict[str, tuple[int, int]] = {}
     for sign in SEPARATORS:

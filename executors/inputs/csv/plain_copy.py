@@ -25,7 +25,7 @@ from ...runtime.files import file_io
 from ..shown import listed
 from .file_form import SEPARATORS, WITH_COMMAS, WITH_POINTS, CsvForm, form_of, rows_in
 
-_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab")
+_ENDINGS = (".csv.gz", ".tsv", ".tsv.gz", ".tab")
 _MANIFEST = ".sources.json"
 
 _SHORT_COUNT = re.compile(r"\d{1,18}")
@@ -33,17 +33,20 @@ _LINE_BREAKS = re.compile(r"\s*[\r\n]+\s*")
 _IN_NAMES = re.compile(r'[",\r\n]+\s*')
 
 
-def plain_data(data: str, folder: str) -> tuple[str, list[str]]:
+def plain_data(
+    data: str, folder: str, lock: contextlib.AbstractContextManager[None] | None = None
+) -> tuple[str, list[str]]:
     """Copies the data to `folder` in CsvExampleGen's dialect, if CsvExampleGen cannot read one of the files.
 
     If one file needs a conversion, all CSV files of the folder are copied, converted or not. The copy is written to a
     temporary directory and renamed.
 
     Args:
-      data: A file or a folder of CSV files, the input of a pipeline. Only .csv and .csv.gz files of a folder are used
-        or, if there are none, .tsv, .tsv.gz and .tab files.
+      data: A file or a folder of CSV files, the input of a pipeline. Only the .csv files of a folder are used, as by
+        CsvExampleGen, or, if there are none, its .csv.gz, .tsv, .tsv.gz and .tab files.
       folder: Directory of the copies; an existing one is replaced. A copy made by an earlier call is reused if the
         sizes and modification times of the original files are unchanged.
+      lock: Held while an existing folder is replaced, which another run might be reading.
 
     Returns:
       The path to read, which is `data`, `folder`, or a file in `folder`; and one line per converted file that describes
@@ -57,7 +60,8 @@ def plain_data(data: str, folder: str) -> tuple[str, list[str]]:
     state = {path: _state(path) for path in files}
     copies = _copies(files, folder)
     place = folder if file_io.isdir(data) else next(iter(copies.values()), data)
-    if files and (done := _copied_before(folder, state)) is not None:
+    done = _copied_before(folder, state)
+    if files and done is not None and all(map(os.path.exists, copies.values())):
         return place, done
     forms = {path: form for path in files if (form := form_of(path)) is not None}
     changes = {path: found for path, form in forms.items() if (found := _changes_of(path, form))}
@@ -76,8 +80,11 @@ def plain_data(data: str, folder: str) -> tuple[str, list[str]]:
         with open(os.path.join(part, _MANIFEST), "w", encoding="utf-8") as manifest:
             json.dump({"sources": state, "changes": said}, manifest)
         if os.path.exists(folder):
-            shutil.rmtree(folder)
-        os.rename(part, folder)
+            with lock or contextlib.nullcontext():
+                shutil.rmtree(folder)
+                os.rename(part, folder)
+        else:
+            os.rename(part, folder)
     except OSError as error:
         raise InputError(f"{folder}: a copy of {data} cannot be written ({error.strerror or error}).") from error
     finally:
@@ -90,8 +97,8 @@ def _csv_files(data: str) -> list[str]:
     if not file_io.isdir(data):
         return [data]
     names = sorted(name for name in file_io.listdir(data) if not name.startswith((".", "_")))
-    found = [name for name in names if name.endswith(_ENDINGS[:2])] or [n for n in names if n.endswith(_ENDINGS)]
-    return [os.path.join(data, name) for name in found]
+    found = [name for name in names if name.endswith(".csv")] or [name for name in names if name.endswith(_ENDINGS)]
+    return [path for path in (os.path.join(data, name) for name in found) if not file_io.isdir(path)]
 
 
 def _copies(files: Sequence[str], folder: str) -> dict[str, str]:
@@ -214,7 +221,7 @@ def _changes_of(path: str, form: CsvForm) -> _Changes | None:
     Returns None if the file is empty, or is plain and needs no conversion, or is plain but not valid CSV.
     """
     try:
-        with rows_in(path, form, "looked at") as rows:
+        with rows_in(path, form, "read") as rows:
             header = next(rows, [])
             if not header:
                 return None

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pathlib
 
+import pytest
+
+from generic_trainer import InputError
+from generic_trainer.executors.training.run_lock import alone_in
 from generic_trainer.pipelines.definition.pipeline_root import PLAIN_DATA, ROOT_MARKER, plain_in_root
 
 
@@ -12,13 +16,30 @@ def test_a_copy_lies_in_a_root_that_is_new_or_a_pipelines_and_nothing_is_written
 ) -> None:
     (tmp_path / "a.csv").write_text("a;b\n1;2\n")
     data = str(tmp_path / "a.csv")
-    for name, marks in {"new": [], "checked": ["generic_trainer_check.json"], "own": [ROOT_MARKER, "logs"]}.items():
+    roots = {
+        "new": [],
+        "checked": ["generic_trainer_check.json"],
+        "killed": [f"{PLAIN_DATA}.part-7"],
+        "own": [ROOT_MARKER, "logs"],
+    }
+    for name, marks in roots.items():
         root = tmp_path / name
         for mark in marks:
             (root / mark).mkdir(parents=True)
         copy = root / PLAIN_DATA / "a.csv"
         said = f"a.csv: it was separated by semicolons. A copy is read: {copy}"
         assert plain_in_root(data, str(root)) == (str(copy), [said])
+
+    root = tmp_path / "own"
+    (tmp_path / "b.csv").write_text("a;b\n3;4\n")
+    with alone_in(str(root)):  # a run that may be reading its copy
+        assert plain_in_root(data, str(root))[0] == str(root / PLAIN_DATA / "a.csv")
+        with pytest.raises(InputError, match="another run is at work here"):
+            plain_in_root(str(tmp_path / "b.csv"), str(root))
+    assert sorted(path.name for path in (root / PLAIN_DATA).glob("[!.]*")) == ["a.csv"]
+    assert not list(root.glob("*.part-*"))
+    plain_in_root(str(tmp_path / "b.csv"), str(root))
+    assert sorted(path.name for path in (root / PLAIN_DATA).glob("[!.]*")) == ["b.csv"]
 
     (tmp_path / "others" / "thesis").mkdir(parents=True)
     for root in (str(tmp_path / "others"), "gs://bucket/root"):

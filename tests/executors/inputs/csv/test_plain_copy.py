@@ -161,6 +161,23 @@ def _must_not_be_called(path: str) -> None:
     raise AssertionError(path)
 
 
+def test_a_copy_that_is_gone_is_made_again_and_folders_and_gzipped_twins_are_left_out(tmp_path: pathlib.Path) -> None:
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    (data / "parts.csv").mkdir(parents=True)
+    (data / "a.csv").write_text(GERMAN)
+    (data / "a.csv.gz").write_bytes(gzip.compress(GERMAN.encode()))  # CsvExampleGen reads *.csv
+    for _ in range(2):
+        plain_data(str(data), str(copy))
+        assert [path.name for path in copy.glob("[!.]*")] == ["a.csv"]
+        (copy / "a.csv").unlink()
+
+
+@pytest.mark.parametrize("content", ["sep=;", "sep=;\n", 'sep="\n1"2\n', "\n\n\n", "sep=;\na;b\n"])
+def test_a_file_that_ends_early_is_no_error_of_ours(content: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    plain_data(str(tmp_path / "a.csv"), str(tmp_path / "copy"))
+
+
 def test_a_large_file_is_the_same_as_a_small_one(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Characters and quotes lie across the ends of blocks; a column shows only far below what it holds."""
     monkeypatch.setattr(file_form, "_HEAD_BYTES", 64)
