@@ -1,9 +1,9 @@
-"""Private names of other libraries, one module per library; the rest of this package uses only public names.
+"""Private names and patches of other libraries, one module per library; other packages use only public names.
 
 Each module documents the releases in which a name exists and why no public API is equivalent. `tests/executors/compat`
 calls each of them, so a release that removes or changes one fails there.
 
-A *hook point* is the owner and the name of a function to patch with `executors.keras.interception.replaced`.
+A *hook point* is the owner and the name of a function to patch with `patching.replaced`.
 
 No module here imports its library at import time.
 """

@@ -5,8 +5,10 @@ from __future__ import annotations
 import abc
 import contextlib
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from .patching import replaced
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,14 +114,22 @@ class ManagedCheckpoint(abc.ABC):
 # SavedModels
 
 
-def saved_model_writer() -> tuple[object, str]:
-    """Returns the hook point of every export: `tf.saved_model.save`, and the Keras exports that do not call it.
+@contextlib.contextmanager
+def exports_reported(report: Callable[[str], None]) -> Iterator[None]:
+    """Calls `report` with the folder of each SavedModel that is about to be written, for the duration of a block.
 
-    The function's first two arguments are the object and the folder.
+    Every export passes TensorFlow's writer: `tf.saved_model.save`, and the Keras exports that do not call it.
     """
     from tensorflow.python.saved_model import save
 
-    return save, "save_and_return_nodes"
+    def write(
+        original: Callable[..., object], model: Trackable, folder: str, *args: object, **options: object
+    ) -> object:
+        report(str(folder))
+        return original(model, folder, *args, **options)
+
+    with replaced(save, "save_and_return_nodes", write):
+        yield
 
 
 def write_graph(
@@ -129,8 +139,9 @@ def write_graph(
 
     `tf.saved_model.SaveOptions` has no such option.
     """
-    owner, name = saved_model_writer()
-    getattr(owner, name)(model, folder, signatures, experimental_skip_checkpoint=True)
+    from tensorflow.python.saved_model import save
+
+    save.save_and_return_nodes(model, folder, signatures, experimental_skip_checkpoint=True)
 
 
 def mark_variables_written(builder: tf.compat.v1.saved_model.Builder) -> None:
@@ -177,22 +188,37 @@ def is_registered_op(name: str) -> bool:
 # Input pipelines
 
 
-def pipeline_builders() -> list[tuple[object, str]]:
-    """Returns the hook points through which `tf.data` functions are traced and examples are parsed.
+@contextlib.contextmanager
+def pipelines_built_in(context: Callable[[], contextlib.AbstractContextManager[None]]) -> Iterator[None]:
+    """Enters a context around each call that builds a part of a `tf.data` pipeline, for the duration of a block.
 
-    There are many public functions for parsing, in and out of graphs; each of them calls one of these.
+    There are many public functions for mapping and parsing, in and out of graphs; each of them calls one of these.
     """
     from tensorflow.python.data.experimental.ops import parsing_ops
     from tensorflow.python.data.ops import structured_function
 
-    return [(structured_function.StructuredFunctionWrapper, "__init__"), (parsing_ops._ParseExampleDataset, "__init__")]
+    def build(original: Callable[..., object], *args: object, **options: object) -> object:
+        with context():
+            return original(*args, **options)
+
+    with (
+        replaced(structured_function.StructuredFunctionWrapper, "__init__", build),
+        replaced(parsing_ops._ParseExampleDataset, "__init__", build),
+    ):
+        yield
 
 
-def feature_spec_reader() -> tuple[object, str]:
-    """Returns the hook point that is called with every feature spec, as first argument, before parsing."""
+@contextlib.contextmanager
+def feature_specs_reported(report: Callable[[object], None]) -> Iterator[None]:
+    """Calls `report` with each feature spec by which examples are to be parsed, for the duration of a block."""
     from tensorflow.python.ops import parsing_config
 
-    return parsing_config._ParseOpParams, "from_features"
+    def parse(original: Callable[..., object], features: object, *args: object, **options: object) -> object:
+        report(features)
+        return original(features, *args, **options)
+
+    with replaced(parsing_config._ParseOpParams, "from_features", parse):
+        yield
 
 
 def batch_size_of(dataset: tf.data.Dataset) -> int | None:

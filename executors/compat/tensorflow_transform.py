@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
+
+from .patching import replaced
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
@@ -15,13 +19,23 @@ _GRAPH_APPLIERS = (
 )
 
 
-def graph_appliers() -> list[tuple[object, str]]:
-    """Returns the hook points that apply a Transform graph to tensors, for the modules that are imported.
+@contextlib.contextmanager
+def transform_graphs_reported(report: Callable[[], None]) -> Iterator[None]:
+    """Calls `report` each time a Transform graph is applied to tensors, for the duration of a block.
 
-    `transform_features_layer` and `transform_raw_features` are public, but traced functions call these directly.
+    `transform_features_layer` and `transform_raw_features` are public, but traced functions call these directly. Only
+    modules that are imported when the block begins are patched.
     """
-    found = ((sys.modules.get(module), owner, name) for module, owner, name in _GRAPH_APPLIERS)
-    return [(getattr(module, owner), name) for module, owner, name in found if module is not None]
+
+    def apply(original: Callable[..., object], *args: object, **options: object) -> object:
+        report()
+        return original(*args, **options)
+
+    with contextlib.ExitStack() as stack:
+        for module, owner, name in _GRAPH_APPLIERS:
+            if module in sys.modules:
+                stack.enter_context(replaced(getattr(sys.modules[module], owner), name, apply))
+        yield
 
 
 def tensor_to_arrow_converter(schema: schema_pb2.Schema) -> TensorsToRecordBatchConverter:

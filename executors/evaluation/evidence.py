@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
-from ..keras.interception import KerasCall, KerasObserver, may_use_keras, observed_by
+from ..keras.interception import KerasCall, KerasObserver, may_use_keras
+from ..runtime.observers import observed_by
 from .label_values import LabelFacts, by_key, label_values
 from .losses import from_logits_of, name_of
 

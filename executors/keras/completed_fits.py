@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 from ..distributed.tf_config import task_from_environment
 from ..modules.training_code import TrainingCode
-from .interception import may_use_keras, observed_by
+from ..runtime.observers import observed_by
+from .interception import may_use_keras
 
 if TYPE_CHECKING:
     from ..fn_args import FnArgs

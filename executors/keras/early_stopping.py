@@ -28,7 +28,8 @@ from ..errors import InputError, did_you_mean
 from ..goals import Goal
 from ..monitoring import progress
 from ..monitoring.metrics import numbers_in
-from .interception import KerasCall, KerasObserver, callback_class, observed_by
+from ..runtime.observers import observed_by
+from .interception import KerasCall, KerasObserver, callback_class
 
 if TYPE_CHECKING:
     import keras

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING
 from absl import logging
 
 from ..monitoring.metrics import Metrics, finite, from_return_value, numbers_in
+from ..runtime.observers import observed_by
 from .batch_results import KerasBatches
 from .evaluated_weights import Evaluated, Kept, Origin
-from .interception import KerasCall, KerasObserver, callback_class, may_use_keras, observed_by
+from .interception import KerasCall, KerasObserver, callback_class, may_use_keras
 from .weight_fingerprints import of_weights
 
 if TYPE_CHECKING:

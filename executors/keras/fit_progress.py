@@ -16,7 +16,8 @@ from ..compat.tensorflow import batch_size_of, inputs_of
 from ..distributed.tf_config import task_from_environment
 from ..monitoring import progress
 from ..monitoring.metrics import numbers_in
-from .interception import KerasCall, KerasObserver, callback_class, may_use_keras, observed_by
+from ..runtime.observers import observed_by
+from .interception import KerasCall, KerasObserver, callback_class, may_use_keras
 
 if TYPE_CHECKING:
     import keras

@@ -18,19 +18,19 @@ The Model class of `tf.keras` and those of other imported Keras packages are pat
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .. import run_context
+from ..compat.patching import replaced
 from ..modules.keras_version import KERAS_PACKAGES
+from ..runtime.observers import ObservedCall, Observer, call_through, observers_of
 
 if TYPE_CHECKING:
     import keras
@@ -38,22 +38,17 @@ if TYPE_CHECKING:
 _SPLITS = {"train_on_batch": "train", "test_on_batch": "eval"}
 
 
-class KerasCall:
+class KerasCall(ObservedCall):
     """A call of a model's `fit` or `evaluate`.
 
     Attributes:
-      original: The original Keras method; its first argument is the model.
       model: The model.
-      arguments: The call's arguments by name. Observers may change them before calling `proceed`.
       is_nested: Whether another `fit` of the run is in progress, for example one whose callback makes this call.
     """
 
     def __init__(self, original: Callable[..., object], bound: inspect.BoundArguments, is_nested: bool) -> None:
-        self.original = original
-        self.bound = bound
-        self.arguments: dict[str, Any] = bound.arguments
+        super().__init__(original, bound, is_nested)
         self.model: keras.Model = bound.args[0]
-        self.is_nested = is_nested
         self._added: list[keras.callbacks.Callback] = []
 
     @property
@@ -88,13 +83,14 @@ class KerasCall:
             given: keras.callbacks.CallbackList = self.arguments["callbacks"]
             given.callbacks[:] = [one for one in given.callbacks if not any(one is added for added in self._added)]
 
-    def run(self) -> object:
-        """Calls the original Keras method."""
-        return self.original(*self.bound.args, **self.bound.kwargs)
 
+class KerasObserver(Observer):
+    """Base class of observers of Keras; its methods change nothing."""
 
-class KerasObserver:
-    """Base class of observers; its methods change nothing."""
+    @staticmethod
+    def interception() -> contextlib.AbstractContextManager[None]:
+        """Patches the imported Keras packages."""
+        return _intercepted()
 
     def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
         """Called around each `fit`.
@@ -120,18 +116,6 @@ class KerasObserver:
           model: The model.
           returned: Return value of the method.
         """
-
-
-@contextlib.contextmanager
-def observed_by(observer: KerasObserver) -> Iterator[None]:
-    """Adds an observer for the duration of a block, inside the observers that are already active."""
-    known = run_context.part(_Observers)
-    with contextlib.ExitStack() as stack:
-        if known is None:
-            known = _Observers()
-            stack.enter_context(_intercepted())
-        stack.enter_context(run_context.extended(dataclasses.replace(known, observers=(*known.observers, observer))))
-        yield
 
 
 def may_use_keras(files: Sequence[str]) -> bool:
@@ -163,34 +147,6 @@ def callback_class(model: keras.Model) -> type[keras.callbacks.Callback]:
 
 
 @contextlib.contextmanager
-def replaced(owner: object, name: str, instead: Callable[..., object]) -> Iterator[None]:
-    """Replaces a function for the duration of a block; the original is passed as first argument of the replacement."""
-    original = getattr(owner, name)
-    own = name in vars(owner)
-
-    @functools.wraps(original)
-    def called(*args: object, **options: object) -> object:
-        return instead(original, *args, **options)
-
-    setattr(owner, name, called)
-    try:
-        yield
-    finally:
-        if own:
-            setattr(owner, name, original)
-        else:
-            delattr(owner, name)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Observers:
-    """The observers of a run, outermost first, and its `fit` calls in progress."""
-
-    observers: tuple[KerasObserver, ...] = ()
-    running: list[KerasCall] = dataclasses.field(default_factory=list)
-
-
-@contextlib.contextmanager
 def _intercepted() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for model_class in _model_classes():
@@ -213,51 +169,27 @@ def _model_classes() -> list[type[keras.Model]]:
 
 
 def _fit(original: Callable[..., object], *args: object, **options: object) -> object:
-    known = run_context.part(_Observers)
-    call = _call(known, original, args, options)
-    if known is None or call is None:
+    call = KerasCall.of(original, args, options)
+    if call is None:
         return original(*args, **options)
-    known.running.append(call)
     try:
-        return _chained([observer.fit for observer in known.observers], call)
+        with call.in_progress():
+            return call_through([observer.fit for observer in observers_of(KerasObserver)], call)
     finally:
-        known.running.remove(call)
         call.remove_callbacks()
 
 
 def _evaluate(original: Callable[..., object], *args: object, **options: object) -> object:
-    known = run_context.part(_Observers)
-    call = _call(known, original, args, options)
-    if known is None or call is None:
+    call = KerasCall.of(original, args, options)
+    if call is None:
         return original(*args, **options)
-    return _chained([observer.evaluate for observer in known.observers], call)
-
-
-def _call(
-    known: _Observers | None, original: Callable[..., object], args: tuple[object, ...], options: Mapping[str, object]
-) -> KerasCall | None:
-    """Returns the call with bound arguments; None if there are no observers or the arguments are invalid."""
-    if known is None:
-        return None
-    try:
-        bound = inspect.signature(original).bind(*args, **options)
-    except TypeError:
-        return None
-    return KerasCall(original, bound, is_nested=bool(known.running))
+    return call_through([observer.evaluate for observer in observers_of(KerasObserver)], call)
 
 
 def _on_batch(
     split: str, original: Callable[..., object], model: keras.Model, *args: object, **options: object
 ) -> object:
     returned = original(model, *args, **options)
-    known = run_context.part(_Observers)
-    for observer in known.observers if known else ():
+    for observer in observers_of(KerasObserver):
         observer.note_batch(split, model, returned)
     return returned
-
-
-def _chained(methods: Sequence[Callable[[KerasCall, Callable[[], object]], object]], call: KerasCall) -> object:
-    proceed = call.run
-    for method in reversed(methods):
-        proceed = functools.partial(method, call, proceed)
-    return proceed()

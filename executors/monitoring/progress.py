@@ -30,7 +30,7 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import SupportsFloat, TypedDict
 
 from .. import run_context
@@ -45,6 +45,13 @@ _TELL_SECONDS = 0.4  # minimum interval between two reports of metrics
 
 class _LastMetrics(dict[str, SupportsFloat]):
     """The last reported value of each metric."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reader:
+    """A function of this process that gets the reports."""
+
+    read: Callable[[int, Mapping[str, SupportsFloat]], None]
 
 
 class _EndsByNaN:
@@ -115,6 +122,9 @@ def report_progress(
     kept = run_context.part(_LastMetrics)
     if kept is not None and metrics is not None:
         kept.update(metrics)
+    reader = run_context.part(_Reader)
+    if reader is not None:
+        reader.read(int(step), metrics or {})  # modules may pass a NumPy number or a variable
     teller = _teller(os.environ.get(VARIABLE))
     if teller is not None:
         teller.tell(step, examples, steps)
@@ -164,6 +174,13 @@ def metrics_kept() -> Iterator[Mapping[str, SupportsFloat]]:
     kept = _LastMetrics()
     with run_context.extended(kept):
         yield kept
+
+
+@contextlib.contextmanager
+def reported_to(read: Callable[[int, Mapping[str, SupportsFloat]], None]) -> Iterator[None]:
+    """Calls a function with the step and the metrics of each `report_progress` in the block."""
+    with run_context.extended(_Reader(read)):
+        yield
 
 
 @contextlib.contextmanager

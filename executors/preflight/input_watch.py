@@ -1,7 +1,7 @@
 """Records which features a module's input pipeline parses, and whether it applies the Transform graph.
 
-    with watching(tell):
-        run_fn(fn_args)       # tell({"parsed": {"fare": "FLOAT", "company": "BYTES"}, "transforms": True})
+    with watching(report):
+        run_fn(fn_args)       # report({"parsed": {"fare": "FLOAT", "company": "BYTES"}, "transforms": True})
 
 Only calls made while a `tf.data` pipeline is built count: serving functions parse raw examples in any case.
 """
@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Concatenate, ParamSpec, TypedDict, TypeVar
+from typing import TypedDict
 
-from ..compat.tensorflow import feature_spec_reader, pipeline_builders
-from ..compat.tensorflow_transform import graph_appliers
-from ..keras.interception import replaced
+from ..compat.tensorflow import feature_specs_reported, pipelines_built_in
+from ..compat.tensorflow_transform import transform_graphs_reported
 
-P = ParamSpec("P")
-R = TypeVar("R")
 _KINDS = {"string": "BYTES", "int64": "INT", "float32": "FLOAT"}
 
 
@@ -34,55 +31,48 @@ class Reads(TypedDict, total=False):
 
 
 @contextlib.contextmanager
-def watching(tell: Callable[[Reads], None]) -> Iterator[None]:
+def watching(report: Callable[[Reads], None]) -> Iterator[None]:
     """Records the input pipelines that are built in the block.
 
     Args:
-      tell: Called with all records so far each time one is added.
+      report: Called with all records so far each time one is added.
     """
-    seen = _Seen(tell)
-    with contextlib.ExitStack() as stack:
-        for builder in pipeline_builders():
-            stack.enter_context(replaced(*builder, seen.build))
-        stack.enter_context(replaced(*feature_spec_reader(), seen.parse))
-        for applier in graph_appliers():
-            stack.enter_context(replaced(*applier, seen.transform))
+    records = _Records(report)
+    with (
+        pipelines_built_in(records.building),
+        feature_specs_reported(records.add_features),
+        transform_graphs_reported(records.add_transform),
+    ):
         yield
 
 
-class _Seen:
-    def __init__(self, tell: Callable[[Reads], None]) -> None:
-        self._tell = tell
+class _Records:
+    def __init__(self, report: Callable[[Reads], None]) -> None:
+        self._report = report
         self._depth = 0  # of nested calls that build a pipeline
         self._parsed: dict[str, str] = {}
         self._transforms = False
 
-    def build(self, original: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
-        """Replaces a function that builds a part of a `tf.data` pipeline."""
+    @contextlib.contextmanager
+    def building(self) -> Iterator[None]:
+        """Marks a block that builds a part of a pipeline."""
         self._depth += 1
         try:
-            return original(*args, **options)
+            yield
         finally:
             self._depth -= 1
 
-    def parse(
-        self, original: Callable[Concatenate[object, P], R], features: object, *args: P.args, **options: P.kwargs
-    ) -> R:
-        """Replaces TensorFlow's reader of feature specs: records the parsed features."""
+    def add_features(self, features: object) -> None:
+        """Records the features of a feature spec."""
         if self._depth and isinstance(features, Mapping):
             self._parsed.update(kind for name, feature in features.items() for kind in _keys(name, feature))
-            self._say()
-        return original(features, *args, **options)
+            self._report({"parsed": self._parsed, "transforms": self._transforms})
 
-    def transform(self, original: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
-        """Replaces a function that applies the Transform graph."""
+    def add_transform(self) -> None:
+        """Records that the Transform graph is applied."""
         if self._depth and not self._transforms:
             self._transforms = True
-            self._say()
-        return original(*args, **options)
-
-    def _say(self) -> None:
-        self._tell({"parsed": self._parsed, "transforms": self._transforms})
+            self._report({"parsed": self._parsed, "transforms": self._transforms})
 
 
 def _keys(name: str, feature: object) -> Iterator[tuple[str, str]]:

@@ -171,8 +171,9 @@ def _training(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
         return Verdict(
             TRAINING,
             WARNING,
-            f"run_fn ended after {seconds:.1f} s, and no training step was seen: its steps are not those of Keras, of "
-            "an Estimator or of a GradientTape, or it did none.",
+            f"run_fn ended after {seconds:.1f} s without a training step of Keras or an Estimator, and without a step "
+            "that it reported.",
+            remedy="In a custom loop, call report_progress(step) after each step.",
         )
     loss = f", loss {watch.losses[-1]:.4g}" if watch.losses else ""
     steady = watch.steady_seconds()

@@ -6,35 +6,28 @@
     watch.steps, watch.step_seconds, watch.saves
 
 Loops of Keras and Estimators are recorded and stopped by callbacks and hooks (`keras_watch.py`, `estimator_watch.py`).
-In custom loops, a training step is a call of a `tf.function` that opens a GradientTape when traced, or a GradientTape
-opened outside any `tf.function`.
+The steps of custom loops are those that they report with `report_progress`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
 import statistics
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypedDict, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import SupportsFloat, TypedDict
 
-from ..compat.tensorflow import saved_model_writer
+from ..compat.tensorflow import exports_reported
 from ..evaluation import evidence
 from ..evaluation.evidence import Observer
-from ..keras.interception import observed_by, replaced
-from . import estimator_watch, keras_watch
+from ..monitoring import progress
+from ..runtime.observers import observed_by
+from .estimator_watch import EstimatorWatch
+from .keras_watch import KerasWatch
 from .places import calling_place
 from .verdicts import Place
-
-if TYPE_CHECKING:
-    import os
-
-    import tensorflow as tf
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 MODEL, TRAINING, EVALUATION, EXPORT = PHASES = ("model", "training", "evaluation", "export")
 STEPS = 8  # the first is traced, the second may be retraced; the others measure the time of a step
@@ -105,22 +98,19 @@ class Watch:
         self._tell = tell
         self._told = 0.0
         self._last: float | None = None
-        self._calling: list[tf.types.experimental.GenericFunction] = []
-        self._trainers: set[int] = set()
-        self._tape_began: float | None = None
+        self._reported: int | None = None  # the last step that a custom loop has reported
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Patches TensorFlow, Keras and Estimators for the duration of the block to record the training."""
-        import tensorflow as tf
-
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(replaced(type(tf.function(lambda: None)), "__call__", self._called))
-            stack.enter_context(replaced(tf.GradientTape, "__enter__", self._taped))
-            stack.enter_context(replaced(*saved_model_writer(), self._saved))
-            stack.enter_context(observed_by(keras_watch.KerasWatch(self)))
-            self.fits = stack.enter_context(evidence.observed(self.files, _LABEL_BATCHES))
-            stack.enter_context(estimator_watch.watching(self))
+        """Observes exports, reported steps, Keras and Estimators for the duration of the block."""
+        self._last = time.perf_counter()
+        with (
+            exports_reported(self.note_save),
+            progress.reported_to(self._reported_step),
+            observed_by(KerasWatch(self)),
+            observed_by(EstimatorWatch(self)),
+            evidence.observed(self.files, _LABEL_BATCHES) as self.fits,
+        ):
             yield
 
     def enter(self, phase: str) -> None:
@@ -154,7 +144,13 @@ class Watch:
         """
         now = time.perf_counter()
         seconds = now - (self._last or now)
-        self._count(seconds, now, steps)
+        if not self.steps:
+            self.first_seconds = seconds
+        else:
+            self.step_seconds += [seconds / steps] * steps
+        self.steps += steps
+        self._last = now
+        self._say()
         if loss is not None:
             self.losses.append(loss)
             if not math.isfinite(loss):
@@ -174,79 +170,28 @@ class Watch:
         """Returns the progress, for the parent process."""
         return {"phase": self.phase, "steps": self.steps, "losses": self.losses[-1:], "model": self.model}
 
-    def _count(self, seconds: float, now: float, steps: int = 1) -> None:
-        if not self.steps:
-            self.first_seconds = seconds
-        else:
-            self.step_seconds += [seconds / steps] * steps
-        self.steps += steps
-        self._last = now
-        self._say()
-
     def _say(self, now: bool = False) -> None:
         if now or time.monotonic() - self._told > _TELL_SECONDS:
             self._told = time.monotonic()
             self._tell(self.seen())
 
-    def _called(
-        self,
-        original: Callable[Concatenate[tf.types.experimental.GenericFunction, P], R],
-        function: tf.types.experimental.GenericFunction,
-        *args: P.args,
-        **options: P.kwargs,
-    ) -> R:
-        """Replaces the call of a `tf.function`: records a step if the function opens a GradientTape."""
-        begin = time.perf_counter()
-        self._calling.append(function)
-        try:
-            result = original(function, *args, **options)
-        finally:
-            self._calling.pop()
-        if id(function) in self._trainers and not self._calling and not self.in_loop:
-            self.enter(TRAINING)
-            self._last = self._last or begin
-            self.step(_scalar(result))
-        return result
-
-    def _taped(self, original: Callable[[tf.GradientTape], R], tape: tf.GradientTape) -> R:
-        """Replaces `GradientTape.__enter__`: marks the running tf.functions as training steps, or records a step."""
+    def _reported_step(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
+        """Records a report of `report_progress` from a custom loop, whose first one may precede its first step."""
         if self.in_loop:
-            return original(tape)
-        if self._calling:
-            self._trainers.update(map(id, self._calling))
+            return
+        is_first, last = self._reported is None, self._last
+        self.enter(TRAINING)
+        if is_first:
+            self._last = last  # the time since the block began belongs to the first step
+        steps, self._reported = step - (self._reported or 0), step
+        if steps > 0:
+            losses = [float(value) for name, value in metrics.items() if "loss" in name]
+            self.step(losses[0] if losses else None, steps)
         else:
-            now = time.perf_counter()
-            self.enter(TRAINING)
-            if self._tape_began is not None:  # the previous step ends where this one starts
-                self._count(now - self._tape_began, now)
-            self._tape_began = now
-        return original(tape)
-
-    def _saved(
-        self,
-        original: Callable[Concatenate[object, str | os.PathLike[str], P], R],
-        obj: object,
-        export_dir: str | os.PathLike[str],
-        *args: P.args,
-        **options: P.kwargs,
-    ) -> R:
-        """Replaces TensorFlow's writer of SavedModels: ends a custom loop's last step, and records the folder."""
-        if self._tape_began is not None:
-            self._count(time.perf_counter() - self._tape_began, time.perf_counter())
-            self._tape_began = None
-        self.note_save(str(export_dir))
-        return original(obj, export_dir, *args, **options)
+            self._last = time.perf_counter()
 
     def note_save(self, folder: str) -> None:
         """Records a SavedModel that is being written, with the user's line that saves it."""
-        self.saves.append((folder, calling_place(sys._getframe(1), self.files)))
+        self.saves.append((folder, calling_place(inspect.currentframe(), self.files)))
         if not self.in_loop:
             self.enter(EXPORT)
-
-
-def _scalar(result: object) -> float | None:
-    """Returns the result of a step as a loss if it is a floating-point scalar, else None."""
-    shape, dtype = getattr(result, "shape", None), getattr(result, "dtype", None)
-    if shape is None or tuple(shape) != () or not getattr(dtype, "is_floating", False) or not hasattr(result, "numpy"):
-        return None
-    return float(result.numpy())

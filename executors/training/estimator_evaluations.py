@@ -12,24 +12,23 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
 from absl import logging
 
 from ..compat import tensorflow_estimator as compat
 from ..dialects.loading import uses_estimators
-from ..keras.interception import replaced
+from ..estimator.interception import EstimatorCall, EstimatorObserver
 from ..keras.weight_fingerprints import of_checkpoint, of_saved_model
 from ..monitoring.metrics import Metrics, finite, numbers_in
+from ..runtime.observers import observed_by
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-P = ParamSpec("P")
-R = TypeVar("R")
+    from ..estimator.interception import Results
 
 _STEP = "global_step"
 
@@ -37,11 +36,9 @@ _STEP = "global_step"
 @contextlib.contextmanager
 def observed(files: Sequence[str]) -> Iterator[EstimatorEvaluations]:
     """Observes Estimator trainings and evaluations for the duration of a block; no-op if no Estimator is used."""
-    seen = EstimatorEvaluations()
-    if compat.estimator_class() is None and not uses_estimators(files):
-        yield seen
-        return
-    with seen.observing(compat.import_estimator_class()):
+    if uses_estimators(files):
+        compat.import_estimator_class()
+    with observed_by(EstimatorEvaluations()) as seen:
         yield seen
 
 
@@ -54,21 +51,12 @@ class _Evaluation:
     arguments: dict[str, object]  # input_fn and steps of `Estimator.evaluate`
 
 
-class EstimatorEvaluations:
+class EstimatorEvaluations(EstimatorObserver):
     """The losses and evaluation metrics of the Estimators in a run."""
 
     def __init__(self) -> None:
         self._evaluations: list[_Evaluation] = []
         self._loss: float | None = None  # at the last step of the last training
-
-    @contextlib.contextmanager
-    def observing(self, estimator_class: type[tf.estimator.Estimator]) -> Iterator[None]:
-        """Patches the Estimator class for the duration of a block, to record trainings and evaluations."""
-        with (
-            replaced(estimator_class, "evaluate", self._evaluate),
-            replaced(*compat.training_loop(estimator_class), self._train),
-        ):
-            yield
 
     def metrics_of(self, export: str | None, may_evaluate: bool) -> tuple[Metrics, dict[str, object]]:
         """Returns the metrics of an exported model, and the origin of its evaluation metrics.
@@ -92,27 +80,23 @@ class EstimatorEvaluations:
             last, origin = found, {**origin, "step": step}
         return metrics | {"eval": last.metrics}, origin
 
-    def _evaluate(
-        self,
-        original: Callable[Concatenate[tf.estimator.Estimator, P], R],
-        estimator: tf.estimator.Estimator,
-        *args: P.args,
-        **options: P.kwargs,
-    ) -> R:
-        """Replaces `Estimator.evaluate`, including calls from `train_and_evaluate`."""
-        given = dict(inspect.signature(original).bind(estimator, *args, **options).arguments)
-        checkpoint = given.get("checkpoint_path") or estimator.latest_checkpoint()
-        results = original(estimator, *args, **options)
+    def evaluate(self, call: EstimatorCall, proceed: Callable[[], Results]) -> Results:
+        """Records the metrics, including those of `train_and_evaluate`."""
+        given = dict(call.arguments)
+        checkpoint = given.get("checkpoint_path") or call.estimator.latest_checkpoint()
+        results = proceed()
         if isinstance(results, Mapping) and _STEP in results:
             kept: dict[str, object] = {name: given[name] for name in ("input_fn", "steps") if name in given}
-            self._evaluations.append(_Evaluation(int(results[_STEP]), _numbers(results), estimator, checkpoint, kept))
+            self._evaluations.append(
+                _Evaluation(int(results[_STEP]), _numbers(results), call.estimator, checkpoint, kept)
+            )
         return results
 
-    def _train(self, original: Callable[P, float], *args: P.args, **options: P.kwargs) -> float:
-        """Replaces the Estimator's training loop, which returns the loss of the last step."""
-        loss = original(*args, **options)
+    def training_loop(self, call: EstimatorCall, proceed: Callable[[], object]) -> object:
+        """Records the loss of the last step."""
+        loss = proceed()
         with contextlib.suppress(TypeError, ValueError):
-            self._loss = float(loss)
+            self._loss = float(loss)  # type: ignore[arg-type]
         return loss
 
 

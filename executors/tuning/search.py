@@ -24,11 +24,12 @@ from ..inputs import bad_records
 from ..inputs.data_accessor import CacheOptions, DataAccessor
 from ..inputs.parse_uses import noted_uses
 from ..keras.fit_progress import told_by_fits
-from ..keras.interception import KerasCall, KerasObserver, observed_by
+from ..keras.interception import KerasCall, KerasObserver
 from ..modules.keras_version import KerasChoice
 from ..modules.seeds import seed_all
 from ..monitoring import progress
 from ..runtime.files import file_io
+from ..runtime.observers import observed_by
 from ..training.worker import explain
 from .tuner_fn import KERAS_TUNERS_OWN
 

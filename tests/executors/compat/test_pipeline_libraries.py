@@ -5,13 +5,11 @@ from __future__ import annotations
 import inspect
 import os
 import pathlib
-from typing import Any
 
 import pytest
 
 from generic_trainer.executors.compat import beam as beam_compat
 from generic_trainer.executors.compat import dlrover, ray, tensorflow_transform, tfdv, tfx
-from generic_trainer.executors.keras.interception import replaced
 
 pytestmark = pytest.mark.legacy
 
@@ -34,24 +32,18 @@ def test_statistics_are_computed_in_this_process() -> None:
     assert tfdv.import_tfdv().infer_schema(tfdv.statistics_of(batch)).feature[0].name == "number"
 
 
-def test_a_transform_graph_passes_its_hook_points_and_its_tensors_become_arrow(tmp_path: pathlib.Path) -> None:
+def test_a_transform_graph_reports_where_it_is_applied_and_its_tensors_become_arrow(tmp_path: pathlib.Path) -> None:
     import tensorflow as tf
     import tensorflow_transform as tft
 
-    applied: list[str] = []
-
-    def apply(original: Any, *args: Any, **options: Any) -> Any:
-        applied.append(original.__name__)
-        return original(*args, **options)
-
+    applied: list[bool] = []
     graphs = [tft.TFTransformOutput(_transform_graph(tmp_path / str(is_v1), is_v1)) for is_v1 in (False, True)]
-    of_v2, of_v1 = tensorflow_transform.graph_appliers()
-    with replaced(*of_v2, apply), replaced(*of_v1, apply):
+    with tensorflow_transform.transform_graphs_reported(lambda: applied.append(tf.executing_eagerly())):
         transformed = graphs[0].transform_features_layer()({"x": tf.constant([2.0, 5.0])})
-        assert applied == [of_v2[1]]
+        assert applied == [True]
         with tf.Graph().as_default():
             graphs[1].transform_raw_features({"x": tf.constant([2.0])})
-        assert applied == [of_v2[1], of_v1[1]]
+        assert applied == [True, False]
     converter = tensorflow_transform.tensor_to_arrow_converter(graphs[0].transformed_metadata.schema)
     assert converter.convert(transformed).to_pydict() == {"y": [[0.0], [3.0]]}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -9,13 +10,13 @@ import socket
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import tensorflow as tf
 
 from generic_trainer.executors.compat import tensorflow as compat
-from generic_trainer.executors.keras.interception import replaced
 
 pytestmark = pytest.mark.legacy
 
@@ -103,14 +104,9 @@ def test_a_checkpoint_manager_takes_a_managed_checkpoint(tmp_path: pathlib.Path)
 
 
 @pytest.mark.parametrize("package", ["tensorflow", "keras", "tf_keras"])
-def test_every_export_passes_the_saved_model_writer(package: str, tmp_path: pathlib.Path) -> None:
+def test_every_export_is_reported(package: str, tmp_path: pathlib.Path) -> None:
     folders: list[str] = []
-
-    def save(original: Any, model: Any, folder: Any, *args: Any, **options: Any) -> Any:
-        folders.append(os.path.realpath(folder))
-        return original(model, folder, *args, **options)
-
-    with replaced(*compat.saved_model_writer(), save):
+    with compat.exports_reported(lambda folder: folders.append(os.path.realpath(folder))):
         if package == "tensorflow":
             tf.saved_model.save(_Doubler(), str(tmp_path))
         else:
@@ -158,28 +154,25 @@ def test_ops_are_registered_or_not() -> None:
     assert not compat.is_registered_op("NoSuchOp")
 
 
-def test_pipelines_pass_their_hook_points() -> None:
+def test_pipelines_report_where_they_are_built_and_what_they_parse() -> None:
     spec = {"x": tf.io.FixedLenFeature([], tf.float32)}
     record = tf.train.Example(
         features=tf.train.Features(feature={"x": tf.train.Feature(float_list=tf.train.FloatList(value=[3.0]))})
     ).SerializeToString()
     depth, built, specs = [0], [0], []
 
-    def build(original: Any, *args: Any, **options: Any) -> Any:
+    @contextlib.contextmanager
+    def building() -> Iterator[None]:
         depth[0] += 1
         built[0] += 1
-        try:
-            return original(*args, **options)
-        finally:
-            depth[0] -= 1
+        yield
+        depth[0] -= 1
 
-    def read(original: Any, features: Any, *args: Any, **options: Any) -> Any:
+    def read(features: object) -> None:
         if depth[0]:
             specs.append(features)
-        return original(features, *args, **options)
 
-    functions, parsing = compat.pipeline_builders()
-    with replaced(*functions, build), replaced(*parsing, build), replaced(*compat.feature_spec_reader(), read):
+    with compat.pipelines_built_in(building), compat.feature_specs_reported(read):
         tf.io.parse_example([record], spec)
         assert not specs
         records = tf.data.Dataset.from_tensors([record])

@@ -25,7 +25,7 @@ found = {"before": [compat.estimator_class() is None, compat.executor_constructo
 import tensorflow as tf
 from generic_trainer.executors.compat.tensorflow import mark_variables_written, parse_saved_model
 from generic_trainer.executors.estimator import restore_estimator
-from generic_trainer.executors.keras.interception import replaced
+from generic_trainer.executors.compat.patching import replaced
 
 restore_estimator()
 FOLDER = sys.argv[1]

@@ -19,10 +19,11 @@ from generic_trainer import FnArgs, TrainingOptions
 from generic_trainer.executors.evaluation import evidence
 from generic_trainer.executors.keras import early_stopping, evaluations, fit_progress
 from generic_trainer.executors.keras.evaluated_weights import Kept
-from generic_trainer.executors.keras.interception import KerasCall, KerasObserver, observed_by
+from generic_trainer.executors.keras.interception import KerasCall, KerasObserver
 from generic_trainer.executors.monitoring import progress
 from generic_trainer.executors.preflight.keras_watch import KerasWatch
 from generic_trainer.executors.preflight.watch import Watch
+from generic_trainer.executors.runtime.observers import observed_by
 
 pytestmark = pytest.mark.legacy
 NATIVE = tuple(map(int, tf.__version__.split(".")[:2])) < (2, 16)

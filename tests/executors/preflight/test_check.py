@@ -130,20 +130,41 @@ HAND_MADE = """
         {body}
         tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
 """
-EAGER_LOOP = """
-        for _ in range(fn_args.train_steps):
+CUSTOM_LOOP = """
+        from generic_trainer import report_progress
+
+        {before}
+        for step in range(fn_args.train_steps):
             with tf.GradientTape() as tape:
                 loss = (model.weight - 1.0) ** 2
             model.weight.assign_sub(0.1 * tape.gradient(loss, model.weight))
+            report_progress(step + 1, metrics={{"loss": loss}})
 """
 
 
-def test_a_loop_by_hand_without_a_function_is_seen(iris: Any, module: Callable[..., str]) -> None:
-    path = module(HAND_MADE.format(body=EAGER_LOOP.strip()))
+@pytest.mark.parametrize("before", ["report_progress(0)", "pass"])
+def test_the_reported_steps_of_a_custom_loop_are_counted(before: str, iris: Any, module: Callable[..., str]) -> None:
+    path = module(HAND_MADE.format(body=CUSTOM_LOOP.format(before=before).strip()))
     report = check(CheckRequest(path, FnArgs(train_files=[iris.train], eval_files=[], train_steps=5000)))
     require_all(report)
     assert report.get("training").details["steps"] == 10
+    assert report.get("training").details["losses"][0] == 1.0
     assert report.get("estimate").details["steps"] == 5000
+
+
+def test_a_loss_of_a_custom_loop_that_is_no_number_fails(iris: Any, module: Callable[..., str]) -> None:
+    body = CUSTOM_LOOP.format(before="model.weight.assign(float('nan'))").strip()
+    report = check(CheckRequest(module(HAND_MADE.format(body=body)), FnArgs(train_files=[iris.train], eval_files=[])))
+    assert report.first_failure.item == "training"
+    assert "nan at step 1" in report.first_failure.text
+
+
+def test_a_custom_loop_without_reports_is_told_to_report(iris: Any, module: Callable[..., str]) -> None:
+    body = "for step in range(3): model.weight.assign_add(1.0)"
+    report = check(CheckRequest(module(HAND_MADE.format(body=body)), FnArgs(train_files=[iris.train], eval_files=[])))
+    assert report.passed
+    assert report.get("training").status == WARNING
+    assert report.get("training").remedy == "In a custom loop, call report_progress(step) after each step."
 
 
 KERAS = """

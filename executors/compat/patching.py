@@ -1,0 +1,33 @@
+"""Temporary patches of other libraries' functions; the hook points are in the module of each library."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def replaced(owner: object, name: str, instead: Callable[..., object]) -> Iterator[None]:
+    """Replaces a function for the duration of a block.
+
+    Args:
+      owner: The class, module or object that has the function.
+      name: The function's name.
+      instead: The replacement. It is called with the original function as first argument, then the call's arguments.
+    """
+    original = getattr(owner, name)
+    own = name in vars(owner)
+
+    @functools.wraps(original)
+    def called(*args: object, **options: object) -> object:
+        return instead(original, *args, **options)
+
+    setattr(owner, name, called)
+    try:
+        yield
+    finally:
+        if own:
+            setattr(owner, name, original)
+        else:
+            delattr(owner, name)
