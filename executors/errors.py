@@ -44,6 +44,12 @@ class ModuleError(TrainerError):
     """The training module cannot be found, or defines nothing that a dialect can run."""
 
 
+class KerasVersionError(TrainerError):
+    """The module uses `tf.estimator`, which needs Keras 2, in a process with Keras 3; a training is restarted then."""
+
+    exit_code = 1
+
+
 class TrainingProcessError(TrainerError):
     """The training process ended without a result: killed, out of memory, or timed out."""
 

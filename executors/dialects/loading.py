@@ -11,10 +11,16 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 
+from absl import logging
+
+from .. import run_context
+from ..errors import KerasVersionError
+from ..estimator.lazy_restoration import EstimatorUse, restored_on_use
 from ..modules import keras_version, loader
 from ..modules.keras_version import KerasChoice, KerasSign
 from ..modules.pipeline_modules import PipelineModules
 from ..modules.source import ModuleSource
+from ..options import TrainingOptions
 from .registry import ask_dialect, installed
 
 
@@ -56,15 +62,61 @@ def choose_keras_for(
     return choose_keras(option, source.files, beside=beside, distributed=distributed)
 
 
+def keras_for_restart(error: KerasVersionError, chosen: KerasChoice, options: TrainingOptions) -> KerasChoice:
+    """Returns Keras 2 for the second start of a worker; raises the error if there cannot be one.
+
+    A worker is restarted if the version was chosen automatically and the worker has its own process.
+    """
+    if options.keras != "auto" or chosen.version == "2" or not options.isolate:
+        raise error
+    logging.warning("The worker is restarted with Keras 2. %s", error)
+    return KerasChoice("2", "the module uses tf.estimator")
+
+
 @contextlib.contextmanager
 def loaded(source: ModuleSource) -> Iterator[ModuleType]:
     """Calls `prepare` of each dialect, then imports a module for the block; see `modules.loader.loaded`.
 
+    `tf.estimator` is restored if the module or a library uses it, during the import or in the block.
+
     Raises:
       ModuleError: When the name of the module's package resolves to a package in another location.
+      KerasVersionError: When the module failed after it used `tf.estimator` in a process with Keras 3.
       Exception: Any exception that the module raises on import, with its original type and traceback.
     """
-    for dialect in installed().values():
-        ask_dialect(dialect, "prepare", source.files)
-    with loader.loaded(source) as module:
-        yield module
+    with restored_on_use():
+        try:
+            for dialect in installed().values():
+                ask_dialect(dialect, "prepare", source.files)
+            with loader.loaded(source) as module:
+                yield module
+        except Exception as error:
+            if wrong_keras := keras_version_error(error):
+                raise wrong_keras from error
+            raise
+
+
+def keras_version_error(error: Exception) -> KerasVersionError | None:
+    """Returns a KerasVersionError if an exception follows a use of `tf.estimator` in a process with Keras 3.
+
+    Args:
+      error: An exception of the module that `loaded` has imported, raised in the block of `loaded`.
+    """
+    use = run_context.part(EstimatorUse) or EstimatorUse()
+    if not use.is_refused and not _is_missing_in_keras(error):
+        return None
+    return KerasVersionError(
+        f"{use.place or 'The module'} uses tf.estimator, which needs Keras 2, but tf.keras is Keras 3 in this process. "
+        'Use --keras 2, or keras="2" of the component.'
+    )
+
+
+def _is_missing_in_keras(error: Exception) -> bool:
+    """Returns whether an exception was raised by `tf.keras.estimator`, which Keras 3 does not have."""
+    owner = getattr(error, "obj", None)
+    return (
+        isinstance(error, AttributeError)
+        and error.name == "estimator"
+        and isinstance(owner, ModuleType)
+        and owner.__name__.startswith("keras.")
+    )

@@ -9,7 +9,8 @@
     with observed_by(Print()):
         run_fn(fn_args)
 
-All Estimators derive from one class, which is patched if it has been imported when the first observer is added.
+All Estimators derive from one class. It is patched when the first observer is added, or when `tf.estimator` is restored
+later in the run.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from .. import run_context
 from ..compat import tensorflow_estimator as compat
 from ..compat.patching import replaced
 from ..runtime.observers import ObservedCall, Observer, call_through, observers_of
+from .runtime import RestorationListener
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +49,7 @@ class EstimatorObserver(Observer):
 
     @staticmethod
     def interception() -> contextlib.AbstractContextManager[None]:
-        """Patches the Estimator class if this process has imported it."""
+        """Patches the Estimator class now, or when `tf.estimator` is restored."""
         return _intercepted()
 
     def train_and_evaluate(self, call: EstimatorCall, proceed: Callable[[], None]) -> None:
@@ -78,17 +81,24 @@ class EstimatorObserver(Observer):
 
 @contextlib.contextmanager
 def _intercepted() -> Iterator[None]:
-    estimator_class, constructor = compat.estimator_class(), compat.executor_constructor()
     with contextlib.ExitStack() as stack:
-        if constructor is not None:
-            stack.enter_context(replaced(*constructor, _train_and_evaluate))
-        if estimator_class is not None:
-            stack.enter_context(replaced(estimator_class, "train", _train))
-            stack.enter_context(replaced(estimator_class, "evaluate", _evaluate))
-            stack.enter_context(replaced(*compat.training_loop(estimator_class), _training_loop))
-            stack.enter_context(replaced(*compat.model_fn_call(estimator_class), _call_model_fn))
-            stack.enter_context(replaced(*compat.export_call(estimator_class), _export))
+        if compat.estimator_class() is not None:
+            _patch(stack)
+        else:
+            stack.enter_context(run_context.extended(RestorationListener(lambda: _patch(stack))))
         yield
+
+
+def _patch(stack: contextlib.ExitStack) -> None:
+    estimator_class, constructor = compat.estimator_class(), compat.executor_constructor()
+    if constructor is not None:
+        stack.enter_context(replaced(*constructor, _train_and_evaluate))
+    if estimator_class is not None:
+        stack.enter_context(replaced(estimator_class, "train", _train))
+        stack.enter_context(replaced(estimator_class, "evaluate", _evaluate))
+        stack.enter_context(replaced(*compat.training_loop(estimator_class), _training_loop))
+        stack.enter_context(replaced(*compat.model_fn_call(estimator_class), _call_model_fn))
+        stack.enter_context(replaced(*compat.export_call(estimator_class), _export))
 
 
 def _through(

@@ -12,17 +12,29 @@ Restored, because the package `tensorflow-estimator` or old modules use them:
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import importlib.util
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, NoReturn
+
+from .. import run_context
 
 _WHEEL = "tensorflow_estimator.python.estimator"
 _OLD_NAME = "tensorflow.python.estimator"
 _KERAS_VARIABLE = "TF_USE_LEGACY_KERAS"
+_COMPAT_MODULE = re.compile(r"^tensorflow(\._api\.v2)?(\.compat\.v[12]){1,2}$")
+
+
+@dataclasses.dataclass(frozen=True)
+class RestorationListener:
+    """Part of the run context: a function to call after `tf.estimator` was restored."""
+
+    call: Callable[[], None]
 
 
 def restore_estimator() -> None:
@@ -40,6 +52,7 @@ def restore_estimator() -> None:
     _require_keras_2(tf)
     from .compat import api_names, distribute, tpu
 
+    tensorflow_modules()  # before tensorflow-estimator imports `tensorflow.compat.v1`
     with api_names.one_deprecation_line():
         api_names.restore()
         _publish("tensorflow.python.distribute.estimator_training", distribute)
@@ -56,10 +69,25 @@ def restore_estimator() -> None:
                 sys.modules[f"{name}.{path}"] = part
                 _explain_missing_names(part)
         tpu.refuse_tpus()
-        tf.estimator = api["v2"]
-        tf.compat.v1.estimator = api["v1"]
-        tf.compat.v2.estimator = api["v2"]
+        for module, version in tensorflow_modules():
+            module.estimator = api[version]  # type: ignore[attr-defined]
         _publish_old_names()
+    if listener := run_context.part(RestorationListener):
+        listener.call()
+
+
+def tensorflow_modules() -> list[tuple[ModuleType, str]]:
+    """Returns the modules that have the name `estimator`: `tf`, `tf.compat.v1`, `tf.compat.v2` and their nested forms.
+
+    Each comes with the version of its API, "v1" or "v2". `import tensorflow.compat.v1` would create a second module
+    next to `tf.compat.v1`; here it gets the same one, unless it has been imported before.
+    """
+    import tensorflow as tf
+
+    for version in ("v1", "v2"):
+        sys.modules.setdefault(f"tensorflow.compat.{version}", getattr(tf.compat, version))
+    found = [(module, name[-2:]) for name, module in list(sys.modules.items()) if _COMPAT_MODULE.search(name)]
+    return [(tf, "v2"), *found]
 
 
 def _require_keras_2(tf: ModuleType) -> None:

@@ -104,10 +104,10 @@ class KerasChoice:
         Raises:
           InputError: When `tf.keras` is already in use as the other version.
         """
-        if _version_in_use() not in (None, self.version):
+        if version_in_use() not in (None, self.version):
             raise InputError(
                 f"keras={self.version!r} ({self.reason}) cannot be had in this process: tf.keras is Keras "
-                f"{_version_in_use()} here already. Train in a process of its own (isolate=True), or set {VARIABLE}="
+                f"{version_in_use()} here already. Train in a process of its own (isolate=True), or set {VARIABLE}="
                 f"{self.environment().get(VARIABLE)} before anything imports tf.keras."
             )
 
@@ -171,7 +171,7 @@ def choose(
         return KerasChoice("2", f"{fit}, on several workers, for which Keras 3 has none")
     undecided = "nothing in the source speaks for either"
     # Precedence over the variable: importing Transform sets it, often after tf.keras was loaded.
-    if in_use := _version_in_use():
+    if in_use := version_in_use():
         return KerasChoice(in_use, f"tf.keras of the process that asks, since {undecided}")
     if os.environ.get(VARIABLE, "").lower() in ("1", "true"):
         return KerasChoice("2", f"{VARIABLE} is set, and {undecided}")
@@ -274,7 +274,7 @@ def has_keras_3() -> bool:
     return _tensorflow_release() >= (2, 16)
 
 
-def _version_in_use() -> str | None:
+def version_in_use() -> str | None:
     """Returns the Keras version of `tf.keras` in this process, or None if it is not loaded yet."""
     tensorflow = sys.modules.get("tensorflow")
     keras = vars(tensorflow).get("keras") if tensorflow is not None else None

@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from ..errors import KerasVersionError
 from ..inputs.shown import few
 from .verdicts import WARNING, Verdict
 
@@ -107,6 +108,9 @@ def alternatives(settings: Settings, outcome: Outcome, open_to: Collection[str])
       open_to: Names of the fields of `Settings` that may be changed.
     """
     failed = outcome.failure
+    if failed and "keras" in open_to and not settings.keras and _needs_keras_2(failed):
+        yield dataclasses.replace(settings, keras="2"), failed.text
+        return
     on_raw = dataclasses.replace(settings, train_examples=RAW)
     may_be_raw = "train_examples" in open_to and settings.train_examples == TRANSFORMED
     if may_be_raw and (why := outcome.wants_raw()):
@@ -132,6 +136,11 @@ def _fed_otherwise(
     of_the_data = failed.item != "transform" and not failed.text.startswith(_OF_THE_CODE)
     if may_be_raw and of_the_data and failed.error is not None and failed.exit_code == 1:
         yield dataclasses.replace(settings, train_examples=RAW), "it fails on the transformed ones"
+
+
+def _needs_keras_2(failed: Verdict) -> bool:
+    """Returns whether the failure is a KerasVersionError, after which a training is restarted with Keras 2."""
+    return failed.error is not None and failed.error["classes"][0][1] == KerasVersionError.__name__
 
 
 def raised_by_keras(traceback: str, version: str) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..dialects import Dialect
-from ..dialects.loading import uses_estimators
+from ..dialects.loading import keras_version_error, uses_estimators
 from ..errors import TrainerError
 from ..fn_args import FnArgs
 from ..modules.seeds import seed_all
@@ -67,7 +67,9 @@ def try_training(
     try:
         with watch.watching(), _errors_logged(watch):
             module.run_fn(theirs)
-    except (Exception, SystemExit) as raised:
+    except Exception as raised:
+        error = keras_version_error(raised) or raised
+    except SystemExit as raised:
         error = raised
     seconds = time.perf_counter() - begin
     verdicts = list(_verdicts(watch, error, source, fn_args, seconds))

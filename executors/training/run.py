@@ -28,7 +28,7 @@ from ..checkpoints import directory
 from ..checkpoints.data_fingerprint import data_of
 from ..checkpoints.directory import CheckpointFolder
 from ..checkpoints.fingerprint import Identity, identity_of
-from ..dialects.loading import choose_keras, uses_estimators
+from ..dialects.loading import choose_keras, keras_for_restart, uses_estimators
 from ..distributed.tf_config import (
     CHIEF,
     EVALUATOR,
@@ -39,7 +39,7 @@ from ..distributed.tf_config import (
 )
 from ..engines import child_process, cluster_records, fork_server, in_process, ray
 from ..engines.training_request import TrainingRequest
-from ..errors import InputError
+from ..errors import InputError, KerasVersionError
 from ..evaluation.model_check import planning_arguments
 from ..fn_args import FnArgs
 from ..inputs import bad_records
@@ -304,7 +304,15 @@ class _Run:
         return uses_estimators(self.source.files)
 
     def run_module(self, theirs: FnArgs, over: Callable[[], bool] | None = None) -> TrainingResult:
-        keras = self.keras
+        """Runs the module; restarts it once with Keras 2 if it turns out to need that."""
+        try:
+            return self._run_module(theirs, over, self.keras)
+        except KerasVersionError as error:
+            keras = keras_for_restart(error, self.keras, self.options)
+            self.record.keras = dataclasses.asdict(keras)
+            return self._run_module(theirs, over, keras)
+
+    def _run_module(self, theirs: FnArgs, over: Callable[[], bool] | None, keras: KerasChoice) -> TrainingResult:
         logging.info("Keras %s: %s.", keras.version, keras.reason)
         request = TrainingRequest(self.source, self.function, theirs, self.options, keras).to_json()
         environment = keras.environment() | (self.task.environment() if self.task else {})
@@ -416,6 +424,7 @@ class _Run:
             self.record.metrics, self.record.metrics_from = result["metrics"], result["metrics_from"]
             self.record.evaluation_evidence = result["evaluation_evidence"]
             self.record.profile = result["profile"]
+            self.record.keras = result["keras"] or self.record.keras
             self.record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
         return result
 

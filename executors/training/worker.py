@@ -6,17 +6,19 @@ An engine calls `execute` in this process or another one; arguments and result a
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from absl import logging
 
-from .. import dialects
+from .. import dialects, run_context
 from ..dialects.loading import loaded
 from ..dialects.signatures import require_has_run
 from ..engines.training_request import TrainingRequest
 from ..errors import TrainerError, TrainingProcessError
+from ..estimator.lazy_restoration import EstimatorUse
 from ..evaluation import evidence as evaluation_evidence
 from ..fn_args import FnArgs
 from ..inputs import bad_records
@@ -26,6 +28,7 @@ from ..inputs.tfrecord.framing import damage_in
 from ..keras import completed_fits
 from ..keras.early_stopping import pursued
 from ..keras.fit_progress import told_by_fits
+from ..modules.keras_version import KerasChoice, version_in_use
 from ..modules.seeds import seed_all
 from ..monitoring import profiling
 from ..monitoring.metrics import from_event_files, sizes_of_event_files, together
@@ -59,6 +62,7 @@ class TrainingResult(TypedDict, total=False):
       example: Sample input for the model check, or None.
       profile: See `RunRecord`.
       phases: Durations in seconds by phase name.
+      keras: The `KerasChoice` if the module's use of `tf.estimator` changed it; {} otherwise.
     """
 
     dialect: str
@@ -70,6 +74,7 @@ class TrainingResult(TypedDict, total=False):
     example: SampleInput | None
     profile: Any
     phases: dict[str, float]
+    keras: dict[str, str]
 
 
 @noted_uses()
@@ -88,6 +93,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
     earlier_logs = sizes_of_event_files(request.fn_args.model_run_dir)
     try:
         with loaded(request.source) as module:
+            estimator_use = run_context.part(EstimatorUse)
             known = dialects.installed()
             name, evidence = dialects.choose(module, request.function, request.options, known)
             run_fn = known[name].run_fn(module, request.function, request.options)
@@ -138,7 +144,15 @@ def execute(state: dict[str, object]) -> TrainingResult:
         "example": example,
         "profile": profile.record,
         "phases": {"load": in_run_fn - begin, "run_fn": done - in_run_fn},
+        "keras": _changed_keras(request.keras, estimator_use.place if estimator_use else ""),
     }
+
+
+def _changed_keras(chosen: KerasChoice, estimator_used_at: str) -> dict[str, str]:
+    """Returns Keras 2 as a choice if the use of `tf.estimator` made `tf.keras` Keras 2; {} otherwise."""
+    if chosen.version == "2" or not estimator_used_at or version_in_use() == "3":
+        return {}
+    return dataclasses.asdict(KerasChoice("2", f"{estimator_used_at}: tf.estimator"))
 
 
 def explain(error: Exception, request: TrainingRequest) -> None:

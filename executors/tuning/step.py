@@ -8,6 +8,7 @@ finished trial, provided that the module sets KerasTuner's directory to `fn_args
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import tempfile
@@ -18,10 +19,10 @@ from absl import logging
 
 from ..checkpoints.directory import kept_beside_outputs, root_beside
 from ..checkpoints.fingerprint import identity_of
-from ..dialects.loading import choose_keras
+from ..dialects.loading import choose_keras, keras_for_restart
 from ..engines import child_process, fork_server, in_process
 from ..engines.training_request import TrainingRequest
-from ..errors import InputError
+from ..errors import InputError, KerasVersionError
 from ..modules.source import find_source
 from ..monitoring import display, progress
 from ..options import TrainingOptions
@@ -64,7 +65,11 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
         identity = identity_of(fn_args, source, function, options, keras)
         with kept_beside_outputs(root_beside(best.uri), identity, best.uri, is_estimator=False) as folder:
             fn_args.working_dir = os.path.join(folder.path, _SEARCH)
-            found = _searched(TrainingRequest(source, function, fn_args, options, keras))
+            request = TrainingRequest(source, function, fn_args, options, keras)
+            try:
+                found = _searched(request)
+            except KerasVersionError as error:
+                found = _searched(dataclasses.replace(request, keras=keras_for_restart(error, keras, options)))
     file_io.write_text(os.path.join(best.uri, BEST), json.dumps(found["best"]))
     file_io.write_text(os.path.join(results.uri, RESULTS), json.dumps(found["trials"]))
     values = found["best"].get("values", {})

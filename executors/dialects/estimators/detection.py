@@ -1,7 +1,7 @@
 """Detects Estimator use in a module's source before it is imported.
 
-Detection cannot wait for the import: the module may access `tf.estimator` in its first line, and Estimators need
-Keras 2 in the process from the start.
+Estimators need Keras 2 in the process from the start. Where the source does not show the use, `tf.estimator` is
+restored on access, and the training is restarted if `tf.keras` is Keras 3 by then.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from ...modules.source import imports_in, parsed
 
 _NAMES = re.compile(r"^(tf|tensorflow|tf_compat_v1)(\.compat\.v[12])?\.estimator\b|^tfma\.export\b")
 _ENTRY_POINTS = ("trainer_fn",)
-_PACKAGES_THAT_USE_IT = ("tensorflow_hub",)  # 0.15 accesses tf.compat.v1.estimator on import
 
 
 def estimator_use(path: str) -> tuple[int, str] | None:
@@ -39,13 +38,11 @@ def estimator_use(path: str) -> tuple[int, str] | None:
 def restore_what_is_used(files: Sequence[str]) -> None:
     """Restores the APIs that TensorFlow and TFMA removed, if a module's files or the packages they import use them.
 
-    `tf.estimator` is restored for files that use Estimators or import `tensorflow_hub`; `tfma.export` for files that
-    use Estimators and import TFMA.
+    `tf.estimator` is restored for files that use Estimators; `tfma.export` for those that import TFMA, too. Uses that
+    the source does not show restore `tf.estimator` when they happen; see `estimator/lazy_restoration.py`.
     """
-    packages = {name.partition(".")[0] for file in files for _, name in imports_in(file)}
     if any(estimator_use(file) for file in files):
         restore_estimator()
+        packages = {name.partition(".")[0] for file in files for _, name in imports_in(file)}
         if "tensorflow_model_analysis" in packages:
             restore_tfma_export()
-    elif packages.intersection(_PACKAGES_THAT_USE_IT):
-        restore_estimator()
