@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .executors.errors import (
         CheckpointError,
         InputError,
+        KerasVersionError,
         ModelCheckError,
         ModuleError,
         StorageError,
@@ -47,6 +48,7 @@ _HOMES = {
     "FnArgs": "executors.fn_args",
     "GenericExecutor": "executors.generic_executor",
     "InputError": "executors.errors",
+    "KerasVersionError": "executors.errors",
     "ModelCheckError": "executors.errors",
     "ModuleError": "executors.errors",
     "Preempted": "executors.runtime.process.preemption",
@@ -75,6 +77,7 @@ __all__ = [
     "FnArgs",
     "GenericExecutor",
     "InputError",
+    "KerasVersionError",
     "ModelCheckError",
     "ModuleError",
     "Preempted",

@@ -23,8 +23,8 @@ class TrainerError(Exception):
     exit_code = 2
 
 
-class InputError(TrainerError):
-    """An option, path or input file of the run is invalid."""
+class InputError(TrainerError, ValueError):
+    """An option, path or input file of the run is invalid. TFX raises a ValueError in most of these cases."""
 
 
 class StorageError(TrainerError, OSError):
@@ -40,7 +40,7 @@ class StorageError(TrainerError, OSError):
         return self.advice or super().__str__()
 
 
-class ModuleError(TrainerError):
+class ModuleError(TrainerError, ValueError):
     """The training module cannot be found, or defines nothing that a dialect can run."""
 
 

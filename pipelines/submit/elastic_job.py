@@ -81,6 +81,8 @@ def read_elastic_job(path: str) -> ElasticJob:
     document, notes = _only_job(path)
     try:
         return _Translation(path, document, notes).job()
+    except InputError:
+        raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # a field of a wrong type
         raise InputError(
             f"{path} is no ElasticJob as DLRover defines it ({type(error).__name__}: {error}). What does "

@@ -17,6 +17,7 @@ import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
 
+from ...errors import InputError
 from ..cache.sparse_blocks import Rows
 from ..cache.tensor_blocks import Block, TensorBlocks, as_it_is, in_order
 from .rows import as_lists
@@ -145,6 +146,8 @@ def _told(batches: Iterator[Batch], find_misfit: Callable[[], str]) -> Iterator[
     """Yields batches; adds the row, found by `find_misfit`, to a ValueError of tfx_bsl or NumPy."""
     try:
         yield from batches
+    except InputError:
+        raise
     except ValueError as error:
         if (misfit := find_misfit()) and misfit != str(error):
             raise ValueError(misfit) from error

@@ -341,6 +341,8 @@ class ShardLedger:
             ledger = cls(saved["size"], saved["shard_size"], saved["epochs"], saved["data"])
             ledger._epoch, ledger._done = int(saved["epoch"]), int(saved["done"])
             ledger._todo = [Shard(*map(int, shard)) for shard in saved["todo"]]
+        except InputError:
+            raise
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"a saved shard ledger cannot be read ({error!r}): {text[:200]}") from error
         ledger._check_sum()
