@@ -1,7 +1,7 @@
 """The names of the sub-commands in the order of the help; each is defined in the module of the same name."""
 
 COMMANDS = (
-    *("init", "check", "train", "run", "predict"),
+    *("init", "check", "train", "script", "run", "predict"),
     *("runs", "show", "report", "diff", "lineage"),
     *("convert", "elasticdl", "dlrover", "submit", "compile", "completion"),
 )

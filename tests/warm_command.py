@@ -33,7 +33,7 @@ from generic_trainer.executors.engines import fork_server, fork_server_main
 from generic_trainer.executors.modules import keras_version
 
 LONGEST = 600.0  # seconds for a command
-_OF_A_MODULE = ("dlrover", "elasticdl", "run", "train")
+_OF_A_MODULE = ("dlrover", "elasticdl", "run", "script", "train")
 _HERE = str(pathlib.Path(__file__).parent)
 _MODULES = ("generic_trainer.cli.main", "generic_trainer.cli.train", __name__)
 _READ_LATE = frozenset({"PYTEST_CURRENT_TEST", "TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "TMPDIR", "COLUMNS"})

@@ -132,6 +132,23 @@ def exports_reported(report: Callable[[str], None]) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def graph_builders_reported(report: Callable[[str], None]) -> Iterator[None]:
+    """Calls `report` with the folder of each SavedModel that a `tf.compat.v1.saved_model.Builder` has written.
+
+    TensorFlow 1 code writes SavedModels with it. Its public names are subclasses of one class.
+    """
+    from tensorflow.python.saved_model import builder_impl
+
+    def save(original: Callable[..., object], builder: Any, *args: object, **options: object) -> object:
+        path = original(builder, *args, **options)
+        report(str(builder._export_dir))
+        return path
+
+    with replaced(builder_impl._SavedModelBuilder, "save", save):
+        yield
+
+
 def write_graph(
     model: Trackable, folder: str, signatures: Callable[..., object] | Mapping[str, Callable[..., object]]
 ) -> None:

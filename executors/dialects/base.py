@@ -48,6 +48,8 @@ class Dialect:
         not support this dialect.
       form: The signature of that function, such as "trainer_fn(fn_args, schema)"; "" if it is not a function.
       reads_examples: Whether the dialect parses tf.Examples with the run's schema for modules with its `entry_points`.
+      imports_module: Whether the file is imported before `matches` and `run_fn`. Otherwise they get a module that has
+        `__file__` only, and the dialect must be chosen explicitly.
       no_scaffold: Why `init` has no template for a new module in this dialect; "" if it has one.
     """
 
@@ -57,6 +59,7 @@ class Dialect:
     converts_from: ClassVar[str] = ""
     form: ClassVar[str] = ""
     reads_examples: ClassVar[bool] = False
+    imports_module: ClassVar[bool] = True
     no_scaffold: ClassVar[str] = "it has no template"
 
     def detect(self, path: str) -> Evidence | None:

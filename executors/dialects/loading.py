@@ -74,10 +74,14 @@ def keras_for_restart(error: KerasVersionError, chosen: KerasChoice, options: Tr
 
 
 @contextlib.contextmanager
-def loaded(source: ModuleSource) -> Iterator[ModuleType]:
+def loaded(source: ModuleSource, dialect: str = "auto") -> Iterator[ModuleType]:
     """Calls `prepare` of each dialect, then imports a module for the block; see `modules.loader.loaded`.
 
     `tf.estimator` is restored if the module or a library uses it, during the import or in the block.
+
+    Args:
+      source: The module's files.
+      dialect: The option `dialect`. If that dialect executes the file itself, the module is empty.
 
     Raises:
       ModuleError: When the name of the module's package resolves to a package in another location.
@@ -86,9 +90,10 @@ def loaded(source: ModuleSource) -> Iterator[ModuleType]:
     """
     with restored_on_use():
         try:
-            for dialect in installed().values():
-                ask_dialect(dialect, "prepare", source.files)
-            with loader.loaded(source) as module:
+            for one in installed().values():
+                ask_dialect(one, "prepare", source.files)
+            imports = dialect not in installed() or installed()[dialect].imports_module
+            with loader.loaded(source, executed=imports) as module:
                 yield module
         except Exception as error:
             if wrong_keras := keras_version_error(error):

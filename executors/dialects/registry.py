@@ -15,6 +15,7 @@ from absl import logging
 
 from ..errors import InputError, ModuleError, did_you_mean
 from ..fn_args import FnArgs
+from ..modules.source import parsed
 from ..options import TrainingOptions
 from .base import Dialect, Evidence, RunFn
 
@@ -219,8 +220,16 @@ def _explain(
     own = sorted(name for name, value in vars(module).items() if callable(value) and not name.startswith("__"))
     near = did_you_mean(function or "run_fn", own) or _misspelled(own, dialects)
     needs = "; ".join(f"{name} needs {dialect.needs}" for name, dialect in sorted(dialects.items()))
+    if _has_main(str(module.__file__)):
+        near += " Its code under if __name__ == '__main__' does not run here; `generic-trainer script` runs it."
     asked = f"no function {function!r}" if function else "no entry point of a known dialect"
     return f"{where} has {asked}.{near} It defines {', '.join(own) or 'nothing callable'}. {needs}."
+
+
+def _has_main(path: str) -> bool:
+    """Returns whether a file has code that runs only if it is executed as a script."""
+    tests = (node.test for node in parsed(path).body if isinstance(node, ast.If))
+    return any("__name__" in ast.unparse(test) and "__main__" in ast.unparse(test) for test in tests)
 
 
 def _misspelled(own: Sequence[str], dialects: Mapping[str, Dialect]) -> str:

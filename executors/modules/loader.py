@@ -34,15 +34,19 @@ OWN_PACKAGE = __name__.partition(".")[0]
 
 
 @contextlib.contextmanager
-def loaded(source: ModuleSource) -> Iterator[ModuleType]:
+def loaded(source: ModuleSource, executed: bool = True) -> Iterator[ModuleType]:
     """Imports the module and keeps it importable for the duration of the block.
+
+    Args:
+      source: The module's files.
+      executed: Whether to execute the module; otherwise it is empty except for `__file__`.
 
     Raises:
       ModuleError: When another package with the name of the module's package is already imported.
       Exception: Any exception that the module itself raises, with its original type and traceback.
     """
     with as_in_tfx(), keras_paths(source.files, lambda: only_keras_2(source.files)), _only_while_in_use(source):
-        yield _import(source)
+        yield _import(source) if executed else _empty(source)
 
 
 @contextlib.contextmanager
@@ -143,6 +147,12 @@ def _names_taken(source: ModuleSource) -> list[str]:
             tops.add(name.partition(".")[0])
     tops -= {OWN_PACKAGE, *sys.stdlib_module_names}
     return [name for name in sys.modules if name.partition(".")[0] in tops]
+
+
+def _empty(source: ModuleSource) -> ModuleType:
+    module = ModuleType(source.name)
+    module.__file__ = source.path
+    return module
 
 
 def _import(source: ModuleSource) -> ModuleType:

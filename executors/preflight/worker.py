@@ -162,7 +162,7 @@ class _Examination:
             keras.check_this_process()
             if self._request.tunes:
                 import_keras_tuner(keras)
-            module = self._module = stack.enter_context(loaded(self._source))
+            module = self._module = stack.enter_context(loaded(self._source, self._request.options.dialect))
         except (Exception, SystemExit) as error:
             self._fail("load", error)
             return None

@@ -59,7 +59,7 @@ from ..runtime.logs.exceptions import add_note
 from ..runtime.process.preemption import unbroken
 from ..saved_models.check import check_saved_model, log_report
 from ..saved_models.links import replace_links
-from ..saved_models.locations import find_saved_model, lift_timestamped_model
+from ..saved_models.locations import OTHER_MODELS, find_saved_model, lift_timestamped_model
 from ..saved_models.publishing import publish
 from ..saved_models.rejected import kept_when_interrupted, kept_when_refused
 from ..saved_models.staging import STAGING, Staging, staging_directory
@@ -82,6 +82,7 @@ def train(
     *,
     function: str | None = None,
     checkpoint_root: str | None = None,
+    needs_model: bool = True,
 ) -> RunRecord:
     """Trains a module and publishes its model.
 
@@ -93,6 +94,7 @@ def train(
       function: Name of the function to run; by default the dialect chooses it.
       checkpoint_root: Folder in which retries of a pipeline step, each with its own model run, find the checkpoints
         of the previous attempt (see `checkpoints.directory`). By default checkpoints are in the model run.
+      needs_model: Whether the module must write a model. Otherwise a run without one succeeds, and publishes nothing.
 
     Returns:
       The run record, as written to `model_run_dir/run.json`; for a task other than the chief, that task's record.
@@ -143,7 +145,7 @@ def train(
             record.save()  # so that a killed run leaves a record
             with _checkpoints(fn_args, identity, checkpoint_root, source, task) as checkpoints:
                 kept_in = folder_that_stays(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir
-                run = _Run(source, keras, function, options, record, task, checkpoints, kept_in)
+                run = _Run(source, keras, function, options, record, task, checkpoints, kept_in, needs_model)
                 if over is not None:
                     run.take_part(fn_args, over)
                 else:
@@ -207,6 +209,7 @@ class _Run:
     task: ClusterTask | None
     checkpoints: CheckpointFolder
     kept_in: str  # folder for outputs that are not published
+    needs_model: bool
 
     def produce_model(self, fn_args: FnArgs) -> None:
         """Trains, checks and publishes the model: on one machine, or as the chief of a cluster."""
@@ -227,6 +230,10 @@ class _Run:
                 self.record.phase("training"),
             ):
                 result = self.run_module(theirs)
+            if not self.needs_model and not file_io.exists(theirs.serving_model_dir):
+                self.record.status = SUCCEEDED
+                self.checkpoints.forget_finished()
+                return
             with kept_when_refused(staging, self.kept_in, self.record):
                 self.record.require_folder()
                 self.record.save_if_possible()  # signals to the cluster, or to a later run, that training is over
@@ -444,6 +451,15 @@ class _Run:
             timeout=self.options.timeout,
             **planning_arguments(evidence=result["evaluation_evidence"]),
         )
+        others = os.path.join(file_io.parent(theirs.serving_model_dir), OTHER_MODELS)
+        for name in file_io.listdir(others) if file_io.isdir(others) else ():
+            check_saved_model(
+                os.path.join(others, name),
+                skip=self.options.skip_checks,
+                op_packages=result["op_packages"],
+                environment=self.keras.environment(),
+                timeout=self.options.timeout,
+            )
         self.record.check = dataclasses.asdict(report)
         self.record.evaluation_plan = self.record.check.pop("evaluation_plan")
         log_report(report)

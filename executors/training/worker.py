@@ -92,7 +92,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
     begin = clock()
     earlier_logs = sizes_of_event_files(request.fn_args.model_run_dir)
     try:
-        with loaded(request.source) as module:
+        with loaded(request.source, request.options.dialect) as module:
             estimator_use = run_context.part(EstimatorUse)
             known = dialects.installed()
             name, evidence = dialects.choose(module, request.function, request.options, known)

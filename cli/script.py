@@ -1,0 +1,70 @@
+"""`generic-trainer script FILE -- ARGS`: runs a training script as `python FILE ARGS` does, and checks its model."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from ..executors.dialects.script import ARGUMENTS, NAME, NEEDS_MODEL
+from ..executors.distributed.tf_config import task_from_environment
+from ..executors.fn_args import FnArgs
+from ..executors.monitoring import run_record
+from ..executors.reporting.writing import path_in
+from ..executors.runtime.files import file_io
+from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
+from ..executors.training.run import train as train_module
+from .submitted_command import Submittable
+from .summary import print_summary, told_of
+from .terminal import keep_logs_in, live_display
+from .train import keep_finished_run
+from .training_flags import options_from, training_flags
+
+
+@click.command()
+@click.argument("file")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--output", required=True, metavar="DIR", help="Output directory of model/ and model_run/.")
+@click.option("--model/--no-model", "needs_model", default=True, help="Fail if the script writes no SavedModel.")
+@training_flags
+def script(file: str, arguments: tuple[str, ...], output: str, needs_model: bool, **flags: Any) -> None:
+    """Runs FILE as a script and checks the SavedModel that it writes.
+
+    The script gets ARGUMENTS, and is not modified. It can write its model anywhere: the last SavedModel that it writes
+    is copied to DIR/model/Format-Serving, others to DIR/model/other_models. Without a SavedModel, the exit code is 3.
+
+    \b
+    Example:
+      generic-trainer script mnist.py --output out -- --epochs 3 --learning_rate 0.1
+    """  # noqa: D301 (click's mark of lines to keep)
+    options = options_from({**flags, "dialect": NAME})
+    root = file_io.whole(output)  # the script may change the working directory
+    fn_args = FnArgs(
+        train_files=[],
+        eval_files=[],
+        serving_model_dir=os.path.join(root, "model", SERVING_DIRS[0]),
+        eval_model_dir=os.path.join(root, "model", EVAL_DIR),
+        model_run_dir=os.path.join(root, "model_run"),
+        custom_config={ARGUMENTS: list(arguments), NEEDS_MODEL: needs_model},
+        seed=options.seed,
+    )
+    task = task_from_environment()
+    keep_finished_run(fn_args.model_run_dir)
+    keep_logs_in(fn_args.model_run_dir, (file,))
+    with live_display():
+        record = train_module(file, fn_args, options, needs_model=needs_model)
+    if task is not None and not task.is_chief:
+        click.echo(f"The {task} has done its part.")
+        return
+    model = os.path.join(output, "model", SERVING_DIRS[0])
+    model_run = os.path.join(output, "model_run")
+    places = {
+        "Model": model if file_io.isdir(model) else "none: the script wrote none",
+        "Report": path_in(model_run),
+        "Record": model_run,
+    }
+    print_summary({**places, **told_of(run_record.as_read(record))}, record.metrics)
+
+
+SUBMITTED = {"script": Submittable(script, "file")}

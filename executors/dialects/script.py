@@ -1,0 +1,103 @@
+"""Scripts: files that train and export when they are run, as `python FILE ARGS` does.
+
+The script is not imported, but executed as `__main__`, with its arguments in `sys.argv`. It chooses itself where it
+writes; the last SavedModel that it wrote becomes the run's model, and the others are published beside it.
+
+Usage:
+
+    fn_args.custom_config = {"script_args": ["--epochs", "3"]}
+    train("mnist.py", fn_args, TrainingOptions(dialect="script"))
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from types import ModuleType
+
+from absl import logging
+
+from ..errors import InputError, ModelCheckError, TrainingProcessError
+from ..fn_args import FnArgs
+from ..options import TrainingOptions
+from ..runtime.files import file_io
+from ..saved_models.locations import OTHER_MODELS
+from ..saved_models.written_models import written_models
+from .base import Dialect, RunFn
+
+NAME = "script"
+ARGUMENTS, NEEDS_MODEL = "script_args", "script_needs_model"  # in custom_config
+
+
+class ScriptDialect(Dialect):
+    """Scripts, if the dialect is chosen explicitly: any Python file can be run."""
+
+    needs = f"to be chosen: `generic-trainer script FILE`, or the option dialect={NAME!r}"
+    imports_module = False
+    no_scaffold = "a script needs no template"
+
+    def matches(self, module: ModuleType, function: str | None) -> str:
+        """Returns "": a script is never chosen automatically."""
+        return ""
+
+    def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
+        """Returns a `run_fn` that executes the file and copies its SavedModels.
+
+        Raises:
+          InputError: When a function was requested.
+        """
+        if function:
+            raise InputError(f"{module.__file__}: a script is run as a whole; leave out the function {function!r}.")
+        return lambda fn_args: run_script(str(module.__file__), fn_args)
+
+
+def run_script(path: str, fn_args: FnArgs) -> None:
+    """Executes a script and copies the SavedModels that it wrote.
+
+    Args:
+      path: The script.
+      fn_args: `custom_config["script_args"]` contains the script's arguments. The last SavedModel is copied to
+        `serving_model_dir`, the others to the folder `other_models` beside it. Without a SavedModel the run fails,
+        unless `custom_config["script_needs_model"]` is False.
+
+    Raises:
+      InputError: When the arguments are not a list of strings.
+      TrainingProcessError: When the script exits with another code than 0.
+      ModelCheckError: When it wrote no SavedModel.
+      Exception: Any exception that the script raises.
+    """
+    config = fn_args.custom_config or {}
+    arguments = config.get(ARGUMENTS, [])
+    if not isinstance(arguments, list) or not all(isinstance(one, str) for one in arguments):
+        raise InputError(f"custom_config: {ARGUMENTS}={arguments!r}: give the script's arguments as a list of strings.")
+    before, folder = sys.argv, os.getcwd()
+    sys.argv = [path, *arguments]
+    try:
+        with written_models() as models:
+            _execute(path)
+    finally:
+        sys.argv = before
+        os.chdir(folder)
+    if not models.existing() and not config.get(NEEDS_MODEL, True):
+        logging.info("The script wrote no SavedModel.")
+        return
+    if not models.existing():
+        raise ModelCheckError(
+            f"{path} wrote no SavedModel. Export the model in the script: with model.export(folder) of Keras, for "
+            "example, or export_saved_model of an Estimator. A script that writes none needs --no-model."
+        )
+    *others, last = models.existing()
+    logging.info("The script's last SavedModel is the model of the run: %s", last)
+    file_io.copytree(last, fn_args.serving_model_dir)
+    folder = os.path.join(file_io.parent(fn_args.serving_model_dir), OTHER_MODELS)
+    for number, other in enumerate(others, 1):
+        file_io.copytree(other, os.path.join(folder, f"{number}-{os.path.basename(other)}"))
+
+
+def _execute(path: str) -> None:
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except SystemExit as error:  # `app.run` and `sys.exit(main())` end a script that has succeeded, too
+        if error.code not in (None, 0):
+            raise TrainingProcessError(f"The script {path} ended with sys.exit({error.code!r}).") from error
