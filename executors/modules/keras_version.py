@@ -47,7 +47,7 @@ _SMELLS = {
     "3": re.compile(
         r"Invalid filepath extension for saving|save_format|`h5` format|KerasTensor cannot be used as input"
         r"|Only instances of `keras\.|A KerasTensor is symbolic|File format not supported: filepath="
-        r"|has no attribute '(DenseFeatures|legacy|experimental|wrappers|estimator|get_session|sess"
+        r"|has no attribute '(DenseFeatures|legacy|reset_states|experimental|wrappers|estimator|get_session|sess"
         r"|ImageDataGenerator|set_learning_phase|_keras_history)'|No module named 'keras\.(engine|src\.engine)"
         r"|Unrecognized keyword arguments passed to \w+: \{'(input_shape|weights|lr|decay)|batch_input_shape"
         r"|unexpected keyword argument '(workers|use_multiprocessing|max_queue_size|save_traces|include_optimizer)'"
@@ -252,8 +252,14 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[KerasSign]:
 
 
 def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[KerasSign]:
-    """Yields the evidence in `model.save(…)`: Keras 2 saves a folder, Keras 3 only `.keras` and `.h5` files."""
+    """Yields the evidence in method calls.
+
+    `model.save(…)`: Keras 2 saves a folder, Keras 3 only `.keras` and `.h5` files. `metric.reset_states()`: Keras 3 has
+    `reset_state()`; other classes may have a method of this name.
+    """
     owner = ast.unparse(method.value).lower()
+    if method.attr == "reset_states" and not node.args and not node.keywords:
+        yield KerasSign(node.lineno, "2", f"{ast.unparse(method)}()", False)
     if method.attr not in _SAVE_METHODS or not owner.endswith("model") or owner.endswith("saved_model"):
         return
     if any(keyword.arg in ("save_format", "signatures", "save_traces") for keyword in node.keywords):

@@ -17,6 +17,7 @@ KERAS_2 = {
     "tf-keras": "import tf_keras",
     "feature columns": "import tensorflow as tf\ntf.feature_column.numeric_column('x')",
     "DenseFeatures": "tf.keras.layers.DenseFeatures(columns)",
+    "a method of metrics": "loss = tf.keras.metrics.Mean()\nloss.reset_states()",
     "legacy optimizers": "tf.keras.optimizers.legacy.Adam()",
     "Estimators": "tf.estimator.Estimator(model_fn)",
     "an imported name": "from tensorflow.keras import layers\nlayers.DenseFeatures(columns)",
