@@ -140,7 +140,8 @@ def _fed_otherwise(
 
 def _needs_keras_2(failed: Verdict) -> bool:
     """Returns whether the failure is a KerasVersionError, after which a training is restarted with Keras 2."""
-    return failed.error is not None and failed.error["classes"][0][1] == KerasVersionError.__name__
+    classes = (failed.error or {}).get("classes") or [["", ""]]
+    return bool(classes[0][1] == KerasVersionError.__name__)
 
 
 def raised_by_keras(traceback: str, version: str) -> str:
