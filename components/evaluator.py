@@ -286,8 +286,8 @@ def _show(verdict: Verdict) -> None:
         logging.warning("%s", note)
     if verdict.failed:
         logging.warning(
-            "%s. The model is kept, not blessed and not pushed. --label, --task, --scores, --eval-signature and "
-            "--eval-output change what is evaluated.",
+            "%s. The model is kept, but neither blessed nor pushed. To change the evaluation, set --label, --task, "
+            "--scores, --eval-signature or --eval-output.",
             verdict.reason.rstrip("."),
         )
     elif verdict.plan:

@@ -37,7 +37,7 @@ class TrainerDriver(base_driver.BaseDriver, portable_driver.BaseDriver):  # type
         try:
             _note(root, metadata_pointer.url_of(self._connection_config), execution_info.pipeline_info.id)
         except Exception as error:
-            logging.warning("%s: where the metadata are was not noted: %s", root, error)
+            logging.warning("%s: the location of the metadata store was not recorded: %s", root, error)
         return driver_output_pb2.DriverOutput()
 
 

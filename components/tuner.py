@@ -138,8 +138,8 @@ class Tuner(ModuleComponent):
             raise ValueError("Exactly one of 'module_file' or 'tuner_fn' must be supplied")
         if tune_args is not None and tune_args.num_parallel_trials > 1:
             raise InputError(
-                f"tune_args: num_parallel_trials={tune_args.num_parallel_trials}: this Tuner runs one trial after the "
-                "other. Leave tune_args out; TFX's extension for Vertex AI runs several."
+                f"tune_args: num_parallel_trials={tune_args.num_parallel_trials}: this Tuner runs trials one after "
+                "the other. Omit tune_args; for parallel trials, use TFX's extension for Vertex AI."
             )
         training = options_from_keywords(options)
         spec = TunerSpec(

@@ -87,7 +87,7 @@ def run(invocation: ExecutorInput) -> None:
             with _progress_told(scratch, parameters.train_steps, options):
                 record = train(module, fn_args, options, function=parameters.function, checkpoint_root=root)
         if not record.check:
-            logging.info("This task of a cluster has done its part; the chief publishes the model.")
+            logging.info("This cluster task has finished; the chief publishes the model.")
             return
         if file_io.isdir(fn_args.eval_model_dir):
             _keep_eval_model(fn_args.eval_model_dir, outputs, places)
@@ -120,8 +120,8 @@ def _checkpoint_root(parameters: StepParameters, uri: str, place: str, scratch: 
     if beside := checkpoint_root(uri, place):
         return beside
     logging.info(
-        "Checkpoints are kept in this pod alone, so a retry begins anew. With checkpoint_root on a mounted volume, or "
-        "a gs:// URI, it goes on from the last one."
+        "Checkpoints are stored in this pod only, so a retry starts from scratch. To resume from the last checkpoint, "
+        "set checkpoint_root to a folder on a mounted volume or a gs:// URI."
     )
     return os.path.join(scratch, "checkpoints")
 

@@ -68,7 +68,7 @@ def _files(inputs: Inputs, parameters: StepParameters) -> tuple[list[str], list[
     examples, more = (inputs.get(key) for key in ("examples", "eval_examples"))
     if bool(examples) == bool(parameters.train_files):
         got = "both" if examples else "neither"
-        raise InputError(f"Give the training's data as the artifact 'examples' or as train_files; got {got}.")
+        raise InputError(f"Pass the training data either as the artifact 'examples' or as train_files; got {got}.")
     if not examples:
         for name in ("train_files", "eval_files"):
             for pattern in getattr(parameters, name):
@@ -79,7 +79,7 @@ def _files(inputs: Inputs, parameters: StepParameters) -> tuple[list[str], list[
     key = "eval_examples" if more else "examples"
     evaluation = _patterns(inputs, key, parameters.eval_splits, is_all_training=not more)
     if not more and training[0].endswith("/*") and file_io.parent(training[0]) in map(file_io.parent, evaluation):
-        raise InputError(f"input examples: {training[0]} is everything, {evaluation[0]} among it. Name train_splits.")
+        raise InputError(f"input examples: {training[0]} includes {evaluation[0]}. Set train_splits.")
     return training, evaluation
 
 
@@ -112,8 +112,8 @@ def _patterns(inputs: Inputs, key: str, splits: Sequence[str], *, is_all_trainin
     if found or known:
         missing = next(split for split in splits if split not in found)
         raise InputError(
-            f"input {key} {folder}: there is no split {missing!r}, but {', '.join(known) or ', '.join(found)}."
-            f"{did_you_mean(missing, known)} Name them in train_splits and eval_splits."
+            f"input {key} {folder}: there is no split {missing!r}. Available: {', '.join(known) or ', '.join(found)}."
+            f"{did_you_mean(missing, known)} Set train_splits and eval_splits."
         )
     if not names:
         raise InputError(f"input {key} {folder}: the folder is empty.")
@@ -136,7 +136,7 @@ def _examples_format(inputs: Inputs, parameters: StepParameters, train_files: Se
         files = [file for pattern in train_files for file in file_io.glob(pattern)]
         payload = PARQUET if files and all(file.endswith(".parquet") for file in files) else TF_EXAMPLE
     if payload not in PAYLOAD_FORMATS:
-        raise InputError(f"payload_format={payload!r} of {artifact.uri}: {', '.join(PAYLOAD_FORMATS)} can be read.")
+        raise InputError(f"payload_format={payload!r} of {artifact.uri} is not one of {', '.join(PAYLOAD_FORMATS)}.")
     view = artifact.get_string_custom_property("data_view_uri") if payload == PROTO else ""
     return ExamplesFormat(payload, readable_place(view, "the examples' DataView") if view else None)
 
@@ -149,7 +149,7 @@ def only(artifacts: Inputs, key: str) -> StepArtifact:
     """
     found = artifacts.get(key) or ()
     if len(found) != 1:
-        raise InputError(f"{key}: expected one artifact, got {len(found)}. Is the component of this image's release?")
+        raise InputError(f"{key}: expected one artifact, got {len(found)}. Use the component of this image's release.")
     return found[0]
 
 

@@ -139,7 +139,7 @@ def output_file_of(invocation: ExecutorInput) -> str:
     """
     output_file: str | None = invocation.get("outputs", {}).get("outputFile")
     if not output_file:
-        raise InputError("ExecutorInput: outputs.outputFile is missing; there is no place to report.")
+        raise InputError("ExecutorInput: outputs.outputFile is missing.")
     return output_file
 
 

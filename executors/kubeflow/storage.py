@@ -56,11 +56,11 @@ def readable_place(uri: str, what: str, metadata: Mapping[str, object] | None = 
       InputError: If the input is at neither place or cannot be read; the message gives the reason.
     """
     if not uri:
-        raise InputError(f"{what}: the artifact has no URI. Did the step that makes it run?")
+        raise InputError(f"{what}: the artifact has no URI. Check that the step that produces it has run.")
     path = local_path(uri, metadata)
     if path and os.path.exists(path):
         return path
-    missing = f" Kubeflow's launcher puts it at {path}, but there is nothing." if path and path != uri else ""
+    missing = f" Kubeflow's launcher copies it to {path}, which does not exist." if path and path != uri else ""
     if uri.startswith(_KUBEFLOWS):
         raise InputError(f"{what} {uri} cannot be read: TensorFlow has no file system for it.{missing}")
     try:
@@ -95,13 +95,13 @@ def writable_place(uri: str, what: str) -> str:
     scheme = uri.rpartition("://")[0]
     path = local_path(uri)
     if not uri or (scheme and path is None and scheme not in _OF_TENSORFLOW):
-        raise InputError(f"output {what} {uri!r}: Kubeflow copies outputs of {', '.join(MOUNTS)} only.")
+        raise InputError(f"output {what} {uri!r}: Kubeflow copies outputs from {', '.join(MOUNTS)} only.")
     if path and (not scheme or os.path.isdir(MOUNTS[scheme])):
         return path
     if scheme not in _OF_TENSORFLOW:
         raise InputError(
-            f"output {what} {uri}: there is no {MOUNTS[scheme]} in this container, from which Kubeflow's launcher "
-            f"would copy it, and TensorFlow has no file system for {scheme}://."
+            f"output {what} {uri}: this container has no folder {MOUNTS[scheme]}, from which Kubeflow's launcher "
+            f"copies outputs, and TensorFlow has no file system for {scheme}://."
         )
     return uri
 
@@ -139,6 +139,6 @@ def _hint(uri: str, error: Exception) -> str:
     if scheme not in _OF_TENSORFLOW:
         return (
             f"TensorFlow has no file system for {scheme}:// here ({said[0]}). Install one in the image, such as "
-            "tensorflow-io where there is a release for this TensorFlow. Artifacts are downloaded by Kubeflow itself."
+            "tensorflow-io if there is a release for this TensorFlow. Kubeflow downloads artifacts itself."
         )
-    return f"{said[0].rstrip('.')}. Does the pod's service account have credentials that may read it?"
+    return f"{said[0].rstrip('.')}. Check that the pod's service account may read it."

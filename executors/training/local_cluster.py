@@ -45,15 +45,15 @@ def parse_counts(text: str) -> dict[str, int]:
     for part in text.split(","):
         role, _, number = (piece.strip() for piece in part.partition("="))
         if role not in ROLES:
-            raise InputError(f"--cluster {text}: {role!r} is none of {', '.join(ROLES)}.{did_you_mean(role, ROLES)}")
+            raise InputError(f"--cluster {text}: {role!r} is not one of {', '.join(ROLES)}.{did_you_mean(role, ROLES)}")
         if not number.isdigit() or role in counts:
-            raise InputError(f"--cluster {text}: give each role once, as in chief=1,worker=2,ps=1,evaluator=1.")
+            raise InputError(f"--cluster {text}: set each role once, such as chief=1,worker=2,ps=1,evaluator=1.")
         counts[role] = int(number)
     for role in (CHIEF, EVALUATOR):
         if counts.get(role, 0) > 1:
             raise InputError(f"--cluster {text}: there can be only one {role}.")
     if not any(_task(role, counts).is_chief for role, count in counts.items() if count):
-        raise InputError(f"--cluster {text}: there has to be a chief, or a worker to be chief.")
+        raise InputError(f"--cluster {text}: the cluster needs a chief or a worker.")
     return {role: count for role, count in counts.items() if count}
 
 

@@ -107,7 +107,7 @@ class Observations:
         try:
             return self.keras.batches.metrics()
         except Exception as error:  # from custom model code; missing metrics must not fail a trained run
-            logging.warning("What train_on_batch returned could not be recorded: %r", error)
+            logging.warning("The metrics returned by train_on_batch could not be recorded: %r", error)
             return {}
 
     def _is_last_epoch(self, origin: Mapping[str, object]) -> bool:
@@ -130,8 +130,8 @@ class Observations:
             return {}, {"eval": _UNKNOWN}
         if origins.get("eval") == _UNKNOWN and not is_evaluated:
             logging.warning(
-                "The published weights are those of no evaluation, and could not be evaluated: no eval metrics are "
-                "recorded. Return them from run_fn, as {'val_loss': 0.3}."
+                "No eval metrics are recorded: the published weights match no evaluation and could not be evaluated. "
+                "Return the metrics from run_fn, such as {'val_loss': 0.3}."
             )
         return found, origins
 

@@ -44,7 +44,7 @@ def kept_in_model_run(staging: Staging, model_run_dir: str) -> Iterator[None]:
             _copy_event_files(staging.written, model_run_dir)
             _move_others(staging, model_run_dir)
         except OSError as error:  # must not fail a trained run, nor hide the block's exception
-            logging.warning("Logs beside the model were not kept in %s. %s", model_run_dir, error)
+            logging.warning("Logs next to the model could not be saved to %s. %s", model_run_dir, error)
 
 
 def _copy_event_files(folder: str, model_run_dir: str) -> None:
@@ -56,7 +56,7 @@ def _move_others(staging: Staging, model_run_dir: str) -> None:
     for name in staging.strays():
         target = _free(os.path.join(model_run_dir, name))
         file_io.move(os.path.join(staging.path, name), target)
-        logging.info("The module wrote %s two folders above its model. It is kept in %s.", name, target)
+        logging.info("The module wrote %s two folders above its model. It was moved to %s.", name, target)
 
 
 def _free(path: str) -> str:

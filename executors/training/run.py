@@ -186,12 +186,14 @@ def _task(options: TrainingOptions) -> ClusterTask | None:
     if task is not None:
         if options.engine != LOCAL:
             raise InputError(
-                f"engine={options.engine!r}: {VARIABLE} makes this process {task} of a cluster already. Leave engine "
-                "out: the workers have been started."
+                f"engine={options.engine!r}: {VARIABLE} already makes this process {task} of a cluster. Omit "
+                "engine: the workers are already running."
             )
         task.require_free_port()
         if task.type == PS and not options.isolate:
-            raise InputError(f"isolate=False: as {task} of {VARIABLE} this process needs one of its own to end.")
+            raise InputError(
+                f"isolate=False: {task} of {VARIABLE} runs until it is ended, so it needs a subprocess. Omit isolate."
+            )
     return task
 
 

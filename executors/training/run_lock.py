@@ -44,8 +44,7 @@ def _acquire(lock: FileLock, folder: str) -> None:
         other = run_record.read(folder)
         who = f", process {other['process']['number']} since {other['started']}" if other.get("process") else ""
         raise InputError(
-            f"{folder}: another run is at work here{who}. Wait until it has ended, or give this one a folder of its "
-            "own."
+            f"{folder}: another run is active in this folder{who}. Wait until it has ended, or use another folder."
         ) from None
     except OSError:  # the file system does not support locks
         pass

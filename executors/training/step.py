@@ -47,7 +47,7 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
     if report := path_in(model_run.uri):
         model_run.set_string_custom_property("report", report)
     if not record.check:
-        logging.info("This task of a cluster has done its part; the chief publishes the model.")
+        logging.info("This cluster task has finished; the chief publishes the model.")
         return
     _describe(model, record)
     logging.info("Model published to %s; TensorBoard logs are below %s.", fn_args.serving_model_dir, model_run.uri)

@@ -150,7 +150,7 @@ def explain(error: Exception, request: TrainingRequest) -> None:
         if hint:
             exceptions.add_note(error, hint)
     if text := exceptions.tensorflows_text(error):
-        exceptions.add_note(error, f"It is TensorFlow's, and quotes bytes that are no text: {text[:_SHOWN]}")
+        exceptions.add_note(error, f"TensorFlow's message contains bytes that are not text: {text[:_SHOWN]}")
     with contextlib.suppress(OSError):  # the data files may be gone; the module's exception matters more
         for found in _bad_data(error, request.fn_args):
             exceptions.add_note(error, found)

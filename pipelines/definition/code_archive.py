@@ -147,4 +147,6 @@ def _require_whole(archive: CodeArchive, source: ModuleSource) -> None:
         inside = [one for one in found.files if is_below(one, [scratch])]
         if {file_io.read_bytes(one) for one in inside} < {file_io.read_bytes(one) for one in source.files}:
             missing = {os.path.basename(one) for one in source.files} - {os.path.basename(one) for one in inside}
-            raise InputError(f"{source.reference} cannot be packed: in an archive it does not find {sorted(missing)}.")
+            raise InputError(
+                f"{source.reference} cannot be packed: the archive's module would not find {sorted(missing)}."
+            )

@@ -146,11 +146,13 @@ def tunes_with(modules: PipelineModules, tune: bool | None, tune_steps: int, hyp
             f"--tune: {reference} defines no tuner_fn(fn_args), which the Tuner would call.{_where(modules)}"
         )
     if tune and hyperparameters:
-        raise InputError("--tune and --hyperparameters exclude each other: the Trainer gets one or the other.")
+        raise InputError("--tune and --hyperparameters are mutually exclusive: set only one of them.")
     tunes = modules.tuner is not None and not hyperparameters if tune is None else tune
     if tune_steps and not tunes:
         reason = "it is turned off" if modules.tuner else f"{reference} defines no tuner_fn.{_where(modules)}"
-        raise InputError(f"--tune-steps {tune_steps}: there is no search for hyper-parameters; {reason.rstrip('.')}.")
+        raise InputError(
+            f"--tune-steps {tune_steps}: the pipeline has no hyper-parameter search; {reason.rstrip('.')}."
+        )
     return tunes
 
 
@@ -164,6 +166,6 @@ def _where(modules: PipelineModules) -> str:
     """Returns a sentence that names the files near the training module with a `tuner_fn`, and the option for them."""
     found = tuner_candidates(modules.trainer)
     if not found:
-        return " For one in another file give --tuner-module FILE."
-    does = "do; name one" if len(found) > 1 else "does; name it"
-    return f" {' and '.join(found)} {does} with --tuner-module."
+        return " If another file defines it, set --tuner-module FILE."
+    choice = "define it; select one" if len(found) > 1 else "defines it; select it"
+    return f" {' and '.join(found)} {choice} with --tuner-module."

@@ -28,7 +28,7 @@ def plain_in_root(data: str, root: str) -> tuple[str, list[str]]:
     if file_io.is_remote(data) or file_io.is_remote(root) or _is_foreign(root):
         return data, []
     place, changes = plain_data(data, os.path.join(os.path.abspath(root), PLAIN_DATA), alone_in(os.path.abspath(root)))
-    return place, [f"{change}. A copy is read: {place}" for change in changes]
+    return place, [f"{change}. The pipeline reads a converted copy: {place}" for change in changes]
 
 
 def foreign_entries(root: str) -> set[str]:

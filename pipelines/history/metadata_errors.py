@@ -29,10 +29,10 @@ _PATIENCE = 60.0  # seconds; more than a step of another run needs for a write
 _LOCKED = ("is locked", "Concurrent writes aborted")
 _NO_ANSWER = 2.0  # seconds; timeout for a connection to a server
 _REMEDIES = {
-    "database or disk is full": "Make room there, and run it again.",
-    "readonly database": "Have it mounted for writing, or give its owner's rights, and run it again.",
-    "disk I/O error": "See to the disk, or to the network that it is reached by, and run it again.",
-    "unable to open database file": "See that its folder is still there, and run it again.",
+    "database or disk is full": "Free up disk space there, and run again.",
+    "readonly database": "Mount it writable or fix its permissions, and run again.",
+    "disk I/O error": "Check the disk or the network connection to it, and run again.",
+    "unable to open database file": "Check that its folder exists, and run again.",
 }
 
 
@@ -54,8 +54,8 @@ def explained_after(error: Exception, url: str, before: int | None) -> InputErro
     """
     if before is not None and identity(url) != before:
         return InputError(
-            f"ML Metadata in {url} was taken away or replaced while the pipeline ran, so that it knows nothing of this "
-            "run's steps. What they wrote is still there, unless it was taken away, too. Run it again."
+            f"ML Metadata in {url} was deleted or replaced while the pipeline ran, so it has no records of this run's "
+            "steps. Their outputs still exist, unless they were deleted, too. Run the pipeline again."
         )
     return explained(error, url)
 
@@ -86,8 +86,8 @@ def explained(error: Exception, url: str, what: str = "used") -> InputError | No
     if "mysql_" in str(error):
         return InputError(f"{where} cannot be {what}: {_of_server(error, url)}")
     if any(text in str(error) for text in _LOCKED):
-        holder = "" if file_io.is_remote(url) else f" (`fuser {url}` names it)"
-        return InputError(f"{where} is locked by another process{holder}. Run it again when it has been let go.")
+        holder = "" if file_io.is_remote(url) else f" (find it with `fuser {url}`)"
+        return InputError(f"{where} is locked by another process{holder}. Run again after the lock is released.")
     for text, remedy in _REMEDIES.items():
         if text in str(error):
             free = storage_errors.free_space(url) if "full" in text else ""
@@ -100,14 +100,14 @@ def _of_server(error: Exception, url: str) -> str:
     problem = _unreachable(url)
     if problem:
         return (
-            f"{parts.hostname}:{parts.port or 3306} does not answer ({problem}). Start the server, or see to the "
-            "address and the network, and run it again."
+            f"{parts.hostname}:{parts.port or 3306} does not respond ({problem}). Start the server, or check the "
+            "address and the network, and run again."
         )
     if _gist(error):
         return f"{_gist(error)}."
     return (
-        f"the server lets {parts.username or 'nobody'!r} not in. See to the user, to the database "
-        f"{parts.path.strip('/')!r}, and to the password in GENERIC_TRAINER_METADATA_PASSWORD."
+        f"the server denied access to user {parts.username or ''!r}. Check the user, the database "
+        f"{parts.path.strip('/')!r}, and the password in GENERIC_TRAINER_METADATA_PASSWORD."
     )
 
 

@@ -39,7 +39,7 @@ def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
     parts = urlsplit(url)
     database = parts.path.strip("/")
     if parts.scheme != "mysql" or not parts.hostname or not database:
-        raise InputError(f"--metadata {_masked(url)}: give a file, or mysql://user@host:port/database.")
+        raise InputError(f"--metadata {_masked(url)}: expected a file path, or mysql://user@host:port/database.")
     user, password = unquote(parts.username or ""), unquote(parts.password or "") or _password()
     redaction.remember({"password": password})  # TFX logs the connection configuration
     mysql = metadata_store_pb2.MySQLDatabaseConfig(
@@ -60,7 +60,7 @@ def _password() -> str:
     try:
         return file_io.read_text(file).rstrip("\r\n")
     except OSError as error:
-        raise InputError(f"{PASSWORD}_FILE={file}: {error.strerror or 'it is not there'}.") from error
+        raise InputError(f"{PASSWORD}_FILE={file}: {error.strerror or 'the file does not exist'}.") from error
 
 
 def open_store(url: str) -> mlmd.MetadataStore:
@@ -113,9 +113,11 @@ def _require_sqlite(path: str) -> None:
             _has_metadata(f"{location}rw")
     try:
         if not _has_metadata(f"{location}ro"):
-            raise InputError(f"{path} is a SQLite file, but not one of ML Metadata.")
+            raise InputError(f"{path} is a SQLite file, but not an ML Metadata store.")
     except sqlite3.OperationalError as error:
-        raise InputError(f"ML Metadata in {path} cannot be read now: {error}. Try again when nobody writes.") from error
+        raise InputError(
+            f"ML Metadata in {path} cannot be read now: {error}. Try again when no process writes to it."
+        ) from error
     except sqlite3.DatabaseError as error:
         raise InputError(f"{path} is not a SQLite file: {error}.") from error
 

@@ -60,7 +60,7 @@ def look_into(folder: str) -> Found:
         place, depth = pending.pop()
         seen += 1
         if seen > _MOST:
-            logging.warning("%s has more than %d folders; not all were looked into.", folder, _MOST)
+            logging.warning("%s has more than %d folders; not all were searched.", folder, _MOST)
             break
         files, folders = _entries(place)
         if SQLITE in files:
@@ -100,9 +100,9 @@ def run_in(folder: str) -> Run:
       InputError: When `run.json` is not a run record.
     """
     path = os.path.join(folder, run_record.FILE_NAME)
-    record = read_json_object(path, "The record")
+    record = read_json_object(path, "The run record")
     if not all(isinstance(record.get(name), str) for name in ("id", "status", "started")):
-        raise InputError(f"{path} is not the record of a run: it has no id, status and start.")
+        raise InputError(f"{path} is not a run record: id, status or started is missing.")
     code, phases, status = _object(record, "code"), _object(record, "phases"), _status(record)
     return Run(
         id=record["id"],

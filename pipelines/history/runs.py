@@ -115,7 +115,7 @@ def find_run(name: str, places: Sequence[str] = (), *, metadata: str = "") -> Ru
         raise InputError(_unknown(name, places, metadata))
     if len(runs) > 1:
         raise InputError(
-            f"{name!r} may be {len(runs)} runs: {_listed(runs)}. Give more of the id (see `generic-trainer runs`)."
+            f"{name!r} matches {len(runs)} runs: {_listed(runs)}. Give more of the ID (see `generic-trainer runs`)."
         )
     return runs[0]
 
@@ -134,7 +134,7 @@ def sorted_by(runs: Sequence[Run], metric: str) -> list[Run]:
     if runs and all(metric_of(run, metric) is None for run in runs):
         names = {name for run in runs for split in run.metrics.values() for name in split}
         raise InputError(
-            f"--sort {metric}: no run has such a metric.{did_you_mean(metric, names)} There are: "
+            f"--sort {metric}: no run has this metric.{did_you_mean(metric, names)} Available metrics: "
             f"{', '.join(sorted(names)) or 'none'}."
         )
     return _best_first(runs, metric)
@@ -275,4 +275,4 @@ def _unknown(name: str, places: Sequence[str], metadata: str) -> str:
         name, [text for run in known for text in (run.id[: max(8, len(name))], run.pipeline_run) if text]
     )
     which = "There are no runs" if name == LAST else f"There is no run {name!r}"
-    return f"{which} in {where}.{near} `generic-trainer runs PLACE` lists those of another place."
+    return f"{which} in {where}.{near} `generic-trainer runs PLACE` lists the runs in another place."

@@ -87,11 +87,11 @@ class StepResources:
                 kind = None
             if kind is None or not value or (kind is not str and not values[name] > 0):
                 raise InputError(
-                    f"--resources {text}: {part!r} is not usable. Write STEP:cpus=4,memory_gb=16,gpus=1,accelerator=… "
-                    "or some of it."
+                    f"--resources {text}: {part!r} is invalid. Expected STEP:cpus=4,memory_gb=16,gpus=1,accelerator=…, "
+                    "or some of these."
                 )
         if values.get("accelerator") and not values.get("gpus"):
-            raise InputError(f"--resources {text}: an accelerator needs a number of them: add gpus=1.")
+            raise InputError(f"--resources {text}: accelerator requires gpus: add gpus=1.")
         return step, cls(**values)
 
 
@@ -145,7 +145,7 @@ class CompiledPipeline:
         documents = [json.loads(json.dumps(one)) for one in (self.spec, self.platform_spec) if one]
         if path.endswith(".json"):
             if len(documents) > 1:
-                raise InputError(f"--output {path}: with volumes or kinds of GPU it is two documents; write YAML.")
+                raise InputError(f"--output {path}: with volumes or accelerators it is two documents. Use YAML.")
             text = json.dumps(documents[0], indent=2) + "\n"
         else:
             text = _heading(self.spec) + yaml.safe_dump_all(documents, sort_keys=True, allow_unicode=True, width=110)
@@ -215,8 +215,8 @@ def _name_of(options: KubeflowPipeline, source: ModuleSource) -> str:
     name = options.name or derived_name(options.name_for(source), _LONGEST_NAME)
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
         raise InputError(
-            f"--pipeline-name {name}: Kubeflow takes lower-case letters, digits and '-', at most {_LONGEST_NAME} of "
-            f"them. For example {derived_name(name, _LONGEST_NAME)}."
+            f"--pipeline-name {name}: Kubeflow allows lower-case letters, digits and '-', at most {_LONGEST_NAME} "
+            f"characters. For example {derived_name(name, _LONGEST_NAME)}."
         )
     return name
 
@@ -228,30 +228,36 @@ def _folders(options: KubeflowPipeline) -> list[str]:
 
 def _require_usable(options: KubeflowPipeline) -> None:
     if not options.image:
-        raise InputError("--image is missing: the container image of the steps, with generic-trainer in it.")
+        raise InputError(
+            "--image is missing: set the container image of the steps, which must contain generic-trainer."
+        )
     if options.platform == VERTEX and options.volumes:
-        raise InputError("--volume: Vertex AI mounts no claims; it has every bucket at /gcs/BUCKET.")
+        raise InputError("--volume: Vertex AI does not mount volume claims; it mounts every bucket at /gcs/BUCKET.")
     for volume in options.volumes:
         if volume.read_only:
-            raise InputError(f"--volume {volume.claim}:{volume.path}:ro: Kubeflow mounts claims for writing as well.")
+            raise InputError(
+                f"--volume {volume.claim}:{volume.path}:ro: Kubeflow mounts claims writable only. Omit :ro."
+            )
     flags = {name: f"--{name.replace('_', '-')} {value}" for name in _PATHS if (value := getattr(options, name))}
     bad = [text for name, text in flags.items() if not is_reachable(getattr(options, name), _folders(options))]
     if bad:
-        where = "gs://" if options.platform == VERTEX else "by URI, or on a claim that --volume CLAIM:/FOLDER mounts"
-        raise InputError(f"{', '.join(bad)}: on this machine only, and the steps run on others. Put it {where}.")
+        remedy = (
+            "a gs:// URI" if options.platform == VERTEX else "a URI, or a folder on a claim (--volume CLAIM:/FOLDER)"
+        )
+        raise InputError(f"{', '.join(bad)}: on this machine only, but the steps run on others. Use {remedy}.")
     scheme = options.pipeline_root.partition("://")[0]
     if scheme == "minio":
         raise InputError(
-            f"--pipeline-root {options.pipeline_root}: TFX's steps read their artifacts by URI themselves, and nothing "
-            "in them reads minio://. Give gs://, or s3:// with tensorflow-io in the image. The component `trainer_op` "
-            "needs no TFX and works there."
+            f"--pipeline-root {options.pipeline_root}: TFX's steps read artifacts by URI, and TensorFlow has no file "
+            "system for minio://. Use gs://, or s3:// with tensorflow-io in the image. The component `trainer_op` "
+            "does not need TFX and supports minio://."
         )
     if options.platform == VERTEX and scheme != "gs":
-        raise InputError(f"--pipeline-root {options.pipeline_root}: Vertex AI keeps artifacts in a bucket: gs://….")
+        raise InputError(f"--pipeline-root {options.pipeline_root}: Vertex AI requires a bucket: gs://….")
     if options.warm_start and not options.baseline_model and options.platform == KUBEFLOW:
         raise InputError(
-            "--warm-start: Kubeflow Pipelines cannot be asked for the model that was blessed last (Vertex AI can). Say "
-            "which one it is: --baseline-model URI."
+            "--warm-start: Kubeflow Pipelines cannot look up the last blessed model (Vertex AI can). Set "
+            "--baseline-model URI."
         )
 
 
@@ -260,20 +266,20 @@ def _notes(options: KubeflowPipeline) -> list[str]:
     if options.platform == KUBEFLOW:
         if options.label and not options.baseline_model:
             notes.append(
-                "The model is compared with no earlier one: Kubeflow Pipelines cannot be asked which was blessed last. "
-                "--baseline-model URI says which one."
+                "The model is not compared with an earlier one: Kubeflow Pipelines cannot look up the last blessed "
+                "model. Set one with --baseline-model URI."
             )
         if options.cache:
             notes.append(
-                "ExampleGen is never taken from the cache: it would not notice that the files in its folder changed."
+                "ExampleGen is never taken from the cache, because changed files in its folder would not be detected."
             )
         if not file_io.is_remote(options.pipeline_root):
             notes.append(
-                f"--pipeline-root {options.pipeline_root}: Kubeflow's own launcher wants a bucket; a folder serves "
-                "where steps are run by other means."
+                f"--pipeline-root {options.pipeline_root}: Kubeflow's launcher requires a bucket; a folder works only "
+                "if the steps are run by other means."
             )
     if options.pipeline_root.startswith("s3://"):
-        notes.append("TensorFlow reads s3:// when the image has tensorflow-io.")
+        notes.append("TensorFlow reads s3:// only if the image contains tensorflow-io.")
     return notes
 
 
@@ -359,7 +365,7 @@ def _vertex_accelerator(name: str) -> str:
     kind = name.upper().replace("-", "_")
     if kind not in ACCELERATORS:
         raise InputError(
-            f"--resources accelerator={name}: Vertex AI has {', '.join(ACCELERATORS)}."
+            f"--resources accelerator={name}: Vertex AI offers {', '.join(ACCELERATORS)}."
             f"{did_you_mean(kind, ACCELERATORS)}"
         )
     return kind

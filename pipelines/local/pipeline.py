@@ -194,7 +194,8 @@ def _claim_root(root: str, name: str) -> None:
             return
         if foreign_entries(root):
             raise InputError(
-                f"--pipeline-root {root} is not empty and no pipeline of generic-trainer made it. Choose another root."
+                f"--pipeline-root {root} is not empty and not the root of a generic-trainer pipeline. "
+                "Choose another root."
             )
         file_io.write_text(marker, json.dumps({"pipeline_name": name}) + "\n")
     except OSError as error:

@@ -59,7 +59,7 @@ def in_a_line(error: Exception, step: str) -> StepError | None:
     if not _OF_A_STEP.search(text):
         return None
     logging.getLogger(__name__).error("The step %s failed.\n%s", step, text, extra={"kept_only": True})
-    return StepError(f"The step {step} failed: {_gist(error)} The log has the full text.")
+    return StepError(f"The step {step} failed: {_gist(error)} See the log for the full traceback.")
 
 
 def _gist(error: Exception) -> str:

@@ -34,7 +34,7 @@ def evaluation_sections(evaluation: Evaluation, blessed: bool | None) -> list[Se
         Note(_verdict(evaluation, blessed), "" if blessed else BAD),
         *(Note(note, WARN) for note in (evaluation.verdict.notes if evaluation.verdict else ())),
         Note(f"Evaluated: {plan}" if (plan := evaluation.verdict and evaluation.verdict.plan_line) else ""),
-        Table("What was not good enough", ("slice", "metric", "why"), evaluation.failures),
+        Table("Missed thresholds", ("slice", "metric", "reason"), evaluation.failures),
         Table("All examples", columns, [row[: len(columns)] for row in rows]),
     ]
     names = headlines({name: measure.value for name, measure in overall.items()})

@@ -40,7 +40,7 @@ def report_newest(metadata: str, pipeline: str) -> str | None:
             return None
         return write_report(run.model_run, run.record, parts_of(run))
     except Exception as error:
-        logging.warning("The report lacks what the pipeline knows: %s: %s", type(error).__name__, error)
+        logging.warning("The report has no sections on the pipeline: %s: %s", type(error).__name__, error)
         return None
 
 
@@ -75,7 +75,7 @@ def _facts(run: Run) -> Iterator[tuple[str, Value]]:
     if run.status == CACHED:
         yield "Training", "taken from the cache"
     yield "Pipeline", run.pipeline
-    yield "Pipeline's run", run.pipeline_run
+    yield "Pipeline run", run.pipeline_run
     yield "Metadata", code(shown(run.metadata))
 
 
@@ -123,8 +123,8 @@ def _lineage_section(graph: Lineage) -> Section:
         "lineage",
         "Lineage",
         (
-            Graph("Where the model came from, and who has used it", nodes, edges),
-            Table("The same as a table", ("what", "", "from", "place", "time (UTC)"), rows, folded=True),
+            Graph("Inputs and uses of the model", nodes, edges),
+            Table("As a table", ("type", "kind", "from", "location", "time (UTC)"), rows, folded=True),
         ),
     )
 

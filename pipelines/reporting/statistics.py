@@ -68,9 +68,9 @@ def _anomalies(folder: str) -> Iterator[Block]:
             is_error = info.severity == anomalies_pb2.AnomalyInfo.ERROR
             severity = Cell("error" if is_error else "warning", tone=BAD if is_error else WARN)
             rows.append((code(name), split, severity, info.short_description, info.description))
-    yield Table("Anomalies", ("feature", "split", "", "what", "more"), rows)
+    yield Table("Anomalies", ("feature", "split", "severity", "anomaly", "details"), rows)
     if splits and not rows:
-        yield Note(f"No anomalies in {' and '.join(splits)}: the data are as the schema says.")
+        yield Note(f"No anomalies in {' and '.join(splits)}: the data matches the schema.")
 
 
 def _read_statistics(folder: str) -> dict[str, statistics_pb2.DatasetFeatureStatistics]:
@@ -102,10 +102,16 @@ def _features(splits: Mapping[str, statistics_pb2.DatasetFeatureStatistics]) -> 
         else:
             texts.append((code(name), *_texts(found, kind, missing)))
     bars, absent = " and ".join(splits), [f"missing ({split})" for split in splits]
-    yield Table("Numbers", ("feature", bars, "apart", "type", *absent, "min", "median", "max", "mean"), numbers)
-    yield Table("Categories and texts", ("feature", bars, "apart", "type", *absent, "distinct", "most often"), texts)
+    yield Table(
+        "Numeric features", ("feature", bars, "distance", "type", *absent, "min", "median", "max", "mean"), numbers
+    )
+    yield Table(
+        "Categorical and text features",
+        ("feature", bars, "distance", "type", *absent, "distinct", "most frequent"),
+        texts,
+    )
     if len(splits) > 1:
-        yield Note("Apart: about the share of values that would have to be others for both splits to look the same.")
+        yield Note("Distance: the approximate share of values that would have to change to make both splits equal.")
 
 
 def _name(feature: statistics_pb2.FeatureNameStatistics) -> str:

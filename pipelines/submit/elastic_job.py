@@ -30,14 +30,14 @@ _TRAINERS = ("worker", "chief")  # template, resources and command are taken fro
 _GPU = "nvidia.com/gpu"
 _LISTS = ("command", "args", "env", "envFrom", "volumeMounts", "volumes", "tolerations")
 _WHY = {
-    "optimizeMode": "there is no DLRover master or Brain that optimizes",
-    "brainService": "there is no DLRover master or Brain that optimizes",
-    "resourceLimits": "nothing here grows by itself beyond --workers MIN:MAX",
-    "dlrover-master": "Ray and KubeRay do its work",
-    "autoScale": "give --workers MIN:MAX behind -- for workers that come and go",
-    "enable_auto_scaling": "give --workers MIN:MAX behind -- for workers that come and go",
-    "platform": "it is KubeRay",
-    "restartPolicy": "KubeRay decides it",
+    "optimizeMode": "there is no DLRover master or Brain to optimize resources",
+    "brainService": "there is no DLRover master or Brain to optimize resources",
+    "resourceLimits": "the job does not scale beyond --workers MIN:MAX",
+    "dlrover-master": "Ray and KubeRay replace it",
+    "autoScale": "for elastic workers, add --workers MIN:MAX after --",
+    "enable_auto_scaling": "for elastic workers, add --workers MIN:MAX after --",
+    "platform": "the platform is KubeRay",
+    "restartPolicy": "KubeRay sets it",
     "evaluator": "on Ray the chief evaluates",
 }
 
@@ -83,8 +83,8 @@ def read_elastic_job(path: str) -> ElasticJob:
         return _Translation(path, document, notes).job()
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # a field of a wrong type
         raise InputError(
-            f"{path} is no ElasticJob as DLRover defines it ({type(error).__name__}: {error}). What does "
-            "kubectl create --dry-run=server say of it?"
+            f"{path} does not match DLRover's definition of ElasticJob ({type(error).__name__}: {error}). Validate it "
+            "with kubectl create --dry-run=server."
         ) from error
 
 
@@ -144,7 +144,7 @@ class _Translation:
         )
 
     def _note(self, where: str, value: object, key: str, why: str = "") -> None:
-        reason = why or _WHY.get(key, "it has no counterpart")
+        reason = why or _WHY.get(key, "there is no equivalent")
         shown = value if isinstance(value, str) else json.dumps(value, default=str)
         self._notes.append(f"{where}: {shown[:200]} was left out: {reason}.")
 
@@ -156,7 +156,7 @@ class _Translation:
 
     def _count(self, role: str, spec: dict[str, object]) -> int:
         if "replicas" not in spec:
-            self._notes.append(f"{role}: no replicas are given; 1 is taken.")
+            self._notes.append(f"{role}: replicas is not set; using 1.")
         count = spec.pop("replicas", 1)
         if not isinstance(count, int) or count < 0:
             raise InputError(f"{self._path}: replicaSpecs.{role}.replicas must be 0 or more, not {count!r}.")
@@ -187,7 +187,9 @@ class _Translation:
         for role, asked in wanted.items():
             for name, amount in most.items():
                 if role != "evaluator" and asked.get(name) and asked[name] != amount:
-                    self._notes.append(f"{role}: {name} is {amount:g} as for the others, not {asked[name]:g}.")
+                    self._notes.append(
+                        f"{role}: {name} is {amount:g} as for the other roles, instead of {asked[name]:g}."
+                    )
         gpus = wanted[lead].get(_GPU, 0.0)
         flags = {"cpus-per-worker": most["cpu"], "gpus-per-worker": gpus, "memory-gb-per-worker": most["memory"]}
         return [f"--{name}={amount:.10g}" for name, amount in flags.items() if amount]
@@ -206,7 +208,9 @@ class _Translation:
             else:
                 self._note(f"{role}: resources.{name}", str(text), name)
             if requested.get(name, text) != text:
-                self._notes.append(f"{role}: the request of {requested[name]} {name} is {text}, as the limit.")
+                self._notes.append(
+                    f"{role}: the {name} request of {requested[name]} was replaced by the limit, {text}."
+                )
         if resources:
             self._note(f"{role}: resources", resources, "resources")
         return found
@@ -231,7 +235,7 @@ class _Translation:
                 continue
             for key, value in _said(template, calls[role]).items():
                 if value and value != mine.get(key):
-                    self._note(f"{role}: {key}", value, key, f"all have the {lead}'s")
+                    self._note(f"{role}: {key}", value, key, f"all roles use the {lead}'s")
 
     def _run_before(self, lead: str, call: TrainerCall, container: dict[str, Any]) -> None:
         container["env"] = [
@@ -239,7 +243,7 @@ class _Translation:
             *({"name": name, "value": value} for name, value in call.environment.items()),
         ]
         for other in call.others:
-            self._note(f"{lead}: the command", other, "command", "what it prepares belongs in the image")
+            self._note(f"{lead}: the command", other, "command", "include its results in the image")
         for name, value in call.flags.items():
             self._note(f"{lead}: --{name}", value or "(no value)", name)
 
@@ -280,7 +284,7 @@ def _only_job(path: str) -> tuple[dict[str, object], list[str]]:
     jobs = [document for document, kind in zip(documents, kinds, strict=True) if kind == "ElasticJob"]
     if len(jobs) != 1:
         found = ", ".join(map(str, kinds)) or "nothing"
-        raise InputError(f"--from {path}: give a file with one ElasticJob; this one has {found}.")
+        raise InputError(f"--from {path}: expected exactly one ElasticJob, found {found}.")
     version = str(jobs[0].get("apiVersion"))
     if version.partition("/")[0] != GROUP:
         raise InputError(f"--from {path}: apiVersion is {version!r}, not {GROUP}/v1alpha1.")

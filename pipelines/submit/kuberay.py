@@ -66,7 +66,9 @@ class Volume:
         path, _, mode = place.partition(":")
         path = posixpath.normpath(path)
         if not _SUBDOMAIN.fullmatch(claim) or not path.startswith("/") or path == "/" or mode not in ("", "ro"):
-            raise InputError(f"--volume {text}: give a claim and a folder, as in training-data:/data, or …:/data:ro.")
+            raise InputError(
+                f"--volume {text}: expected CLAIM:/FOLDER or CLAIM:/FOLDER:ro, such as training-data:/data."
+            )
         return cls(claim, path, bool(mode))
 
 
@@ -167,7 +169,7 @@ def remarks(job: SubmittedJob) -> list[str]:
     least, most = job.options.worker_range
     found = []
     if job.options.memory_gb_per_worker is None:
-        found.append("The workers' pods ask for no memory; --memory-gb-per-worker N reserves it.")
+        found.append("The worker pods have no memory request; set one with --memory-gb-per-worker N.")
     if least < most and job.service_account:
         found.append(
             f"The cluster is scaled between {least} and {most} workers by the service account {job.service_account}, "
@@ -192,8 +194,8 @@ def send(manifest: Mapping[str, Any], client: ApiClient | None = None) -> str:
         from urllib3.exceptions import HTTPError
     except ImportError as error:
         raise InputError(
-            f"--send needs the Kubernetes client ({error}): pip install kubernetes. Or leave --send out, and run "
-            "kubectl create -f on what is written."
+            f"--send requires the Kubernetes client ({error}): pip install kubernetes. Or omit --send, and run "
+            "kubectl create -f with the written manifest."
         ) from error
     namespace = manifest["metadata"].get("namespace") or _current_namespace(kubernetes)
     try:
@@ -206,7 +208,7 @@ def send(manifest: Mapping[str, Any], client: ApiClient | None = None) -> str:
     except kubernetes.client.rest.ApiException as error:
         raise InputError(_refusal(error, manifest["metadata"]["name"], namespace)) from error
     except HTTPError as error:
-        raise InputError(f"--send: the cluster does not answer: {error}.") from error
+        raise InputError(f"--send: the cluster does not respond: {error}.") from error
     return f"rayjob.{GROUP}/{made['metadata']['name']} in the namespace {namespace}"
 
 
@@ -214,18 +216,18 @@ def _require_ray(job: SubmittedJob) -> None:
     options = job.options
     if options.engine != RAY:
         raise InputError(
-            f"--to kuberay runs a Ray cluster, and {' '.join(job.command[:1])} would train in one process on its head. "
-            "Add --engine ray, and --workers N for more than one worker."
+            f"--to kuberay starts a Ray cluster, but {' '.join(job.command[:1])} would train in one process on its "
+            "head. Add --engine ray, and --workers N for more than one worker."
         )
     if options.cluster_address:
         raise InputError(
-            f"--cluster-address {options.cluster_address}: the job gets a cluster of its own, whose address KubeRay "
-            "sets in RAY_ADDRESS. Leave it out."
+            f"--cluster-address {options.cluster_address}: the job gets its own cluster, and KubeRay sets "
+            "RAY_ADDRESS. Omit the option."
         )
     if options.gpus_per_worker % 1:
-        raise InputError(f"--gpus-per-worker {options.gpus_per_worker:g}: pods take whole GPUs. Give a whole number.")
+        raise InputError(f"--gpus-per-worker {options.gpus_per_worker:g}: pods take whole GPUs only. Set an integer.")
     if job.accelerator and not options.gpus_per_worker:
-        raise InputError(f"--accelerator {job.accelerator} needs GPUs to choose: add --gpus-per-worker 1.")
+        raise InputError(f"--accelerator {job.accelerator} requires GPUs: add --gpus-per-worker 1.")
 
 
 def _installed_ray() -> str:
@@ -306,7 +308,7 @@ def _current_namespace(kubernetes: ModuleType) -> str:
 
 def _refusal(error: ApiException, name: str, namespace: str) -> str:
     if error.status == 409:
-        return f"--send: there is a RayJob {name} in the namespace {namespace} already. Give another --name."
+        return f"--send: RayJob {name} already exists in the namespace {namespace}. Set another --name."
     if error.status == 404:
-        return "--send: the cluster knows no rayjobs.ray.io: KubeRay's operator is not installed there."
-    return f"--send: the cluster refused the job: {error.status} {error.reason}: {(error.body or '')[:500]}"
+        return "--send: the cluster has no resource type rayjobs.ray.io: KubeRay's operator is not installed there."
+    return f"--send: the cluster rejected the job: {error.status} {error.reason}: {(error.body or '')[:500]}"

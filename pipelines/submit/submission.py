@@ -71,7 +71,7 @@ def require_name(name: str, longest: int, what: str) -> str:
     """
     if len(name) > longest or not _LABEL.fullmatch(name):
         raise InputError(
-            f"{what} {name!r}: Kubernetes takes lower-case letters, digits and '-', beginning with a letter and "
+            f"{what} {name!r}: Kubernetes allows lower-case letters, digits and '-', starting with a letter and "
             f"ending with a letter or digit, at most {longest} characters. For example {derived_name(name, longest)!r}."
         )
     return name

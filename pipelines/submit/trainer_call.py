@@ -69,12 +69,12 @@ def find_call(command: Sequence[str], where: str) -> TrainerCall:
     if not found:
         raise InputError(
             f"{where}: its command does not run DLRover's TensorFlow trainer (python -m "
-            f"dlrover.trainer.entry.local_entry --conf=…) but {'; '.join(call.others) or 'nothing'}. Give the command "
-            "line of generic-trainer itself instead of --from."
+            f"dlrover.trainer.entry.local_entry --conf=…) but {'; '.join(call.others) or 'nothing'}. Pass a command "
+            "line of generic-trainer instead of --from."
         )
     for text in (call.folder, *call.flags.values(), *call.environment.values()):
         if "$" in text or "`" in text:
-            raise InputError(f"{where}: {text!r} is known to a shell only. Write the value in its place.")
+            raise InputError(f"{where}: {text!r} requires shell expansion. Replace it by its value.")
     return call
 
 
@@ -105,7 +105,7 @@ def _simple_commands(command: Sequence[str], where: str) -> list[list[str]]:
             else:
                 commands[-1].append(word)
     except ValueError as error:
-        raise InputError(f"{where}: its command is no line of a shell ({error}): {line!r}") from error
+        raise InputError(f"{where}: its command is not a valid shell command ({error}): {line!r}") from error
     return [words for words in commands if words]
 
 
@@ -119,5 +119,5 @@ def _flags(words: Sequence[str], where: str) -> dict[str, str]:
         elif name and not flags[name]:
             flags[name] = word
         else:
-            raise InputError(f"{where}: DLRover's trainer takes no {word!r}.")
+            raise InputError(f"{where}: DLRover's trainer does not accept {word!r}.")
     return flags

@@ -39,7 +39,7 @@ def forked_child() -> Iterator[None]:
 
 
 def require_held(folder: str) -> None:
-    with pytest.raises(InputError, match="another run is at work here"), alone_in(folder):
+    with pytest.raises(InputError, match="another run is active in this folder"), alone_in(folder):
         pass
 
 

@@ -27,14 +27,14 @@ def test_a_copy_lies_in_a_root_that_is_new_or_a_pipelines_and_nothing_is_written
         for mark in marks:
             (root / mark).mkdir(parents=True)
         copy = root / PLAIN_DATA / "a.csv"
-        said = f"a.csv: it was separated by semicolons. A copy is read: {copy}"
+        said = f"a.csv: it was separated by semicolons. The pipeline reads a converted copy: {copy}"
         assert plain_in_root(data, str(root)) == (str(copy), [said])
 
     root = tmp_path / "own"
     (tmp_path / "b.csv").write_text("a;b\n3;4\n")
     with alone_in(str(root)):  # a run that may be reading its copy
         assert plain_in_root(data, str(root))[0] == str(root / PLAIN_DATA / "a.csv")
-        with pytest.raises(InputError, match="another run is at work here"):
+        with pytest.raises(InputError, match="another run is active in this folder"):
             plain_in_root(str(tmp_path / "b.csv"), str(root))
     assert sorted(path.name for path in (root / PLAIN_DATA).glob("[!.]*")) == ["a.csv"]
     assert not list(root.glob("*.part-*"))

@@ -272,7 +272,7 @@ def test_data_that_is_not_there(tiny_module: str, tmp_path: pathlib.Path) -> Non
     root = str(tmp_path / "root")
     refused("--data /nowhere does not exist", tiny_module, data="/nowhere", pipeline_root=root)
     (tmp_path / "empty").mkdir()
-    refused("holds no CSV file", tiny_module, data=str(tmp_path / "empty"), pipeline_root=root)
+    refused("contains no CSV file", tiny_module, data=str(tmp_path / "empty"), pipeline_root=root)
     assert not (tmp_path / "root").exists()
 
 
@@ -305,7 +305,7 @@ def test_metadata_by_url() -> None:
     )
     assert connection_config("mysql://db.example/mlmd").mysql.port == 3306
     assert connection_config("/data/x.sqlite").sqlite.filename_uri == "/data/x.sqlite"
-    with pytest.raises(InputError, match=r"--metadata postgres://u:\*\*\*@h/d: give a file, or mysql://"):
+    with pytest.raises(InputError, match=r"--metadata postgres://u:\*\*\*@h/d: expected a file path, or mysql://"):
         connection_config("postgres://u:secret@h/d")
     assert shown("mysql://user:p%40ss@db.example:3307/mlmd") == "mysql://db.example:3307/mlmd"
 
