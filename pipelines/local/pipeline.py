@@ -33,9 +33,9 @@ from ..definition.examples import example_gen_for
 from ..definition.options import PipelineOptions, notices_of
 from ..definition.pipeline_root import PLAIN_DATA, ROOT_MARKER, foreign_entries, plain_in_root
 from ..definition.steps import beam_args_of, steps_of
-from ..history.metadata_errors import explained_after, identity, require_store
-from ..history.metadata_store import SQLITE, connection_config, shown
-from ..reporting.sections import report_newest
+from ..history.metadata_errors import require_store, store_identity, translate_pipeline_error
+from ..history.metadata_store import SQLITE, connection_config, display_url
+from ..reporting.sections import write_newest_report
 from .beam_folders import removed_afterwards
 from .outcome import Outcome, outcome_of
 from .step_failures import in_a_line, steps_watched
@@ -81,7 +81,7 @@ def run_with_modules(options: LocalPipeline, modules: PipelineModules) -> Outcom
         from tfx.orchestration.local.local_dag_runner import LocalDagRunner as Runner
     url = _metadata_url(options)
     require_store(dag.metadata_connection_config, url)
-    store = identity(url)
+    store = store_identity(url)
     last_remembered()  # discards an exception of an earlier run
     with steps_watched() as steps:
         try:
@@ -98,14 +98,14 @@ def run_with_modules(options: LocalPipeline, modules: PipelineModules) -> Outcom
                 if storage_errors.in_text(str(real)) is None and (short := in_a_line(real, steps.running)):
                     raise short from real
                 raise real from real.__cause__
-            if (told := explained_after(error, url, store) or storage_errors.in_text(str(error))) is not None:
+            if (told := translate_pipeline_error(error, url, store) or storage_errors.in_text(str(error))) is not None:
                 raise told from error  # from a TFX step without `remembered`
             if short := in_a_line(error, steps.running):
                 raise short from error
             raise
     name = dag.pipeline_info.pipeline_name
-    outcome = outcome_of(dag.metadata_connection_config, name, shown(url))
-    report_newest(url, name)
+    outcome = outcome_of(dag.metadata_connection_config, name, display_url(url))
+    write_newest_report(url, name)
     return outcome
 
 

@@ -18,7 +18,7 @@ from generic_trainer.pipelines.history.evaluation_results import Evaluation, Mea
 from generic_trainer.pipelines.history.runs import find_run
 from generic_trainer.pipelines.local import LocalPipeline, run_pipeline
 from generic_trainer.pipelines.reporting.evaluation import evaluation_sections
-from generic_trainer.pipelines.reporting.sections import report_newest
+from generic_trainer.pipelines.reporting.sections import write_newest_report
 from generic_trainer.pipelines.reporting.statistics import data_sections
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
@@ -121,9 +121,9 @@ def test_the_reports_place_is_on_the_artifact_and_it_can_be_made_again(pipeline:
     [artifact] = open_store(run.metadata).get_artifacts_by_type("ModelRun")
     assert artifact.custom_properties["report"].string_value == str(path)
     path.unlink()
-    assert report_newest(run.metadata, run.pipeline) == str(path)
+    assert write_newest_report(run.metadata, run.pipeline) == str(path)
     assert path.read_text() == page
-    assert report_newest(run.metadata, "another pipeline") is None
+    assert write_newest_report(run.metadata, "another pipeline") is None
 
 
 def statistics(folder: pathlib.Path, split: str, values: dict[str, int]) -> None:
