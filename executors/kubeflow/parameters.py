@@ -16,7 +16,7 @@ from ..errors import InputError, did_you_mean
 from ..inputs.data_accessor import PAYLOAD_FORMATS
 from ..options import TrainingOptions, declared_options, kinds_of
 
-NOT_OFFERED = tuple(option.name for option in declared_options() if not option.kubeflow)
+EXCLUDED_OPTIONS = tuple(option.name for option in declared_options() if not option.kubeflow)
 T = TypeVar("T")
 MISSING = (None, "")
 _JSON_KINDS: dict[type, type] = {tuple: list, Mapping: dict}

@@ -65,7 +65,7 @@ from ..saved_models.rejected import kept_when_interrupted, kept_when_refused
 from ..saved_models.staging import STAGING, Staging, staging_directory
 from . import module_logs
 from .preconditions import require_inputs, require_outputs
-from .run_lock import alone_in
+from .run_lock import hold_run_lock
 
 if TYPE_CHECKING:
     from .worker import TrainingResult
@@ -119,7 +119,7 @@ def train(
         over = cluster_records.is_over(task, fn_args.model_run_dir) if task and not task.is_chief else None
         is_chief = task is None or task.is_chief
         with (
-            alone_in(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
+            hold_run_lock(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
             _saying_what_is_there(record, fn_args.serving_model_dir),
             reported(record, fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
             record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)),

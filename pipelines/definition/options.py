@@ -133,7 +133,7 @@ class PipelineOptions:
         return self.name or source.name.rpartition(".")[2]
 
 
-def tunes_with(modules: PipelineModules, tune: bool | None, tune_steps: int, hyperparameters: str) -> bool:
+def has_tuner_step(modules: PipelineModules, tune: bool | None, tune_steps: int, hyperparameters: str) -> bool:
     """Returns whether the pipeline has a Tuner step; see `PipelineOptions.tune`.
 
     Raises:
@@ -143,13 +143,15 @@ def tunes_with(modules: PipelineModules, tune: bool | None, tune_steps: int, hyp
     reference = modules.trainer.reference
     if tune and modules.tuner is None:
         raise InputError(
-            f"--tune: {reference} defines no tuner_fn(fn_args), which the Tuner would call.{_where(modules)}"
+            f"--tune: {reference} defines no tuner_fn(fn_args), which the Tuner would call.{_tuner_module_hint(modules)}"
         )
     if tune and hyperparameters:
         raise InputError("--tune and --hyperparameters are mutually exclusive: set only one of them.")
     tunes = modules.tuner is not None and not hyperparameters if tune is None else tune
     if tune_steps and not tunes:
-        reason = "it is turned off" if modules.tuner else f"{reference} defines no tuner_fn.{_where(modules)}"
+        reason = (
+            "it is turned off" if modules.tuner else f"{reference} defines no tuner_fn.{_tuner_module_hint(modules)}"
+        )
         raise InputError(
             f"--tune-steps {tune_steps}: the pipeline has no hyper-parameter search; {reason.rstrip('.')}."
         )
@@ -158,11 +160,11 @@ def tunes_with(modules: PipelineModules, tune: bool | None, tune_steps: int, hyp
 
 def notices_of(options: PipelineOptions, modules: PipelineModules) -> list[str]:
     """Returns a sentence for each module file that was selected automatically instead of by an option."""
-    tunes = tunes_with(modules, options.tune, options.tune_steps, options.hyperparameters)
+    tunes = has_tuner_step(modules, options.tune, options.tune_steps, options.hyperparameters)
     return [notice for notice in (modules.notice, modules.tuner_notice if tunes else "") if notice]
 
 
-def _where(modules: PipelineModules) -> str:
+def _tuner_module_hint(modules: PipelineModules) -> str:
     """Returns a sentence that names the files near the training module with a `tuner_fn`, and the option for them."""
     found = tuner_candidates(modules.trainer)
     if not found:

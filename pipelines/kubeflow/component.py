@@ -48,7 +48,7 @@ from typing import Any, Optional
 
 from kfp import compiler, dsl
 
-from ...executors.kubeflow.parameters import NOT_OFFERED, StepParameters, json_kinds
+from ...executors.kubeflow.parameters import EXCLUDED_OPTIONS, StepParameters, json_kinds
 from ...executors.options import TrainingOptions
 from ...version import __version__
 from .step_command import step_command
@@ -114,7 +114,7 @@ def _described_inputs() -> Iterator[tuple[inspect.Parameter, str]]:
     for fields in (StepParameters, TrainingOptions):
         kinds = json_kinds(fields)
         for field in dataclasses.fields(fields):
-            if field.name in NOT_OFFERED:
+            if field.name in EXCLUDED_OPTIONS:
                 continue
             default = list(field.default) if isinstance(field.default, tuple) else field.default
             plain = kinds[field.name]

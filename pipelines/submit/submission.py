@@ -21,7 +21,7 @@ from ...executors.runtime.files import file_io
 
 PROGRAM = "generic-trainer"
 # Added to --timeout, which limits the training only: starting machines, pulling the image, checking the model.
-_AROUND_TRAINING_SECONDS = 900
+_OVERHEAD_SECONDS = 900
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -53,7 +53,7 @@ class SubmittedJob:
     def deadline_seconds(self) -> int | None:
         """Seconds after which the platform ends the job: --timeout, rounded up, plus 900; None without --timeout."""
         timeout = self.options.timeout
-        return None if timeout is None else math.ceil(timeout) + _AROUND_TRAINING_SECONDS
+        return None if timeout is None else math.ceil(timeout) + _OVERHEAD_SECONDS
 
 
 def derived_name(text: str, longest: int) -> str:

@@ -20,8 +20,8 @@ from ...executors.errors import InputError
 _SHELLS = ("bash", "sh", "dash", "zsh")
 _PYTHON = re.compile(r"python[\d.]*")
 _TRAINER = re.compile(r"dlrover\.trainer(\.entry\.local_entry)?")
-_ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_BETWEEN = set("();<>|&")
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_OPERATORS = set("();<>|&")
 
 
 @dataclasses.dataclass
@@ -53,12 +53,12 @@ def find_call(command: Sequence[str], where: str) -> TrainerCall:
     """
     call, found = TrainerCall(), False
     for words in _simple_commands(command, where):
-        while words and (assigned := _ASSIGNED.fullmatch(words[0])):
-            call.environment[assigned[1]] = assigned[2]
+        while words and (assignment := _ASSIGNMENT.fullmatch(words[0])):
+            call.environment[assignment[1]] = assignment[2]
             words = words[1:]
         if not words:
             continue
-        if words[0] == "export" and all(_ASSIGNED.fullmatch(word) for word in words[1:]):
+        if words[0] == "export" and all(_ASSIGNMENT.fullmatch(word) for word in words[1:]):
             call.environment.update({name: value for name, _, value in (word.partition("=") for word in words[1:])})
         elif words[0] == "cd" and len(words) == 2 and not found:
             call.folder = os.path.join(call.folder, words[1])
@@ -100,7 +100,7 @@ def _simple_commands(command: Sequence[str], where: str) -> list[list[str]]:
     commands: list[list[str]] = [[]]
     try:
         for word in lexer:
-            if set(word) <= _BETWEEN:
+            if set(word) <= _OPERATORS:
                 commands.append([])
             else:
                 commands[-1].append(word)

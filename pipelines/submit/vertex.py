@@ -94,7 +94,7 @@ class Vertex:
     output: str = ""
 
 
-def custom_job(job: SubmittedJob, place: Vertex) -> CustomJob:
+def custom_job(job: SubmittedJob, settings: Vertex) -> CustomJob:
     """Returns the CustomJob for a command line, in the REST API's JSON form.
 
     Raises:
@@ -104,25 +104,32 @@ def custom_job(job: SubmittedJob, place: Vertex) -> CustomJob:
     if len(job.name) > LONGEST_NAME:
         raise InputError(f"--name {job.name}: Vertex AI allows at most {LONGEST_NAME} characters.")
     workers, ps = job.options.worker_range[1], job.options.ps
-    if not place.machine_type:
+    if not settings.machine_type:
         raise InputError(
             "--to vertex: set the machine type of the replicas with --machine-type, such as n1-standard-8."
         )
-    trains = _machine(job, place)
-    if ps and "acceleratorType" in trains and not place.ps_machine_type:
+    training_machine = _machine(job, settings)
+    if ps and "acceleratorType" in training_machine and not settings.ps_machine_type:
         raise InputError(
             "--ps-machine-type: set a machine type without GPUs for the parameter servers, such as e2-standard-4."
         )
-    serves: dict[str, str | int] = {"machineType": place.ps_machine_type} if place.ps_machine_type else trains
-    counts = [(1, trains), (workers - 1, trains), (ps, serves), (job.evaluators, trains)]
+    server_machine: dict[str, str | int] = (
+        {"machineType": settings.ps_machine_type} if settings.ps_machine_type else training_machine
+    )
+    counts = [
+        (1, training_machine),
+        (workers - 1, training_machine),
+        (ps, server_machine),
+        (job.evaluators, training_machine),
+    ]
     pools: list[WorkerPool] = [_pool(job, count, machine) if count else {} for count, machine in counts]
     while not pools[-1]:
         pools.pop()
     spec: JobSpec = {"workerPoolSpecs": pools, "scheduling": _scheduling(job, sum(map(bool, pools)) > 1)}
     if job.service_account:
         spec["serviceAccount"] = job.service_account
-    if place.output:
-        spec["baseOutputDirectory"] = {"outputUriPrefix": place.output}
+    if settings.output:
+        spec["baseOutputDirectory"] = {"outputUriPrefix": settings.output}
     return {"displayName": job.name, "jobSpec": spec}
 
 
@@ -181,18 +188,18 @@ def _pool(job: SubmittedJob, count: int, machine: dict[str, str | int]) -> Worke
     }
 
 
-def _scheduling(job: SubmittedJob, several: bool) -> Scheduling:
+def _scheduling(job: SubmittedJob, has_several_pools: bool) -> Scheduling:
     """Returns the timeout, and whether the job restarts from its checkpoint after the restart of a replica."""
-    again = job.options.max_failures != 0
-    scheduling: Scheduling = {"restartJobOnWorkerRestart": again and several}
-    if not again:
+    is_restartable = job.options.max_failures != 0
+    scheduling: Scheduling = {"restartJobOnWorkerRestart": is_restartable and has_several_pools}
+    if not is_restartable:
         scheduling["disableRetries"] = True
     if job.deadline_seconds:
         scheduling["timeout"] = f"{job.deadline_seconds}s"
     return scheduling
 
 
-def _machine(job: SubmittedJob, place: Vertex) -> dict[str, str | int]:
+def _machine(job: SubmittedJob, settings: Vertex) -> dict[str, str | int]:
     """Returns the machineSpec of the training replicas."""
     options = job.options
     if options.gpus_per_worker % 1:
@@ -201,7 +208,7 @@ def _machine(job: SubmittedJob, place: Vertex) -> dict[str, str | int]:
         )
     count = int(options.gpus_per_worker) or int(bool(job.accelerator))
     if not count:
-        return {"machineType": place.machine_type}
+        return {"machineType": settings.machine_type}
     kind = job.accelerator.upper().replace("-", "_")
     if kind not in ACCELERATORS:
         given = (
@@ -210,4 +217,4 @@ def _machine(job: SubmittedJob, place: Vertex) -> dict[str, str | int]:
             else f"{count} GPUs: set the type with --accelerator:"
         )
         raise InputError(f"{given} {', '.join(ACCELERATORS)}.{did_you_mean(kind, ACCELERATORS)}")
-    return {"machineType": place.machine_type, "acceleratorType": kind, "acceleratorCount": count}
+    return {"machineType": settings.machine_type, "acceleratorType": kind, "acceleratorCount": count}
