@@ -44,7 +44,7 @@ class ModuleComponent(base_component.BaseComponent):
             self.exec_properties[FINGERPRINT] = fingerprint(self._module_file)
 
 
-def serialized(custom_config: dict[str, object] | RuntimeParameter | None) -> str | RuntimeParameter:
+def serialize_config(custom_config: dict[str, object] | RuntimeParameter | None) -> str | RuntimeParameter:
     """Returns `custom_config` as JSON, as TFX stores it; logs a warning if a key or value looks like a secret.
 
     Raises:

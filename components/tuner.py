@@ -31,7 +31,7 @@ from ..executors.errors import InputError
 from ..executors.options import TunerKeywords, declared_options
 from ..executors.runtime.logs.exceptions import remembered
 from ..executors.tuning.step import tune_from_artifacts
-from .module_component import ModuleComponent, fingerprint, serialized
+from .module_component import ModuleComponent, fingerprint, serialize_config
 from .option_keywords import execution_parameters, options_from_keywords, takes_options
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Tuner(ModuleComponent):
             tuner_fn=tuner_fn,
             train_args=train_args or trainer_pb2.TrainArgs(),
             eval_args=eval_args or trainer_pb2.EvalArgs(),
-            custom_config=serialized(custom_config),
+            custom_config=serialize_config(custom_config),
             train_steps=train_steps,
             eval_steps=eval_steps,
             module_fingerprint=fingerprint(module_file),

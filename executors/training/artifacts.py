@@ -152,11 +152,11 @@ def _steps_and_splits(properties: Mapping[str, Any], key: str, message: _Args) -
         raise InputError(f"{key}={value!r} is not a JSON object such as {example}: {error}") from error
 
 
-def _steps(properties: Mapping[str, Any], key: str, otherwise: int) -> int | None:
+def _steps(properties: Mapping[str, Any], key: str, default: int) -> int | None:
     """Returns the number of steps; None if the module decides."""
     value = properties.get(key)
     if value is None or value == "":
-        return otherwise or None
+        return default or None
     try:
         steps = float(value)  # Kubeflow writes integers as "7.0"
         if steps < 0 or not steps.is_integer():
@@ -170,18 +170,18 @@ def _patterns(examples: Sequence[Artifact], splits: Sequence[str]) -> list[str]:
     """Returns one glob pattern for each split and Examples artifact."""
     patterns = []
     for split in splits:
-        holders = [artifact for artifact in examples if split in _splits(artifact)]
-        if not holders:
+        artifacts_with_split = [artifact for artifact in examples if split in _splits(artifact)]
+        if not artifacts_with_split:
             known = sorted({name for artifact in examples for name in _splits(artifact)})
             uris = ", ".join(artifact.uri for artifact in examples)
             raise InputError(
                 f"split {split!r} does not exist in the examples at {uris}; "
                 f"available: {', '.join(known) or 'none'}.{did_you_mean(split, known)}"
             )
-        if len(holders) < len(examples):
-            missing = ", ".join(artifact.uri for artifact in examples if artifact not in holders)
+        if len(artifacts_with_split) < len(examples):
+            missing = ", ".join(artifact.uri for artifact in examples if artifact not in artifacts_with_split)
             raise InputError(f"split {split!r} does not exist in every Examples artifact; it is missing in {missing}.")
-        patterns += [_pattern(artifact, split) for artifact in holders]
+        patterns += [_pattern(artifact, split) for artifact in artifacts_with_split]
     return patterns
 
 

@@ -128,12 +128,12 @@ def _set_at_exit(stop: threading.Event) -> Iterator[None]:
 
 def _addresses(counts: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
     """Returns a local address for each task; the ports stay bound until all addresses are chosen."""
-    with contextlib.ExitStack() as held:
-        return {role: tuple(_free_address(held) for _ in range(count)) for role, count in counts.items()}
+    with contextlib.ExitStack() as sockets:
+        return {role: tuple(_free_address(sockets) for _ in range(count)) for role, count in counts.items()}
 
 
-def _free_address(held: contextlib.ExitStack) -> str:
-    listener = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+def _free_address(sockets: contextlib.ExitStack) -> str:
+    listener = sockets.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
     listener.bind(("localhost", 0))
     return f"localhost:{listener.getsockname()[1]}"
 

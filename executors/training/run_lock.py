@@ -42,9 +42,9 @@ def _acquire(lock: FileLock, folder: str) -> None:
         lock.acquire()
     except BlockingIOError:
         other = run_record.read(folder)
-        who = f", process {other['process']['number']} since {other['started']}" if other.get("process") else ""
+        owner = f", process {other['process']['number']} since {other['started']}" if other.get("process") else ""
         raise InputError(
-            f"{folder}: another run is active in this folder{who}. Wait until it has ended, or use another folder."
+            f"{folder}: another run is active in this folder{owner}. Wait until it has ended, or use another folder."
         ) from None
     except OSError:  # the file system does not support locks
         pass

@@ -143,7 +143,7 @@ def has_tuner_step(modules: PipelineModules, tune: bool | None, tune_steps: int,
     reference = modules.trainer.reference
     if tune and modules.tuner is None:
         raise InputError(
-            f"--tune: {reference} defines no tuner_fn(fn_args), which the Tuner would call.{_tuner_module_hint(modules)}"
+            f"--tune: {reference} defines no tuner_fn(fn_args), which the Tuner calls.{_tuner_module_hint(modules)}"
         )
     if tune and hyperparameters:
         raise InputError("--tune and --hyperparameters are mutually exclusive: set only one of them.")

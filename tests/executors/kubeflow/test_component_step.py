@@ -201,12 +201,12 @@ def test_an_address_that_cannot_be_read_says_what_is_missing() -> None:
     with pytest.raises(
         InputError, match=r"examples minio://b/x cannot be read: .* copies it to /minio/b/x, which does not exist"
     ):
-        storage.readable_place("minio://b/x", "examples")
+        storage.resolve_input("minio://b/x", "examples")
     program = """
         import sys
         from generic_trainer.executors.kubeflow import storage as places
         from generic_trainer.executors.errors import InputError
-        for call in (places.readable_place, places.require_readable_pattern):
+        for call in (places.resolve_input, places.require_readable_pattern):
             try:
                 call("s3://bucket/x", "train_files")
             except InputError as error:
@@ -234,15 +234,15 @@ def test_artifacts_are_read_and_written_where_the_launcher_copies_them(
 ) -> None:
     monkeypatch.setattr(storage, "MOUNTS", {"gs": "/gcs", "minio": str(tmp_path / "minio")})
     files(tmp_path / "minio" / "bucket", "data/1")
-    assert storage.readable_place("minio://bucket/data", "examples") == f"{tmp_path}/minio/bucket/data"
-    assert storage.writable_place("minio://bucket/out/model", "model") == f"{tmp_path}/minio/bucket/out/model"
-    assert storage.writable_place("/work/out", "model") == "/work/out"
-    assert storage.writable_place("gs://bucket/out", "model") == "gs://bucket/out"  # TensorFlow writes it
+    assert storage.resolve_input("minio://bucket/data", "examples") == f"{tmp_path}/minio/bucket/data"
+    assert storage.resolve_output("minio://bucket/out/model", "model") == f"{tmp_path}/minio/bucket/out/model"
+    assert storage.resolve_output("/work/out", "model") == "/work/out"
+    assert storage.resolve_output("gs://bucket/out", "model") == "gs://bucket/out"  # TensorFlow writes it
     shutil.rmtree(tmp_path / "minio")
     with pytest.raises(InputError, match=r"output model minio://b/x: this container has no folder .*/minio, from"):
-        storage.writable_place("minio://b/x", "model")
+        storage.resolve_output("minio://b/x", "model")
     with pytest.raises(InputError, match=r"output model 'hdfs://b/x': Kubeflow copies outputs from gs, minio only"):
-        storage.writable_place("hdfs://b/x", "model")
+        storage.resolve_output("hdfs://b/x", "model")
 
 
 def test_a_step_under_kubeflows_launcher_reads_and_writes_its_copies(
@@ -330,7 +330,7 @@ def test_the_next_run_goes_on_from_the_checkpoint(
 def test_the_log_tells_how_far_a_long_training_is(
     iris: Any, module: Callable[..., str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(component_step, "_TELL_SECONDS", 0.05)
+    monkeypatch.setattr(component_step, "_LOG_INTERVAL_SECONDS", 0.05)
     heard = tmp_path / "heard"
 
     class Listener(logging.Handler):
