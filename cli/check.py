@@ -22,8 +22,8 @@ from ..executors.preflight.check import check as check_run
 from ..executors.preflight.request import LIMIT, CheckRequest
 from ..executors.preflight.verdicts import Verdict
 from ..executors.runtime.logs.sanitize import printable
-from ..pipelines.definition.options import tunes_with
-from ..pipelines.definition.pipeline_root import PLAIN_DATA, plain_in_root
+from ..pipelines.definition.options import has_tuner_step
+from ..pipelines.definition.pipeline_root import PLAIN_DATA, convert_data_in_root
 from .evaluation_flags import evaluation_flags
 from .input_flags import input_flags
 from .pipeline_flags import module_flags
@@ -148,7 +148,9 @@ def request_of(module: str, flags: dict[str, Any], scratch: str) -> CheckRequest
         hyperparameters=flags["hyperparameters"],
         transform_module=flags["transform_module"],
         tuner_module=flags["tuner_module"],
-        tunes=modules is not None and bool(flags["data"]) and tunes_with(modules, None, 0, flags["hyperparameters"]),
+        tunes=modules is not None
+        and bool(flags["data"])
+        and has_tuner_step(modules, None, 0, flags["hyperparameters"]),
         base_model=flags["base_model"],
         train_examples=flags["train_examples"],
         schema_shapes=flags["schema_shapes"],
@@ -160,7 +162,7 @@ def request_of(module: str, flags: dict[str, Any], scratch: str) -> CheckRequest
 
 def _plain(data: str, root: str, scratch: str) -> tuple[str, list[str]]:
     """Converts CSV files as a pipeline does first, into its root if that is given, else into the scratch folder."""
-    return plain_in_root(data, root) if root else plain_data(data, os.path.join(scratch, PLAIN_DATA))
+    return convert_data_in_root(data, root) if root else plain_data(data, os.path.join(scratch, PLAIN_DATA))
 
 
 def _payload(patterns: tuple[str, ...]) -> str:

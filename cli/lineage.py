@@ -86,10 +86,10 @@ def _upstream(graph: Lineage) -> Iterator[str]:
 
     def tree(execution: Node, depth: int) -> Iterator[str]:
         yield f"{'  ' * depth}{execution.type} ({moment(execution.time)} UTC, {execution.state})"
-        for role, artifact in graph.into(execution.id):
+        for role, artifact in graph.predecessors(execution.id):
             yield f"{'  ' * (depth + 1)}{role}: {artifact.uri}{'' if artifact.id in seen else _told(artifact)}"
             seen.add(artifact.id)
-            for _, maker in graph.into(artifact.id):
+            for _, maker in graph.predecessors(artifact.id):
                 if maker.id in seen:
                     yield f"{'  ' * (depth + 2)}{maker.type}, as above"
                 else:
@@ -97,7 +97,7 @@ def _upstream(graph: Lineage) -> Iterator[str]:
                     yield from tree(maker, depth + 2)
 
     subject = graph.node(graph.subject)
-    for maker in [subject] if subject.kind == EXECUTION else [maker for _, maker in graph.into(subject.id)]:
+    for maker in [subject] if subject.kind == EXECUTION else [maker for _, maker in graph.predecessors(subject.id)]:
         yield from tree(maker, 0)
 
 
@@ -112,14 +112,14 @@ def _downstream(graph: Lineage) -> Iterator[str]:
     if subject.kind == EXECUTION:
         return
     uses: dict[str, tuple[Node, list[str]]] = {}
-    for role, user in graph.out_of(subject.id):
+    for role, user in graph.successors(subject.id):
         uses.setdefault(user.id, (user, []))[1].append(role)
     for user, roles in uses.values():
         yield f"{moment(user.time)} UTC  {user.type}, as its {' and '.join(roles)} ({user.state})"
-        for role, other in graph.into(user.id):
+        for role, other in graph.predecessors(user.id):
             if role == _TO_COMPARE and other.id != subject.id:
                 yield f"    compared with: {other.uri}"
-        for role, made in graph.out_of(user.id):
+        for role, made in graph.successors(user.id):
             yield f"    {role}: {_outcome(made)}{_of_another(made, roles)}"
 
 

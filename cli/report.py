@@ -71,9 +71,9 @@ def _folder_of(run: Run, name: str) -> str:
 
 def _reported(run: Run, folder: str, path: str) -> str:
     keep_logs(os.devnull, native=True)  # reading evaluation results imports TFMA and TensorFlow
-    from ..pipelines.reporting.sections import parts_of
+    from ..pipelines.reporting.sections import make_pipeline_parts
 
-    return write_report(folder, run.record, parts_of(run), path)
+    return write_report(folder, run.record, make_pipeline_parts(run), path)
 
 
 def _compared(runs: Sequence[Run], folders: Sequence[str], path: str) -> str:

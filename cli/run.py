@@ -18,8 +18,8 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.files.raw_data_files import raw_data_files
 from ..executors.runtime.logs.exceptions import add_note
 from ..executors.runtime.logs.sanitize import printable
-from ..pipelines.definition.options import PipelineKeywords, tunes_with
-from ..pipelines.definition.pipeline_root import plain_in_root
+from ..pipelines.definition.options import PipelineKeywords, has_tuner_step
+from ..pipelines.definition.pipeline_root import convert_data_in_root
 from . import run_check
 from .history_flags import metadata_flag
 from .pipeline_flags import pipeline_flags, pipeline_options
@@ -58,7 +58,7 @@ def run(check: bool, **flags: object) -> None:
         raw_data_files(options["data"])  # reports problems before TFX is imported
     with logs_of_pipeline(options["pipeline_root"]), live_display():
         with display.current().phase("Reading the data"):
-            data, changes = plain_in_root(options["data"], options["pipeline_root"])
+            data, changes = convert_data_in_root(options["data"], options["pipeline_root"])
         for change in changes:
             logging.info("%s", change)
         outcome = _outcome({**options, "data": data}, check)
@@ -73,7 +73,7 @@ def _outcome(options: PipelineKeywords, check: bool) -> Outcome:
         # Transform loads its module in this process, so its Keras version must be set before TensorFlow is imported.
         keras = choose_keras_for(modules, modules.transform or modules.trainer, options["training"].keras)
         os.environ.update(keras.environment())
-        tunes = tunes_with(modules, options["tune"], options["tune_steps"], options["hyperparameters"])
+        tunes = has_tuner_step(modules, options["tune"], options["tune_steps"], options["hyperparameters"])
 
         checking = run_check.begin(options, modules, tunes) if check else None
         with display.current().phase("Checking module and data" if checking else "Starting"):

@@ -13,7 +13,7 @@ from ..executors.modules import archive as module_archive
 from ..executors.modules.pipeline_modules import find_modules
 from ..executors.modules.source import find_source
 from ..executors.runtime.files import file_io
-from ..pipelines.definition.code_archive import CodeArchive, pack, place_of
+from ..pipelines.definition.code_archive import CodeArchive, pack, path_in_reference
 from ..pipelines.submit.submission import is_reachable
 from .submitted_command import CommandLine
 
@@ -81,7 +81,7 @@ def packed(
         raise InputError(f"--code-root {code_root}: the job cannot read there. Give a URI, or a folder of a volume.")
     found = {}
     for name, reference in _references(line).items():
-        place = place_of(reference) or (reference if line.kind.file_in else None)
+        place = path_in_reference(reference) or (reference if line.kind.file_in else None)
         if place and is_reachable(place, (*folders, *in_image)):
             continue
         if code_root:
@@ -100,7 +100,7 @@ def _references(line: CommandLine) -> dict[str, str]:
     """Returns the command line's modules by parameter; for `run` also a file that is found near it for Transform."""
     name = line.kind.module
     given = {one: line.values[one] for one in (name, "transform_module", "tuner_module") if line.values.get(one)}
-    place = place_of(given[name])
+    place = path_in_reference(given[name])
     if line.command != "run" or "transform_module" in given or place is None or not file_io.exists(place):
         return given
     with _import_path(), tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:

@@ -19,7 +19,7 @@ from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, la
 from ..executors.saved_models.locations import base_model_path
 from ..executors.training.local_cluster import parse_counts, train_on_cluster
 from ..executors.training.run import train as train_module
-from ..executors.training.run_lock import alone_in
+from ..executors.training.run_lock import hold_run_lock
 from .submitted_command import Submittable
 from .summary import hyperparameters_of, print_summary, told_of
 from .terminal import keep_logs_in, live_display
@@ -133,7 +133,7 @@ def keep_finished_run(model_run_dir: str) -> None:
     task = task_from_environment()
     if (task is not None and not task.is_chief) or run_record.status_of(model_run_dir) != run_record.SUCCEEDED:
         return
-    with alone_in(model_run_dir):  # the finished run may still be writing its report
+    with hold_run_lock(model_run_dir):  # the finished run may still be writing its report
         if run_record.status_of(model_run_dir) != run_record.SUCCEEDED:  # another process renamed it and started
             return
         number = 1

@@ -103,26 +103,26 @@ class EvaluatorExecutor(executor.Executor):
         evaluation = artifact_utils.get_single_instance(output_dict["evaluation"])
         [blessing] = output_dict["blessing"]
         verdict = self._verdict(_Inputs(input_dict, exec_properties), evaluation.uri)
-        _show(verdict)
+        _log_verdict(verdict)
         verdict.write(evaluation.uri)
         evaluation.set_string_custom_property("evaluation_plan", verdict.plan_line)
-        _bless(blessing, verdict, input_dict, exec_properties)
+        _record_blessing(blessing, verdict, input_dict, exec_properties)
 
     def _verdict(self, inputs: _Inputs, output: str) -> Verdict:
         plan = EvaluationPlan()
         try:
             plan = inputs.plan()
             if plan.problem or not plan.outputs:
-                return _without_threshold(plan)
-            return self._evaluated(inputs, plan, output)
+                return _verdict_without_threshold(plan)
+            return self._evaluate(inputs, plan, output)
         except InputError as error:
             if isinstance(error, SignatureError):  # raised for every example: the model does not work
-                return _failed(plan, error)
-            return _without_threshold(dataclasses.replace(plan, problem=str(error)))
+                return _failed_verdict(plan, error)
+            return _verdict_without_threshold(dataclasses.replace(plan, problem=str(error)))
         except Exception as error:  # a failed evaluation must not discard a trained and checked model
-            return _failed(plan, error)
+            return _failed_verdict(plan, error)
 
-    def _evaluated(self, inputs: _Inputs, plan: EvaluationPlan, output: str) -> Verdict:
+    def _evaluate(self, inputs: _Inputs, plan: EvaluationPlan, output: str) -> Verdict:
         baseline, notes = inputs.baseline(plan)
         analysis = Analysis(
             inputs.files(),
@@ -132,12 +132,12 @@ class EvaluatorExecutor(executor.Executor):
             inputs.slice_by,
             inputs.threshold_slack,
         )
-        done = analyze(analysis, self._make_beam_pipeline(), output)
-        notes = (*notes, *done.notes)
-        if not has_threshold(done.plan):
-            return dataclasses.replace(_without_threshold(done.plan), notes=notes)
+        result = analyze(analysis, self._make_beam_pipeline(), output)
+        notes = (*notes, *result.notes)
+        if not has_threshold(result.plan):
+            return dataclasses.replace(_verdict_without_threshold(result.plan), notes=notes)
         missed = missed_thresholds(output)
-        return Verdict(blessed=not missed, plan=done.plan.to_json(), reason="; ".join(missed), notes=notes)
+        return Verdict(blessed=not missed, plan=result.plan.to_json(), reason="; ".join(missed), notes=notes)
 
 
 class Evaluator(component.Evaluator):
@@ -178,9 +178,9 @@ class Evaluator(component.Evaluator):
           example_splits: Splits to evaluate on (default: "eval").
           eval_config: A tfma.EvalConfig. If given, TFX's Evaluator runs with it, without a plan.
         """
-        by_plan: dict[str, object] = {}
+        plan_properties: dict[str, object] = {}
         if eval_config is None:
-            by_plan = {
+            plan_properties = {
                 "overrides": json.dumps(dataclasses.asdict(overrides or Overrides()), sort_keys=True),
                 "plan": json.dumps(plan.to_json(), sort_keys=True) if plan else None,
                 "slice_by": json.dumps(list(slice_by)),
@@ -197,7 +197,7 @@ class Evaluator(component.Evaluator):
             eval_config=eval_config,
             evaluation=types.Channel(type=standard_artifacts.ModelEvaluation),
             blessing=types.Channel(type=standard_artifacts.ModelBlessing),
-            **by_plan,
+            **plan_properties,
         )
         base_beam_component.BaseBeamComponent.__init__(self, spec=spec)
 
@@ -229,13 +229,13 @@ class _Inputs:
             return None, ()
         try:
             model = base_model_path(uri)
-            own = plan if fits(plan, model) else self._plan_for(model, {})
+            baseline_plan = plan if fits(plan, model) else self._plan_for(model, {})
         except Exception as error:
             return None, (f"The baseline model {uri} was left out of the comparison: {gist_of(error)}",)
-        if own.problem or len(own.outputs) != len(plan.outputs):
-            why = own.problem or "it has other outputs"
+        if baseline_plan.problem or len(baseline_plan.outputs) != len(plan.outputs):
+            why = baseline_plan.problem or "it has other outputs"
             return None, (f"The baseline model {uri} was left out of the comparison: {why}",)
-        return Candidate(model, own), ()
+        return Candidate(model, baseline_plan), ()
 
     def files(self) -> list[str]:
         """Returns the paths of the example files of the splits to evaluate on.
@@ -258,7 +258,7 @@ class _Inputs:
         return found[0].uri if found else None
 
 
-def _failed(plan: EvaluationPlan, error: Exception) -> Verdict:
+def _failed_verdict(plan: EvaluationPlan, error: Exception) -> Verdict:
     logging.info("The evaluation failed.", exc_info=error, extra={"kept_only": True})
     return Verdict(
         blessed=False,
@@ -269,7 +269,7 @@ def _failed(plan: EvaluationPlan, error: Exception) -> Verdict:
     )
 
 
-def _without_threshold(plan: EvaluationPlan) -> Verdict:
+def _verdict_without_threshold(plan: EvaluationPlan) -> Verdict:
     if plan.problem:
         why = f"the model was not evaluated: {plan.problem}"
     elif not plan.outputs or not plan.outputs[0].label:
@@ -281,20 +281,20 @@ def _without_threshold(plan: EvaluationPlan) -> Verdict:
     return Verdict(blessed=True, plan=plan.to_json(), reason=reason, has_threshold=False)
 
 
-def _show(verdict: Verdict) -> None:
+def _log_verdict(verdict: Verdict) -> None:
     for note in verdict.notes:
         logging.warning("%s", note)
     if verdict.failed:
         logging.warning(
-            "%s. The model is kept, not blessed and not pushed. --label, --task, --scores, --eval-signature and "
-            "--eval-output change what is evaluated.",
+            "%s. The model is kept, but neither blessed nor pushed. To change the evaluation, set --label, --task, "
+            "--scores, --eval-signature or --eval-output.",
             verdict.reason.rstrip("."),
         )
     elif verdict.plan:
         logging.info("Evaluated: %s", verdict.plan_line)
 
 
-def _bless(
+def _record_blessing(
     blessing: types.Artifact,
     verdict: Verdict,
     inputs: Mapping[str, list[types.Artifact]],

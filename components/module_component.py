@@ -44,7 +44,7 @@ class ModuleComponent(base_component.BaseComponent):
             self.exec_properties[FINGERPRINT] = fingerprint(self._module_file)
 
 
-def serialized(custom_config: dict[str, object] | RuntimeParameter | None) -> str | RuntimeParameter:
+def serialize_config(custom_config: dict[str, object] | RuntimeParameter | None) -> str | RuntimeParameter:
     """Returns `custom_config` as JSON, as TFX stores it; logs a warning if a key or value looks like a secret.
 
     Raises:
@@ -57,8 +57,8 @@ def serialized(custom_config: dict[str, object] | RuntimeParameter | None) -> st
         raise InputError(f"custom_config must be a dict; got {type(custom_config).__name__}: {shown}.")
     if names := sorted(secret_names(custom_config)):
         logging.warning(
-            "custom_config has what looks like a secret: %s. ML Metadata, and a compiled pipeline, store it in clear. "
-            "Have the module read it from its environment, or from a secret manager.",
+            "custom_config contains what looks like a secret: %s. ML Metadata and compiled pipelines store it in clear "
+            "text. Read it in the module from the environment or from a secret manager.",
             ", ".join(names),
         )
     return json_utils.dumps(custom_config)

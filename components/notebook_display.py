@@ -16,7 +16,7 @@ from tfx.types.artifact import Artifact
 from ..executors.monitoring import run_record
 from ..executors.monitoring.notebook_html import record_table, small_table
 
-_OF_MODEL = ("dialect", "keras", "signatures", "checks", "answer", "size_bytes", "module_fingerprint")
+_MODEL_PROPERTIES = ("dialect", "keras", "signatures", "checks", "answer", "size_bytes", "module_fingerprint")
 
 
 class ModelRunVisualization(visualizations.ArtifactVisualization):  # type: ignore[misc]
@@ -43,7 +43,9 @@ class ModelVisualization(visualizations.ArtifactVisualization):  # type: ignore[
             split, separator, metric = name.partition("/")
             if separator and split in ("train", "eval"):
                 metrics.setdefault(split, {})[metric] = value.double_value
-        rows = {name: known[name].string_value or str(known[name].int_value) for name in _OF_MODEL if name in known}
+        rows = {
+            name: known[name].string_value or str(known[name].int_value) for name in _MODEL_PROPERTIES if name in known
+        }
         if rows or metrics:
             _display(small_table("Model", rows, metrics))
 

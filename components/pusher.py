@@ -56,12 +56,12 @@ class PusherExecutor(executor.Executor):
             self._MarkNotPushed(pushed)
             return
         model, folder = self.GetModelPath(input_dict), _folder_of(exec_properties)
-        there = already_pushed(model, folder)
-        place = there or push(model, folder)
+        existing = already_pushed(model, folder)
+        destination = existing or push(model, folder)
         file_io.copytree(model, pushed.uri)  # TFX keeps a copy of the pushed model here
-        self._MarkPushed(pushed, pushed_destination=place, pushed_version=os.path.basename(place))
-        pushed.set_int_custom_property(ALREADY_PUSHED, int(there is not None))
-        logging.info("Already pushed: %s" if there else "Model pushed to %s", place)
+        self._MarkPushed(pushed, pushed_destination=destination, pushed_version=os.path.basename(destination))
+        pushed.set_int_custom_property(ALREADY_PUSHED, int(existing is not None))
+        logging.info("Already pushed: %s" if existing else "Model pushed to %s", destination)
 
 
 class PusherDriver(base_driver.BaseDriver, portable_driver.BaseDriver):  # type: ignore[misc]
@@ -74,9 +74,9 @@ class PusherDriver(base_driver.BaseDriver, portable_driver.BaseDriver):  # type:
     def run(self, execution_info: data_types.ExecutionInfo) -> driver_output_pb2.DriverOutput:
         """Adds the folder of the already pushed version to the cache key, or a random value if there is none."""
         model = PusherExecutor().GetModelPath(execution_info.input_dict)
-        there = already_pushed(model, _folder_of(execution_info.exec_properties))
+        existing = already_pushed(model, _folder_of(execution_info.exec_properties))
         output = driver_output_pb2.DriverOutput()
-        output.exec_properties[ALREADY_PUSHED].string_value = there or f"no: {uuid.uuid4().hex}"
+        output.exec_properties[ALREADY_PUSHED].string_value = existing or f"no: {uuid.uuid4().hex}"
         return output
 
 

@@ -30,7 +30,7 @@ from tfx.types.system_executions import Train
 from ..executors.generic_executor import GenericExecutor
 from ..executors.options import TrainerKeywords, declared_options
 from . import notebook_display
-from .module_component import ModuleComponent, fingerprint, serialized
+from .module_component import ModuleComponent, fingerprint, serialize_config
 from .option_keywords import execution_parameters, options_from_keywords, takes_options
 from .trainer_driver import TrainerDriver
 
@@ -157,7 +157,7 @@ class Trainer(ModuleComponent):
             eval_args=eval_args or trainer_pb2.EvalArgs(),
             module_file=module_file,
             run_fn=run_fn,
-            custom_config=serialized(custom_config),
+            custom_config=serialize_config(custom_config),
             train_steps=train_steps,
             eval_steps=eval_steps,
             module_fingerprint=fingerprint(module_file),

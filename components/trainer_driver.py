@@ -35,12 +35,12 @@ class TrainerDriver(base_driver.BaseDriver, portable_driver.BaseDriver):  # type
         [model_run] = execution_info.output_dict["model_run"]
         root = file_io.parent(file_io.parent(file_io.parent(model_run.uri)))  # ROOT/Trainer/model_run/7
         try:
-            _note(root, metadata_pointer.url_of(self._connection_config), execution_info.pipeline_info.id)
+            _record_store(root, metadata_pointer.url_of(self._connection_config), execution_info.pipeline_info.id)
         except Exception as error:
-            logging.warning("%s: where the metadata are was not noted: %s", root, error)
+            logging.warning("%s: the location of the metadata store was not recorded: %s", root, error)
         return driver_output_pb2.DriverOutput()
 
 
-def _note(root: str, url: str, pipeline: str) -> None:
+def _record_store(root: str, url: str, pipeline: str) -> None:
     if url and url != os.path.join(os.path.abspath(root), "metadata.sqlite"):  # default location
-        metadata_pointer.note(metadata_pointer.Noted(url, pipeline, root))
+        metadata_pointer.add_store(metadata_pointer.PipelineStore(url, pipeline, root))

@@ -31,7 +31,7 @@ from ..executors.errors import InputError
 from ..executors.options import TunerKeywords, declared_options
 from ..executors.runtime.logs.exceptions import remembered
 from ..executors.tuning.step import tune_from_artifacts
-from .module_component import ModuleComponent, fingerprint, serialized
+from .module_component import ModuleComponent, fingerprint, serialize_config
 from .option_keywords import execution_parameters, options_from_keywords, takes_options
 
 if TYPE_CHECKING:
@@ -138,8 +138,8 @@ class Tuner(ModuleComponent):
             raise ValueError("Exactly one of 'module_file' or 'tuner_fn' must be supplied")
         if tune_args is not None and tune_args.num_parallel_trials > 1:
             raise InputError(
-                f"tune_args: num_parallel_trials={tune_args.num_parallel_trials}: this Tuner runs one trial after the "
-                "other. Leave tune_args out; TFX's extension for Vertex AI runs several."
+                f"tune_args: num_parallel_trials={tune_args.num_parallel_trials}: this Tuner runs trials one after "
+                "the other. Omit tune_args; for parallel trials, use TFX's extension for Vertex AI."
             )
         training = options_from_keywords(options)
         spec = TunerSpec(
@@ -151,7 +151,7 @@ class Tuner(ModuleComponent):
             tuner_fn=tuner_fn,
             train_args=train_args or trainer_pb2.TrainArgs(),
             eval_args=eval_args or trainer_pb2.EvalArgs(),
-            custom_config=serialized(custom_config),
+            custom_config=serialize_config(custom_config),
             train_steps=train_steps,
             eval_steps=eval_steps,
             module_fingerprint=fingerprint(module_file),

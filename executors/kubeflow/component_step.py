@@ -31,7 +31,7 @@ from ..runtime.logs.exceptions import message_of
 from ..runtime.logs.redaction import masked_text
 from ..saved_models.locations import find_saved_model
 from ..training.run import train
-from .inputs import fn_args_for_step, only
+from .inputs import fn_args_for_step, single_artifact
 from .parameters import StepParameters, read_parameters
 from .step import (
     StepArtifact,
@@ -39,14 +39,14 @@ from .step import (
     exit_code_of,
     failure_reported,
     output_file_of,
-    parsed,
+    parse_json_flag,
     write_output,
 )
 from .storage import (
     checkpoint_root,
-    readable_place,
     require_readable_pattern,
-    writable_place,
+    resolve_input,
+    resolve_output,
 )
 
 if TYPE_CHECKING:
@@ -55,10 +55,10 @@ if TYPE_CHECKING:
 
 MODEL, METRICS, REPORT, TENSORBOARD = "model", "metrics", "report", "tensorboard"
 OUTPUTS = (MODEL, METRICS, REPORT, TENSORBOARD)
-_OF_EVERY_RUN = (REPORT, TENSORBOARD)
+_ALWAYS_WRITTEN = (REPORT, TENSORBOARD)
 _EVAL_MODEL = "eval_model"  # folder name in the TensorBoard output
 _MODULE_FILE = "module_text.py"
-_TELL_SECONDS = 30.0
+_LOG_INTERVAL_SECONDS = 30.0
 
 
 def run(invocation: ExecutorInput) -> None:
@@ -73,26 +73,26 @@ def run(invocation: ExecutorInput) -> None:
     """
     output_file = output_file_of(invocation)
     outputs = artifacts_in(invocation["outputs"])
-    failed = {key: outputs[key] for key in _OF_EVERY_RUN if key in outputs}
+    failed = {key: outputs[key] for key in _ALWAYS_WRITTEN if key in outputs}
     with failure_reported(output_file, failed):
-        places = {key: writable_place(only(outputs, key).uri, key) for key in OUTPUTS}
-        with _page_written(places), tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+        paths = {key: resolve_output(single_artifact(outputs, key).uri, key) for key in OUTPUTS}
+        with _report_written(paths), tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
             inputs = artifacts_in(invocation.get("inputs", {}))
             parameters, options = read_parameters(invocation.get("inputs", {}).get("parameterValues") or {})
             logging.info("Generic Trainer %s: training %s.", __version__, parameters.module or "the module_text")
-            fn_args = fn_args_for_step(inputs, parameters, places[MODEL], places[TENSORBOARD])
+            fn_args = fn_args_for_step(inputs, parameters, paths[MODEL], paths[TENSORBOARD])
             fn_args.seed = options.seed
             module = _module(parameters, scratch)
-            root = _checkpoint_root(parameters, outputs[TENSORBOARD][0].uri, places[TENSORBOARD], scratch)
-            with _progress_told(scratch, parameters.train_steps, options):
+            root = _checkpoint_root(parameters, outputs[TENSORBOARD][0].uri, paths[TENSORBOARD], scratch)
+            with _progress_logged(scratch, parameters.train_steps, options):
                 record = train(module, fn_args, options, function=parameters.function, checkpoint_root=root)
         if not record.check:
-            logging.info("This task of a cluster has done its part; the chief publishes the model.")
+            logging.info("This cluster task has finished; the chief publishes the model.")
             return
         if file_io.isdir(fn_args.eval_model_dir):
-            _keep_eval_model(fn_args.eval_model_dir, outputs, places)
-        _describe(outputs, places, fn_args.serving_model_dir, record)
-        file_io.write_text(places[METRICS], json.dumps(record.metrics, indent=2) + "\n")
+            _keep_eval_model(fn_args.eval_model_dir, outputs, paths)
+        _describe(outputs, paths, fn_args.serving_model_dir, record)
+        file_io.write_text(paths[METRICS], json.dumps(record.metrics, indent=2) + "\n")
         write_output(output_file, outputs)
     for split, values in record.metrics.items():
         logging.info("%s metrics: %s", split.capitalize(), ", ".join(f"{k}={v:.5g}" for k, v in values.items()))
@@ -108,7 +108,7 @@ def _module(parameters: StepParameters, scratch: str) -> str:
         return path
     name, at, place = str(parameters.module).rpartition("@")
     uri, *sha256 = place.partition(HASH)
-    found = readable_place(uri, "module") if file_io.is_remote(uri) else uri
+    found = resolve_input(uri, "module") if file_io.is_remote(uri) else uri
     return "".join([name, at, found, *sha256])
 
 
@@ -120,33 +120,33 @@ def _checkpoint_root(parameters: StepParameters, uri: str, place: str, scratch: 
     if beside := checkpoint_root(uri, place):
         return beside
     logging.info(
-        "Checkpoints are kept in this pod alone, so a retry begins anew. With checkpoint_root on a mounted volume, or "
-        "a gs:// URI, it goes on from the last one."
+        "Checkpoints are stored in this pod only, so a retry starts from scratch. To resume from the last checkpoint, "
+        "set checkpoint_root to a folder on a mounted volume or a gs:// URI."
     )
     return os.path.join(scratch, "checkpoints")
 
 
-def _keep_eval_model(folder: str, outputs: Mapping[str, Sequence[StepArtifact]], places: Mapping[str, str]) -> None:
+def _keep_eval_model(folder: str, outputs: Mapping[str, Sequence[StepArtifact]], paths: Mapping[str, str]) -> None:
     """Moves an Estimator's EvalSavedModel to the TensorBoard output, because its folder is in no artifact."""
-    target = os.path.join(places[TENSORBOARD], _EVAL_MODEL)
+    target = os.path.join(paths[TENSORBOARD], _EVAL_MODEL)
     file_io.rmtree(target)
     file_io.move(folder, target)
     outputs[MODEL][0].metadata["eval_saved_model"] = os.path.join(outputs[TENSORBOARD][0].uri, _EVAL_MODEL)
 
 
 def _describe(
-    outputs: Mapping[str, Sequence[StepArtifact]], places: Mapping[str, str], serving: str, record: RunRecord
+    outputs: Mapping[str, Sequence[StepArtifact]], paths: Mapping[str, str], serving: str, record: RunRecord
 ) -> None:
     """Sets the results of the run as metadata of the artifacts, as strings and numbers."""
     [model], [metrics], [logs] = (outputs[key] for key in (MODEL, METRICS, TENSORBOARD))
     values = {
         f"{split}/{name}": float(value) for split, found in record.metrics.items() for name, value in found.items()
     }
-    lies_at = os.path.relpath(find_saved_model(serving) or serving, places[MODEL])
+    relative_path = os.path.relpath(find_saved_model(serving) or serving, paths[MODEL])
     model.metadata.update(
         framework="TensorFlow",
         framework_version=record.stack.get("tensorflow", ""),
-        saved_model=model.uri if lies_at == "." else os.path.join(model.uri, lies_at),
+        saved_model=model.uri if relative_path == "." else os.path.join(model.uri, relative_path),
         signatures=", ".join(record.check["signatures"]),
         checks="; ".join(f"{name}: {outcome}" for name, outcome in record.check["checks"].items()),
         size_bytes=float(record.check["size_bytes"]),
@@ -160,47 +160,47 @@ def _describe(
 
 
 @contextlib.contextmanager
-def _page_written(places: Mapping[str, str]) -> Iterator[None]:
+def _report_written(paths: Mapping[str, str]) -> Iterator[None]:
     """Writes the run's report when the block ends, even if it raises; in a cluster only the chief does."""
-    said: RunJson = {}
+    failure: RunJson = {}
     try:
         yield
     except BaseException as error:
         what: ErrorJson = {"type": type(error).__qualname__, "message": masked_text(message_of(error))}
-        said = {"status": run_record.status_after(error), "error": what}
+        failure = {"status": run_record.status_after(error), "error": what}
         raise
     finally:
         with contextlib.suppress(Exception):  # must not hide the original exception
             task = task_from_environment()
             if task is None or task.is_chief:
-                record: RunJson = {**run_record.read(places[TENSORBOARD]), **said}
-                write_report(places[TENSORBOARD], record, path=places[REPORT])
+                record: RunJson = {**run_record.read(paths[TENSORBOARD]), **failure}
+                write_report(paths[TENSORBOARD], record, path=paths[REPORT])
 
 
 @contextlib.contextmanager
-def _progress_told(scratch: str, steps: int | None, options: TrainingOptions) -> Iterator[None]:
+def _progress_logged(scratch: str, steps: int | None, options: TrainingOptions) -> Iterator[None]:
     """Logs the training's progress periodically, if its loop reports it and no other process displays it."""
     if options.engine != LOCAL or progress.VARIABLE in os.environ:
         yield
         return
     path, ended = progress.watched(scratch), threading.Event()
     os.environ[progress.VARIABLE] = path
-    teller = threading.Thread(target=_tell, args=(path, steps, ended), name="progress", daemon=True)
-    teller.start()
+    thread = threading.Thread(target=_log_progress, args=(path, steps, ended), name="progress", daemon=True)
+    thread.start()
     try:
         yield
     finally:
         ended.set()
-        teller.join()
+        thread.join()
         del os.environ[progress.VARIABLE]
 
 
-def _tell(path: str, steps: int | None, ended: threading.Event) -> None:
-    told = 0.0
-    while not ended.wait(_TELL_SECONDS):
+def _log_progress(path: str, steps: int | None, ended: threading.Event) -> None:
+    last_step = 0.0
+    while not ended.wait(_LOG_INTERVAL_SECONDS):
         now = progress.read(path)
-        if now is not None and now.step != told:
-            told, of = now.step, f" of {steps:,}" if steps else ""
+        if now is not None and now.step != last_step:
+            last_step, of = now.step, f" of {steps:,}" if steps else ""
             speed = f", {now.steps / now.seconds:.3g} steps/s" if now.seconds > 0 else ""
             logging.info("Step %s%s%s.", f"{now.step:,.0f}", of, speed)
 
@@ -212,4 +212,4 @@ def main(line: Sequence[str]) -> int:
     )
     parser.add_argument("--executor_input", required=True, metavar="JSON", help="Kubeflow's ExecutorInput")
     text = parser.parse_args(line).executor_input
-    return exit_code_of(lambda: run(cast("ExecutorInput", parsed(text, "executor_input"))))
+    return exit_code_of(lambda: run(cast("ExecutorInput", parse_json_flag(text, "executor_input"))))

@@ -22,7 +22,7 @@ from ..runtime.files.artifact_layout import EVAL_DIR, read_json_object
 from ..saved_models.locations import base_model_path, find_saved_model
 from .parameters import StepParameters
 from .step import StepArtifact
-from .storage import readable_place, require_readable_pattern
+from .storage import require_readable_pattern, resolve_input
 
 Inputs: TypeAlias = "Mapping[str, Sequence[StepArtifact]]"
 
@@ -43,7 +43,7 @@ def fn_args_for_step(inputs: Inputs, parameters: StepParameters, model: str, log
     train_files, eval_files = _files(inputs, parameters)
     for name, patterns in (("Training", train_files), ("Evaluation", eval_files)):
         logging.info("%s examples: %s", name, ", ".join(patterns) or "none")
-    base, hyperparameters = _place(inputs, "base_model"), _file(inputs, "hyperparameters")
+    base, hyperparameters = _resolve(inputs, "base_model"), _resolve_file(inputs, "hyperparameters")
     version = parameters.serving_version
     serving = model.rstrip("/") if version is None else os.path.join(model, str(version))
     return FnArgs(
@@ -51,8 +51,8 @@ def fn_args_for_step(inputs: Inputs, parameters: StepParameters, model: str, log
         eval_files=eval_files,
         train_steps=parameters.train_steps or None,
         eval_steps=parameters.eval_steps or None,
-        schema_path=_file(inputs, "schema"),
-        transform_graph_path=_place(inputs, "transform_graph"),
+        schema_path=_resolve_file(inputs, "schema"),
+        transform_graph_path=_resolve(inputs, "transform_graph"),
         serving_model_dir=serving,
         eval_model_dir=os.path.join(file_io.parent(serving), EVAL_DIR),
         model_run_dir=logs,
@@ -65,25 +65,29 @@ def fn_args_for_step(inputs: Inputs, parameters: StepParameters, model: str, log
 
 def _files(inputs: Inputs, parameters: StepParameters) -> tuple[list[str], list[str]]:
     """Returns the patterns of the training and evaluation examples."""
-    examples, more = (inputs.get(key) for key in ("examples", "eval_examples"))
+    examples, eval_examples = (inputs.get(key) for key in ("examples", "eval_examples"))
     if bool(examples) == bool(parameters.train_files):
         got = "both" if examples else "neither"
-        raise InputError(f"Give the training's data as the artifact 'examples' or as train_files; got {got}.")
+        raise InputError(f"Pass the training data either as the artifact 'examples' or as train_files; got {got}.")
     if not examples:
         for name in ("train_files", "eval_files"):
             for pattern in getattr(parameters, name):
                 require_readable_pattern(pattern, name)
-        evaluation = _patterns(inputs, "eval_examples", parameters.eval_splits) if more else []
+        evaluation = _patterns(inputs, "eval_examples", parameters.eval_splits) if eval_examples else []
         return list(parameters.train_files), [*parameters.eval_files, *evaluation]
     training = _patterns(inputs, "examples", parameters.train_splits)
-    key = "eval_examples" if more else "examples"
-    evaluation = _patterns(inputs, key, parameters.eval_splits, is_all_training=not more)
-    if not more and training[0].endswith("/*") and file_io.parent(training[0]) in map(file_io.parent, evaluation):
-        raise InputError(f"input examples: {training[0]} is everything, {evaluation[0]} among it. Name train_splits.")
+    key = "eval_examples" if eval_examples else "examples"
+    evaluation = _patterns(inputs, key, parameters.eval_splits, empty_without_splits=not eval_examples)
+    if (
+        not eval_examples
+        and training[0].endswith("/*")
+        and file_io.parent(training[0]) in map(file_io.parent, evaluation)
+    ):
+        raise InputError(f"input examples: {training[0]} includes {evaluation[0]}. Set train_splits.")
     return training, evaluation
 
 
-def _patterns(inputs: Inputs, key: str, splits: Sequence[str], *, is_all_training: bool = False) -> list[str]:
+def _patterns(inputs: Inputs, key: str, splits: Sequence[str], *, empty_without_splits: bool = False) -> list[str]:
     """Returns the file patterns of an artifact's splits.
 
     Splits are folders `Split-NAME` or `NAME`, files `NAME*`, or defined by TFX's property `custom_split_pattern`. An
@@ -93,17 +97,17 @@ def _patterns(inputs: Inputs, key: str, splits: Sequence[str], *, is_all_trainin
       inputs: Artifacts by key.
       key: Key of the artifact.
       splits: Names of the splits.
-      is_all_training: Whether the result is empty for an artifact without splits, because it is used for training.
+      empty_without_splits: Whether the result is empty for an artifact without splits, because it is used for training.
     """
-    artifact, folder = only(inputs, key), _place(inputs, key) or ""
+    artifact, folder = single_artifact(inputs, key), _resolve(inputs, key) or ""
     if not file_io.isdir(folder):
-        return [] if is_all_training else [folder]
+        return [] if empty_without_splits else [folder]
     names = file_io.listdir(folder)
     custom = json.loads(artifact.get_string_custom_property("custom_split_pattern") or "{}")
     found = {
         split: os.path.join(folder, pattern)
         for split in splits
-        if (pattern := custom.get(split) or _in(folder, names, split))
+        if (pattern := custom.get(split) or _split_pattern(folder, names, split))
     }
     if len(found) == len(splits):
         return list(found.values())
@@ -112,21 +116,21 @@ def _patterns(inputs: Inputs, key: str, splits: Sequence[str], *, is_all_trainin
     if found or known:
         missing = next(split for split in splits if split not in found)
         raise InputError(
-            f"input {key} {folder}: there is no split {missing!r}, but {', '.join(known) or ', '.join(found)}."
-            f"{did_you_mean(missing, known)} Name them in train_splits and eval_splits."
+            f"input {key} {folder}: there is no split {missing!r}. Available: {', '.join(known) or ', '.join(found)}."
+            f"{did_you_mean(missing, known)} Set train_splits and eval_splits."
         )
     if not names:
         raise InputError(f"input {key} {folder}: the folder is empty.")
-    return [] if is_all_training else [os.path.join(folder, "*")]
+    return [] if empty_without_splits else [os.path.join(folder, "*")]
 
 
-def _in(folder: str, names: Sequence[str], split: str) -> str | None:
+def _split_pattern(folder: str, names: Sequence[str], split: str) -> str | None:
     """Returns the pattern of a split's files, relative to the folder; None if there are none."""
     for name in (f"Split-{split}", split):
         if name in names and file_io.isdir(os.path.join(folder, name)):
             return os.path.join(name, "*")
-    alike = [name for name in names if name.startswith(split)]
-    return f"{split}*" if alike and not any(file_io.isdir(os.path.join(folder, name)) for name in alike) else None
+    matching = [name for name in names if name.startswith(split)]
+    return f"{split}*" if matching and not any(file_io.isdir(os.path.join(folder, name)) for name in matching) else None
 
 
 def _examples_format(inputs: Inputs, parameters: StepParameters, train_files: Sequence[str]) -> ExamplesFormat:
@@ -136,12 +140,12 @@ def _examples_format(inputs: Inputs, parameters: StepParameters, train_files: Se
         files = [file for pattern in train_files for file in file_io.glob(pattern)]
         payload = PARQUET if files and all(file.endswith(".parquet") for file in files) else TF_EXAMPLE
     if payload not in PAYLOAD_FORMATS:
-        raise InputError(f"payload_format={payload!r} of {artifact.uri}: {', '.join(PAYLOAD_FORMATS)} can be read.")
+        raise InputError(f"payload_format={payload!r} of {artifact.uri} is not one of {', '.join(PAYLOAD_FORMATS)}.")
     view = artifact.get_string_custom_property("data_view_uri") if payload == PROTO else ""
-    return ExamplesFormat(payload, readable_place(view, "the examples' DataView") if view else None)
+    return ExamplesFormat(payload, resolve_input(view, "the examples' DataView") if view else None)
 
 
-def only(artifacts: Inputs, key: str) -> StepArtifact:
+def single_artifact(artifacts: Inputs, key: str) -> StepArtifact:
     """Returns the only artifact of a key.
 
     Raises:
@@ -149,20 +153,20 @@ def only(artifacts: Inputs, key: str) -> StepArtifact:
     """
     found = artifacts.get(key) or ()
     if len(found) != 1:
-        raise InputError(f"{key}: expected one artifact, got {len(found)}. Is the component of this image's release?")
+        raise InputError(f"{key}: expected one artifact, got {len(found)}. Use the component of this image's release.")
     return found[0]
 
 
-def _place(inputs: Inputs, key: str) -> str | None:
+def _resolve(inputs: Inputs, key: str) -> str | None:
     if not inputs.get(key):
         return None
-    artifact = only(inputs, key)
-    return readable_place(artifact.uri, f"input {key}", artifact.metadata)
+    artifact = single_artifact(inputs, key)
+    return resolve_input(artifact.uri, f"input {key}", artifact.metadata)
 
 
-def _file(inputs: Inputs, key: str) -> str | None:
+def _resolve_file(inputs: Inputs, key: str) -> str | None:
     """Returns the path of an artifact that is a file, or of the only file in its folder."""
-    place = _place(inputs, key)
+    place = _resolve(inputs, key)
     if place is None or not file_io.isdir(place):
         return place
     names = file_io.listdir(place)

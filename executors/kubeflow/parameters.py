@@ -16,7 +16,7 @@ from ..errors import InputError, did_you_mean
 from ..inputs.data_accessor import PAYLOAD_FORMATS
 from ..options import TrainingOptions, declared_options, kinds_of
 
-NOT_OFFERED = tuple(option.name for option in declared_options() if not option.kubeflow)
+EXCLUDED_OPTIONS = tuple(option.name for option in declared_options() if not option.kubeflow)
 T = TypeVar("T")
 MISSING = (None, "")
 _JSON_KINDS: dict[type, type] = {tuple: list, Mapping: dict}
@@ -37,7 +37,7 @@ class StepParameters:
     module: str | None = _parameter(
         None,
         "The training module: a file's path or URI, package.module, package.module.function, or name@archive.zip. "
-        "Kubeflow's cache sees this text, not the code behind it.",
+        "Kubeflow's cache key includes this reference, but not the module's code.",
     )
     module_text: str | None = _parameter(
         None, "The training module's source text, instead of 'module'; at most about 100 kB, and without helper files."
@@ -46,33 +46,36 @@ class StepParameters:
     train_files: tuple[str, ...] = _parameter(
         (), "Paths or URI patterns of training examples, instead of the artifact 'examples'."
     )
-    eval_files: tuple[str, ...] = _parameter((), "Paths or URI patterns of evaluation examples, beside 'train_files'.")
+    eval_files: tuple[str, ...] = _parameter(
+        (), "Paths or URI patterns of evaluation examples; requires 'train_files'."
+    )
     train_splits: tuple[str, ...] = _parameter(("train",), "Splits of 'examples' to train on.")
     eval_splits: tuple[str, ...] = _parameter(("eval",), "Splits of 'examples' to evaluate on; [] for none.")
     train_steps: int | None = _parameter(None, "fn_args.train_steps (default: the module decides).")
     eval_steps: int | None = _parameter(None, "fn_args.eval_steps (default: the module decides).")
     custom_config: Mapping[str, object] | None = _parameter(
-        None, "fn_args.custom_config. Whole numbers arrive as int: a pipeline's JSON does not tell 1.0 from 1."
+        None,
+        "fn_args.custom_config. Whole numbers become int: a pipeline's JSON does not distinguish 1.0 from 1.",
     )
     payload_format: str | None = _parameter(
-        None, f"How the examples are encoded: {', '.join(PAYLOAD_FORMATS)} (default: as the artifact or the names say)."
+        None, f"Encoding of the examples: {', '.join(PAYLOAD_FORMATS)} (default: from the artifact or the file names)."
     )
     serving_version: int | None = _parameter(
         None,
-        "Number of the folder below the model's uri that the SavedModel goes to, as TensorFlow Serving wants it "
-        "(default: none; it lies right at the uri).",
+        "Name of a numbered folder for the SavedModel below the model's URI, as TensorFlow Serving requires "
+        "(default: none; the SavedModel is directly at the URI).",
     )
     checkpoint_root: str | None = _parameter(
         None,
-        "Folder or gs:// URI where retries and later runs of the same training find its checkpoints, such as on a "
-        "mounted volume (default: beside the outputs, if these are written to a place that outlives the pod).",
+        "Folder or gs:// URI for checkpoints, from which retries and later runs of the same training resume, such as "
+        "on a mounted volume (default: beside the outputs, if their storage outlives the pod).",
     )
 
     def __post_init__(self) -> None:
         if not self.module and not self.module_text:
-            raise InputError("There is nothing to train: give 'module', or 'module_text'.")
+            raise InputError("There is nothing to train: set 'module' or 'module_text'.")
         if self.module and self.module_text:
-            raise InputError(f"module={self.module!r} and module_text are two modules: give one of them.")
+            raise InputError(f"module={self.module!r} and module_text are mutually exclusive: set only one of them.")
         if self.payload_format and self.payload_format not in PAYLOAD_FORMATS:
             raise InputError(
                 f"payload_format={self.payload_format!r}: choose from {', '.join(PAYLOAD_FORMATS)}."
@@ -81,13 +84,11 @@ class StepParameters:
         for name in ("train_steps", "eval_steps", "serving_version"):
             value = getattr(self, name)
             if value is not None and value < 0:
-                raise InputError(f"{name}={value}: give 0 or more.")
+                raise InputError(f"{name}={value}: must be 0 or more.")
         if not self.train_splits:
-            raise InputError("train_splits=[]: name one split or more.")
+            raise InputError("train_splits=[]: set at least one split.")
         if self.eval_files and not self.train_files:
-            raise InputError(
-                "eval_files goes with train_files; of the artifact 'examples', eval_splits are evaluated on."
-            )
+            raise InputError("eval_files requires train_files; with the artifact 'examples', set eval_splits instead.")
 
 
 def json_kinds(fields: type[StepParameters] | type[TrainingOptions]) -> dict[str, type]:
@@ -111,8 +112,8 @@ def read_parameters(values: Mapping[str, object]) -> tuple[StepParameters, Train
         if name not in own and name not in options:
             known = [*json_kinds(StepParameters), *options]
             raise InputError(
-                f"There is no parameter {name!r}.{did_you_mean(name, known)} If the component has it, its image is of "
-                "another release: take both from the same one."
+                f"Unknown parameter {name!r}.{did_you_mean(name, known)} If the component defines it, its image "
+                "contains another release: use the same release for both."
             )
     parameters = StepParameters(**{name: _checked(name, given[name], kind) for name, kind in own.items()})
     return parameters, TrainingOptions.from_exec_properties({name: given[name] for name in given if name in options})
@@ -127,8 +128,8 @@ def _checked(name: str, value: object, kind: type) -> Any:
         return _with_whole_numbers(value)
     if kind is str and isinstance(value, str):
         return value
-    wanted = {int: "a whole number", list: "a list of texts", dict: "a JSON object", str: "a text"}[kind]
-    raise InputError(f"{name}={value!r}: give {wanted}, not {type(value).__name__}.")
+    expected = {int: "a whole number", list: "a list of strings", dict: "a JSON object", str: "a string"}[kind]
+    raise InputError(f"{name}={value!r}: expected {expected}, got {type(value).__name__}.")
 
 
 def _with_whole_numbers(value: object) -> object:

@@ -61,7 +61,7 @@ class StepArtifact:
         # Properties are in these fields in pipelines of schema 2.0.
         for group in (description.get("properties", {}), description.get("customProperties", {})):
             for name, value in group.items():
-                self.metadata[name] = _plain(value)
+                self.metadata[name] = _unwrapped(value)
         self.metadata.update(description.get("metadata") or {})
 
     @property
@@ -115,15 +115,15 @@ def run(invocation: ExecutorInput, inputs_spec: InputsSpec) -> None:
       InputError: If a required field is missing from the invocation.
       Exception: Any exception that the training raises.
     """
-    wanted, promised = invocation.get("inputs", {}), invocation.get("outputs", {})
+    inputs_json, outputs_json = invocation.get("inputs", {}), invocation.get("outputs", {})
     output_file = output_file_of(invocation)
-    driver_said = _driver_said(output_file)
-    parameters = {**wanted.get("parameters", {}), **wanted.get("parameterValues", {})}
-    parameters |= {**driver_said.get("parameters", {}), **driver_said.get("parameterValues", {})}
+    driver_parameters = _read_driver_parameters(output_file)
+    parameters = {**inputs_json.get("parameters", {}), **inputs_json.get("parameterValues", {})}
+    parameters |= {**driver_parameters.get("parameters", {}), **driver_parameters.get("parameterValues", {})}
     properties = {name: _typed(value, name, inputs_spec) for name, value in parameters.items()}
-    inputs, outputs = (artifacts_in(part) for part in (wanted, promised))
+    inputs, outputs = (artifacts_in(part) for part in (inputs_json, outputs_json))
     run_outputs = {key: artifacts for key, artifacts in outputs.items() if key != "model"}
-    with failure_reported(output_file, run_outputs, driver_said):
+    with failure_reported(output_file, run_outputs, driver_parameters):
         train_from_artifacts(inputs, outputs, properties)
     for artifacts in outputs.values():
         for artifact in artifacts:
@@ -139,7 +139,7 @@ def output_file_of(invocation: ExecutorInput) -> str:
     """
     output_file: str | None = invocation.get("outputs", {}).get("outputFile")
     if not output_file:
-        raise InputError("ExecutorInput: outputs.outputFile is missing; there is no place to report.")
+        raise InputError("ExecutorInput: outputs.outputFile is missing.")
     return output_file
 
 
@@ -192,21 +192,21 @@ def failure_reported(
         raise
 
 
-def _driver_said(output_file: str) -> dict[str, dict[str, object]]:
+def _read_driver_parameters(output_file: str) -> dict[str, dict[str, object]]:
     """Returns the parameters that a driver has written to the output file before the step started."""
     if not file_io.exists(output_file):
         return {}
-    said = json.loads(file_io.read_text(output_file))
-    return {name: said[name] for name in ("parameters", "parameterValues") if name in said}
+    content = json.loads(file_io.read_text(output_file))
+    return {name: content[name] for name in ("parameters", "parameterValues") if name in content}
 
 
 def _typed(value: object, name: str, inputs_spec: InputsSpec) -> object:
     kind = inputs_spec.get("parameters", {}).get(name, {}).get("parameterType")
-    plain = _plain(value)
+    plain = _unwrapped(value)
     return int(plain) if kind == "NUMBER_INTEGER" and isinstance(plain, (int, float)) else plain
 
 
-def _plain(value: object) -> object:
+def _unwrapped(value: object) -> object:
     """Unwraps {"stringValue": "…"}, as in pipelines of schema 2.0; returns other values unchanged."""
     if isinstance(value, dict) and len(value) == 1:
         [(kind, inner)] = value.items()
@@ -226,7 +226,7 @@ def _arguments(line: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def parsed(text: str | None, flag: str) -> dict[str, object]:
+def parse_json_flag(text: str | None, flag: str) -> dict[str, object]:
     """Parses the JSON object in a flag's value; returns {} if the flag is not given.
 
     Raises:
@@ -276,8 +276,8 @@ class Ended(SystemExit):
         self.name = signal.Signals(number).name
 
     def __str__(self) -> str:
-        there = next(iter(getattr(self, "__notes__", ())), "nothing was published.")
-        return f"The step was ended by {self.name}; {there}"
+        outcome = next(iter(getattr(self, "__notes__", ())), "nothing was published.")
+        return f"The step was ended by {self.name}; {outcome}"
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
@@ -293,7 +293,13 @@ def main(line: Sequence[str]) -> int:
         return 0
     return exit_code_of(
         lambda: run(
-            cast("ExecutorInput", parsed(options.json_serialized_invocation_args, "json_serialized_invocation_args")),
-            cast("InputsSpec", parsed(options.json_serialized_inputs_spec_args, "json_serialized_inputs_spec_args")),
+            cast(
+                "ExecutorInput",
+                parse_json_flag(options.json_serialized_invocation_args, "json_serialized_invocation_args"),
+            ),
+            cast(
+                "InputsSpec",
+                parse_json_flag(options.json_serialized_inputs_spec_args, "json_serialized_inputs_spec_args"),
+            ),
         )
     )

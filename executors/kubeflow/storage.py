@@ -18,8 +18,8 @@ from ..runtime.files import file_io
 MOUNTS = {"gs": "/gcs", "s3": "/s3", "minio": "/minio", "oci": "/oci"}
 WORKSPACE = "/kfp-workspace/.artifacts"  # for artifacts that Kubeflow marks as such, see kfp.dsl.Artifact
 _MOUNT_TABLE = "/proc/mounts"
-_OF_TENSORFLOW = ("gs", "file", "ram", "")  # file systems that are built into TensorFlow
-_KUBEFLOWS = ("minio://", "oci://")  # schemes that only Kubeflow uses
+_TENSORFLOW_SCHEMES = ("gs", "file", "ram", "")  # file systems that are built into TensorFlow
+_KUBEFLOW_SCHEMES = ("minio://", "oci://")  # schemes that only Kubeflow uses
 _LOCAL_RUN = re.compile(r".+-\d{4}(-\d\d){5}-\d{6}")  # name of a run's folder in kfp.local
 
 
@@ -44,7 +44,7 @@ def local_path(uri: str, metadata: Mapping[str, object] | None = None) -> str | 
     return path
 
 
-def readable_place(uri: str, what: str, metadata: Mapping[str, object] | None = None) -> str:
+def resolve_input(uri: str, what: str, metadata: Mapping[str, object] | None = None) -> str:
     """Returns the local path of an input if it exists there, otherwise its URI.
 
     Args:
@@ -56,12 +56,12 @@ def readable_place(uri: str, what: str, metadata: Mapping[str, object] | None = 
       InputError: If the input is at neither place or cannot be read; the message gives the reason.
     """
     if not uri:
-        raise InputError(f"{what}: the artifact has no URI. Did the step that makes it run?")
+        raise InputError(f"{what}: the artifact has no URI. Check that the step that produces it has run.")
     path = local_path(uri, metadata)
     if path and os.path.exists(path):
         return path
-    missing = f" Kubeflow's launcher puts it at {path}, but there is nothing." if path and path != uri else ""
-    if uri.startswith(_KUBEFLOWS):
+    missing = f" Kubeflow's launcher copies it to {path}, which does not exist." if path and path != uri else ""
+    if uri.startswith(_KUBEFLOW_SCHEMES):
         raise InputError(f"{what} {uri} cannot be read: TensorFlow has no file system for it.{missing}")
     try:
         found = file_io.exists(uri)
@@ -86,7 +86,7 @@ def require_readable_pattern(pattern: str, what: str) -> None:
         raise InputError(f"{what} {pattern} cannot be read: {_hint(pattern, error)}") from error
 
 
-def writable_place(uri: str, what: str) -> str:
+def resolve_output(uri: str, what: str) -> str:
     """Returns the local path of an output if Kubeflow copies it from there, otherwise its URI.
 
     Raises:
@@ -94,14 +94,14 @@ def writable_place(uri: str, what: str) -> str:
     """
     scheme = uri.rpartition("://")[0]
     path = local_path(uri)
-    if not uri or (scheme and path is None and scheme not in _OF_TENSORFLOW):
-        raise InputError(f"output {what} {uri!r}: Kubeflow copies outputs of {', '.join(MOUNTS)} only.")
+    if not uri or (scheme and path is None and scheme not in _TENSORFLOW_SCHEMES):
+        raise InputError(f"output {what} {uri!r}: Kubeflow copies outputs from {', '.join(MOUNTS)} only.")
     if path and (not scheme or os.path.isdir(MOUNTS[scheme])):
         return path
-    if scheme not in _OF_TENSORFLOW:
+    if scheme not in _TENSORFLOW_SCHEMES:
         raise InputError(
-            f"output {what} {uri}: there is no {MOUNTS[scheme]} in this container, from which Kubeflow's launcher "
-            f"would copy it, and TensorFlow has no file system for {scheme}://."
+            f"output {what} {uri}: this container has no folder {MOUNTS[scheme]}, from which Kubeflow's launcher "
+            f"copies outputs, and TensorFlow has no file system for {scheme}://."
         )
     return uri
 
@@ -113,7 +113,7 @@ def checkpoint_root(uri: str, place: str) -> str | None:
 
     Args:
       uri: URI of the output for logs.
-      place: Location of that output in the container, from `writable_place`.
+      place: Location of that output in the container, from `resolve_output`.
     """
     folders = place.split("/")
     if len(folders) > 3 and _LOCAL_RUN.fullmatch(folders[-3]):
@@ -135,10 +135,10 @@ def is_network_mount(path: str) -> bool:
 
 
 def _hint(uri: str, error: Exception) -> str:
-    scheme, said = uri.partition("://")[0], str(error).strip().splitlines() or [type(error).__name__]
-    if scheme not in _OF_TENSORFLOW:
+    scheme, lines = uri.partition("://")[0], str(error).strip().splitlines() or [type(error).__name__]
+    if scheme not in _TENSORFLOW_SCHEMES:
         return (
-            f"TensorFlow has no file system for {scheme}:// here ({said[0]}). Install one in the image, such as "
-            "tensorflow-io where there is a release for this TensorFlow. Artifacts are downloaded by Kubeflow itself."
+            f"TensorFlow has no file system for {scheme}:// here ({lines[0]}). Install one in the image, such as "
+            "tensorflow-io if there is a release for this TensorFlow. Kubeflow downloads artifacts itself."
         )
-    return f"{said[0].rstrip('.')}. Does the pod's service account have credentials that may read it?"
+    return f"{lines[0].rstrip('.')}. Check that the pod's service account may read it."

@@ -133,10 +133,10 @@ def parse_custom_config(value: Any) -> dict[str, object] | None:
     except (ValueError, TypeError) as error:
         raise InputError(f"custom_config={shown} is not JSON: {error}") from error
     except (ImportError, AttributeError) as error:
-        raise InputError(f"custom_config={shown} holds an object of a class that is not here: {error}") from error
+        raise InputError(f"custom_config={shown} contains an object whose class cannot be imported: {error}") from error
     if config is not None and not isinstance(config, dict):
         raise InputError(
-            f"custom_config needs to be a JSON object; got {type(config).__name__}: {shown}. "
+            f"custom_config must be a JSON object; got {type(config).__name__}: {shown}. "
             'Pass a dict, as in custom_config={"learning_rate": 0.01}.'
         )
     remember(config)
@@ -152,17 +152,17 @@ def _steps_and_splits(properties: Mapping[str, Any], key: str, message: _Args) -
         raise InputError(f"{key}={value!r} is not a JSON object such as {example}: {error}") from error
 
 
-def _steps(properties: Mapping[str, Any], key: str, otherwise: int) -> int | None:
+def _steps(properties: Mapping[str, Any], key: str, default: int) -> int | None:
     """Returns the number of steps; None if the module decides."""
     value = properties.get(key)
     if value is None or value == "":
-        return otherwise or None
+        return default or None
     try:
         steps = float(value)  # Kubeflow writes integers as "7.0"
         if steps < 0 or not steps.is_integer():
             raise ValueError
     except (TypeError, ValueError):
-        raise InputError(f"{key}={value!r}: give a whole number of steps; 0 leaves it to the module.") from None
+        raise InputError(f"{key}={value!r}: expected a whole number of steps; with 0 the module decides.") from None
     return int(steps) or None
 
 
@@ -170,18 +170,18 @@ def _patterns(examples: Sequence[Artifact], splits: Sequence[str]) -> list[str]:
     """Returns one glob pattern for each split and Examples artifact."""
     patterns = []
     for split in splits:
-        holders = [artifact for artifact in examples if split in _splits(artifact)]
-        if not holders:
+        artifacts_with_split = [artifact for artifact in examples if split in _splits(artifact)]
+        if not artifacts_with_split:
             known = sorted({name for artifact in examples for name in _splits(artifact)})
             uris = ", ".join(artifact.uri for artifact in examples)
             raise InputError(
                 f"split {split!r} does not exist in the examples at {uris}; "
-                f"there are {', '.join(known) or 'none'}.{did_you_mean(split, known)}"
+                f"available: {', '.join(known) or 'none'}.{did_you_mean(split, known)}"
             )
-        if len(holders) < len(examples):
-            missing = ", ".join(artifact.uri for artifact in examples if artifact not in holders)
+        if len(artifacts_with_split) < len(examples):
+            missing = ", ".join(artifact.uri for artifact in examples if artifact not in artifacts_with_split)
             raise InputError(f"split {split!r} does not exist in every Examples artifact; it is missing in {missing}.")
-        patterns += [_pattern(artifact, split) for artifact in holders]
+        patterns += [_pattern(artifact, split) for artifact in artifacts_with_split]
     return patterns
 
 
@@ -220,14 +220,16 @@ def _examples_format(examples: Sequence[Artifact]) -> ExamplesFormat:
         raise InputError(f"the Examples artifacts differ in payload_format: {payloads}.")
     payload = next(iter(payloads.values()))
     if payload not in PAYLOAD_FORMATS:
-        raise InputError(f"payload_format={payload!r} of {examples[0].uri}: {', '.join(PAYLOAD_FORMATS)} can be read.")
+        raise InputError(f"payload_format={payload!r} of {examples[0].uri} is not one of {', '.join(PAYLOAD_FORMATS)}.")
     views = [
         (_data_view_time(artifact), uri) for artifact in examples if (uri := _custom_property(artifact, _DATA_VIEW))
     ]
     if payload != PROTO or not views:
         return ExamplesFormat(payload)
     if len(views) != len(examples):
-        raise InputError("some of the Examples artifacts have a DataView attached and some have none.")
+        raise InputError(
+            "Some Examples artifacts have a DataView and others have none. Attach one to all or none of them."
+        )
     return ExamplesFormat(payload, max(views)[1])  # the newest DataView can read older data
 
 
@@ -272,7 +274,7 @@ def _num_examples(statistics: Artifact) -> dict[str, int]:
         folder = os.path.join(statistics.uri, f"Split-{split}")
         path = os.path.join(folder, "FeatureStats.pb")
         if not file_io.exists(path):
-            logging.warning("No FeatureStats.pb in %s; num_examples has no count for it.", folder)
+            logging.warning("No FeatureStats.pb in %s; num_examples has no count for this split.", folder)
             continue
         found = statistics_pb2.DatasetFeatureStatisticsList.FromString(file_io.read_bytes(path))
         counts[split] = int(found.datasets[0].num_examples)

@@ -45,15 +45,15 @@ def parse_counts(text: str) -> dict[str, int]:
     for part in text.split(","):
         role, _, number = (piece.strip() for piece in part.partition("="))
         if role not in ROLES:
-            raise InputError(f"--cluster {text}: {role!r} is none of {', '.join(ROLES)}.{did_you_mean(role, ROLES)}")
+            raise InputError(f"--cluster {text}: {role!r} is not one of {', '.join(ROLES)}.{did_you_mean(role, ROLES)}")
         if not number.isdigit() or role in counts:
-            raise InputError(f"--cluster {text}: give each role once, as in chief=1,worker=2,ps=1,evaluator=1.")
+            raise InputError(f"--cluster {text}: set each role once, such as chief=1,worker=2,ps=1,evaluator=1.")
         counts[role] = int(number)
     for role in (CHIEF, EVALUATOR):
         if counts.get(role, 0) > 1:
             raise InputError(f"--cluster {text}: there can be only one {role}.")
     if not any(_task(role, counts).is_chief for role, count in counts.items() if count):
-        raise InputError(f"--cluster {text}: there has to be a chief, or a worker to be chief.")
+        raise InputError(f"--cluster {text}: the cluster needs a chief or a worker.")
     return {role: count for role, count in counts.items() if count}
 
 
@@ -128,12 +128,12 @@ def _set_at_exit(stop: threading.Event) -> Iterator[None]:
 
 def _addresses(counts: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
     """Returns a local address for each task; the ports stay bound until all addresses are chosen."""
-    with contextlib.ExitStack() as held:
-        return {role: tuple(_free_address(held) for _ in range(count)) for role, count in counts.items()}
+    with contextlib.ExitStack() as sockets:
+        return {role: tuple(_free_address(sockets) for _ in range(count)) for role, count in counts.items()}
 
 
-def _free_address(held: contextlib.ExitStack) -> str:
-    listener = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+def _free_address(sockets: contextlib.ExitStack) -> str:
+    listener = sockets.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
     listener.bind(("localhost", 0))
     return f"localhost:{listener.getsockname()[1]}"
 

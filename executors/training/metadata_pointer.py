@@ -3,8 +3,8 @@
 A pipeline's ML Metadata store can be anywhere, and several pipelines can share one store, so the root alone does not
 identify the pipeline's runs. The file does; it contains no password.
 
-    note(Noted(url_of(connection_config), "taxi", root))
-    noted(root)                           # [Noted("/home/me/metadata/store.db", "taxi", root)]
+    add_store(PipelineStore(url_of(connection_config), "taxi", root))
+    read_stores(root)                     # [PipelineStore("/home/me/metadata/store.db", "taxi", root)]
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FILE_NAME = ".generic_trainer_metadata.json"
 
 
 @dataclasses.dataclass(frozen=True)
-class Noted:
+class PipelineStore:
     """The metadata store of a pipeline.
 
     Attributes:
@@ -53,25 +53,25 @@ def url_of(config: metadata_store_pb2.ConnectionConfig) -> str:
     return ""
 
 
-def note(store: Noted) -> None:
+def add_store(store: PipelineStore) -> None:
     """Adds a store to the pointer file in its pipeline's root, unless it is already there.
 
     Raises:
       OSError: If the root is not writable.
     """
-    known = noted(store.root)
+    known = read_stores(store.root)
     if store not in known:
         stores = [{"metadata": one.metadata, "pipeline": one.pipeline} for one in (*known, store)]
         file_io.write_text(os.path.join(store.root, FILE_NAME), json.dumps({"stores": stores}, indent=2) + "\n")
 
 
-def noted(root: str) -> list[Noted]:
+def read_stores(root: str) -> list[PipelineStore]:
     """Returns the stores in a folder's pointer file; [] if the file is missing or invalid."""
     path = os.path.join(root, FILE_NAME)
     if not file_io.exists(path):
         return []
     try:
         stores = json.loads(file_io.read_text(path))["stores"]
-        return [Noted(str(store["metadata"]), str(store["pipeline"]), root) for store in stores]
+        return [PipelineStore(str(store["metadata"]), str(store["pipeline"]), root) for store in stores]
     except (OSError, ValueError, KeyError, TypeError):
         return []

@@ -55,8 +55,8 @@ def observed(files: Sequence[str], fn_args: FnArgs) -> Iterator[Observations]:
       files: Source files of the module.
       fn_args: The arguments of `run_fn`.
     """
-    keeps = fn_args.checkpoint_dir and fn_args.is_chief
-    kept = Kept(os.path.join(fn_args.checkpoint_dir, EVALUATED) if keeps else "")
+    keeps_weights = fn_args.checkpoint_dir and fn_args.is_chief
+    kept = Kept(os.path.join(fn_args.checkpoint_dir, EVALUATED) if keeps_weights else "")
     with (
         evaluations.observed(files, kept) as keras,
         estimator_evaluations.observed(files) as estimators,
@@ -89,31 +89,33 @@ class Observations:
           event_files: The last values in the event files.
         """
         explicit = numbers_returned(returned)
-        seen, origins = self._of_published_weights(is_evaluated="eval" in explicit)
+        seen, origins = self._published_metrics(is_evaluated="eval" in explicit)
         metrics: Metrics = {}
-        logged = together(self._of_batches(), from_return_value(self.reported), event_files, lists_returned(returned))
+        logged = together(
+            self._batch_metrics(), from_return_value(self.reported), event_files, lists_returned(returned)
+        )
         for split in SPLITS:
             origin = origins.get(split, {})
             if split in explicit:
                 metrics[split], origins[split] = explicit[split], {**origin, "source": "returned"}
             elif split in seen:
-                beside = logged.get(split, {}) if self._is_last_epoch(origin) else {}  # logged are last values
-                metrics[split] = {**beside, **seen[split]}
+                last_values = logged.get(split, {}) if self._is_last_epoch(origin) else {}  # logged are last values
+                metrics[split] = {**last_values, **seen[split]}
             elif split in logged and origin != _UNKNOWN:
                 metrics[split], origins[split] = logged[split], {"source": "logged"}
         return metrics, {split: origins[split] for split in SPLITS if split in origins}
 
-    def _of_batches(self) -> Metrics:
+    def _batch_metrics(self) -> Metrics:
         try:
             return self.keras.batches.metrics()
         except Exception as error:  # from custom model code; missing metrics must not fail a trained run
-            logging.warning("What train_on_batch returned could not be recorded: %r", error)
+            logging.warning("The metrics returned by train_on_batch could not be recorded: %r", error)
             return {}
 
     def _is_last_epoch(self, origin: Mapping[str, object]) -> bool:
         return any(origin.items() >= one.origin.items() for one in self.keras.last_epoch)
 
-    def _of_published_weights(self, is_evaluated: bool) -> tuple[Metrics, Origins]:
+    def _published_metrics(self, is_evaluated: bool) -> tuple[Metrics, Origins]:
         """Returns the observed metrics of the published weights, and their origins.
 
         Args:
@@ -122,26 +124,26 @@ class Observations:
         export = find_saved_model(self.fn_args.serving_model_dir) if self.fn_args.serving_model_dir else None
         try:
             if self.keras.is_empty:
-                found, origins = self._of_estimators(export, is_evaluated)
+                found, origins = self._estimator_metrics(export, is_evaluated)
             else:
-                found, origins = self._of_keras(export, is_evaluated)
+                found, origins = self._keras_metrics(export, is_evaluated)
         except Exception as error:  # the model is trained and written: missing metrics must not fail the run
             logging.warning("The metrics of the published weights could not be determined: %r", error)
             return {}, {"eval": _UNKNOWN}
         if origins.get("eval") == _UNKNOWN and not is_evaluated:
             logging.warning(
-                "The published weights are those of no evaluation, and could not be evaluated: no eval metrics are "
-                "recorded. Return them from run_fn, as {'val_loss': 0.3}."
+                "No eval metrics are recorded: the published weights match no evaluation and could not be evaluated. "
+                "Return the metrics from run_fn, such as {'val_loss': 0.3}."
             )
         return found, origins
 
-    def _of_estimators(self, export: str | None, is_evaluated: bool) -> tuple[Metrics, Origins]:
+    def _estimator_metrics(self, export: str | None, is_evaluated: bool) -> tuple[Metrics, Origins]:
         may_evaluate = self.fn_args.num_workers == 1 and not is_evaluated
         found, origin = self.estimators.metrics_of(export, may_evaluate)
         origins: Origins = {"train": {"source": "logged"}} if "train" in found else {}
         return found, origins | ({"eval": origin} if origin else {})
 
-    def _of_keras(self, export: str | None, is_evaluated: bool) -> tuple[Metrics, Origins]:
+    def _keras_metrics(self, export: str | None, is_evaluated: bool) -> tuple[Metrics, Origins]:
         evaluated, live = self.keras.evaluated, self.keras.live
         weights = published(evaluated, live, of_saved_model(export) if export else frozenset())
         found: Metrics = {}
@@ -167,5 +169,5 @@ def _epochs_of(one: Evaluated, evaluated: Sequence[Evaluated]) -> dict[str, int]
 
 def _in_order(evaluated: Sequence[Evaluated], weights: tuple[str, ...] | None) -> list[Evaluated]:
     """Returns the evaluations of the given weights: those from fits first, then the latest first."""
-    of_them = [one for one in reversed(evaluated) if one.weights == weights]
-    return sorted(of_them, key=lambda one: one.origin["source"] != "fit")
+    matching = [one for one in reversed(evaluated) if one.weights == weights]
+    return sorted(matching, key=lambda one: one.origin["source"] != "fit")

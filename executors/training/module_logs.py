@@ -24,7 +24,7 @@ from ..saved_models.staging import Staging
 FOLDER = "outputs"  # not the model's name, because Estimators keep checkpoints in a folder of that name
 
 
-def metrics_beside(serving_model_dir: str) -> Metrics:
+def metrics_in_staging(serving_model_dir: str) -> Metrics:
     """Returns the last values of the event files that a module wrote to the staging directory.
 
     Args:
@@ -35,7 +35,7 @@ def metrics_beside(serving_model_dir: str) -> Metrics:
 
 
 @contextlib.contextmanager
-def kept_in_model_run(staging: Staging, model_run_dir: str) -> Iterator[None]:
+def keep_module_logs(staging: Staging, model_run_dir: str) -> Iterator[None]:
     """Copies or moves what the block's module wrote around its model to the model run, even if the block raises."""
     try:
         yield
@@ -44,7 +44,7 @@ def kept_in_model_run(staging: Staging, model_run_dir: str) -> Iterator[None]:
             _copy_event_files(staging.written, model_run_dir)
             _move_others(staging, model_run_dir)
         except OSError as error:  # must not fail a trained run, nor hide the block's exception
-            logging.warning("Logs beside the model were not kept in %s. %s", model_run_dir, error)
+            logging.warning("Logs next to the model could not be saved to %s. %s", model_run_dir, error)
 
 
 def _copy_event_files(folder: str, model_run_dir: str) -> None:
@@ -54,12 +54,12 @@ def _copy_event_files(folder: str, model_run_dir: str) -> None:
 
 def _move_others(staging: Staging, model_run_dir: str) -> None:
     for name in staging.strays():
-        target = _free(os.path.join(model_run_dir, name))
+        target = _unused_path(os.path.join(model_run_dir, name))
         file_io.move(os.path.join(staging.path, name), target)
-        logging.info("The module wrote %s two folders above its model. It is kept in %s.", name, target)
+        logging.info("The module wrote %s two folders above its model. It was moved to %s.", name, target)
 
 
-def _free(path: str) -> str:
+def _unused_path(path: str) -> str:
     number, found = 1, path
     while file_io.exists(found):
         number, found = number + 1, f"{path}.{number}"

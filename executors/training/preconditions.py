@@ -21,7 +21,7 @@ def require_outputs(fn_args: FnArgs) -> None:
     for name in ("serving_model_dir", "model_run_dir"):
         path = fn_args.get(name)
         if not path:
-            raise InputError(f"fn_args.{name} is not set: the trainer has to know where to write.")
+            raise InputError(f"fn_args.{name} is not set: set the folder to write to.")
         folder = path if name == "model_run_dir" else file_io.parent(path)
         try:
             file_io.makedirs(folder)

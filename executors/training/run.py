@@ -65,7 +65,7 @@ from ..saved_models.rejected import kept_when_interrupted, kept_when_refused
 from ..saved_models.staging import STAGING, Staging, staging_directory
 from . import module_logs
 from .preconditions import require_inputs, require_outputs
-from .run_lock import alone_in
+from .run_lock import hold_run_lock
 
 if TYPE_CHECKING:
     from .worker import TrainingResult
@@ -118,11 +118,11 @@ def train(
         require_outputs(fn_args)
         if task and task.is_chief:
             cluster_records.forget_finished_tasks(fn_args.model_run_dir)
-        over = cluster_records.is_over(task, fn_args.model_run_dir) if task and not task.is_chief else None
+        is_over = cluster_records.is_over(task, fn_args.model_run_dir) if task and not task.is_chief else None
         is_chief = task is None or task.is_chief
         with (
-            alone_in(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
-            _saying_what_is_there(record, fn_args.serving_model_dir),
+            hold_run_lock(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
+            _note_published_model(record, fn_args.serving_model_dir),
             reported(record, fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
             record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)),
         ):
@@ -144,10 +144,12 @@ def train(
                 keep_source(source, fn_args.model_run_dir)
             record.save()  # so that a killed run leaves a record
             with _checkpoints(fn_args, identity, checkpoint_root, source, task) as checkpoints:
-                kept_in = folder_that_stays(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir
-                run = _Run(source, keras, function, options, record, task, checkpoints, kept_in, needs_model)
-                if over is not None:
-                    run.take_part(fn_args, over)
+                unpublished_folder = (
+                    folder_that_stays(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir
+                )
+                run = _Run(source, keras, function, options, record, task, checkpoints, unpublished_folder, needs_model)
+                if is_over is not None:
+                    run.run_auxiliary_task(fn_args, is_over)
                 else:
                     run.produce_model(fn_args)
             if folder := record.profile.get("folder"):
@@ -156,7 +158,7 @@ def train(
 
 
 @contextlib.contextmanager
-def _saying_what_is_there(record: RunRecord, model: str) -> Iterator[None]:
+def _note_published_model(record: RunRecord, model: str) -> Iterator[None]:
     """Notes on an interrupt that the model had already been published."""
     try:
         yield
@@ -188,12 +190,14 @@ def _task(options: TrainingOptions) -> ClusterTask | None:
     if task is not None:
         if options.engine != LOCAL:
             raise InputError(
-                f"engine={options.engine!r}: {VARIABLE} makes this process {task} of a cluster already. Leave engine "
-                "out: the workers have been started."
+                f"engine={options.engine!r}: {VARIABLE} already makes this process {task} of a cluster. Omit "
+                "engine: the workers are already running."
             )
         task.require_free_port()
         if task.type == PS and not options.isolate:
-            raise InputError(f"isolate=False: as {task} of {VARIABLE} this process needs one of its own to end.")
+            raise InputError(
+                f"isolate=False: {task} of {VARIABLE} runs until it is ended, so it needs a subprocess. Omit isolate."
+            )
     return task
 
 
@@ -208,7 +212,7 @@ class _Run:
     record: RunRecord
     task: ClusterTask | None
     checkpoints: CheckpointFolder
-    kept_in: str  # folder for outputs that are not published
+    unpublished_folder: str  # folder for outputs that are not published
     needs_model: bool
 
     def produce_model(self, fn_args: FnArgs) -> None:
@@ -216,32 +220,32 @@ class _Run:
         final = fn_args.serving_model_dir
         bad_records.forget(self.checkpoints.model_run_dir)
         with staging_directory(file_io.parent(final), self._shared_name()) as staging:
-            theirs = self._staged(fn_args, staging.written)
+            staged_args = self._with_staged_folders(fn_args, staging.written)
             with (
                 kept_when_interrupted(
                     staging,
-                    theirs.serving_model_dir,
-                    self.kept_in,
+                    staged_args.serving_model_dir,
+                    self.unpublished_folder,
                     self.record,
-                    lambda: self._take_checked(staging, fn_args, _NO_RESULT),
+                    lambda: self._collect_and_check(staging, fn_args, _NO_RESULT),
                 ),
                 # With a shared directory, the cluster's evaluator may still be writing to it.
-                contextlib.nullcontext() if self._shared_name() else self._logs_kept(staging, theirs),
+                contextlib.nullcontext() if self._shared_name() else self._logs_kept(staging, staged_args),
                 self.record.phase("training"),
             ):
-                result = self.run_module(theirs)
-            if not self.needs_model and not file_io.exists(theirs.serving_model_dir):
+                result = self.run_module(staged_args)
+            if not self.needs_model and not file_io.exists(staged_args.serving_model_dir):
                 self.record.status = SUCCEEDED
                 self.checkpoints.forget_finished()
                 return
-            with kept_when_refused(staging, self.kept_in, self.record):
+            with kept_when_refused(staging, self.unpublished_folder, self.record):
                 self.record.require_folder()
                 self.record.save_if_possible()  # signals to the cluster, or to a later run, that training is over
                 staging.require()
                 if self._is_distributed():
-                    with self._logs_kept(staging, theirs), self.record.phase("evaluator"):
-                        self._evaluate(theirs)
-                outputs, names = self._take_checked(staging, fn_args, result)
+                    with self._logs_kept(staging, staged_args), self.record.phase("evaluator"):
+                        self._evaluate(staged_args)
+                outputs, names = self._collect_and_check(staging, fn_args, result)
                 with self.record.phase("publish"):
                     self.record.require_folder()
                     with unbroken():
@@ -249,47 +253,47 @@ class _Run:
                         self.record.status = SUCCEEDED
                         self.checkpoints.forget_finished()
 
-    def _logs_kept(self, staging: Staging, theirs: FnArgs) -> contextlib.AbstractContextManager[None]:
+    def _logs_kept(self, staging: Staging, staged_args: FnArgs) -> contextlib.AbstractContextManager[None]:
         """Moves logs that the module writes next to the model to the model run."""
-        return module_logs.kept_in_model_run(staging, theirs.model_run_dir)
+        return module_logs.keep_module_logs(staging, staged_args.model_run_dir)
 
-    def _take_checked(self, staging: Staging, fn_args: FnArgs, result: TrainingResult) -> tuple[str, list[str]]:
+    def _collect_and_check(self, staging: Staging, fn_args: FnArgs, result: TrainingResult) -> tuple[str, list[str]]:
         """Moves and checks the module's outputs; returns their folder and the names in it before the check."""
         with self.record.phase("check"):
             replace_links(staging.written)
             outputs = staging.take_outputs()
             names = file_io.listdir(outputs) if file_io.isdir(outputs) else []
-            taken = self._staged(fn_args, outputs)
-            lift_timestamped_model(taken.serving_model_dir)
-            self._check(taken, fn_args.serving_model_dir, result)
+            checked_args = self._with_staged_folders(fn_args, outputs)
+            lift_timestamped_model(checked_args.serving_model_dir)
+            self._check(checked_args, fn_args.serving_model_dir, result)
         return outputs, names
 
-    def take_part(self, fn_args: FnArgs, over: Callable[[], bool]) -> None:
+    def run_auxiliary_task(self, fn_args: FnArgs, is_over: Callable[[], bool]) -> None:
         """Runs a task that publishes nothing: a worker, a parameter server or an evaluator."""
         shared = self._shared_name()
         parent = file_io.parent(fn_args.serving_model_dir)
-        ours = contextlib.nullcontext(Staging(os.path.join(parent, shared))) if shared else staging_directory(parent)
-        with ours as staging:
+        context = contextlib.nullcontext(Staging(os.path.join(parent, shared))) if shared else staging_directory(parent)
+        with context as staging:
             with self.record.phase("training"):
-                result = self.run_module(self._staged(fn_args, staging.written), over)
+                result = self.run_module(self._with_staged_folders(fn_args, staging.written), is_over)
             if not result:
                 cluster_records.require_success(fn_args.model_run_dir)
 
     def _is_distributed(self) -> bool:
         return self.task is not None or self.options.engine == RAY
 
-    def _evaluate(self, theirs: FnArgs) -> None:
+    def _evaluate(self, staged_args: FnArgs) -> None:
         """Waits for the cluster's evaluator, or evaluates and exports an Estimator's model in a separate process.
 
         The latter is done only if the cluster has no evaluator and the chief exported no model.
         """
-        if self.task and cluster_records.has_evaluator(self.task, theirs.model_run_dir):
-            self.record.metrics |= cluster_records.await_evaluator(theirs.model_run_dir)
-        elif self._is_estimator() and find_saved_model(theirs.serving_model_dir) is None:
+        if self.task and cluster_records.has_evaluator(self.task, staged_args.model_run_dir):
+            self.record.metrics |= cluster_records.await_evaluator(staged_args.model_run_dir)
+        elif self._is_estimator() and find_saved_model(staged_args.serving_model_dir) is None:
             # The evaluator joins no cluster. The record in its model run folder signals that training is over.
             evaluator = ClusterTask(EVALUATOR, 0, self.task.jobs if self.task else {CHIEF: ("localhost:1",)})
-            with self.record.shown_in(theirs.model_run_dir):
-                dataclasses.replace(self, task=evaluator).run_module(theirs)
+            with self.record.shown_in(staged_args.model_run_dir):
+                dataclasses.replace(self, task=evaluator).run_module(staged_args)
 
     def _shared_name(self) -> str:
         """Returns the staging directory's name if all tasks of a cluster must share one (Estimators only), else "".
@@ -310,26 +314,28 @@ class _Run:
     def _is_estimator(self) -> bool:
         return uses_estimators(self.source.files)
 
-    def run_module(self, theirs: FnArgs, over: Callable[[], bool] | None = None) -> TrainingResult:
+    def run_module(self, staged_args: FnArgs, is_over: Callable[[], bool] | None = None) -> TrainingResult:
         """Runs the module; restarts it once with Keras 2 if it turns out to need that."""
         try:
-            return self._run_module(theirs, over, self.keras)
+            return self._run_module(staged_args, is_over, self.keras)
         except KerasVersionError as error:
             keras = keras_for_restart(error, self.keras, self.options)
             self.record.keras = dataclasses.asdict(keras)
-            return self._run_module(theirs, over, keras)
+            return self._run_module(staged_args, is_over, keras)
 
-    def _run_module(self, theirs: FnArgs, over: Callable[[], bool] | None, keras: KerasChoice) -> TrainingResult:
+    def _run_module(
+        self, staged_args: FnArgs, is_over: Callable[[], bool] | None, keras: KerasChoice
+    ) -> TrainingResult:
         logging.info("Keras %s: %s.", keras.version, keras.reason)
-        request = TrainingRequest(self.source, self.function, theirs, self.options, keras).to_json()
+        request = TrainingRequest(self.source, self.function, staged_args, self.options, keras).to_json()
         environment = keras.environment() | (self.task.environment() if self.task else {})
         with (
-            self._watched() as watching,
-            self._listing_bad_records(theirs.model_run_dir),
-            self._metrics_kept(theirs.model_run_dir, watching.get(progress.VARIABLE)),
+            self._progress_displayed() as progress_variables,
+            self._bad_records_recorded(staged_args.model_run_dir),
+            self._metrics_kept(staged_args.model_run_dir, progress_variables.get(progress.VARIABLE)),
         ):
-            result = self._executed(request, theirs, environment | watching, over)
-            return self._taken_note_of(cast("TrainingResult", result))
+            result = self._execute(request, staged_args, environment | progress_variables, is_over)
+            return self._record_result(cast("TrainingResult", result))
 
     @contextlib.contextmanager
     def _metrics_kept(self, model_run_dir: str, reports: str | None) -> Iterator[None]:
@@ -344,13 +350,13 @@ class _Run:
             yield
         except BaseException:
             with contextlib.suppress(OSError):  # must not hide the original exception
-                told = progress.read(reports) if reports else None
-                reported = from_return_value(told.details.get("metrics")) if told else {}
+                last_report = progress.read(reports) if reports else None
+                reported = from_return_value(last_report.details.get("metrics")) if last_report else {}
                 self.record.metrics = reported | from_event_files(model_run_dir, earlier)
             raise
 
     @contextlib.contextmanager
-    def _listing_bad_records(self, model_run_dir: str) -> Iterator[None]:
+    def _bad_records_recorded(self, model_run_dir: str) -> Iterator[None]:
         """Records the skipped records of all known cluster tasks when the block ends, even if it raises."""
         limit = self.options.bad_records_limit
         if limit is None:
@@ -364,7 +370,7 @@ class _Run:
         found.require_bound()  # each process only checks the limit for its own records
 
     @contextlib.contextmanager
-    def _watched(self) -> Iterator[dict[str, str]]:
+    def _progress_displayed(self) -> Iterator[dict[str, str]]:
         """Displays the training's progress, except for cluster tasks other than the chief; yields its variables."""
         is_shown = self.options.engine != RAY or display.current().is_live
         others_watch = progress.VARIABLE in os.environ
@@ -382,8 +388,12 @@ class _Run:
         finally:
             os.environ.pop(progress.VARIABLE, None)  # set by training in this process
 
-    def _executed(
-        self, request: dict[str, object], theirs: FnArgs, environment: dict[str, str], over: Callable[[], bool] | None
+    def _execute(
+        self,
+        request: dict[str, object],
+        staged_args: FnArgs,
+        environment: dict[str, str],
+        is_over: Callable[[], bool] | None,
     ) -> Mapping[str, object]:
         if self.options.engine == RAY and not self.task:
             result = ray.run(
@@ -391,20 +401,20 @@ class _Run:
                 request,
                 self.options,
                 environment=environment,
-                storage=theirs.model_run_dir,
+                storage=staged_args.model_run_dir,
             )
             self.record.cluster = result["cluster"]
             if "raised" in result:
                 raise result["raised"]
             return result
-        with self._sampled() as on_start:
+        with self._resources_sampled() as on_start:
             if self.options.isolate:
                 return child_process.run(
                     _WORKER,
                     request,
                     environment=environment,
                     timeout=self.options.timeout,
-                    until=over,
+                    until=is_over,
                     what=str(self.task) if self.task else "",
                     forked=True,
                     on_start=on_start,
@@ -413,7 +423,7 @@ class _Run:
             return in_process.run(_WORKER, request, environment=environment)
 
     @contextlib.contextmanager
-    def _sampled(self) -> Iterator[Callable[[int], object]]:
+    def _resources_sampled(self) -> Iterator[Callable[[int], object]]:
         """Samples the resource usage of the process whose ID is passed to the yielded function; chief only."""
         if self.task is not None and not self.task.is_chief:
             yield lambda pid: None
@@ -425,7 +435,7 @@ class _Run:
         finally:
             self.record.resources = usage.to_json()
 
-    def _taken_note_of(self, result: TrainingResult) -> TrainingResult:
+    def _record_result(self, result: TrainingResult) -> TrainingResult:
         if result:
             self.record.dialect = {"name": result["dialect"], "reason": result["evidence"]}
             self.record.metrics, self.record.metrics_from = result["metrics"], result["metrics_from"]
@@ -435,13 +445,13 @@ class _Run:
             self.record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
         return result
 
-    def _check(self, theirs: FnArgs, final: str, result: TrainingResult) -> None:
+    def _check(self, staged_args: FnArgs, final: str, result: TrainingResult) -> None:
         report = check_saved_model(
-            theirs.serving_model_dir,
-            theirs.eval_files or (),
-            examples_format=theirs.examples_format,
-            schema_path=theirs.schema_path,
-            transform_graph_path=theirs.transform_graph_path,
+            staged_args.serving_model_dir,
+            staged_args.eval_files or (),
+            examples_format=staged_args.examples_format,
+            schema_path=staged_args.schema_path,
+            transform_graph_path=staged_args.transform_graph_path,
             required_signatures=self.options.required_signatures,
             skip=self.options.skip_checks,
             op_packages=result["op_packages"],
@@ -451,7 +461,7 @@ class _Run:
             timeout=self.options.timeout,
             **planning_arguments(evidence=result["evaluation_evidence"]),
         )
-        others = os.path.join(file_io.parent(theirs.serving_model_dir), OTHER_MODELS)
+        others = os.path.join(file_io.parent(staged_args.serving_model_dir), OTHER_MODELS)
         for name in file_io.listdir(others) if file_io.isdir(others) else ():
             check_saved_model(
                 os.path.join(others, name),
@@ -464,18 +474,18 @@ class _Run:
         self.record.evaluation_plan = self.record.check.pop("evaluation_plan")
         log_report(report)
 
-    def _staged(self, fn_args: FnArgs, folder: str) -> FnArgs:
+    def _with_staged_folders(self, fn_args: FnArgs, folder: str) -> FnArgs:
         """Returns a copy of the arguments whose model folders are in a folder of the staging directory."""
-        theirs = copy.copy(fn_args)
-        theirs.custom_config = copy.deepcopy(fn_args.custom_config)
-        theirs.seed = self.options.seed if self.options.seed is not None else fn_args.seed
-        theirs.serving_model_dir = os.path.join(folder, os.path.basename(fn_args.serving_model_dir.rstrip("/")))
+        staged_args = copy.copy(fn_args)
+        staged_args.custom_config = copy.deepcopy(fn_args.custom_config)
+        staged_args.seed = self.options.seed if self.options.seed is not None else fn_args.seed
+        staged_args.serving_model_dir = os.path.join(folder, os.path.basename(fn_args.serving_model_dir.rstrip("/")))
         if fn_args.eval_model_dir:
-            theirs.eval_model_dir = os.path.join(folder, os.path.basename(fn_args.eval_model_dir.rstrip("/")))
-        theirs.checkpoint_dir, theirs.model_run_dir = self.checkpoints.path, self.checkpoints.model_run_dir
-        if theirs.seed is None and self._shares_batches():
-            theirs.seed = zlib.crc32(theirs.checkpoint_dir.encode())  # same for all workers and retries
+            staged_args.eval_model_dir = os.path.join(folder, os.path.basename(fn_args.eval_model_dir.rstrip("/")))
+        staged_args.checkpoint_dir, staged_args.model_run_dir = self.checkpoints.path, self.checkpoints.model_run_dir
+        if staged_args.seed is None and self._shares_batches():
+            staged_args.seed = zlib.crc32(staged_args.checkpoint_dir.encode())  # same for all workers and retries
         if self.task:
-            theirs.is_chief, theirs.num_workers = self.task.is_chief, self.task.num_workers
-            theirs.worker_index = self.task.worker_index
-        return theirs
+            staged_args.is_chief, staged_args.num_workers = self.task.is_chief, self.task.num_workers
+            staged_args.worker_index = self.task.worker_index
+        return staged_args

@@ -1,6 +1,6 @@
 """Prevents concurrent runs in one folder: a second run fails before it does any work.
 
-    with alone_in(model_run_dir):
+    with hold_run_lock(model_run_dir):
         …
 
 The lock is held on the folder itself, see `lock.py`. It is released when the block ends or the process dies, even if
@@ -20,7 +20,7 @@ from ..runtime.files.lock import FileLock
 
 
 @contextlib.contextmanager
-def alone_in(folder: str) -> Iterator[None]:
+def hold_run_lock(folder: str) -> Iterator[None]:
     """Locks a folder against other runs on this machine for the duration of a block; no-op for a remote folder.
 
     Raises:
@@ -42,10 +42,9 @@ def _acquire(lock: FileLock, folder: str) -> None:
         lock.acquire()
     except BlockingIOError:
         other = run_record.read(folder)
-        who = f", process {other['process']['number']} since {other['started']}" if other.get("process") else ""
+        owner = f", process {other['process']['number']} since {other['started']}" if other.get("process") else ""
         raise InputError(
-            f"{folder}: another run is at work here{who}. Wait until it has ended, or give this one a folder of its "
-            "own."
+            f"{folder}: another run is active in this folder{owner}. Wait until it has ended, or use another folder."
         ) from None
     except OSError:  # the file system does not support locks
         pass

@@ -37,7 +37,7 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
       Exception: Exceptions raised by the module, with their original type and traceback.
     """
     [model], [model_run] = outputs["model"], outputs["model_run"]
-    with kept_when_failed(model_run.uri), _recorded_when_refused(model_run.uri, properties):
+    with kept_when_failed(model_run.uri), _failure_recorded(model_run.uri, properties):
         options = TrainingOptions.from_exec_properties(properties)
         fn_args = fn_args_from_artifacts(inputs, outputs, properties)
         module, function = _module_of(properties)
@@ -47,24 +47,24 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
     if report := path_in(model_run.uri):
         model_run.set_string_custom_property("report", report)
     if not record.check:
-        logging.info("This task of a cluster has done its part; the chief publishes the model.")
+        logging.info("This cluster task has finished; the chief publishes the model.")
         return
     _describe(model, record)
     logging.info("Model published to %s; TensorBoard logs are below %s.", fn_args.serving_model_dir, model_run.uri)
 
 
 @contextlib.contextmanager
-def _recorded_when_refused(folder: str, properties: Mapping[str, object]) -> Iterator[None]:
+def _failure_recorded(folder: str, properties: Mapping[str, object]) -> Iterator[None]:
     """Writes the run record and the report if the block fails before `train` has created its own record."""
     try:
         yield
     except Exception as error:
         if run_record.status_of(folder) is None:
-            place = error.__traceback__
+            traceback = error.__traceback__
             record = RunRecord(code={"reference": next(filter(None, map(properties.get, _MODULES)), "")})
             with contextlib.suppress(Exception), reported(record, folder), record.written_to(folder):
                 raise error
-            error.__traceback__ = place
+            error.__traceback__ = traceback
         raise
 
 

@@ -37,7 +37,7 @@ from ..runtime.logs import exceptions
 from ..saved_models.custom_ops import imported_op_packages
 from ..saved_models.sample_input import example_wanted
 from . import metrics_of_record
-from .module_logs import metrics_beside
+from .module_logs import metrics_in_staging
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ..saved_models.sample_input import SampleInput
     from .metrics_of_record import Origins
 
-_SHOWN = 1000  # maximum length of a quoted TensorFlow error, in characters
+_MAX_QUOTED = 1000  # maximum length of a quoted TensorFlow error, in characters
 
 
 class TrainingResult(TypedDict, total=False):
@@ -89,23 +89,23 @@ def execute(state: dict[str, object]) -> TrainingResult:
     request = TrainingRequest.from_json(state)
     request.keras.check_this_process()
     clock = time.perf_counter
-    begin = clock()
+    start = clock()
     earlier_logs = sizes_of_event_files(request.fn_args.model_run_dir)
     try:
         with loaded(request.source, request.options.dialect) as module:
             estimator_use = run_context.part(EstimatorUse)
-            known = dialects.installed()
-            name, evidence = dialects.choose(module, request.function, request.options, known)
-            run_fn = known[name].run_fn(module, request.function, request.options)
+            installed_dialects = dialects.installed()
+            name, evidence = dialects.choose(module, request.function, request.options, installed_dialects)
+            run_fn = installed_dialects[name].run_fn(module, request.function, request.options)
             logging.info("Dialect %s: %s.", name, evidence)
             if request.options.deterministic:
-                _be_deterministic(request.fn_args)
+                _enable_determinism(request.fn_args)
             if request.fn_args.seed is not None:
                 seed_all(request.fn_args.seed)
             if request.options.input_cache is not None:
                 cache = CacheOptions(request.options.input_cache, request.options.input_cache_gb)
                 request.fn_args.data_accessor = DataAccessor.for_format(request.fn_args.examples_format, cache)
-            in_run_fn = clock()
+            run_fn_start = clock()
             with (
                 profiling.profiled(request.fn_args.model_run_dir, request.options.profile) as profile,
                 bad_records.skipping(request.options.bad_records_limit, request.fn_args.model_run_dir),
@@ -129,10 +129,10 @@ def execute(state: dict[str, object]) -> TrainingResult:
         ) from error
     except Exception as error:
         with contextlib.suppress(Exception):  # str() of a user-defined exception may raise; keep the original one
-            explain(error, request)
+            add_hints(error, request)
         raise
-    beside = metrics_beside(request.fn_args.serving_model_dir)
-    logged = together(beside, from_event_files(request.fn_args.model_run_dir, earlier_logs))
+    staged_metrics = metrics_in_staging(request.fn_args.serving_model_dir)
+    logged = together(staged_metrics, from_event_files(request.fn_args.model_run_dir, earlier_logs))
     metrics, origins = observations.metrics(returned, logged)
     return {
         "dialect": name,
@@ -143,7 +143,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
         "op_packages": imported_op_packages(),
         "example": example,
         "profile": profile.record,
-        "phases": {"load": in_run_fn - begin, "run_fn": done - in_run_fn},
+        "phases": {"load": run_fn_start - start, "run_fn": done - run_fn_start},
         "keras": _changed_keras(request.keras, estimator_use.place if estimator_use else ""),
     }
 
@@ -155,7 +155,7 @@ def _changed_keras(chosen: KerasChoice, estimator_used_at: str) -> dict[str, str
     return dataclasses.asdict(KerasChoice("2", f"{estimator_used_at}: tf.estimator"))
 
 
-def explain(error: Exception, request: TrainingRequest) -> None:
+def add_hints(error: Exception, request: TrainingRequest) -> None:
     """Adds notes to the module's exception: the module's path and, if known, the cause and a remedy."""
     if isinstance(error, TrainerError):
         return
@@ -164,20 +164,20 @@ def explain(error: Exception, request: TrainingRequest) -> None:
         if hint:
             exceptions.add_note(error, hint)
     if text := exceptions.tensorflows_text(error):
-        exceptions.add_note(error, f"It is TensorFlow's, and quotes bytes that are no text: {text[:_SHOWN]}")
+        exceptions.add_note(error, f"TensorFlow's message contains bytes that are not text: {text[:_MAX_QUOTED]}")
     with contextlib.suppress(OSError):  # the data files may be gone; the module's exception matters more
-        for found in _bad_data(error, request.fn_args):
+        for found in _describe_bad_data(error, request.fn_args):
             exceptions.add_note(error, found)
 
 
-def _bad_data(error: Exception, fn_args: FnArgs) -> Iterator[str]:
+def _describe_bad_data(error: Exception, fn_args: FnArgs) -> Iterator[str]:
     """Yields descriptions of the file and record with bad data, which TensorFlow's errors lack."""
     yield from refusals(error)
     if type(error).__name__ == "DataLossError":
         yield from damage_in([*(fn_args.train_files or ()), *(fn_args.eval_files or ())])
 
 
-def _be_deterministic(fn_args: FnArgs) -> None:
+def _enable_determinism(fn_args: FnArgs) -> None:
     """Enables op determinism, with seed 0 if none is set."""
     import tensorflow as tf
 

@@ -30,7 +30,7 @@ from ..modules.seeds import seed_all
 from ..monitoring import progress
 from ..runtime.files import file_io
 from ..runtime.observers import observed_by
-from ..training.worker import explain
+from ..training.worker import add_hints
 from .tuner_fn import KERAS_TUNERS_OWN
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def execute(state: dict[str, object]) -> Searched:
             return _searched(module, request)
     except Exception as error:
         file_io.rmtree(str(request.fn_args.working_dir))  # a retry would resume after the failed trials
-        explain(error, request)
+        add_hints(error, request)
         raise
 
 

@@ -23,7 +23,7 @@ from ...executors.modules import archive as module_archive
 from ...executors.modules.source import ModuleSource, find_source, imports_in, is_below
 from ...executors.runtime.files import file_io
 
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # earliest date of the zip format; a fixed date gives the same files the same archive
+_ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # earliest date of the zip format; a fixed date gives the same files the same archive
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,25 +64,25 @@ class CodeArchive:
         return self.reference(root)
 
 
-def place_of(reference: str) -> str | None:
+def path_in_reference(reference: str) -> str | None:
     """Returns the file or archive in a module reference; None for a dotted name such as `package.module`."""
     if archive := module_archive.archive_in(reference):
         return archive.place
     return reference if "/" in reference or reference.endswith(".py") else None
 
 
-def archive_of(source: ModuleSource, is_there: Callable[[str], bool]) -> CodeArchive | None:
+def make_archive(source: ModuleSource, is_available: Callable[[str], bool]) -> CodeArchive | None:
     """Returns an archive of a module for remote machines; None if they already have the module.
 
     Args:
       source: The module.
-      is_there: Returns whether a path exists with the same content on the remote machines.
+      is_available: Returns whether a path exists with the same content on the remote machines.
 
     Raises:
       InputError: When the module cannot be packed.
     """
-    place = place_of(source.reference)
-    if place is None or is_there(place):
+    place = path_in_reference(source.reference)
+    if place is None or is_available(place):
         return None
     if archive := module_archive.archive_in(source.reference):  # an archive on this machine
         return CodeArchive(archive.module, archive.read())
@@ -104,17 +104,17 @@ def pack(source: ModuleSource, top: str = "") -> CodeArchive:
     folders = [top, *(os.path.realpath(entry or ".") for entry in sys.path)]
     members: dict[str, str] = {}
     for path in source.files:
-        for name in _names_of(path, top, folders, source.files):
+        for name in _archive_names(path, top, folders, source.files):
             if members.setdefault(name, path) != path:
                 raise InputError(f"{source.reference}: {members[name]} and {path} would both be {name} in the archive.")
     module = os.path.relpath(source.path, top).removesuffix(".py").removesuffix(f"{os.sep}__init__")
     dotted = ".".join([*module.split(os.sep), *([source.function] if source.function else [])])
     archive = CodeArchive(dotted, _zip(members))
-    _require_whole(archive, source)
+    _require_complete(archive, source)
     return archive
 
 
-def _names_of(path: str, top: str, folders: Sequence[str], files: Sequence[str]) -> list[str]:
+def _archive_names(path: str, top: str, folders: Sequence[str], files: Sequence[str]) -> list[str]:
     """Returns a file's names in the archive: two if the code also imports the top folder by its name.
 
     Files of a model zoo do that: ElasticDL imports them both from the zoo and from the zoo's parent folder.
@@ -130,11 +130,11 @@ def _zip(members: dict[str, str]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(members):
-            archive.writestr(zipfile.ZipInfo(name.replace(os.sep, "/"), _LONG_AGO), file_io.read_bytes(members[name]))
+            archive.writestr(zipfile.ZipInfo(name.replace(os.sep, "/"), _ZIP_DATE), file_io.read_bytes(members[name]))
     return buffer.getvalue()
 
 
-def _require_whole(archive: CodeArchive, source: ModuleSource) -> None:
+def _require_complete(archive: CodeArchive, source: ModuleSource) -> None:
     """Raises InputError unless the module and all its imports are found in the archive, as the job will do it."""
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         path = os.path.join(scratch, "code.zip")
@@ -147,4 +147,6 @@ def _require_whole(archive: CodeArchive, source: ModuleSource) -> None:
         inside = [one for one in found.files if is_below(one, [scratch])]
         if {file_io.read_bytes(one) for one in inside} < {file_io.read_bytes(one) for one in source.files}:
             missing = {os.path.basename(one) for one in source.files} - {os.path.basename(one) for one in inside}
-            raise InputError(f"{source.reference} cannot be packed: in an archive it does not find {sorted(missing)}.")
+            raise InputError(
+                f"{source.reference} cannot be packed: the archive's module would not find {sorted(missing)}."
+            )

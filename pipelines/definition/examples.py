@@ -49,7 +49,7 @@ def example_gen_for(data: str, data_format: str = AUTO) -> BaseNode:
         return ImportExampleGen(input_base=folder, input_config=_splits(_PATTERNS[SPLITS]))
     records = [name for name in files if not file_io.isdir(os.path.join(folder, name))]
     if not records:
-        raise InputError(f"--data {data} holds no CSV file, no TFRecord file, and no folders train/ and eval/.")
+        raise InputError(f"--data {data} contains no CSV file, no TFRecord file, and no folders train/ and eval/.")
     pattern = records[0] if len(records) == 1 else "*"
     return ImportExampleGen(input_base=folder, input_config=_splits({"single_split": pattern}))
 

@@ -133,7 +133,7 @@ class PipelineOptions:
         return self.name or source.name.rpartition(".")[2]
 
 
-def tunes_with(modules: PipelineModules, tune: bool | None, tune_steps: int, hyperparameters: str) -> bool:
+def has_tuner_step(modules: PipelineModules, tune: bool | None, tune_steps: int, hyperparameters: str) -> bool:
     """Returns whether the pipeline has a Tuner step; see `PipelineOptions.tune`.
 
     Raises:
@@ -143,27 +143,31 @@ def tunes_with(modules: PipelineModules, tune: bool | None, tune_steps: int, hyp
     reference = modules.trainer.reference
     if tune and modules.tuner is None:
         raise InputError(
-            f"--tune: {reference} defines no tuner_fn(fn_args), which the Tuner would call.{_where(modules)}"
+            f"--tune: {reference} defines no tuner_fn(fn_args), which the Tuner calls.{_tuner_module_hint(modules)}"
         )
     if tune and hyperparameters:
-        raise InputError("--tune and --hyperparameters exclude each other: the Trainer gets one or the other.")
+        raise InputError("--tune and --hyperparameters are mutually exclusive: set only one of them.")
     tunes = modules.tuner is not None and not hyperparameters if tune is None else tune
     if tune_steps and not tunes:
-        reason = "it is turned off" if modules.tuner else f"{reference} defines no tuner_fn.{_where(modules)}"
-        raise InputError(f"--tune-steps {tune_steps}: there is no search for hyper-parameters; {reason.rstrip('.')}.")
+        reason = (
+            "it is turned off" if modules.tuner else f"{reference} defines no tuner_fn.{_tuner_module_hint(modules)}"
+        )
+        raise InputError(
+            f"--tune-steps {tune_steps}: the pipeline has no hyper-parameter search; {reason.rstrip('.')}."
+        )
     return tunes
 
 
 def notices_of(options: PipelineOptions, modules: PipelineModules) -> list[str]:
     """Returns a sentence for each module file that was selected automatically instead of by an option."""
-    tunes = tunes_with(modules, options.tune, options.tune_steps, options.hyperparameters)
+    tunes = has_tuner_step(modules, options.tune, options.tune_steps, options.hyperparameters)
     return [notice for notice in (modules.notice, modules.tuner_notice if tunes else "") if notice]
 
 
-def _where(modules: PipelineModules) -> str:
+def _tuner_module_hint(modules: PipelineModules) -> str:
     """Returns a sentence that names the files near the training module with a `tuner_fn`, and the option for them."""
     found = tuner_candidates(modules.trainer)
     if not found:
-        return " For one in another file give --tuner-module FILE."
-    does = "do; name one" if len(found) > 1 else "does; name it"
-    return f" {' and '.join(found)} {does} with --tuner-module."
+        return " If another file defines it, set --tuner-module FILE."
+    choice = "define it; select one" if len(found) > 1 else "defines it; select it"
+    return f" {' and '.join(found)} {choice} with --tuner-module."

@@ -7,13 +7,13 @@ import os
 from ...executors.inputs.csv.plain_copy import plain_data
 from ...executors.preflight import stamp
 from ...executors.runtime.files import file_io
-from ...executors.training.run_lock import alone_in
+from ...executors.training.run_lock import hold_run_lock
 
 ROOT_MARKER = "generic_trainer_pipeline.json"  # marks a folder as the root of a pipeline
 PLAIN_DATA = "plain_csv"
 
 
-def plain_in_root(data: str, root: str) -> tuple[str, list[str]]:
+def convert_data_in_root(data: str, root: str) -> tuple[str, list[str]]:
     """Returns the path from which a pipeline reads its data, and a description of each conversion.
 
     The path is `data`, or a converted copy in the root if CsvExampleGen cannot read the files.
@@ -27,8 +27,10 @@ def plain_in_root(data: str, root: str) -> tuple[str, list[str]]:
     """
     if file_io.is_remote(data) or file_io.is_remote(root) or _is_foreign(root):
         return data, []
-    place, changes = plain_data(data, os.path.join(os.path.abspath(root), PLAIN_DATA), alone_in(os.path.abspath(root)))
-    return place, [f"{change}. A copy is read: {place}" for change in changes]
+    place, changes = plain_data(
+        data, os.path.join(os.path.abspath(root), PLAIN_DATA), hold_run_lock(os.path.abspath(root))
+    )
+    return place, [f"{change}. The pipeline reads a converted copy: {place}" for change in changes]
 
 
 def foreign_entries(root: str) -> set[str]:

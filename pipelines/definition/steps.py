@@ -44,17 +44,17 @@ from ...executors.runtime.beam_runner import IN_PROCESS
 from ...executors.runtime.files import file_io
 from ...executors.runtime.files.artifact_layout import read_hyperparameters
 from ...executors.runtime.files.schema import read_schema
-from .options import BASELINE, HYPERPARAMETERS, PipelineOptions, tunes_with
+from .options import BASELINE, HYPERPARAMETERS, PipelineOptions, has_tuner_step
 
 # For remote Beam workers TFX builds a source distribution of itself once per component, which takes seconds and leaves
 # 50 MB behind, unless a container image is set. Here the workers run in this process, which ignores the image.
-_NO_PACKING = "--sdk_container_image=none"
+_NO_TFX_BUILD = "--sdk_container_image=none"
 _BEAM_ARGS = (IN_PROCESS, "--direct_running_mode=in_memory", "--direct_num_workers=1")
 
 
 def beam_args_of(options: PipelineOptions) -> list[str]:
     """Returns the Beam arguments: those for the in-process runner, then the user's, which take precedence."""
-    return [*_BEAM_ARGS, *(options.beam_args or [_NO_PACKING])]
+    return [*_BEAM_ARGS, *(options.beam_args or [_NO_TFX_BUILD])]
 
 
 def steps_of(
@@ -62,8 +62,8 @@ def steps_of(
     modules: PipelineModules,
     example_gen: BaseNode,
     *,
-    remembers_models: bool = True,
-    reads_files: bool = True,
+    can_resolve_models: bool = True,
+    can_read_files: bool = True,
 ) -> list[BaseNode]:
     """Builds the steps without running them.
 
@@ -71,8 +71,8 @@ def steps_of(
       options: The pipeline's options.
       modules: The training module and the modules of the other steps.
       example_gen: The first step.
-      remembers_models: Whether the runner supports a Resolver for the last blessed model.
-      reads_files: Whether the schema and hyper-parameters can be read from this machine.
+      can_resolve_models: Whether the runner supports a Resolver for the last blessed model.
+      can_read_files: Whether the schema and hyper-parameters can be read from this machine.
 
     Raises:
       InputError: When the options conflict with each other or with the module.
@@ -80,7 +80,7 @@ def steps_of(
     examples = example_gen.outputs["examples"]
     statistics_gen = StatisticsGen(examples=examples)
     statistics = statistics_gen.outputs["statistics"]
-    schema_gen = _schema_gen(options, statistics, reads_files)
+    schema_gen = _schema_gen(options, statistics, can_read_files)
     schema = schema_gen.outputs["schema"]
     nodes = [
         example_gen,
@@ -97,13 +97,13 @@ def steps_of(
         if options.train_examples != "raw":
             trainer_inputs["examples"] = transform.outputs["transformed_examples"]
         trainer_inputs["transform_graph"] = transform.outputs["transform_graph"]
-    evaluates = bool(options.label or options.eval_config)
+    has_evaluator = bool(options.label or options.eval_config)
     baseline = None
-    if evaluates or options.warm_start:
-        baseline = _baseline(options, nodes, remembers_models=remembers_models)
+    if has_evaluator or options.warm_start:
+        baseline = _baseline(options, nodes, can_resolve_models=can_resolve_models)
     if options.warm_start:
         trainer_inputs["base_model"] = baseline
-    if (hyperparameters := _hyperparameters(options, modules, nodes, trainer_inputs, reads_files)) is not None:
+    if (hyperparameters := _hyperparameters(options, modules, nodes, trainer_inputs, can_read_files)) is not None:
         trainer_inputs["hyperparameters"] = hyperparameters
     trainer = Trainer(
         module_file=options.module_file,
@@ -115,7 +115,7 @@ def steps_of(
     )
     nodes.append(trainer)
     model, blessing = trainer.outputs["model"], None
-    if evaluates:
+    if has_evaluator:
         evaluator = Evaluator(
             examples=examples,
             model=model,
@@ -133,25 +133,25 @@ def steps_of(
     if not options.push:
         return nodes
     destination = pusher_pb2.PushDestination(
-        filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=pushed_to(options))
+        filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=serving_folder(options))
     )
     nodes.append(Pusher(model=model, model_blessing=blessing, push_destination=destination))
     return nodes
 
 
-def pushed_to(options: PipelineOptions) -> str:
+def serving_folder(options: PipelineOptions) -> str:
     """Returns the serving folder, which contains one folder per pushed model."""
     return file_io.whole(options.push_to or os.path.join(options.pipeline_root, "serving"))
 
 
-def _baseline(options: PipelineOptions, nodes: list[BaseNode], *, remembers_models: bool) -> Channel | None:
+def _baseline(options: PipelineOptions, nodes: list[BaseNode], *, can_resolve_models: bool) -> Channel | None:
     """Adds the step that provides the baseline model for evaluation and warm start, and returns its output."""
     if options.baseline_model:
         uri = file_io.whole(options.baseline_model)
         node: BaseNode = Importer(source_uri=uri, artifact_type=Model).with_id(BASELINE)
         nodes.append(node)
         return node.outputs["result"]
-    if not remembers_models:
+    if not can_resolve_models:
         return None
     node = Resolver(
         strategy_class=LatestBlessedModelStrategy,
@@ -167,12 +167,12 @@ def _hyperparameters(
     modules: PipelineModules,
     nodes: list[BaseNode],
     inputs: Mapping[str, Channel],
-    reads_files: bool,
+    can_read_files: bool,
 ) -> Channel | None:
     """Adds the step that searches for or imports the Trainer's hyper-parameters, and returns its output."""
-    tunes = tunes_with(modules, options.tune, options.tune_steps, options.hyperparameters)
+    tunes = has_tuner_step(modules, options.tune, options.tune_steps, options.hyperparameters)
     if options.hyperparameters:
-        node = _imported_hyperparameters(file_io.whole(options.hyperparameters), reads_files)
+        node = _imported_hyperparameters(file_io.whole(options.hyperparameters), can_read_files)
         nodes.append(node)
         return node.outputs["result"]
     if not tunes or modules.tuner is None:
@@ -194,17 +194,17 @@ def _hyperparameters(
     return tuner.outputs["best_hyperparameters"]
 
 
-def _imported_hyperparameters(place: str, reads_files: bool) -> BaseNode:
-    told: dict[str, dict[str, str]] = {}
-    if reads_files:  # the fingerprint of its content invalidates the cache after an edit
+def _imported_hyperparameters(place: str, can_read_files: bool) -> BaseNode:
+    properties: dict[str, dict[str, str]] = {}
+    if can_read_files:  # the fingerprint of its content invalidates the cache after an edit
         content = json.dumps(read_hyperparameters(place, "--hyperparameters"), sort_keys=True)
-        told["custom_properties"] = {"fingerprint": hashlib.sha256(content.encode()).hexdigest()}
-    return Importer(source_uri=place, artifact_type=HyperParameters, **told).with_id(HYPERPARAMETERS)
+        properties["custom_properties"] = {"fingerprint": hashlib.sha256(content.encode()).hexdigest()}
+    return Importer(source_uri=place, artifact_type=HyperParameters, **properties).with_id(HYPERPARAMETERS)
 
 
-def _schema_gen(options: PipelineOptions, statistics: Channel, reads_files: bool) -> BaseNode:
+def _schema_gen(options: PipelineOptions, statistics: Channel, can_read_files: bool) -> BaseNode:
     if not options.schema:
         return SchemaGen(statistics=statistics, infer_feature_shape=options.schema_shapes != "no")
-    if reads_files:
+    if can_read_files:
         read_schema(options.schema)
     return ImportSchemaGen(schema_file=file_io.whole(options.schema))

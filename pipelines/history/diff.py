@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ...executors.monitoring.run_json import RunJson
 
 # Fields of fn_args that are left out: output paths differ in every run, and the others follow from compared values.
-_OF_ONE_RUN = (
+_RUN_SPECIFIC = (
     *("serving_model_dir", "eval_model_dir", "model_run_dir", "checkpoint_dir", "working_dir"),
     *("schema_file", "transform_output", "is_chief", "worker_index", "num_workers"),
 )
-_OF_STEPS = ("schema_path", "transform_graph_path")  # in a pipeline a new folder for each execution of a step
+_STEP_OUTPUTS = ("schema_path", "transform_graph_path")  # in a pipeline a new folder for each execution of a step
 _DATA = ("train_files", "eval_files")
-_OF_EXAMPLES = ("span", "version", "input_fingerprint", "payload_format")
+_EXAMPLES_PROPERTIES = ("span", "version", "input_fingerprint", "payload_format")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,18 +93,18 @@ def compare(first: Run, second: Run) -> RunDifference:
     files, text = _source_diff(*sources) if all(sources) else ({}, "")
     return RunDifference(
         runs=runs,
-        arguments=_differing(*(_arguments(run) for run in runs)),
+        arguments=_differences(*(_arguments(run) for run in runs)),
         same_code=known[0] == known[1] if all(known) else None,
         files=files,
         source=text,
-        data=_differing(*(_data(run) for run in runs)),
+        data=_differences(*(_data(run) for run in runs)),
         metrics=_metrics(first, second),
-        versions=_differing(*(_versions(run.record) for run in runs)),
+        versions=_differences(*(_versions(run.record) for run in runs)),
         phases=_phases(*(run.record.get("phases", {}) for run in runs)),
     )
 
 
-def _differing(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, tuple[object, object]]:
+def _differences(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, tuple[object, object]]:
     """Returns {name: (first, second)} for entries that differ; None for a missing value."""
     names = list(dict.fromkeys([*first, *second]))
     return {name: (first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)}
@@ -112,15 +112,15 @@ def _differing(first: Mapping[str, object], second: Mapping[str, object]) -> dic
 
 def _arguments(run: Run) -> dict[str, object]:
     """Returns the compared fn_args by name; nested mappings such as custom_config are flattened to dotted names."""
-    left_out = (*_OF_ONE_RUN, *_DATA, *(_OF_STEPS if run.execution is not None else ()))
+    excluded = (*_RUN_SPECIFIC, *_DATA, *(_STEP_OUTPUTS if run.execution is not None else ()))
     arguments = run.record.get("arguments", {})
-    return dict(_flat({name: value for name, value in arguments.items() if name not in left_out}))
+    return dict(_flatten({name: value for name, value in arguments.items() if name not in excluded}))
 
 
-def _flat(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+def _flatten(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     for name, value in values.items():
         if isinstance(value, dict) and value:
-            yield from _flat(value, f"{prefix}{name}.")
+            yield from _flatten(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value or None if isinstance(value, (dict, list)) else value
 
@@ -133,13 +133,15 @@ def _data(run: Run) -> dict[str, object]:
     """
     if run.execution is None:
         arguments = run.record.get("arguments", {})
-        return {name: arguments.get(name) for name in _DATA} | dict(_flat(run.record.get("data", {})))
+        return {name: arguments.get(name) for name in _DATA} | dict(_flatten(run.record.get("data", {})))
     lineage = lineage_of_run(run)
     known: dict[str, object] = {}
     for node in lineage.nodes:
         if node.kind == ARTIFACT and node.type == "Examples":
-            role = next((role for role, _ in lineage.into(node.id)), "examples")
-            known |= {f"{role}.{name}": node.properties[name] for name in _OF_EXAMPLES if name in node.properties}
+            role = next((role for role, _ in lineage.predecessors(node.id)), "examples")
+            known |= {
+                f"{role}.{name}": node.properties[name] for name in _EXAMPLES_PROPERTIES if name in node.properties
+            }
     return known
 
 

@@ -63,7 +63,7 @@ def read_evaluation(folder: str) -> Evaluation:
                     label = "/".join(filter(None, (output if several else "", name, sub_key)))
                     if (measure := _measure(value)) is not None:
                         found[label] = measure
-    ordered = dict(sorted(slices.items(), key=lambda item: _by_number(item[0])))
+    ordered = dict(sorted(slices.items(), key=lambda item: _slice_sort_key(item[0])))
     return Evaluation(ordered, list(_failures(folder)), verdict)
 
 
@@ -75,7 +75,7 @@ def _text(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _by_number(name: str) -> tuple[bool, str, float, str]:
+def _slice_sort_key(name: str) -> tuple[bool, str, float, str]:
     """Sort key of slices: all examples first, numeric values by number (`hour=2` before `hour=10`)."""
     feature, _, value = name.rpartition("=")
     return name != ALL, feature, float(value) if value.isdecimal() else math.inf, value

@@ -1,7 +1,7 @@
 """Lineage of a model: a graph of the artifacts and executions upstream and downstream of it.
 
     lineage = lineage_of_run(find_run("out/model"))
-    [node.uri for node in lineage.sources("Examples")]
+    [node.uri for node in lineage.nodes if node.type == "Examples"]
 
 It is read from ML Metadata for pipelines, and from `run.json` for runs of `train`.
 """
@@ -19,8 +19,8 @@ from ml_metadata.proto import metadata_store_pb2
 from ...executors.errors import InputError
 from ...executors.runtime.files import file_io
 from ...executors.runtime.logs.redaction import masked
-from .metadata_runs import INPUTS, OUTPUTS, STATUS, iso, many, roles_of
-from .metadata_store import open_store, reading
+from .metadata_runs import INPUTS, OUTPUTS, STATUS, iso_time, query_batches, roles_of
+from .metadata_store import open_store, translated_errors
 from .past_runs import RUNNING, Run
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 ARTIFACT, EXECUTION = "artifact", "execution"
 _Execution = metadata_store_pb2.Execution
-_ENDS = ("Model", "ModelRun")  # downstream traversal stops here: their uses are part of that model's lineage
-_OF_ANOTHER = {"base_model", "baseline_model"}  # roles for which the outputs belong to another model
+_TERMINAL_TYPES = ("Model", "ModelRun")  # downstream traversal stops here: their uses are part of that model's lineage
+_OTHER_MODEL_ROLES = {"base_model", "baseline_model"}  # roles for which the outputs belong to another model
 # Inputs in `run.json`: role, artifact type, name of the argument.
 _INPUTS = (
     ("examples", "Examples", "train_files"),
@@ -96,11 +96,11 @@ class Lineage:
         """Returns the node with an ID."""
         return next(node for node in self.nodes if node.id == identifier)
 
-    def into(self, identifier: str) -> list[tuple[str, Node]]:
+    def predecessors(self, identifier: str) -> list[tuple[str, Node]]:
         """Returns the (role, node) pairs with an edge to a node: an execution's inputs, or an artifact's producers."""
         return [(edge.role, self.node(edge.source)) for edge in self.edges if edge.target == identifier]
 
-    def out_of(self, identifier: str) -> list[tuple[str, Node]]:
+    def successors(self, identifier: str) -> list[tuple[str, Node]]:
         """Returns the (role, node) pairs with an edge from a node: an execution's outputs, or an artifact's readers."""
         return [(edge.role, self.node(edge.target)) for edge in self.edges if edge.source == identifier]
 
@@ -125,9 +125,9 @@ def lineage_of(store: mlmd.MetadataStore, artifact: int) -> Lineage:
     if not store.get_artifacts_by_id([artifact]):
         raise InputError(f"ML Metadata has no artifact with the id {artifact}.")
     graph = _Graph(store)
-    graph.go_up(artifact)
-    graph.go_down(artifact)
-    return graph.finished(_id(ARTIFACT, artifact))
+    graph.add_upstream(artifact)
+    graph.add_downstream(artifact)
+    return graph.to_lineage(_id(ARTIFACT, artifact))
 
 
 def lineage_of_run(run: Run, others: Sequence[Run] = ()) -> Lineage:
@@ -141,14 +141,14 @@ def lineage_of_run(run: Run, others: Sequence[Run] = ()) -> Lineage:
       InputError: When the run's store cannot be read.
     """
     if run.execution is None:
-        return _of_record(run, others)
-    with reading(run.metadata):
+        return _lineage_from_record(run, others)
+    with translated_errors(run.metadata):
         store = open_store(run.metadata)
         if run.model_artifact is not None:
             return lineage_of(store, run.model_artifact)
         graph = _Graph(store)
-        graph.go_up_from(run.execution)
-        return graph.finished(_id(EXECUTION, run.execution))
+        graph.add_upstream_of_execution(run.execution)
+        return graph.to_lineage(_id(EXECUTION, run.execution))
 
 
 def _id(kind: str, number: int) -> str:
@@ -164,38 +164,38 @@ class _Graph:
         self._executions: set[int] = set()
         self._edges: set[Edge] = set()
 
-    def go_up(self, artifact: int) -> None:
+    def add_upstream(self, artifact: int) -> None:
         """Adds the artifact and everything upstream of it."""
         self._artifacts.add(artifact)
-        makers = self._makers_of([artifact])
-        while makers:
-            makers = self._makers_of(self._read_by(makers))
+        producers = self._add_producers([artifact])
+        while producers:
+            producers = self._add_producers(self._add_inputs(producers))
 
-    def go_up_from(self, execution: int) -> None:
+    def add_upstream_of_execution(self, execution: int) -> None:
         """Adds an execution without outputs and everything upstream of it."""
-        makers = [execution]
-        while makers:
-            self._executions |= set(makers)
-            makers = self._makers_of(self._read_by(makers))
+        producers = [execution]
+        while producers:
+            self._executions |= set(producers)
+            producers = self._add_producers(self._add_inputs(producers))
 
-    def go_down(self, artifact: int) -> None:
+    def add_downstream(self, artifact: int) -> None:
         """Adds everything downstream of an artifact: executions that used it, their outputs, and further users."""
         made = [artifact]
         while made:
             users: list[int] = []
             others: list[int] = []
-            for event in many(self._store.get_events_by_artifact_ids, made):
+            for event in query_batches(self._store.get_events_by_artifact_ids, made):
                 if event.type in INPUTS:
-                    side = others if set(roles_of(event)) <= _OF_ANOTHER else users
+                    side = others if set(roles_of(event)) <= _OTHER_MODEL_ROLES else users
                     side.append(event.execution_id)
-                    self._add(event)
-            self._written_by(others)
-            made = [one.id for one in self._written_by(users) if one.type not in _ENDS]
+                    self._add_edge(event)
+            self._add_outputs(others)
+            made = [one.id for one in self._add_outputs(users) if one.type not in _TERMINAL_TYPES]
 
-    def finished(self, subject: str) -> Lineage:
+    def to_lineage(self, subject: str) -> Lineage:
         """Returns the graph, with nodes in the order of creation."""
-        artifacts = many(self._store.get_artifacts_by_id, self._artifacts)
-        executions = many(self._store.get_executions_by_id, self._executions)
+        artifacts = query_batches(self._store.get_artifacts_by_id, self._artifacts)
+        executions = query_batches(self._store.get_executions_by_id, self._executions)
         timed = [(one.create_time_since_epoch, one.id, _artifact(one)) for one in artifacts]
         timed += [(one.create_time_since_epoch, one.id, self._execution(one)) for one in executions]
         nodes = tuple(node for _, _, node in sorted(timed, key=lambda item: (item[0], item[2].kind, item[1])))
@@ -203,43 +203,49 @@ class _Graph:
         edges = sorted(self._edges, key=lambda edge: (order[edge.source], order[edge.target], edge.role))
         return Lineage(subject, nodes, tuple(edges))
 
-    def _makers_of(self, artifacts: Iterable[int]) -> list[int]:
+    def _add_producers(self, artifacts: Iterable[int]) -> list[int]:
         """Adds the executions that wrote artifacts, except cached ones, and returns the IDs of those that are new."""
-        events = [one for one in many(self._store.get_events_by_artifact_ids, artifacts) if one.type in OUTPUTS]
+        events = [
+            one for one in query_batches(self._store.get_events_by_artifact_ids, artifacts) if one.type in OUTPUTS
+        ]
         ids = [event.execution_id for event in events]
         cached = {
-            one.id for one in many(self._store.get_executions_by_id, ids) if one.last_known_state == _Execution.CACHED
+            one.id
+            for one in query_batches(self._store.get_executions_by_id, ids)
+            if one.last_known_state == _Execution.CACHED
         }
-        makers = []
+        producers = []
         for event in events:
             if event.execution_id not in self._executions | cached:
-                makers.append(event.execution_id)
-                self._add(event)
-        self._executions |= set(makers)
-        return makers
+                producers.append(event.execution_id)
+                self._add_edge(event)
+        self._executions |= set(producers)
+        return producers
 
-    def _read_by(self, executions: Iterable[int]) -> list[int]:
+    def _add_inputs(self, executions: Iterable[int]) -> list[int]:
         """Adds the inputs of executions; returns the IDs of new ones other than models, to continue upstream."""
-        events = [one for one in many(self._store.get_events_by_execution_ids, executions) if one.type in INPUTS]
-        fresh = {event.artifact_id for event in events} - self._artifacts
+        events = [
+            one for one in query_batches(self._store.get_events_by_execution_ids, executions) if one.type in INPUTS
+        ]
+        new = {event.artifact_id for event in events} - self._artifacts
         for event in events:
-            self._add(event)
-        return [one.id for one in many(self._store.get_artifacts_by_id, fresh) if one.type != "Model"]
+            self._add_edge(event)
+        return [one.id for one in query_batches(self._store.get_artifacts_by_id, new) if one.type != "Model"]
 
-    def _written_by(self, executions: Iterable[int]) -> list[metadata_store_pb2.Artifact]:
+    def _add_outputs(self, executions: Iterable[int]) -> list[metadata_store_pb2.Artifact]:
         """Adds the outputs of executions, and their base and baseline models; returns the outputs that are new."""
-        fresh = set(executions) - self._executions
-        self._executions |= fresh
+        new = set(executions) - self._executions
+        self._executions |= new
         outputs = set()
-        for event in many(self._store.get_events_by_execution_ids, fresh):
+        for event in query_batches(self._store.get_events_by_execution_ids, new):
             if event.type in OUTPUTS:
                 outputs |= {event.artifact_id} - self._artifacts
-                self._add(event)
-            elif set(roles_of(event)) & _OF_ANOTHER:
-                self._add(event)
-        return many(self._store.get_artifacts_by_id, outputs)
+                self._add_edge(event)
+            elif set(roles_of(event)) & _OTHER_MODEL_ROLES:
+                self._add_edge(event)
+        return query_batches(self._store.get_artifacts_by_id, outputs)
 
-    def _add(self, event: metadata_store_pb2.Event) -> None:
+    def _add_edge(self, event: metadata_store_pb2.Event) -> None:
         artifact, execution = _id(ARTIFACT, event.artifact_id), _id(EXECUTION, event.execution_id)
         self._artifacts.add(event.artifact_id)
         source, target = (execution, artifact) if event.type in OUTPUTS else (artifact, execution)
@@ -252,12 +258,18 @@ class _Graph:
         properties = {"pipeline": pipeline, "pipeline_run": contexts.get("pipeline_run", ""), **_values(execution)}
         state = STATUS.get(execution.last_known_state, RUNNING)
         return Node(
-            _id(EXECUTION, execution.id), EXECUTION, name, "", iso(execution.create_time_since_epoch), state, properties
+            _id(EXECUTION, execution.id),
+            EXECUTION,
+            name,
+            "",
+            iso_time(execution.create_time_since_epoch),
+            state,
+            properties,
         )
 
 
 def _artifact(artifact: metadata_store_pb2.Artifact) -> Node:
-    time = iso(artifact.create_time_since_epoch)
+    time = iso_time(artifact.create_time_since_epoch)
     return Node(_id(ARTIFACT, artifact.id), ARTIFACT, artifact.type, artifact.uri, time, "", _values(artifact))
 
 
@@ -268,12 +280,12 @@ def _values(node: metadata_store_pb2.Artifact | metadata_store_pb2.Execution) ->
         for name, value in sorted(properties.items()):
             kind = value.WhichOneof("value")
             if kind in ("int_value", "double_value", "string_value", "bool_value"):
-                values[name] = _unpacked(getattr(value, kind))
+                values[name] = _parse_json(getattr(value, kind))
     plain: dict[str, object] = masked(values)
     return plain
 
 
-def _unpacked(value: object) -> object:
+def _parse_json(value: object) -> object:
     """Parses a property that TFX wrote as JSON, such as custom_config; returns other values unchanged."""
     if isinstance(value, str) and value.startswith(("{", "[", "null")):
         with contextlib.suppress(ValueError):
@@ -281,7 +293,7 @@ def _unpacked(value: object) -> object:
     return value
 
 
-def _of_record(run: Run, others: Sequence[Run]) -> Lineage:
+def _lineage_from_record(run: Run, others: Sequence[Run]) -> Lineage:
     """Builds the graph from `run.json`: the run's inputs, and the other runs that started from its model."""
     training = Node(f"{EXECUTION}/{run.id}", EXECUTION, "train", "", run.started, run.status, _properties_of(run))
     nodes, edges = [training], []

@@ -1,10 +1,10 @@
 """Translates errors of ML Metadata into one-line messages with a remedy.
 
-    before = identity(url)
+    before = store_identity(url)
     try:
         BeamDagRunner().run(dag)
     except Exception as error:
-        raise explained_after(error, url, before) or error
+        raise translate_pipeline_error(error, url, before) or error
 
 ML Metadata retries while another process writes (for how long: see `connection_config`). Its messages are terse: for a
 lock "Concurrent writes aborted", for an unreachable server none.
@@ -23,20 +23,20 @@ from ml_metadata.proto import metadata_store_pb2
 
 from ...executors.errors import InputError
 from ...executors.runtime.files import file_io, storage_errors
-from .metadata_store import shown
+from .metadata_store import display_url
 
-_PATIENCE = 60.0  # seconds; more than a step of another run needs for a write
-_LOCKED = ("is locked", "Concurrent writes aborted")
-_NO_ANSWER = 2.0  # seconds; timeout for a connection to a server
+_LOCK_TIMEOUT = 60.0  # seconds; more than a step of another run needs for a write
+_LOCK_MESSAGES = ("is locked", "Concurrent writes aborted")
+_CONNECT_TIMEOUT = 2.0  # seconds; timeout for a connection to a server
 _REMEDIES = {
-    "database or disk is full": "Make room there, and run it again.",
-    "readonly database": "Have it mounted for writing, or give its owner's rights, and run it again.",
-    "disk I/O error": "See to the disk, or to the network that it is reached by, and run it again.",
-    "unable to open database file": "See that its folder is still there, and run it again.",
+    "database or disk is full": "Free up disk space there, and run again.",
+    "readonly database": "Mount it writable or fix its permissions, and run again.",
+    "disk I/O error": "Check the disk or the network connection to it, and run again.",
+    "unable to open database file": "Check that its folder exists, and run again.",
 }
 
 
-def identity(url: str) -> int | None:
+def store_identity(url: str) -> int | None:
     """Returns the inode number of a SQLite file, 0 if it does not exist, or None for a server."""
     try:
         return None if file_io.is_remote(url) else os.stat(url).st_ino
@@ -44,20 +44,20 @@ def identity(url: str) -> int | None:
         return 0
 
 
-def explained_after(error: Exception, url: str, before: int | None) -> InputError | None:
+def translate_pipeline_error(error: Exception, url: str, before: int | None) -> InputError | None:
     """Returns an InputError for a pipeline failure that was caused by the metadata store; None for other failures.
 
     Args:
       error: The exception raised, or another exception with its text.
       url: The store, as for `connection_config`.
-      before: The store's `identity` when the pipeline started.
+      before: The result of `store_identity` when the pipeline started.
     """
-    if before is not None and identity(url) != before:
+    if before is not None and store_identity(url) != before:
         return InputError(
-            f"ML Metadata in {url} was taken away or replaced while the pipeline ran, so that it knows nothing of this "
-            "run's steps. What they wrote is still there, unless it was taken away, too. Run it again."
+            f"ML Metadata in {url} was deleted or replaced while the pipeline ran, so it has no records of this run's "
+            "steps. Their outputs still exist, unless they were deleted, too. Run the pipeline again."
         )
-    return explained(error, url)
+    return translate_error(error, url)
 
 
 def require_store(config: metadata_store_pb2.ConnectionConfig, url: str) -> None:
@@ -71,10 +71,12 @@ def require_store(config: metadata_store_pb2.ConnectionConfig, url: str) -> None
     try:
         mlmd.MetadataStore(config)
     except RuntimeError as error:
-        raise explained(error, url) or InputError(f"ML Metadata in {shown(url)} cannot be used: {error}") from error
+        raise translate_error(error, url) or InputError(
+            f"ML Metadata in {display_url(url)} cannot be used: {error}"
+        ) from error
 
 
-def explained(error: Exception, url: str, what: str = "used") -> InputError | None:
+def translate_error(error: Exception, url: str, what: str = "used") -> InputError | None:
     """Returns an InputError with a remedy for an error caused by the metadata store; None for other errors.
 
     Args:
@@ -82,12 +84,12 @@ def explained(error: Exception, url: str, what: str = "used") -> InputError | No
       url: The store, as for `connection_config`.
       what: The failed operation, for the message: "used" (default) or "read".
     """
-    where = f"ML Metadata in {shown(url)}"
+    where = f"ML Metadata in {display_url(url)}"
     if "mysql_" in str(error):
-        return InputError(f"{where} cannot be {what}: {_of_server(error, url)}")
-    if any(text in str(error) for text in _LOCKED):
-        holder = "" if file_io.is_remote(url) else f" (`fuser {url}` names it)"
-        return InputError(f"{where} is locked by another process{holder}. Run it again when it has been let go.")
+        return InputError(f"{where} cannot be {what}: {_server_problem(error, url)}")
+    if any(text in str(error) for text in _LOCK_MESSAGES):
+        holder = "" if file_io.is_remote(url) else f" (find it with `fuser {url}`)"
+        return InputError(f"{where} is locked by another process{holder}. Run again after the lock is released.")
     for text, remedy in _REMEDIES.items():
         if text in str(error):
             free = storage_errors.free_space(url) if "full" in text else ""
@@ -95,19 +97,19 @@ def explained(error: Exception, url: str, what: str = "used") -> InputError | No
     return None
 
 
-def _of_server(error: Exception, url: str) -> str:
+def _server_problem(error: Exception, url: str) -> str:
     parts = urlsplit(url)
     problem = _unreachable(url)
     if problem:
         return (
-            f"{parts.hostname}:{parts.port or 3306} does not answer ({problem}). Start the server, or see to the "
-            "address and the network, and run it again."
+            f"{parts.hostname}:{parts.port or 3306} does not respond ({problem}). Start the server, or check the "
+            "address and the network, and run again."
         )
-    if _gist(error):
-        return f"{_gist(error)}."
+    if _short_message(error):
+        return f"{_short_message(error)}."
     return (
-        f"the server lets {parts.username or 'nobody'!r} not in. See to the user, to the database "
-        f"{parts.path.strip('/')!r}, and to the password in GENERIC_TRAINER_METADATA_PASSWORD."
+        f"the server denied access to user {parts.username or ''!r}. Check the user, the database "
+        f"{parts.path.strip('/')!r}, and the password in GENERIC_TRAINER_METADATA_PASSWORD."
     )
 
 
@@ -115,13 +117,13 @@ def _unreachable(url: str) -> str:
     """Returns why no connection to a server can be opened; "" if it can."""
     parts = urlsplit(url)
     try:
-        with socket.create_connection((parts.hostname, parts.port or 3306), _NO_ANSWER):
+        with socket.create_connection((parts.hostname, parts.port or 3306), _CONNECT_TIMEOUT):
             return ""
     except OSError as error:
         return error.strerror or str(error) or type(error).__name__
 
 
-def _gist(error: Exception) -> str:
+def _short_message(error: Exception) -> str:
     """Returns the error message of MySQL or SQLite without the SQL statement."""
     text = str(error)
     if "mysql_" in text:
@@ -139,9 +141,9 @@ def _require_unlocked(path: str) -> None:
         return
     with contextlib.suppress(sqlite3.DatabaseError):  # not a database: left to ML Metadata to report
         try:
-            with contextlib.closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as connection:
+            with contextlib.closing(sqlite3.connect(path, timeout=_LOCK_TIMEOUT, isolation_level=None)) as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute("ROLLBACK")
         except sqlite3.OperationalError as error:
-            if told := explained(error, path):
-                raise told from error
+            if translated := translate_error(error, path):
+                raise translated from error

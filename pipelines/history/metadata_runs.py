@@ -18,7 +18,7 @@ from ...executors.monitoring import run_record
 from ...executors.monitoring.run_json import RunJson
 from ...executors.reporting.writing import FAILED_FOLDER
 from ...executors.runtime.files import file_io
-from .metadata_store import open_store, reading
+from .metadata_store import open_store, translated_errors
 from .past_runs import CACHED, FAILED, INTERRUPTED, RUNNING, SUCCEEDED, Run
 from .recorded_runs import is_abandoned
 
@@ -34,14 +34,14 @@ STATUS = {
 }
 OUTPUTS = (_Event.OUTPUT, _Event.DECLARED_OUTPUT, _Event.PENDING_OUTPUT)
 INPUTS = (_Event.INPUT, _Event.DECLARED_INPUT)
-_AT_ONCE = 5000  # IDs per query
+_BATCH_SIZE = 5000  # IDs per query
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 def runs_in_store(
     url: str,
-    wanted: Callable[[Run], bool] = lambda run: True,
+    is_selected: Callable[[Run], bool] = lambda run: True,
     *,
     pipeline: str = "",
     roots: Sequence[str] = (),
@@ -52,7 +52,7 @@ def runs_in_store(
 
     Args:
       url: The store, as for `connection_config`.
-      wanted: Predicate that selects runs. It is called before the results are loaded, when only status, start and
+      is_selected: Predicate that selects runs. It is called before the results are loaded, when only status, start and
         module are set.
       pipeline: Name of the pipeline whose runs are returned; "" for all.
       roots: Known pipeline roots, which are searched for the records of failed and interrupted runs.
@@ -62,11 +62,13 @@ def runs_in_store(
     Raises:
       InputError: When the store cannot be read.
     """
-    with reading(url):
+    with translated_errors(url):
         store = open_store(url)
         trainings = _of_pipeline(store, pipeline) if pipeline else _trainings(store)
         executions = sorted(trainings, key=lambda one: (one.create_time_since_epoch, one.id), reverse=True)
-        runs = [run for run in (_basic(store, url, execution, roots) for execution in executions) if wanted(run)]
+        runs = [
+            run for run in (_make_run(store, url, execution, roots) for execution in executions) if is_selected(run)
+        ]
         if order is None:
             runs = _with_results(store, runs[: limit or None])
         else:
@@ -84,32 +86,34 @@ def _trainings(store: mlmd.MetadataStore) -> Iterator[metadata_store_pb2.Executi
 
 def _of_pipeline(store: mlmd.MetadataStore, pipeline: str) -> Iterator[metadata_store_pb2.Execution]:
     context = store.get_context_by_type_and_name("pipeline", pipeline)
-    its_own = {one.id for one in store.get_executions_by_context(context.id)} if context is not None else set()
-    return (one for one in _trainings(store) if one.id in its_own)
+    pipeline_ids = {one.id for one in store.get_executions_by_context(context.id)} if context is not None else set()
+    return (one for one in _trainings(store) if one.id in pipeline_ids)
 
 
-def _basic(store: mlmd.MetadataStore, url: str, execution: metadata_store_pb2.Execution, roots: Sequence[str]) -> Run:
+def _make_run(
+    store: mlmd.MetadataStore, url: str, execution: metadata_store_pb2.Execution, roots: Sequence[str]
+) -> Run:
     begin, end = execution.create_time_since_epoch, execution.last_update_time_since_epoch
     status = STATUS.get(execution.last_known_state, RUNNING)
     module = next((text for name in ("module_path", "module_file", "run_fn") if (text := text_of(execution, name))), "")
     run = Run(
         id=execution.name.replace("-", "") or str(execution.id),
         status=status,
-        started=iso(begin),
+        started=iso_time(begin),
         seconds=None if status == RUNNING else (end - begin) / 1000,
         module=module,
         fingerprint=text_of(execution, "module_fingerprint"),
         metadata=url,
         execution=execution.id,
     )
-    return _as_on_disk(store, run, _contexts_of(store, execution.id), roots) if status == RUNNING else run
+    return _completed_from_disk(store, run, _contexts_of(store, execution.id), roots) if status == RUNNING else run
 
 
 def _contexts_of(store: mlmd.MetadataStore, execution: int) -> dict[str, str]:
     return {context.type: context.name for context in store.get_contexts_by_execution(execution)}
 
 
-def _as_on_disk(store: mlmd.MetadataStore, run: Run, contexts: Mapping[str, str], roots: Sequence[str]) -> Run:
+def _completed_from_disk(store: mlmd.MetadataStore, run: Run, contexts: Mapping[str, str], roots: Sequence[str]) -> Run:
     """Completes a running, killed or failed run, without outputs in ML Metadata, from its `run.json` on disk."""
     node = contexts.get("node", "").removeprefix(f"{contexts.get('pipeline', '')}.")
     below = [node, "model_run", *([FAILED_FOLDER] if run.status == FAILED else []), str(run.execution)]
@@ -139,8 +143,8 @@ def _roots(store: mlmd.MetadataStore, run: Run, known: Sequence[str]) -> Iterato
     if not file_io.is_remote(run.metadata):
         yield file_io.parent(run.metadata)
     events = store.get_events_by_execution_ids([run.execution])
-    given = store.get_artifacts_by_id(sorted({event.artifact_id for event in events if event.type in INPUTS}))
-    roots = dict.fromkeys(file_io.parent(file_io.parent(file_io.parent(artifact.uri))) for artifact in given)
+    inputs = store.get_artifacts_by_id(sorted({event.artifact_id for event in events if event.type in INPUTS}))
+    roots = dict.fromkeys(file_io.parent(file_io.parent(file_io.parent(artifact.uri))) for artifact in inputs)
     yield from (root for root in roots if not file_io.is_remote(root))  # would import TensorFlow, which takes seconds
 
 
@@ -148,16 +152,18 @@ def _with_results(store: mlmd.MetadataStore, runs: Sequence[Run]) -> list[Run]:
     """Adds outputs, evaluation and push to runs."""
     made = _outputs_of(store, [run.execution for run in runs if run.execution is not None])
     uses = _uses_of(store, {outputs["Model"].id for outputs in made.values() if "Model" in outputs})
-    afterwards = _outputs_of(store, {user for users in uses.values() for _, user in users})
-    return [_with_result(run, made.get(run.execution or 0, {}), uses, afterwards) for run in runs]
+    user_outputs = _outputs_of(store, {user for users in uses.values() for _, user in users})
+    return [_with_result(run, made.get(run.execution or 0, {}), uses, user_outputs) for run in runs]
 
 
 def _outputs_of(
     store: mlmd.MetadataStore, executions: Iterable[int]
 ) -> dict[int, dict[str, metadata_store_pb2.Artifact]]:
     """Returns the output artifacts of executions: {execution: {artifact type: artifact}}."""
-    events = [event for event in many(store.get_events_by_execution_ids, executions) if event.type in OUTPUTS]
-    artifacts = {one.id: one for one in many(store.get_artifacts_by_id, {event.artifact_id for event in events})}
+    events = [event for event in query_batches(store.get_events_by_execution_ids, executions) if event.type in OUTPUTS]
+    artifacts = {
+        one.id: one for one in query_batches(store.get_artifacts_by_id, {event.artifact_id for event in events})
+    }
     found: dict[int, dict[str, metadata_store_pb2.Artifact]] = {}
     for event in events:
         artifact = artifacts[event.artifact_id]
@@ -173,7 +179,7 @@ def _uses_of(store: mlmd.MetadataStore, models: Iterable[int]) -> dict[int, list
     """
     makers: dict[int, list[int]] = {}
     users: dict[int, list[int]] = {}
-    for event in many(store.get_events_by_artifact_ids, models):
+    for event in query_batches(store.get_events_by_artifact_ids, models):
         if "model" in roles_of(event):
             side = makers if event.type in OUTPUTS else users if event.type in INPUTS else {}
             side.setdefault(event.artifact_id, []).append(event.execution_id)
@@ -187,14 +193,14 @@ def _with_names(store: mlmd.MetadataStore, run: Run, roots: Sequence[str]) -> Ru
     """Adds the names of pipeline and pipeline run, which ML Metadata returns for one execution per query only."""
     contexts = _contexts_of(store, run.execution or 0)
     run = dataclasses.replace(run, pipeline=contexts.get("pipeline", ""), pipeline_run=contexts.get("pipeline_run", ""))
-    return _as_on_disk(store, run, contexts, roots) if run.status == FAILED else run
+    return _completed_from_disk(store, run, contexts, roots) if run.status == FAILED else run
 
 
 def _with_result(
     run: Run,
     outputs: dict[str, metadata_store_pb2.Artifact],
     uses: dict[int, list[tuple[int, int]]],
-    afterwards: dict[int, dict[str, metadata_store_pb2.Artifact]],
+    user_outputs: dict[int, dict[str, metadata_store_pb2.Artifact]],
 ) -> Run:
     model, model_run = outputs.get("Model"), outputs.get("ModelRun")
     if model_run is not None:
@@ -203,7 +209,7 @@ def _with_result(
     if model is None:
         return run
     users = [user for maker, user in uses.get(model.id, ()) if maker == run.execution]
-    results = {kind: one for user in users for kind, one in afterwards.get(user, {}).items()}
+    results = {kind: one for user in users for kind, one in user_outputs.get(user, {}).items()}
     return dataclasses.replace(
         run,
         model=model.uri,
@@ -211,16 +217,18 @@ def _with_result(
         metrics=metrics_of(model),
         fingerprint=run.fingerprint or text_of(model, "module_fingerprint"),
         dialect=text_of(model, "dialect"),
-        pushed_model=pushed_to(results["PushedModel"]) if "PushedModel" in results else None,
+        pushed_model=push_destination(results["PushedModel"]) if "PushedModel" in results else None,
         blessed=is_blessed(results["ModelBlessing"]) if "ModelBlessing" in results else None,
         evaluation=results["ModelEvaluation"].uri if "ModelEvaluation" in results else None,
     )
 
 
-def many(ask: Callable[[Sequence[int]], Iterable[Answer]], ids: Iterable[int]) -> list[Answer]:
+def query_batches(query: Callable[[Sequence[int]], Iterable[Result]], ids: Iterable[int]) -> list[Result]:
     """Queries ML Metadata for many IDs, in batches that fit into an SQL statement (5000)."""
-    wanted = sorted(set(ids))
-    return [answer for start in range(0, len(wanted), _AT_ONCE) for answer in ask(wanted[start : start + _AT_ONCE])]
+    unique = sorted(set(ids))
+    return [
+        result for start in range(0, len(unique), _BATCH_SIZE) for result in query(unique[start : start + _BATCH_SIZE])
+    ]
 
 
 def roles_of(event: metadata_store_pb2.Event) -> list[str]:
@@ -236,7 +244,7 @@ def text_of(node: metadata_store_pb2.Artifact | metadata_store_pb2.Execution, na
     return ""
 
 
-def iso(milliseconds: int) -> str:
+def iso_time(milliseconds: int) -> str:
     """Converts a time of ML Metadata, in milliseconds since the epoch, to ISO 8601, UTC."""
     return datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.timezone.utc).isoformat(
         timespec="milliseconds"
@@ -253,7 +261,7 @@ def metrics_of(model: metadata_store_pb2.Artifact) -> dict[str, dict[str, float]
     return metrics
 
 
-def pushed_to(pushed: metadata_store_pb2.Artifact) -> str | None:
+def push_destination(pushed: metadata_store_pb2.Artifact) -> str | None:
     """Returns a pushed model's folder, or None if the PushedModel artifact is marked as not pushed."""
     if not pushed.custom_properties["pushed"].int_value:
         return None

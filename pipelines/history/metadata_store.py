@@ -19,7 +19,7 @@ from ...executors.runtime.logs import redaction
 SQLITE = "metadata.sqlite"
 # Name of the environment variable; with the suffix _FILE, of the one with a file's path.
 PASSWORD = "GENERIC_TRAINER_METADATA_PASSWORD"  # noqa: S105  # nosec B105
-_PATIENCE = 3.0  # seconds to wait for another process's lock
+_LOCK_TIMEOUT = 3.0  # seconds to wait for another process's lock
 
 
 def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
@@ -39,7 +39,7 @@ def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
     parts = urlsplit(url)
     database = parts.path.strip("/")
     if parts.scheme != "mysql" or not parts.hostname or not database:
-        raise InputError(f"--metadata {_masked(url)}: give a file, or mysql://user@host:port/database.")
+        raise InputError(f"--metadata {_mask_password(url)}: expected a file path, or mysql://user@host:port/database.")
     user, password = unquote(parts.username or ""), unquote(parts.password or "") or _password()
     redaction.remember({"password": password})  # TFX logs the connection configuration
     mysql = metadata_store_pb2.MySQLDatabaseConfig(
@@ -48,7 +48,7 @@ def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
     return metadata_store_pb2.ConnectionConfig(mysql=mysql)
 
 
-def _masked(url: str) -> str:
+def _mask_password(url: str) -> str:
     password = urlsplit(url).password
     return url.replace(f":{password}@", ":***@") if password else url
 
@@ -60,7 +60,7 @@ def _password() -> str:
     try:
         return file_io.read_text(file).rstrip("\r\n")
     except OSError as error:
-        raise InputError(f"{PASSWORD}_FILE={file}: {error.strerror or 'it is not there'}.") from error
+        raise InputError(f"{PASSWORD}_FILE={file}: {error.strerror or 'the file does not exist'}.") from error
 
 
 def open_store(url: str) -> mlmd.MetadataStore:
@@ -79,15 +79,15 @@ def open_store(url: str) -> mlmd.MetadataStore:
     try:
         return mlmd.MetadataStore(config)
     except RuntimeError as error:
-        from .metadata_errors import explained
+        from .metadata_errors import translate_error
 
-        raise explained(error, url, "read") or InputError(
-            f"ML Metadata in {shown(url)} cannot be read: {error}"
+        raise translate_error(error, url, "read") or InputError(
+            f"ML Metadata in {display_url(url)} cannot be read: {error}"
         ) from error
 
 
 @contextlib.contextmanager
-def reading(url: str) -> Iterator[None]:
+def translated_errors(url: str) -> Iterator[None]:
     """Converts ML Metadata's errors in the block to an InputError that names the store.
 
     Raises:
@@ -96,7 +96,7 @@ def reading(url: str) -> Iterator[None]:
     try:
         yield
     except errors.StatusError as error:
-        raise InputError(f"ML Metadata in {shown(url)} cannot be read: {error}") from error
+        raise InputError(f"ML Metadata in {display_url(url)} cannot be read: {error}") from error
 
 
 def _require_sqlite(path: str) -> None:
@@ -113,20 +113,22 @@ def _require_sqlite(path: str) -> None:
             _has_metadata(f"{location}rw")
     try:
         if not _has_metadata(f"{location}ro"):
-            raise InputError(f"{path} is a SQLite file, but not one of ML Metadata.")
+            raise InputError(f"{path} is a SQLite file, but not an ML Metadata store.")
     except sqlite3.OperationalError as error:
-        raise InputError(f"ML Metadata in {path} cannot be read now: {error}. Try again when nobody writes.") from error
+        raise InputError(
+            f"ML Metadata in {path} cannot be read now: {error}. Try again when no process writes to it."
+        ) from error
     except sqlite3.DatabaseError as error:
         raise InputError(f"{path} is not a SQLite file: {error}.") from error
 
 
 def _has_metadata(location: str) -> bool:
-    with contextlib.closing(sqlite3.connect(location, timeout=_PATIENCE, uri=True)) as connection:
+    with contextlib.closing(sqlite3.connect(location, timeout=_LOCK_TIMEOUT, uri=True)) as connection:
         found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'MLMDEnv'").fetchone()
         return found is not None
 
 
-def shown(url: str) -> str:
+def display_url(url: str) -> str:
     """Returns the store's location for display, without user and password."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if file_io.is_remote(url) else url

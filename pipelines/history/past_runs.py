@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...executors.monitoring import run_record
 from ...executors.monitoring.notebook_html import small_table
-from .metadata_store import shown
+from .metadata_store import display_url
 
 if TYPE_CHECKING:
     from ...executors.monitoring.run_json import ErrorJson, RunJson
@@ -84,4 +84,4 @@ class Run:
 
     def to_json(self) -> dict[str, object]:
         """Returns the fields as JSON values, without the database's password."""
-        return {**dataclasses.asdict(self), "metadata": shown(self.metadata)}
+        return {**dataclasses.asdict(self), "metadata": display_url(self.metadata)}

@@ -1,7 +1,7 @@
 """Finds runs on disk: `run.json` files of `train`, and the ML Metadata stores of pipelines.
 
-found = look_into("experiments/")
-[run_in(folder) for folder in found.model_runs]
+found = search_folder("experiments/")
+[read_run(folder) for folder in found.model_runs]
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from ...executors.runtime.files import file_io
 from ...executors.runtime.files.artifact_layout import read_json_object
 from ...executors.runtime.process.identity import ProcessIdentity
 from ...executors.training import metadata_pointer
-from ...executors.training.metadata_pointer import Noted
+from ...executors.training.metadata_pointer import PipelineStore
 from .metadata_store import SQLITE
 from .past_runs import INTERRUPTED, RUNNING, SUCCEEDED, Run
 
-_DEPTH = 5  # levels below the searched folder
-_MOST = 20_000  # folders to search; a home directory may have millions
-_NOT_RUNS = ("__pycache__", "node_modules", "site-packages", "checkpoints", "source")
+_MAX_DEPTH = 5  # levels below the searched folder
+_MAX_FOLDERS = 20_000  # folders to search; a home directory may have millions
+_SKIPPED_FOLDERS = ("__pycache__", "node_modules", "site-packages", "checkpoints", "source")
 MODEL_RUN, MODEL = "model_run", "model"  # folders in the --output of `train`
 
 
 @dataclasses.dataclass
-class Found:
+class FoundRuns:
     """Runs and metadata stores found in a folder.
 
     Attributes:
       model_runs: Folders with a `run.json`. In a pipeline root without a SQLite store this includes failed runs.
       stores: SQLite files of ML Metadata.
-      noted: Stores recorded in pipeline roots by the Trainer's driver.
+      recorded_stores: Stores recorded in pipeline roots by the Trainer's driver.
     """
 
     model_runs: list[str] = dataclasses.field(default_factory=list)
     stores: list[str] = dataclasses.field(default_factory=list)
-    noted: list[Noted] = dataclasses.field(default_factory=list)
+    recorded_stores: list[PipelineStore] = dataclasses.field(default_factory=list)
 
 
-def look_into(folder: str) -> Found:
+def search_folder(folder: str) -> FoundRuns:
     """Searches a folder for runs, up to 5 levels deep; skips data, checkpoints and models.
 
     At most 20,000 folders are searched; a warning is logged if there are more.
@@ -55,23 +55,23 @@ def look_into(folder: str) -> Found:
     """
     if not file_io.isdir(folder):
         raise InputError(f"{folder}: there is no such folder.")
-    found, pending, seen = Found(), [(file_io.whole(folder), 0)], 0
+    found, pending, searched = FoundRuns(), [(file_io.whole(folder), 0)], 0
     while pending:
         place, depth = pending.pop()
-        seen += 1
-        if seen > _MOST:
-            logging.warning("%s has more than %d folders; not all were looked into.", folder, _MOST)
+        searched += 1
+        if searched > _MAX_FOLDERS:
+            logging.warning("%s has more than %d folders; not all were searched.", folder, _MAX_FOLDERS)
             break
         files, folders = _entries(place)
         if SQLITE in files:
             found.stores.append(os.path.join(place, SQLITE))
             continue
         if metadata_pointer.FILE_NAME in files:
-            found.noted += metadata_pointer.noted(place)
+            found.recorded_stores += metadata_pointer.read_stores(place)
         if run_record.FILE_NAME in files:
             found.model_runs.append(place)
-        elif "saved_model.pb" not in files and depth < _DEPTH:
-            pending += [(os.path.join(place, name), depth + 1) for name in folders if _may_hold_runs(name)]
+        elif "saved_model.pb" not in files and depth < _MAX_DEPTH:
+            pending += [(os.path.join(place, name), depth + 1) for name in folders if _may_contain_runs(name)]
     return found
 
 
@@ -89,20 +89,22 @@ def _entries(folder: str) -> tuple[set[str], list[str]]:
     return {name for name, yes in is_folder.items() if not yes}, sorted(name for name, yes in is_folder.items() if yes)
 
 
-def _may_hold_runs(name: str) -> bool:
-    return name == FAILED_FOLDER or (not name.startswith((".", "Split-", "checkpoints.")) and name not in _NOT_RUNS)
+def _may_contain_runs(name: str) -> bool:
+    return name == FAILED_FOLDER or (
+        not name.startswith((".", "Split-", "checkpoints.")) and name not in _SKIPPED_FOLDERS
+    )
 
 
-def run_in(folder: str) -> Run:
+def read_run(folder: str) -> Run:
     """Returns the run that is recorded in a folder's `run.json`.
 
     Raises:
       InputError: When `run.json` is not a run record.
     """
     path = os.path.join(folder, run_record.FILE_NAME)
-    record = read_json_object(path, "The record")
+    record = read_json_object(path, "The run record")
     if not all(isinstance(record.get(name), str) for name in ("id", "status", "started")):
-        raise InputError(f"{path} is not the record of a run: it has no id, status and start.")
+        raise InputError(f"{path} is not a run record: id, status or started is missing.")
     code, phases, status = _object(record, "code"), _object(record, "phases"), _status(record)
     return Run(
         id=record["id"],

@@ -24,12 +24,12 @@ from ...executors.errors import InputError, did_you_mean
 from ...executors.monitoring import run_record
 from ...executors.runtime.files import file_io
 from ...executors.training import metadata_pointer
-from ...executors.training.metadata_pointer import Noted
+from ...executors.training.metadata_pointer import PipelineStore
 from .metadata_runs import runs_in_store
-from .metadata_store import SQLITE, shown
+from .metadata_store import SQLITE, display_url
 from .metric_comparison import is_higher_better
 from .past_runs import CACHED, Run
-from .recorded_runs import MODEL_RUN, Found, look_into, run_in
+from .recorded_runs import MODEL_RUN, FoundRuns, read_run, search_folder
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Run", "find_run", "find_runs", "metric_of", "sorted_by"]
 
 LAST = "last"
-_SHOWN = 5  # runs in the message about an ambiguous name
+_MAX_LISTED = 5  # runs in the message about an ambiguous name
 
 
 class _Selection(TypedDict, total=False):
@@ -71,24 +71,24 @@ def find_runs(
       InputError: When a place does not exist, a named store cannot be read, or no run has the metric.
     """
 
-    def wanted(run: Run) -> bool:
-        return (not status or run.status == status) and (not module or _is_of(run, module))
+    def is_selected(run: Run) -> bool:
+        return (not status or run.status == status) and (not module or _matches_module(run, module))
 
     order = functools.partial(_best_first, metric=sort) if sort else None
-    found, asked_for = _look(places, metadata)
-    runs = {run.id: run for run in _recorded(found.model_runs) if wanted(run)}
+    found, requested = _search(places, metadata)
+    runs = {run.id: run for run in _read_runs(found.model_runs) if is_selected(run)}
     for url in found.stores:
         try:
-            roots = [store.root for store in found.noted if _is_same(store.metadata, url)]
-            runs |= {run.id: run for run in runs_in_store(url, wanted, roots=roots, order=order, limit=limit)}
+            roots = [store.root for store in found.recorded_stores if _is_same(store.metadata, url)]
+            runs |= {run.id: run for run in runs_in_store(url, is_selected, roots=roots, order=order, limit=limit)}
         except InputError as error:
-            if url in asked_for:
+            if url in requested:
                 raise
             logging.warning("%s", error)
-    for store in found.noted:
+    for store in found.recorded_stores:
         if not any(_is_same(store.metadata, url) for url in found.stores):
-            runs |= {run.id: run for run in _in_noted(store, wanted, order=order, limit=limit)}
-    newest = _newest(runs.values())
+            runs |= {run.id: run for run in _runs_in_store(store, is_selected, order=order, limit=limit)}
+    newest = _newest_first(runs.values())
     return (sorted_by(newest, sort) if sort else newest)[: limit or None]
 
 
@@ -107,15 +107,15 @@ def find_run(name: str, places: Sequence[str] = (), *, metadata: str = "") -> Ru
     if name == LAST:
         runs = find_runs(places, metadata=metadata, limit=1)
     elif file_io.is_remote(name) or os.sep in name or file_io.exists(name):
-        runs = _at(name) or _of_folder(find_runs(places, metadata=metadata), name)
+        runs = _runs_at(name) or _run_of_folder(find_runs(places, metadata=metadata), name)
     else:
         known = find_runs(places, metadata=metadata)
         runs = [run for run in known if run.pipeline_run == name] or [run for run in known if run.id.startswith(name)]
     if not runs:
-        raise InputError(_unknown(name, places, metadata))
+        raise InputError(_not_found_message(name, places, metadata))
     if len(runs) > 1:
         raise InputError(
-            f"{name!r} may be {len(runs)} runs: {_listed(runs)}. Give more of the id (see `generic-trainer runs`)."
+            f"{name!r} matches {len(runs)} runs: {_list_runs(runs)}. Give more of the ID (see `generic-trainer runs`)."
         )
     return runs[0]
 
@@ -134,7 +134,7 @@ def sorted_by(runs: Sequence[Run], metric: str) -> list[Run]:
     if runs and all(metric_of(run, metric) is None for run in runs):
         names = {name for run in runs for split in run.metrics.values() for name in split}
         raise InputError(
-            f"--sort {metric}: no run has such a metric.{did_you_mean(metric, names)} There are: "
+            f"--sort {metric}: no run has this metric.{did_you_mean(metric, names)} Available metrics: "
             f"{', '.join(sorted(names)) or 'none'}."
         )
     return _best_first(runs, metric)
@@ -160,38 +160,38 @@ def metric_of(run: Run, metric: str) -> float | None:
     )
 
 
-def _look(places: Sequence[str], metadata: str) -> tuple[Found, list[str]]:
+def _search(places: Sequence[str], metadata: str) -> tuple[FoundRuns, list[str]]:
     """Returns the runs and stores in the places, and the stores that were named: as files, URLs or pipeline roots."""
-    found, asked_for = Found(), [metadata] if metadata else []
+    found, requested = FoundRuns(), [metadata] if metadata else []
     for place in places or ([] if metadata else ["."]):
         if place.startswith("mysql:") or os.path.isfile(place):
-            asked_for.append(place)
+            requested.append(place)
             continue
-        here = look_into(place)
-        found.model_runs += here.model_runs
-        found.stores += here.stores
-        found.noted += here.noted
-        if (own := os.path.join(file_io.whole(place), SQLITE)) in here.stores:
-            asked_for.append(own)
-    found.stores = list(dict.fromkeys([*asked_for, *found.stores]))
-    found.noted = list(dict.fromkeys(found.noted))
-    return found, asked_for
+        found_here = search_folder(place)
+        found.model_runs += found_here.model_runs
+        found.stores += found_here.stores
+        found.recorded_stores += found_here.recorded_stores
+        if (own := os.path.join(file_io.whole(place), SQLITE)) in found_here.stores:
+            requested.append(own)
+    found.stores = list(dict.fromkeys([*requested, *found.stores]))
+    found.recorded_stores = list(dict.fromkeys(found.recorded_stores))
+    return found, requested
 
 
 def _is_same(first: str, second: str) -> bool:
-    return first == second or _real(file_io.whole(first)) == _real(file_io.whole(second))
+    return first == second or _real_path(file_io.whole(first)) == _real_path(file_io.whole(second))
 
 
-def _recorded(folders: Iterable[str]) -> Iterator[Run]:
+def _read_runs(folders: Iterable[str]) -> Iterator[Run]:
     """Yields the runs recorded in folders; logs a warning for each record that cannot be read and skips it."""
     for folder in dict.fromkeys(folders):
         try:
-            yield run_in(folder)
+            yield read_run(folder)
         except InputError as error:
             logging.warning("%s", error)
 
 
-def _newest(runs: Iterable[Run]) -> list[Run]:
+def _newest_first(runs: Iterable[Run]) -> list[Run]:
     return sorted(runs, key=lambda run: (_time(run.started), run.execution or 0), reverse=True)
 
 
@@ -202,39 +202,39 @@ def _time(started: str) -> float:
         return 0.0
 
 
-def _is_of(run: Run, module: str) -> bool:
+def _matches_module(run: Run, module: str) -> bool:
     return fnmatch.fnmatch(run.module, f"*{module}*")
 
 
-def _at(name: str) -> list[Run]:
+def _runs_at(name: str) -> list[Run]:
     """Returns the run to which a folder belongs, searching only the folder, its children and its parents."""
     place = file_io.whole(name).rstrip("/")
     folders = [place]
     while not file_io.is_remote(place) and (above := file_io.parent(folders[-1])) != folders[-1]:
         folders.append(above)
     for folder in folders:
-        runs = _in_root(folder)
-        if made := runs[:1] if folder == place else _of_folder(runs, name):
+        runs = _runs_in_root(folder)
+        if made := runs[:1] if folder == place else _run_of_folder(runs, name):
             return made
-    around = [place, os.path.join(place, MODEL_RUN)]
+    candidates = [place, os.path.join(place, MODEL_RUN)]
     if os.path.basename(place) != MODEL_RUN:  # a model, in `model` or in `model/Format-Serving`
-        around += [os.path.join(folder, MODEL_RUN) for folder in folders[1:3]]
-    for folder in around:
+        candidates += [os.path.join(folder, MODEL_RUN) for folder in folders[1:3]]
+    for folder in candidates:
         if file_io.exists(os.path.join(folder, run_record.FILE_NAME)):
-            run = run_in(folder)
-            if folder in around[:2] or (run.model and _is_in(place, run.model)):
+            run = read_run(folder)
+            if folder in candidates[:2] or (run.model and _is_in(place, run.model)):
                 return [run]
     return []
 
 
-def _in_root(folder: str) -> list[Run]:
+def _runs_in_root(folder: str) -> list[Run]:
     """Returns the runs of a pipeline root, newest first; [] if the folder is not a pipeline root."""
     if os.path.isfile(store := os.path.join(folder, SQLITE)):
         return runs_in_store(store)
-    return _newest(run for store in metadata_pointer.noted(folder) for run in _in_noted(store))
+    return _newest_first(run for store in metadata_pointer.read_stores(folder) for run in _runs_in_store(store))
 
 
-def _in_noted(store: Noted, *arguments: Callable[[Run], bool], **options: Unpack[_Selection]) -> list[Run]:
+def _runs_in_store(store: PipelineStore, *arguments: Callable[[Run], bool], **options: Unpack[_Selection]) -> list[Run]:
     """Returns a pipeline's runs in the store that is recorded in its root; logs a warning if it cannot be read."""
     try:
         return runs_in_store(store.metadata, *arguments, pipeline=store.pipeline, roots=[store.root], **options)
@@ -243,7 +243,7 @@ def _in_noted(store: Noted, *arguments: Callable[[Run], bool], **options: Unpack
         return []
 
 
-def _of_folder(runs: Sequence[Run], name: str) -> list[Run]:
+def _run_of_folder(runs: Sequence[Run], name: str) -> list[Run]:
     """Returns the run that wrote a folder; runs with a cache hit for it come second."""
     place = file_io.whole(name).rstrip("/")
     for attribute in ("model_run", "pushed_model", "model"):
@@ -254,25 +254,25 @@ def _of_folder(runs: Sequence[Run], name: str) -> list[Run]:
 
 
 def _is_in(place: str, folder: str) -> bool:
-    place, folder = _real(place), _real(folder)
+    place, folder = _real_path(place), _real_path(folder)
     return place == folder or place.startswith(f"{folder}/")
 
 
-def _real(path: str) -> str:
+def _real_path(path: str) -> str:
     """Returns a path with symbolic links resolved, so that different paths of one folder compare equal."""
     return path.rstrip("/") if file_io.is_remote(path) else os.path.realpath(path)
 
 
-def _listed(runs: Sequence[Run]) -> str:
-    named = [f"{run.id[:12]} ({run.started[:16]}, {run.status})" for run in runs[:_SHOWN]]
-    return ", ".join([*named, *(["…"] if len(runs) > _SHOWN else [])])
+def _list_runs(runs: Sequence[Run]) -> str:
+    named = [f"{run.id[:12]} ({run.started[:16]}, {run.status})" for run in runs[:_MAX_LISTED]]
+    return ", ".join([*named, *(["…"] if len(runs) > _MAX_LISTED else [])])
 
 
-def _unknown(name: str, places: Sequence[str], metadata: str) -> str:
-    where = ", ".join([*places, *([shown(metadata)] if metadata else [])]) or os.getcwd()
+def _not_found_message(name: str, places: Sequence[str], metadata: str) -> str:
+    where = ", ".join([*places, *([display_url(metadata)] if metadata else [])]) or os.getcwd()
     known = find_runs(places, metadata=metadata)
     near = did_you_mean(
         name, [text for run in known for text in (run.id[: max(8, len(name))], run.pipeline_run) if text]
     )
     which = "There are no runs" if name == LAST else f"There is no run {name!r}"
-    return f"{which} in {where}.{near} `generic-trainer runs PLACE` lists those of another place."
+    return f"{which} in {where}.{near} `generic-trainer runs PLACE` lists the runs in another place."

@@ -48,7 +48,7 @@ from typing import Any, Optional
 
 from kfp import compiler, dsl
 
-from ...executors.kubeflow.parameters import NOT_OFFERED, StepParameters, json_kinds
+from ...executors.kubeflow.parameters import EXCLUDED_OPTIONS, StepParameters, json_kinds
 from ...executors.options import TrainingOptions
 from ...version import __version__
 from .step_command import step_command
@@ -60,22 +60,25 @@ _INPUTS: dict[str, tuple[type[dsl.Artifact], str]] = {
     "examples": (
         dsl.Dataset,
         "Training and evaluation examples: a folder with Split-train/ and Split-eval/, with train/ and eval/, or with "
-        "files; without splits all is for training. TFX's metadata (payload_format) is read, but not needed.",
+        "files; without splits, all of it is training data. TFX's metadata (payload_format) is used if present.",
     ),
     "eval_examples": (dsl.Dataset, "Evaluation examples, if they are not in 'examples'."),
     "schema": (dsl.Artifact, "The examples' Schema in protobuf's text format: a file, or a folder with one."),
     "transform_graph": (dsl.Artifact, "Output of TensorFlow Transform: a folder."),
-    "base_model": (dsl.Artifact, "A model to start from: a SavedModel, in a layout of this component's or of TFX's."),
+    "base_model": (
+        dsl.Artifact,
+        "A model to start training from: a SavedModel in a layout of this component or of TFX.",
+    ),
     "hyperparameters": (dsl.Artifact, "KerasTuner's configuration as JSON: a file, or a folder with one."),
 }
 _OUTPUTS: dict[str, tuple[type[dsl.Artifact], str]] = {
     "model": (
         dsl.Model,
-        "The SavedModel, which was loaded again and has answered; saved_model.pb is right at the uri.",
+        "The SavedModel, checked by loading it and running inference; saved_model.pb is directly at the URI.",
     ),
-    "metrics": (dsl.Metrics, "The run's scalar metrics, such as eval/auc; the same as JSON in a file."),
-    "report": (dsl.HTML, "A page about the run: metrics, checks, signatures, arguments, versions."),
-    "tensorboard": (dsl.Artifact, "The model run: TensorBoard's logs and run.json, the record of the run."),
+    "metrics": (dsl.Metrics, "The run's scalar metrics, such as eval/auc, as metadata and as a JSON file."),
+    "report": (dsl.HTML, "HTML report of the run: metrics, checks, signatures, arguments, versions."),
+    "tensorboard": (dsl.Artifact, "The model run: TensorBoard logs and the run record, run.json."),
 }
 _KIND = inspect.Parameter.KEYWORD_ONLY
 _SUMMARY = "Trains a TensorFlow training module of any dialect, and checks the SavedModel before it is published."
@@ -111,7 +114,7 @@ def _described_inputs() -> Iterator[tuple[inspect.Parameter, str]]:
     for fields in (StepParameters, TrainingOptions):
         kinds = json_kinds(fields)
         for field in dataclasses.fields(fields):
-            if field.name in NOT_OFFERED:
+            if field.name in EXCLUDED_OPTIONS:
                 continue
             default = list(field.default) if isinstance(field.default, tuple) else field.default
             plain = kinds[field.name]

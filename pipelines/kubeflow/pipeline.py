@@ -34,7 +34,7 @@ from ...executors.errors import InputError, did_you_mean
 from ...executors.modules.pipeline_modules import PipelineModules, find_modules
 from ...executors.modules.source import ModuleSource
 from ...executors.runtime.files import file_io
-from ..definition.code_archive import CodeArchive, archive_of
+from ..definition.code_archive import CodeArchive, make_archive
 from ..definition.examples import example_gen_for
 from ..definition.options import AUTO, PipelineOptions, notices_of
 from ..definition.steps import beam_args_of, steps_of
@@ -87,11 +87,11 @@ class StepResources:
                 kind = None
             if kind is None or not value or (kind is not str and not values[name] > 0):
                 raise InputError(
-                    f"--resources {text}: {part!r} is not usable. Write STEP:cpus=4,memory_gb=16,gpus=1,accelerator=… "
-                    "or some of it."
+                    f"--resources {text}: {part!r} is invalid. Expected STEP:cpus=4,memory_gb=16,gpus=1,accelerator=…, "
+                    "or some of these."
                 )
         if values.get("accelerator") and not values.get("gpus"):
-            raise InputError(f"--resources {text}: an accelerator needs a number of them: add gpus=1.")
+            raise InputError(f"--resources {text}: accelerator requires gpus: add gpus=1.")
         return step, cls(**values)
 
 
@@ -145,10 +145,12 @@ class CompiledPipeline:
         documents = [json.loads(json.dumps(one)) for one in (self.spec, self.platform_spec) if one]
         if path.endswith(".json"):
             if len(documents) > 1:
-                raise InputError(f"--output {path}: with volumes or kinds of GPU it is two documents; write YAML.")
+                raise InputError(f"--output {path}: with volumes or accelerators it is two documents. Use YAML.")
             text = json.dumps(documents[0], indent=2) + "\n"
         else:
-            text = _heading(self.spec) + yaml.safe_dump_all(documents, sort_keys=True, allow_unicode=True, width=110)
+            text = _header_comment(self.spec) + yaml.safe_dump_all(
+                documents, sort_keys=True, allow_unicode=True, width=110
+            )
         for archive in self.archives:
             archive.upload(self.code_root)
         try:
@@ -168,18 +170,20 @@ def compile_pipeline(options: KubeflowPipeline) -> CompiledPipeline:
     _require_usable(options)
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         modules = find_modules(options.module_file, scratch, options.transform_module, options.tuner_module)
-        return _compiled(options, modules)
+        return _compile(options, modules)
 
 
-def _compiled(options: KubeflowPipeline, modules: PipelineModules) -> CompiledPipeline:
+def _compile(options: KubeflowPipeline, modules: PipelineModules) -> CompiledPipeline:
     name = _name_of(options, modules.trainer)
     archives = _archives_of(modules, _folders(options))
-    remembers_models = options.platform == VERTEX
+    can_resolve_models = options.platform == VERTEX
     example_gen = example_gen_for(options.data, options.data_format)
-    reads_files = options.data_format == AUTO
-    nodes = steps_of(options, modules, example_gen, remembers_models=remembers_models, reads_files=reads_files)
+    can_read_files = options.data_format == AUTO
+    nodes = steps_of(
+        options, modules, example_gen, can_resolve_models=can_resolve_models, can_read_files=can_read_files
+    )
     references = {name: archive.reference(options.code_root) for name, archive in archives.items()}
-    parameters = _parametrized(nodes, options, references)
+    parameters = _insert_parameters(nodes, options, references)
     config = KubeflowV2DagRunnerConfig(
         default_image=options.image, default_commands=step_command("kubeflow_step"), use_pipeline_spec_2_1=True
     )
@@ -195,10 +199,10 @@ def _compiled(options: KubeflowPipeline, modules: PipelineModules) -> CompiledPi
     inputs = spec["root"]["inputDefinitions"]["parameters"]
     for parameter in parameters:
         inputs[parameter.name] |= {"defaultValue": parameter.default, "isOptional": True}
-    platform_spec = _placed(spec, options)
-    _retried(spec, options.retries)
+    platform_spec = _apply_resources(spec, options)
+    _apply_retries(spec, options.retries)
     if options.platform == KUBEFLOW:
-        _without_driver(spec, example_gen.id)
+        _disable_example_gen_cache(spec, example_gen.id)
     notes = [*notices_of(options, modules), *_notes(options)]
     return CompiledPipeline(spec, platform_spec, tuple(archives.values()), options.code_root, tuple(notes))
 
@@ -206,7 +210,7 @@ def _compiled(options: KubeflowPipeline, modules: PipelineModules) -> CompiledPi
 def _archives_of(modules: PipelineModules, folders: Sequence[str]) -> dict[str, CodeArchive]:
     """Returns {module reference: archive} for the modules that are on this machine only."""
     archives = {
-        source.reference: archive_of(source, lambda place: is_reachable(place, folders)) for source in modules.sources
+        source.reference: make_archive(source, lambda place: is_reachable(place, folders)) for source in modules.sources
     }
     return {reference: archive for reference, archive in archives.items() if archive is not None}
 
@@ -215,8 +219,8 @@ def _name_of(options: KubeflowPipeline, source: ModuleSource) -> str:
     name = options.name or derived_name(options.name_for(source), _LONGEST_NAME)
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
         raise InputError(
-            f"--pipeline-name {name}: Kubeflow takes lower-case letters, digits and '-', at most {_LONGEST_NAME} of "
-            f"them. For example {derived_name(name, _LONGEST_NAME)}."
+            f"--pipeline-name {name}: Kubeflow allows lower-case letters, digits and '-', at most {_LONGEST_NAME} "
+            f"characters. For example {derived_name(name, _LONGEST_NAME)}."
         )
     return name
 
@@ -228,30 +232,36 @@ def _folders(options: KubeflowPipeline) -> list[str]:
 
 def _require_usable(options: KubeflowPipeline) -> None:
     if not options.image:
-        raise InputError("--image is missing: the container image of the steps, with generic-trainer in it.")
+        raise InputError(
+            "--image is missing: set the container image of the steps, which must contain generic-trainer."
+        )
     if options.platform == VERTEX and options.volumes:
-        raise InputError("--volume: Vertex AI mounts no claims; it has every bucket at /gcs/BUCKET.")
+        raise InputError("--volume: Vertex AI does not mount volume claims; it mounts every bucket at /gcs/BUCKET.")
     for volume in options.volumes:
         if volume.read_only:
-            raise InputError(f"--volume {volume.claim}:{volume.path}:ro: Kubeflow mounts claims for writing as well.")
+            raise InputError(
+                f"--volume {volume.claim}:{volume.path}:ro: Kubeflow mounts claims writable only. Omit :ro."
+            )
     flags = {name: f"--{name.replace('_', '-')} {value}" for name in _PATHS if (value := getattr(options, name))}
-    bad = [text for name, text in flags.items() if not is_reachable(getattr(options, name), _folders(options))]
-    if bad:
-        where = "gs://" if options.platform == VERTEX else "by URI, or on a claim that --volume CLAIM:/FOLDER mounts"
-        raise InputError(f"{', '.join(bad)}: on this machine only, and the steps run on others. Put it {where}.")
+    unreachable = [text for name, text in flags.items() if not is_reachable(getattr(options, name), _folders(options))]
+    if unreachable:
+        remedy = (
+            "a gs:// URI" if options.platform == VERTEX else "a URI, or a folder on a claim (--volume CLAIM:/FOLDER)"
+        )
+        raise InputError(f"{', '.join(unreachable)}: on this machine only, but the steps run on others. Use {remedy}.")
     scheme = options.pipeline_root.partition("://")[0]
     if scheme == "minio":
         raise InputError(
-            f"--pipeline-root {options.pipeline_root}: TFX's steps read their artifacts by URI themselves, and nothing "
-            "in them reads minio://. Give gs://, or s3:// with tensorflow-io in the image. The component `trainer_op` "
-            "needs no TFX and works there."
+            f"--pipeline-root {options.pipeline_root}: TFX's steps read artifacts by URI, and TensorFlow has no file "
+            "system for minio://. Use gs://, or s3:// with tensorflow-io in the image. The component `trainer_op` "
+            "does not need TFX and supports minio://."
         )
     if options.platform == VERTEX and scheme != "gs":
-        raise InputError(f"--pipeline-root {options.pipeline_root}: Vertex AI keeps artifacts in a bucket: gs://….")
+        raise InputError(f"--pipeline-root {options.pipeline_root}: Vertex AI requires a bucket: gs://….")
     if options.warm_start and not options.baseline_model and options.platform == KUBEFLOW:
         raise InputError(
-            "--warm-start: Kubeflow Pipelines cannot be asked for the model that was blessed last (Vertex AI can). Say "
-            "which one it is: --baseline-model URI."
+            "--warm-start: Kubeflow Pipelines cannot look up the last blessed model (Vertex AI can). Set "
+            "--baseline-model URI."
         )
 
 
@@ -260,24 +270,24 @@ def _notes(options: KubeflowPipeline) -> list[str]:
     if options.platform == KUBEFLOW:
         if options.label and not options.baseline_model:
             notes.append(
-                "The model is compared with no earlier one: Kubeflow Pipelines cannot be asked which was blessed last. "
-                "--baseline-model URI says which one."
+                "The model is not compared with an earlier one: Kubeflow Pipelines cannot look up the last blessed "
+                "model. Set one with --baseline-model URI."
             )
         if options.cache:
             notes.append(
-                "ExampleGen is never taken from the cache: it would not notice that the files in its folder changed."
+                "ExampleGen is never taken from the cache, because changed files in its folder would not be detected."
             )
         if not file_io.is_remote(options.pipeline_root):
             notes.append(
-                f"--pipeline-root {options.pipeline_root}: Kubeflow's own launcher wants a bucket; a folder serves "
-                "where steps are run by other means."
+                f"--pipeline-root {options.pipeline_root}: Kubeflow's launcher requires a bucket; a folder works only "
+                "if the steps are run by other means."
             )
     if options.pipeline_root.startswith("s3://"):
-        notes.append("TensorFlow reads s3:// when the image has tensorflow-io.")
+        notes.append("TensorFlow reads s3:// only if the image contains tensorflow-io.")
     return notes
 
 
-def _parametrized(
+def _insert_parameters(
     nodes: Sequence[BaseNode], options: KubeflowPipeline, references: Mapping[str, str]
 ) -> list[RuntimeParameter]:
     """Replaces execution properties by pipeline parameters, and module references by those of the archives.
@@ -306,7 +316,7 @@ def _parametrized(
     return parameters
 
 
-def _placed(spec: dict[str, Any], options: KubeflowPipeline) -> dict[str, object]:
+def _apply_resources(spec: dict[str, Any], options: KubeflowPipeline) -> dict[str, object]:
     """Sets the resources of the steps' containers; returns the PlatformSpec with volume mounts and node selectors."""
     executors = spec["deploymentSpec"]["executors"]
     containers = {task: executors[_executor(spec, task)] for task in spec["root"]["dag"]["tasks"]}
@@ -317,18 +327,18 @@ def _placed(spec: dict[str, Any], options: KubeflowPipeline) -> dict[str, object
             raise InputError(f"--resources {step}: the steps are {known}.{did_you_mean(step, containers)}")
     platform: dict[str, dict[str, object]] = {}
     for task, container in containers.items():
-        wanted = options.resources.get(task, StepResources())
-        resources = _resources(wanted, options.platform)
+        requested = options.resources.get(task, StepResources())
+        resources = _resources(requested, options.platform)
         if resources:
             container["resources"] = resources
-        told: dict[str, object] = {}
+        settings: dict[str, object] = {}
         if options.volumes:
-            told["pvcMount"] = [{"constant": one.claim, "mountPath": one.path} for one in options.volumes]
-        if wanted.accelerator and options.platform == KUBEFLOW:
-            label, _, value = wanted.accelerator.rpartition("=")
-            told["nodeSelector"] = {"labels": {label or _GKE_GPUS: value}}
-        if told:
-            platform[_executor(spec, task)] = told
+            settings["pvcMount"] = [{"constant": one.claim, "mountPath": one.path} for one in options.volumes]
+        if requested.accelerator and options.platform == KUBEFLOW:
+            label, _, value = requested.accelerator.rpartition("=")
+            settings["nodeSelector"] = {"labels": {label or _GKE_GPUS: value}}
+        if settings:
+            platform[_executor(spec, task)] = settings
     return {"platforms": {"kubernetes": {"deploymentSpec": {"executors": platform}}}} if platform else {}
 
 
@@ -338,19 +348,19 @@ def _executor(spec: Mapping[str, Any], task: str) -> str:
     return label
 
 
-def _resources(wanted: StepResources, platform: str) -> dict[str, object]:
+def _resources(requested: StepResources, platform: str) -> dict[str, object]:
     """Returns a container's resources, both in the current fields and in those for older servers."""
     resources: dict[str, object] = {}
     for name, number, text in (
-        ("cpu", wanted.cpus, f"{wanted.cpus:g}"),
-        ("memory", wanted.memory_gb, f"{wanted.memory_gb * 1000:.0f}M"),
+        ("cpu", requested.cpus, f"{requested.cpus:g}"),
+        ("memory", requested.memory_gb, f"{requested.memory_gb * 1000:.0f}M"),
     ):
         if number:
             for bound in ("Request", "Limit"):
                 resources |= {f"{name}{bound}": number, f"resource{name.title()}{bound}": text}
-    if wanted.gpus:
-        kind = _vertex_accelerator(wanted.accelerator) if platform == VERTEX else _ANY_GPU
-        count = str(wanted.gpus)
+    if requested.gpus:
+        kind = _vertex_accelerator(requested.accelerator) if platform == VERTEX else _ANY_GPU
+        count = str(requested.gpus)
         resources["accelerator"] = {"type": kind, "count": count, "resourceType": kind, "resourceCount": count}
     return resources
 
@@ -359,24 +369,24 @@ def _vertex_accelerator(name: str) -> str:
     kind = name.upper().replace("-", "_")
     if kind not in ACCELERATORS:
         raise InputError(
-            f"--resources accelerator={name}: Vertex AI has {', '.join(ACCELERATORS)}."
+            f"--resources accelerator={name}: Vertex AI offers {', '.join(ACCELERATORS)}."
             f"{did_you_mean(kind, ACCELERATORS)}"
         )
     return kind
 
 
-def _retried(spec: dict[str, Any], retries: int) -> None:
+def _apply_retries(spec: dict[str, Any], retries: int) -> None:
     for task in spec["root"]["dag"]["tasks"].values() if retries else ():
         task["retryPolicy"] = {"maxRetryCount": retries, **_BACKOFF}
 
 
-def _without_driver(spec: dict[str, Any], example_gen: str) -> None:
+def _disable_example_gen_cache(spec: dict[str, Any], example_gen: str) -> None:
     """Disables caching of ExampleGen: its driver, which detects changed files, runs on Vertex AI only."""
     spec["deploymentSpec"]["executors"][_executor(spec, example_gen)]["container"].pop("lifecycle", None)
     spec["root"]["dag"]["tasks"][example_gen].pop("cachingOptions", None)
 
 
-def _heading(spec: Mapping[str, Any]) -> str:
+def _header_comment(spec: Mapping[str, Any]) -> str:
     lines = ["# PIPELINE DEFINITION", f"# Name: {spec['pipelineInfo']['name']}", "# Inputs:"]
     for name, one in sorted(spec["root"]["inputDefinitions"]["parameters"].items()):
         lines.append(f"#    {name}: {one['parameterType']} [Default: {one['defaultValue']!r}]")

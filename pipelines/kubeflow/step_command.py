@@ -6,7 +6,7 @@ from __future__ import annotations
 _CODE = """\
 import importlib.util, runpy, sys
 if importlib.util.find_spec('generic_trainer') is None:
-    sys.exit('generic-trainer is not in this image: compile the pipeline with an image that holds it.')
+    sys.exit('generic-trainer is not installed in this image: compile the pipeline with an image that contains it.')
 runpy.run_module('{module}', run_name='__main__', alter_sys=True)"""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def removed_afterwards() -> Iterator[None]:
+def temporary_beam_folder() -> Iterator[None]:
     """Sets `tempfile.tempdir` to a new folder for the duration of the block, and deletes that folder at its end."""
     before = tempfile.tempdir
     with tempfile.TemporaryDirectory(prefix="generic-trainer-beam-", ignore_cleanup_errors=True) as folder:

@@ -58,13 +58,13 @@ class Outcome:
         return small_table("Pipeline run", rows, self.metrics)
 
 
-def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, metadata_shown: str) -> Outcome:
+def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, displayed_metadata: str) -> Outcome:
     """Reads the results of a pipeline's newest run.
 
     Args:
       config: Connection configuration of the ML Metadata store.
       pipeline_name: The pipeline's name.
-      metadata_shown: The store's location as displayed to the user, for `Outcome.metadata`.
+      displayed_metadata: The store's location as displayed to the user, for `Outcome.metadata`.
     """
     store = mlmd.MetadataStore(config)
     runs = [
@@ -82,7 +82,7 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
     results = read_evaluation(evaluation.uri) if evaluation is not None else Evaluation({})
     slices = {name: {metric: one.value for metric, one in found.items()} for name, found in results.slices.items()}
     overall = slices.pop(ALL, {})
-    logged = _logged(model) if model is not None else {}
+    logged = _training_metrics(model) if model is not None else {}
     if set(overall) <= {EXAMPLE_COUNT}:  # only the example count: add the metrics logged during training
         overall = {**logged.get("eval", {}), **overall} if overall or "eval" in logged else {}
     return Outcome(
@@ -90,7 +90,7 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
         model_run=artifacts["ModelRun"].uri if "ModelRun" in artifacts else None,
         pushed_model=_destination(pushed) if pushed is not None else None,
         blessed=bool(blessing.custom_properties["blessed"].int_value) if blessing is not None else None,
-        metadata=metadata_shown,
+        metadata=displayed_metadata,
         metrics={"eval": overall} if overall else logged,
         cached=tuple(
             sorted(_node(store, execution) for execution in executions if execution.last_known_state == cached)
@@ -141,7 +141,7 @@ def _destination(pushed: metadata_store_pb2.Artifact) -> str | None:
     return str(pushed.custom_properties["pushed_destination"].string_value) or str(pushed.uri)
 
 
-def _logged(model: metadata_store_pb2.Artifact) -> dict[str, dict[str, float]]:
+def _training_metrics(model: metadata_store_pb2.Artifact) -> dict[str, dict[str, float]]:
     """Returns the training metrics from the custom properties of the Model artifact, by split."""
     metrics: dict[str, dict[str, float]] = {}
     for key, value in model.custom_properties.items():

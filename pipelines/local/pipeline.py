@@ -28,17 +28,17 @@ from ...executors.runtime.files import file_io, storage_errors
 from ...executors.runtime.files.temporary_folder import require_temporary_folder
 from ...executors.runtime.logs.exceptions import last_remembered
 from ...executors.training import metadata_pointer
-from ...executors.training.run_lock import alone_in
+from ...executors.training.run_lock import hold_run_lock
 from ..definition.examples import example_gen_for
 from ..definition.options import PipelineOptions, notices_of
-from ..definition.pipeline_root import PLAIN_DATA, ROOT_MARKER, foreign_entries, plain_in_root
+from ..definition.pipeline_root import PLAIN_DATA, ROOT_MARKER, convert_data_in_root, foreign_entries
 from ..definition.steps import beam_args_of, steps_of
-from ..history.metadata_errors import explained_after, identity, require_store
-from ..history.metadata_store import SQLITE, connection_config, shown
-from ..reporting.sections import report_newest
-from .beam_folders import removed_afterwards
+from ..history.metadata_errors import require_store, store_identity, translate_pipeline_error
+from ..history.metadata_store import SQLITE, connection_config, display_url
+from ..reporting.sections import write_newest_report
+from .beam_folders import temporary_beam_folder
 from .outcome import Outcome, outcome_of
-from .step_failures import in_a_line, steps_watched
+from .step_failures import one_line_error, track_steps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +65,7 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
       TrainerError: From the Trainer step, as `executors.training.run.train` raises it.
       Exception: Exceptions of the user's module, with their original type and traceback.
     """
-    data, changes = plain_in_root(options.data, options.pipeline_root)
+    data, changes = convert_data_in_root(options.data, options.pipeline_root)
     for change in changes:
         logging.info("%s", change)
     with _modules_of(options) as modules:
@@ -74,42 +74,46 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
 
 def run_with_modules(options: LocalPipeline, modules: PipelineModules) -> Outcome:
     """Runs the pipeline like `run_pipeline`, but with modules that were already found and data as they are."""
-    dag = _created(options, modules)
+    dag = _create(options, modules)
     if options.runner == "beam":
         from tfx.orchestration.beam.beam_dag_runner import BeamDagRunner as Runner
     else:
         from tfx.orchestration.local.local_dag_runner import LocalDagRunner as Runner
     url = _metadata_url(options)
     require_store(dag.metadata_connection_config, url)
-    store = identity(url)
+    store = store_identity(url)
     last_remembered()  # discards an exception of an earlier run
-    with steps_watched() as steps:
+    with track_steps() as steps:
         try:
             with (
-                alone_in(os.path.abspath(options.pipeline_root)),
-                _in_order(),
+                hold_run_lock(os.path.abspath(options.pipeline_root)),
+                _deterministic_order(),
                 in_process_by_default(),
-                removed_afterwards(),
+                temporary_beam_folder(),
             ):
                 Runner().run(dag)
         except Exception as error:
-            _claim_again(dag)
-            if (real := last_remembered()) is not None:
-                if storage_errors.in_text(str(real)) is None and (short := in_a_line(real, steps.running)):
-                    raise short from real
-                raise real from real.__cause__
-            if (told := explained_after(error, url, store) or storage_errors.in_text(str(error))) is not None:
-                raise told from error  # from a TFX step without `remembered`
-            if short := in_a_line(error, steps.running):
-                raise short from error
+            _restore_marker(dag)
+            if (original := last_remembered()) is not None:
+                if storage_errors.in_text(str(original)) is None and (
+                    summary := one_line_error(original, steps.running)
+                ):
+                    raise summary from original
+                raise original from original.__cause__
+            if (
+                translated := translate_pipeline_error(error, url, store) or storage_errors.in_text(str(error))
+            ) is not None:
+                raise translated from error  # from a TFX step without `remembered`
+            if summary := one_line_error(error, steps.running):
+                raise summary from error
             raise
     name = dag.pipeline_info.pipeline_name
-    outcome = outcome_of(dag.metadata_connection_config, name, shown(url))
-    report_newest(url, name)
+    outcome = outcome_of(dag.metadata_connection_config, name, display_url(url))
+    write_newest_report(url, name)
     return outcome
 
 
-def _in_order() -> contextlib.AbstractContextManager[None]:
+def _deterministic_order() -> contextlib.AbstractContextManager[None]:
     """Makes ExampleGen and Transform write examples in the order in which they read them, the same in every run.
 
     Both write through Beam's Reshuffle, which gives each example a random key and groups examples with equal keys.
@@ -128,7 +132,7 @@ def create_pipeline(options: LocalPipeline) -> pipeline.Pipeline:
       ModuleError: When there is no such module.
     """
     with _modules_of(options) as modules:
-        return _created(options, modules)
+        return _create(options, modules)
 
 
 @contextlib.contextmanager
@@ -137,7 +141,7 @@ def _modules_of(options: LocalPipeline) -> Iterator[PipelineModules]:
         yield find_modules(options.module_file, scratch, options.transform_module, options.tuner_module)
 
 
-def _created(options: LocalPipeline, modules: PipelineModules) -> pipeline.Pipeline:
+def _create(options: LocalPipeline, modules: PipelineModules) -> pipeline.Pipeline:
     require_temporary_folder()
     root = os.path.abspath(options.pipeline_root)
     examples = example_gen_for(options.data)
@@ -165,7 +169,7 @@ def _metadata_url(options: LocalPipeline) -> str:
     return options.metadata or os.path.join(os.path.abspath(options.pipeline_root), SQLITE)
 
 
-def _claim_again(dag: pipeline.Pipeline) -> None:
+def _restore_marker(dag: pipeline.Pipeline) -> None:
     """Restores the marker in a root that was deleted during the run and recreated by the steps, for the next run."""
     root, name = dag.pipeline_info.pipeline_root, dag.pipeline_info.pipeline_name
     known = {SQLITE, f"{SQLITE}-journal", "logs", "serving", stamp.FILE, PLAIN_DATA, metadata_pointer.FILE_NAME}
@@ -194,7 +198,8 @@ def _claim_root(root: str, name: str) -> None:
             return
         if foreign_entries(root):
             raise InputError(
-                f"--pipeline-root {root} is not empty and no pipeline of generic-trainer made it. Choose another root."
+                f"--pipeline-root {root} is not empty and not the root of a generic-trainer pipeline. "
+                "Choose another root."
             )
         file_io.write_text(marker, json.dumps({"pipeline_name": name}) + "\n")
     except OSError as error:

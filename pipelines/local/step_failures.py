@@ -12,13 +12,13 @@ from ...executors.errors import StepError, TrainerError
 from ...executors.runtime.logs.exceptions import RemoteTraceback, gist_of, has_frame_of_user, message_of
 from ...executors.runtime.logs.setup import step_in
 
-_OF_A_STEP = re.compile(r"[/\\]tfx[/\\]components[/\\]|[/\\]tensorflow_(transform|data_validation|model_analysis)[/\\]")
-_BEAMS = re.compile(r"\s*\[while running '[^']*'\]")
+_STEP_CODE = re.compile(r"[/\\]tfx[/\\]components[/\\]|[/\\]tensorflow_(transform|data_validation|model_analysis)[/\\]")
+_BEAM_SUFFIX = re.compile(r"\s*\[while running '[^']*'\]")
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Warning)\b")
-_LONGEST = 500  # characters
+_MAX_LENGTH = 500  # characters
 
 
-class _Steps(logging.Handler):
+class _StepTracker(logging.Handler):
     """Log handler that keeps the name of the most recently started step."""
 
     def __init__(self) -> None:
@@ -32,9 +32,9 @@ class _Steps(logging.Handler):
 
 
 @contextmanager
-def steps_watched() -> Iterator[_Steps]:
+def track_steps() -> Iterator[_StepTracker]:
     """Tracks the running step for the duration of the block; yields an object with its name in `running`."""
-    handler = _Steps()
+    handler = _StepTracker()
     logging.getLogger().addHandler(handler)
     try:
         yield handler
@@ -42,7 +42,7 @@ def steps_watched() -> Iterator[_Steps]:
         logging.getLogger().removeHandler(handler)
 
 
-def in_a_line(error: Exception, step: str) -> StepError | None:
+def one_line_error(error: Exception, step: str) -> StepError | None:
     """Returns a one-line StepError for a failure inside a TFX step, and logs the full traceback.
 
     None for a TrainerError, an exception from the user's code, and a failure outside the code of a TFX step.
@@ -56,21 +56,21 @@ def in_a_line(error: Exception, step: str) -> StepError | None:
     if has_frame_of_user(error):
         return None
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    if not _OF_A_STEP.search(text):
+    if not _STEP_CODE.search(text):
         return None
     logging.getLogger(__name__).error("The step %s failed.\n%s", step, text, extra={"kept_only": True})
-    return StepError(f"The step {step} failed: {_gist(error)} The log has the full text.")
+    return StepError(f"The step {step} failed: {_one_line_message(error)} See the log for the full traceback.")
 
 
-def _gist(error: Exception) -> str:
+def _one_line_message(error: Exception) -> str:
     """Returns an error's message in one line; the innermost exception if Beam embedded a traceback in the message."""
     while error.__cause__ is not None and isinstance(error.__cause__, Exception):
         error = error.__cause__
-    message = _BEAMS.sub("", message_of(error))
+    message = _BEAM_SUFFIX.sub("", message_of(error))
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     quoted = [line for line in lines if _EXCEPTION.match(line)]
     if "Traceback (most recent call last)" in message and quoted:
-        said = quoted[-1]
+        summary = quoted[-1]
     else:
-        said = f"{type(error).__name__}: {_BEAMS.sub('', gist_of(error))}"
-    return f"{said[:_LONGEST].rstrip('.')}."
+        summary = f"{type(error).__name__}: {_BEAM_SUFFIX.sub('', gist_of(error))}"
+    return f"{summary[:_MAX_LENGTH].rstrip('.')}."

@@ -34,7 +34,7 @@ def evaluation_sections(evaluation: Evaluation, blessed: bool | None) -> list[Se
         Note(_verdict(evaluation, blessed), "" if blessed else BAD),
         *(Note(note, WARN) for note in (evaluation.verdict.notes if evaluation.verdict else ())),
         Note(f"Evaluated: {plan}" if (plan := evaluation.verdict and evaluation.verdict.plan_line) else ""),
-        Table("What was not good enough", ("slice", "metric", "why"), evaluation.failures),
+        Table("Missed thresholds", ("slice", "metric", "reason"), evaluation.failures),
         Table("All examples", columns, [row[: len(columns)] for row in rows]),
     ]
     names = headlines({name: measure.value for name, measure in overall.items()})
@@ -62,27 +62,27 @@ def _interval(measure: Measure) -> Cell | None:
 
 
 def _chart(metric: str, slices: Mapping[str, Mapping[str, Measure]]) -> Chart:
-    with_it = {name: found[metric] for name, found in slices.items() if metric in found}
-    intervals = {metric: [measure.interval for measure in with_it.values()]}
+    with_metric = {name: found[metric] for name, found in slices.items() if metric in found}
+    intervals = {metric: [measure.interval for measure in with_metric.values()]}
     return Chart(
         f"{metric} by slice",
         "slice",
-        list(with_it),
-        {metric: [measure.value for measure in with_it.values()]},
-        intervals=intervals if any(measure.interval for measure in with_it.values()) else {},
+        list(with_metric),
+        {metric: [measure.value for measure in with_metric.values()]},
+        intervals=intervals if any(measure.interval for measure in with_metric.values()) else {},
     )
 
 
 def _table(slices: Mapping[str, Mapping[str, Measure]], names: Sequence[str], overall: Mapping[str, Measure]) -> Table:
     rows: list[Sequence[Value]] = [
-        (name, *(_shown(found.get(metric)) for metric in names)) for name, found in slices.items()
+        (name, *(_measure_cell(found.get(metric)) for metric in names)) for name, found in slices.items()
     ]
     if rows:
-        rows.append((Cell(ALL, tone=GOOD), *(_shown(overall.get(metric)) for metric in names)))
+        rows.append((Cell(ALL, tone=GOOD), *(_measure_cell(overall.get(metric)) for metric in names)))
     return Table("Slices", ("slice", *names), rows, folded=len(rows) > 12)
 
 
-def _shown(measure: Measure | None) -> Cell | None:
+def _measure_cell(measure: Measure | None) -> Cell | None:
     if measure is None:
         return None
     value = shown(int(measure.value)) if measure.value.is_integer() and abs(measure.value) > 1 else shown(measure.value)

@@ -1,7 +1,7 @@
 """Adds a pipeline's sections to a run report: data, evaluation, verdict and lineage.
 
 run = find_run("pipeline/")
-write_report(run.model_run, pipeline=parts_of(run))
+write_report(run.model_run, pipeline=make_pipeline_parts(run))
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from ..history import lineage
 from ..history.evaluation_results import Evaluation, read_evaluation
 from ..history.lineage import Lineage, lineage_of_run
 from ..history.metadata_runs import runs_in_store
-from ..history.metadata_store import open_store, reading, shown
+from ..history.metadata_store import display_url, open_store, translated_errors
 from ..history.past_runs import CACHED, Run
 from .evaluation import evaluation_sections
 from .statistics import data_sections
 
 _SPLIT = "Split-"
-_LOOKED_AT = 20  # newest runs in a store; other pipelines in it may have started runs since
+_SEARCHED_RUNS = 20  # newest runs in a store; other pipelines in it may have started runs since
 
 
-def report_newest(metadata: str, pipeline: str) -> str | None:
+def write_newest_report(metadata: str, pipeline: str) -> str | None:
     """Writes the report of a pipeline's newest run into its ModelRun folder; returns its path, or None.
 
     Errors are logged as warnings: the model exists, and a report without the pipeline was written after training.
     """
     try:
-        newest = (run for run in runs_in_store(metadata, limit=_LOOKED_AT) if run.pipeline == pipeline)
+        newest = (run for run in runs_in_store(metadata, limit=_SEARCHED_RUNS) if run.pipeline == pipeline)
         run = next(newest, None)
         if run is None or run.model_run is None or not run.record:
             return None
-        return write_report(run.model_run, run.record, parts_of(run))
+        return write_report(run.model_run, run.record, make_pipeline_parts(run))
     except Exception as error:
-        logging.warning("The report lacks what the pipeline knows: %s: %s", type(error).__name__, error)
+        logging.warning("The report has no sections on the pipeline: %s: %s", type(error).__name__, error)
         return None
 
 
-def parts_of(run: Run) -> PipelineParts:
+def make_pipeline_parts(run: Run) -> PipelineParts:
     """Returns a run's report parts from ML Metadata and the pipeline's artifacts; without a pipeline only lineage.
 
     Raises:
@@ -75,8 +75,8 @@ def _facts(run: Run) -> Iterator[tuple[str, Value]]:
     if run.status == CACHED:
         yield "Training", "taken from the cache"
     yield "Pipeline", run.pipeline
-    yield "Pipeline's run", run.pipeline_run
-    yield "Metadata", code(shown(run.metadata))
+    yield "Pipeline run", run.pipeline_run
+    yield "Metadata", code(display_url(run.metadata))
 
 
 def _artifacts_of(run: Run) -> dict[str, list[str]]:
@@ -84,7 +84,7 @@ def _artifacts_of(run: Run) -> dict[str, list[str]]:
     from ml_metadata.proto import metadata_store_pb2
 
     outputs = (metadata_store_pb2.Event.OUTPUT, metadata_store_pb2.Event.DECLARED_OUTPUT)
-    with reading(run.metadata):
+    with translated_errors(run.metadata):
         store = open_store(run.metadata)
         context = store.get_context_by_type_and_name("pipeline_run", run.pipeline_run)
         executions = store.get_executions_by_context(context.id) if context is not None else []
@@ -113,7 +113,7 @@ def _lineage_section(graph: Lineage) -> Section:
         (
             node.type,
             "step" if node.kind == lineage.EXECUTION else "artifact",
-            ", ".join(f"{other.type} ({role})" for role, other in graph.into(node.id)),
+            ", ".join(f"{other.type} ({role})" for role, other in graph.predecessors(node.id)),
             code(node.uri),
             node.time[:19].replace("T", " "),
         )
@@ -123,8 +123,8 @@ def _lineage_section(graph: Lineage) -> Section:
         "lineage",
         "Lineage",
         (
-            Graph("Where the model came from, and who has used it", nodes, edges),
-            Table("The same as a table", ("what", "", "from", "place", "time (UTC)"), rows, folded=True),
+            Graph("Inputs and uses of the model", nodes, edges),
+            Table("As a table", ("type", "kind", "from", "location", "time (UTC)"), rows, folded=True),
         ),
     )
 

@@ -24,13 +24,13 @@ from ...executors.reporting.document import (
 from ...executors.reporting.quantities import share
 from ...executors.reporting.values import code
 from ...executors.runtime.files import file_io
-from .distributions import distance, drawn_of
+from .distributions import distance, make_bars
 
 _STATISTICS_FILE, _ANOMALIES_FILE = "FeatureStats.pb", "SchemaDiff.pb"
 _SPLIT = "Split-"
-_TOP_VALUES, _TOP_SHOWN = 12, 3
-_LITTLE = 0.001
-_FAR = 0.1  # distance of distributions from which a cell is highlighted
+_TOP_VALUES, _TOP_LISTED = 12, 3
+_SMALL_SHARE = 0.001
+_LARGE_DISTANCE = 0.1  # distance of distributions from which a cell is highlighted
 _Statistics = statistics_pb2.FeatureNameStatistics
 
 
@@ -68,9 +68,9 @@ def _anomalies(folder: str) -> Iterator[Block]:
             is_error = info.severity == anomalies_pb2.AnomalyInfo.ERROR
             severity = Cell("error" if is_error else "warning", tone=BAD if is_error else WARN)
             rows.append((code(name), split, severity, info.short_description, info.description))
-    yield Table("Anomalies", ("feature", "split", "", "what", "more"), rows)
+    yield Table("Anomalies", ("feature", "split", "severity", "anomaly", "details"), rows)
     if splits and not rows:
-        yield Note(f"No anomalies in {' and '.join(splits)}: the data are as the schema says.")
+        yield Note(f"No anomalies in {' and '.join(splits)}: the data matches the schema.")
 
 
 def _read_statistics(folder: str) -> dict[str, statistics_pb2.DatasetFeatureStatistics]:
@@ -102,10 +102,16 @@ def _features(splits: Mapping[str, statistics_pb2.DatasetFeatureStatistics]) -> 
         else:
             texts.append((code(name), *_texts(found, kind, missing)))
     bars, absent = " and ".join(splits), [f"missing ({split})" for split in splits]
-    yield Table("Numbers", ("feature", bars, "apart", "type", *absent, "min", "median", "max", "mean"), numbers)
-    yield Table("Categories and texts", ("feature", bars, "apart", "type", *absent, "distinct", "most often"), texts)
+    yield Table(
+        "Numeric features", ("feature", bars, "distance", "type", *absent, "min", "median", "max", "mean"), numbers
+    )
+    yield Table(
+        "Categorical and text features",
+        ("feature", bars, "distance", "type", *absent, "distinct", "most frequent"),
+        texts,
+    )
     if len(splits) > 1:
-        yield Note("Apart: about the share of values that would have to be others for both splits to look the same.")
+        yield Note("Distance: the approximate share of values that would have to change to make both splits equal.")
 
 
 def _name(feature: statistics_pb2.FeatureNameStatistics) -> str:
@@ -124,8 +130,8 @@ def _missing(feature: statistics_pb2.FeatureNameStatistics | None, examples: int
     common = _common(feature)
     with_values = common.tot_num_values if common.max_num_values <= 1 else common.num_non_missing
     absent = 1 - with_values / examples if examples else 0.0
-    if 0 < absent < _LITTLE:
-        return Cell(f"< {100 * _LITTLE:g} %", is_number=True)
+    if 0 < absent < _SMALL_SHARE:
+        return Cell(f"< {100 * _SMALL_SHARE:g} %", is_number=True)
     return Cell(f"{100 * absent:.1f} %", is_number=True, tone=BAD if absent == 1 else WARN if absent else "")
 
 
@@ -134,11 +140,11 @@ def _numbers(
 ) -> tuple[Value, ...]:
     splits = {split: feature.num_stats for split, feature in found.items()}
     first, *others = splits.values()
-    drawn = drawn_of(splits)
-    shown = f"{', '.join(splits)}: shares of values from {drawn.low:.4g} to {drawn.high:.4g}"
-    apart = _apart(distance(first, others[0])) if others else None
+    bars = make_bars(splits)
+    label = f"{', '.join(splits)}: shares of values from {bars.low:.4g} to {bars.high:.4g}"
+    distance_cell = _distance_cell(distance(first, others[0])) if others else None
     values = (first.min, first.median, first.max, first.mean)
-    return Histogram(drawn.shares, shown), apart, kind, *missing, *values
+    return Histogram(bars.shares, label), distance_cell, kind, *missing, *values
 
 
 def _texts(
@@ -153,18 +159,18 @@ def _texts(
     }
     values = list(dict.fromkeys(value for one in ranks.values() for value in one))[:_TOP_VALUES]
     shares = {split: [one.get(value, 0.0) for value in values] for split, one in ranks.items()}
-    often = ", ".join(
-        f"{one.value} {100 * ranks[next(iter(found))][one.value]:.0f} %" for one in _top(first)[:_TOP_SHOWN]
+    most_frequent = ", ".join(
+        f"{one.value} {100 * ranks[next(iter(found))][one.value]:.0f} %" for one in _top(first)[:_TOP_LISTED]
     )
-    shown = f"{', '.join(shares)}: shares of the {len(values)} values that are most frequent"
+    label = f"{', '.join(shares)}: shares of the {len(values)} values that are most frequent"
     one, *others = shares.values()
-    apart = _apart(sum(abs(a - b) for a, b in zip(one, others[0], strict=True)) / 2) if others else None
-    return Histogram(shares, shown), apart, kind, *missing, int(first.string_stats.unique), often
+    distance_cell = _distance_cell(sum(abs(a - b) for a, b in zip(one, others[0], strict=True)) / 2) if others else None
+    return Histogram(shares, label), distance_cell, kind, *missing, int(first.string_stats.unique), most_frequent
 
 
 def _top(feature: statistics_pb2.FeatureNameStatistics) -> list[statistics_pb2.StringStatistics.FreqAndValue]:
     return list(feature.string_stats.top_values)
 
 
-def _apart(moved: float) -> Cell:
-    return Cell(f"{100 * moved:.1f} %", is_number=True, tone=WARN if moved > _FAR else "")
+def _distance_cell(value: float) -> Cell:
+    return Cell(f"{100 * value:.1f} %", is_number=True, tone=WARN if value > _LARGE_DISTANCE else "")

@@ -29,15 +29,15 @@ _ROLES = ("chief", "worker", "ps", "evaluator")
 _TRAINERS = ("worker", "chief")  # template, resources and command are taken from the first that exists
 _GPU = "nvidia.com/gpu"
 _LISTS = ("command", "args", "env", "envFrom", "volumeMounts", "volumes", "tolerations")
-_WHY = {
-    "optimizeMode": "there is no DLRover master or Brain that optimizes",
-    "brainService": "there is no DLRover master or Brain that optimizes",
-    "resourceLimits": "nothing here grows by itself beyond --workers MIN:MAX",
-    "dlrover-master": "Ray and KubeRay do its work",
-    "autoScale": "give --workers MIN:MAX behind -- for workers that come and go",
-    "enable_auto_scaling": "give --workers MIN:MAX behind -- for workers that come and go",
-    "platform": "it is KubeRay",
-    "restartPolicy": "KubeRay decides it",
+_REASONS = {
+    "optimizeMode": "there is no DLRover master or Brain to optimize resources",
+    "brainService": "there is no DLRover master or Brain to optimize resources",
+    "resourceLimits": "the job does not scale beyond --workers MIN:MAX",
+    "dlrover-master": "Ray and KubeRay replace it",
+    "autoScale": "for elastic workers, add --workers MIN:MAX after --",
+    "enable_auto_scaling": "for elastic workers, add --workers MIN:MAX after --",
+    "platform": "the platform is KubeRay",
+    "restartPolicy": "KubeRay sets it",
     "evaluator": "on Ray the chief evaluates",
 }
 
@@ -85,8 +85,8 @@ def read_elastic_job(path: str) -> ElasticJob:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # a field of a wrong type
         raise InputError(
-            f"{path} is no ElasticJob as DLRover defines it ({type(error).__name__}: {error}). What does "
-            "kubectl create --dry-run=server say of it?"
+            f"{path} does not match DLRover's definition of ElasticJob ({type(error).__name__}: {error}). Validate it "
+            "with kubectl create --dry-run=server."
         ) from error
 
 
@@ -113,13 +113,13 @@ class _Translation:
         templates = {role: self._mapping(spec, "template") for role, spec in specs.items()}
         calls = {role: self._call(role, template) for role, template in templates.items() if role == lead or template}
         resources = self._resource_flags(templates, lead)
-        self._compare(lead, templates, calls)
+        self._note_differences(lead, templates, calls)
         container, call = _container(templates[lead]), calls[lead]
         words = ["dlrover", f"--conf={call.flags.pop('conf')}", "--engine=ray", f"--workers={training}"]
         words += [f"--ps={counts['ps']}"] if counts.get("ps") else []
         words += resources
         words += [f"--max-failures={count}" for count in self._restarts(specs, lead)]
-        self._run_before(lead, call, container)
+        self._note_command(lead, call, container)
         image = str(container.pop("image", ""))
         container.pop("name", None)
         if policy := templates[lead]["spec"].pop("restartPolicy", ""):
@@ -130,7 +130,7 @@ class _Translation:
         suspend = bool(self._spec.pop("suspend", False))
         if str(self._spec.get("distributionStrategy")).startswith("ParameterServer"):
             del self._spec["distributionStrategy"]  # expressed by --ps
-        self._rest(counts, specs)
+        self._note_remaining_fields(counts, specs)
         mounts = container.get("volumeMounts", [])
         return ElasticJob(
             name,
@@ -146,7 +146,7 @@ class _Translation:
         )
 
     def _note(self, where: str, value: object, key: str, why: str = "") -> None:
-        reason = why or _WHY.get(key, "it has no counterpart")
+        reason = why or _REASONS.get(key, "there is no equivalent")
         shown = value if isinstance(value, str) else json.dumps(value, default=str)
         self._notes.append(f"{where}: {shown[:200]} was left out: {reason}.")
 
@@ -158,7 +158,7 @@ class _Translation:
 
     def _count(self, role: str, spec: dict[str, object]) -> int:
         if "replicas" not in spec:
-            self._notes.append(f"{role}: no replicas are given; 1 is taken.")
+            self._notes.append(f"{role}: replicas is not set; using 1.")
         count = spec.pop("replicas", 1)
         if not isinstance(count, int) or count < 0:
             raise InputError(f"{self._path}: replicaSpecs.{role}.replicas must be 0 or more, not {count!r}.")
@@ -184,14 +184,16 @@ class _Translation:
 
     def _resource_flags(self, templates: Mapping[str, Mapping[str, object]], lead: str) -> list[str]:
         """Returns the resource flags: the maximum over the roles, as on Ray all roles get the same resources."""
-        wanted = {role: self._resources(role, template) for role, template in templates.items() if template}
-        most = {name: max(asked.get(name, 0.0) for asked in wanted.values()) for name in ("cpu", "memory")}
-        for role, asked in wanted.items():
-            for name, amount in most.items():
-                if role != "evaluator" and asked.get(name) and asked[name] != amount:
-                    self._notes.append(f"{role}: {name} is {amount:g} as for the others, not {asked[name]:g}.")
-        gpus = wanted[lead].get(_GPU, 0.0)
-        flags = {"cpus-per-worker": most["cpu"], "gpus-per-worker": gpus, "memory-gb-per-worker": most["memory"]}
+        by_role = {role: self._resources(role, template) for role, template in templates.items() if template}
+        highest = {name: max(amounts.get(name, 0.0) for amounts in by_role.values()) for name in ("cpu", "memory")}
+        for role, amounts in by_role.items():
+            for name, amount in highest.items():
+                if role != "evaluator" and amounts.get(name) and amounts[name] != amount:
+                    self._notes.append(
+                        f"{role}: {name} is {amount:g} as for the other roles, instead of {amounts[name]:g}."
+                    )
+        gpus = by_role[lead].get(_GPU, 0.0)
+        flags = {"cpus-per-worker": highest["cpu"], "gpus-per-worker": gpus, "memory-gb-per-worker": highest["memory"]}
         return [f"--{name}={amount:.10g}" for name, amount in flags.items() if amount]
 
     def _resources(self, role: str, template: Mapping[str, object]) -> dict[str, float]:
@@ -208,7 +210,9 @@ class _Translation:
             else:
                 self._note(f"{role}: resources.{name}", str(text), name)
             if requested.get(name, text) != text:
-                self._notes.append(f"{role}: the request of {requested[name]} {name} is {text}, as the limit.")
+                self._notes.append(
+                    f"{role}: the {name} request of {requested[name]} was replaced by the limit, {text}."
+                )
         if resources:
             self._note(f"{role}: resources", resources, "resources")
         return found
@@ -223,25 +227,25 @@ class _Translation:
         if lead in counts:
             yield counts[lead]
 
-    def _compare(
+    def _note_differences(
         self, lead: str, templates: Mapping[str, Mapping[str, object]], calls: Mapping[str, TrainerCall]
     ) -> None:
         """Notes how templates of other roles differ from the lead role's, which on Ray all workers use."""
-        mine = _said(templates[lead], calls[lead])
+        lead_fields = _described_fields(templates[lead], calls[lead])
         for role, template in templates.items():
             if role == lead or not template:
                 continue
-            for key, value in _said(template, calls[role]).items():
-                if value and value != mine.get(key):
-                    self._note(f"{role}: {key}", value, key, f"all have the {lead}'s")
+            for key, value in _described_fields(template, calls[role]).items():
+                if value and value != lead_fields.get(key):
+                    self._note(f"{role}: {key}", value, key, f"all roles use the {lead}'s")
 
-    def _run_before(self, lead: str, call: TrainerCall, container: dict[str, Any]) -> None:
+    def _note_command(self, lead: str, call: TrainerCall, container: dict[str, Any]) -> None:
         container["env"] = [
             *container.get("env", []),
             *({"name": name, "value": value} for name, value in call.environment.items()),
         ]
         for other in call.others:
-            self._note(f"{lead}: the command", other, "command", "what it prepares belongs in the image")
+            self._note(f"{lead}: the command", other, "command", "include its results in the image")
         for name, value in call.flags.items():
             self._note(f"{lead}: --{name}", value or "(no value)", name)
 
@@ -250,7 +254,7 @@ class _Translation:
         self._spec.pop("envs", None)
         return [{"name": name, **(value or {})} for name, value in variables.items()]
 
-    def _rest(self, counts: Mapping[str, int], specs: Mapping[str, Mapping[str, object]]) -> None:
+    def _note_remaining_fields(self, counts: Mapping[str, int], specs: Mapping[str, Mapping[str, object]]) -> None:
         for role in [role for role in self._replicas if role not in _ROLES]:
             self._note(f"replicaSpecs.{role}", self._replicas[role], role)
         if counts.get("evaluator"):
@@ -282,7 +286,7 @@ def _only_job(path: str) -> tuple[dict[str, object], list[str]]:
     jobs = [document for document, kind in zip(documents, kinds, strict=True) if kind == "ElasticJob"]
     if len(jobs) != 1:
         found = ", ".join(map(str, kinds)) or "nothing"
-        raise InputError(f"--from {path}: give a file with one ElasticJob; this one has {found}.")
+        raise InputError(f"--from {path}: expected exactly one ElasticJob, found {found}.")
     version = str(jobs[0].get("apiVersion"))
     if version.partition("/")[0] != GROUP:
         raise InputError(f"--from {path}: apiVersion is {version!r}, not {GROUP}/v1alpha1.")
@@ -294,7 +298,7 @@ def _container(template: Mapping[str, Any]) -> dict[str, Any]:
     return container
 
 
-def _said(template: Mapping[str, Any], call: TrainerCall) -> dict[str, object]:
+def _described_fields(template: Mapping[str, Any], call: TrainerCall) -> dict[str, object]:
     """Returns the fields of a pod template, and the flags and environment of its command, by names for the notes."""
     pod = {key: value for key, value in template["spec"].items() if key != "containers"}
     container = {key: value for key, value in _container(template).items() if key != "name"}

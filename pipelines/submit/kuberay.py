@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 GROUP, VERSION, PLURAL = "ray.io", "v1", "rayjobs"
 LONGEST_NAME = 47  # KubeRay's MaxRayJobNameLength; cluster and service names are derived from it
 LOCKED_RAY = "2.60.0"  # version in requirements/; used if Ray is not installed on this machine
-_ALWAYS = 2**31 - 1
-_KEPT_SECONDS = 300  # the cluster stays for this long after the job, for its logs
+_UNLIMITED_RETRIES = 2**31 - 1
+_CLUSTER_TTL_SECONDS = 300  # the cluster stays for this long after the job, for its logs
 # The dashboard listens on all addresses of the head's pod: KubeRay's operator connects to it in the cluster's network.
-_EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  # nosec B104
+_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104  # nosec B104
 _OBJECT_STORE_BYTES = "200000000"  # training data does not pass through Ray's object store
-_RAYS_OWN_GB = 1.0  # memory in each worker pod for Ray's processes
+_RAY_OVERHEAD_GB = 1.0  # memory in each worker pod for Ray's processes
 _PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001}
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 
@@ -66,7 +66,9 @@ class Volume:
         path, _, mode = place.partition(":")
         path = posixpath.normpath(path)
         if not _SUBDOMAIN.fullmatch(claim) or not path.startswith("/") or path == "/" or mode not in ("", "ro"):
-            raise InputError(f"--volume {text}: give a claim and a folder, as in training-data:/data, or …:/data:ro.")
+            raise InputError(
+                f"--volume {text}: expected CLAIM:/FOLDER or CLAIM:/FOLDER:ro, such as training-data:/data."
+            )
         return cls(claim, path, bool(mode))
 
 
@@ -108,7 +110,7 @@ class RayJob(TypedDict):
     spec: dict[str, object]
 
 
-def ray_job(job: SubmittedJob, place: KubeRay) -> RayJob:
+def ray_job(job: SubmittedJob, settings: KubeRay) -> RayJob:
     """Returns the RayJob manifest for a command line.
 
     Raises:
@@ -119,16 +121,16 @@ def ray_job(job: SubmittedJob, place: KubeRay) -> RayJob:
     least, most = (number + options.ps for number in options.worker_range)
     elastic = least < most
     cluster = {
-        "rayVersion": place.ray_version or _installed_ray(),
+        "rayVersion": settings.ray_version or _installed_ray(),
         "enableInTreeAutoscaling": elastic,
         "headGroupSpec": {
             # The head offers no CPUs, so that Ray schedules workers on worker pods only; the driver needs none.
             "rayStartParams": {
-                "dashboard-host": _EVERY_ADDRESS,
+                "dashboard-host": _ALL_ADDRESSES,
                 "num-cpus": "0",
                 "object-store-memory": _OBJECT_STORE_BYTES,
             },
-            "template": _head(job, place),
+            "template": _head(job, settings),
         },
         "workerGroupSpecs": [
             {
@@ -138,27 +140,27 @@ def ray_job(job: SubmittedJob, place: KubeRay) -> RayJob:
                 "minReplicas": least,
                 "maxReplicas": most,
                 "rayStartParams": {"object-store-memory": _OBJECT_STORE_BYTES},
-                "template": _worker(job, place),
+                "template": _worker(job, settings),
             }
         ],
     }
-    begin = f"cd {shlex.quote(place.folder)} && " if place.folder else ""
+    begin = f"cd {shlex.quote(settings.folder)} && " if settings.folder else ""
     spec = {
         "entrypoint": begin + shlex.join([PROGRAM, *job.command]),
         # In HTTPMode a single shell parses the entrypoint. The other modes pass it through `ray job submit`, which
         # before Ray 2.60 quoted words as on Windows (ray-project/ray#63797) and so corrupted quotes, ';' and '*'.
         "submissionMode": "HTTPMode",
         "shutdownAfterJobFinishes": True,
-        "ttlSecondsAfterFinished": _KEPT_SECONDS,
+        "ttlSecondsAfterFinished": _CLUSTER_TTL_SECONDS,
         # Retries with a new cluster, for example after the head was lost. Worker failures are handled by Ray itself.
-        "backoffLimit": _ALWAYS if options.max_failures < 0 else options.max_failures,
+        "backoffLimit": _UNLIMITED_RETRIES if options.max_failures < 0 else options.max_failures,
         **({"activeDeadlineSeconds": job.deadline_seconds} if job.deadline_seconds else {}),
-        **({"suspend": True} if place.suspend else {}),
+        **({"suspend": True} if settings.suspend else {}),
         "rayClusterSpec": cluster,
     }
     name = require_name(job.name, LONGEST_NAME, "--name")
-    where = {"namespace": require_name(place.namespace, 63, "--namespace")} if place.namespace else {}
-    metadata = {"name": name, **where, **copy.deepcopy(dict(place.metadata))}
+    where = {"namespace": require_name(settings.namespace, 63, "--namespace")} if settings.namespace else {}
+    metadata = {"name": name, **where, **copy.deepcopy(dict(settings.metadata))}
     return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "RayJob", "metadata": metadata, "spec": spec}
 
 
@@ -167,7 +169,7 @@ def remarks(job: SubmittedJob) -> list[str]:
     least, most = job.options.worker_range
     found = []
     if job.options.memory_gb_per_worker is None:
-        found.append("The workers' pods ask for no memory; --memory-gb-per-worker N reserves it.")
+        found.append("The worker pods have no memory request; set one with --memory-gb-per-worker N.")
     if least < most and job.service_account:
         found.append(
             f"The cluster is scaled between {least} and {most} workers by the service account {job.service_account}, "
@@ -192,8 +194,8 @@ def send(manifest: Mapping[str, Any], client: ApiClient | None = None) -> str:
         from urllib3.exceptions import HTTPError
     except ImportError as error:
         raise InputError(
-            f"--send needs the Kubernetes client ({error}): pip install kubernetes. Or leave --send out, and run "
-            "kubectl create -f on what is written."
+            f"--send requires the Kubernetes client ({error}): pip install kubernetes. Or omit --send, and run "
+            "kubectl create -f with the written manifest."
         ) from error
     namespace = manifest["metadata"].get("namespace") or _current_namespace(kubernetes)
     try:
@@ -204,9 +206,9 @@ def send(manifest: Mapping[str, Any], client: ApiClient | None = None) -> str:
     except kubernetes.config.ConfigException as error:
         raise InputError(f"--send: no Kubernetes cluster is configured here ({error}). Set KUBECONFIG.") from error
     except kubernetes.client.rest.ApiException as error:
-        raise InputError(_refusal(error, manifest["metadata"]["name"], namespace)) from error
+        raise InputError(_rejection_message(error, manifest["metadata"]["name"], namespace)) from error
     except HTTPError as error:
-        raise InputError(f"--send: the cluster does not answer: {error}.") from error
+        raise InputError(f"--send: the cluster does not respond: {error}.") from error
     return f"rayjob.{GROUP}/{made['metadata']['name']} in the namespace {namespace}"
 
 
@@ -214,18 +216,18 @@ def _require_ray(job: SubmittedJob) -> None:
     options = job.options
     if options.engine != RAY:
         raise InputError(
-            f"--to kuberay runs a Ray cluster, and {' '.join(job.command[:1])} would train in one process on its head. "
-            "Add --engine ray, and --workers N for more than one worker."
+            f"--to kuberay starts a Ray cluster, but {' '.join(job.command[:1])} would train in one process on its "
+            "head. Add --engine ray, and --workers N for more than one worker."
         )
     if options.cluster_address:
         raise InputError(
-            f"--cluster-address {options.cluster_address}: the job gets a cluster of its own, whose address KubeRay "
-            "sets in RAY_ADDRESS. Leave it out."
+            f"--cluster-address {options.cluster_address}: the job gets its own cluster, and KubeRay sets "
+            "RAY_ADDRESS. Omit the option."
         )
     if options.gpus_per_worker % 1:
-        raise InputError(f"--gpus-per-worker {options.gpus_per_worker:g}: pods take whole GPUs. Give a whole number.")
+        raise InputError(f"--gpus-per-worker {options.gpus_per_worker:g}: pods take whole GPUs only. Set an integer.")
     if job.accelerator and not options.gpus_per_worker:
-        raise InputError(f"--accelerator {job.accelerator} needs GPUs to choose: add --gpus-per-worker 1.")
+        raise InputError(f"--accelerator {job.accelerator} requires GPUs: add --gpus-per-worker 1.")
 
 
 def _installed_ray() -> str:
@@ -235,22 +237,22 @@ def _installed_ray() -> str:
         return LOCKED_RAY
 
 
-def _head(job: SubmittedJob, place: KubeRay) -> dict[str, object]:
-    resources = {"cpu": f"{place.head_cpus:g}", "memory": _memory(place.head_memory_gb)}
-    template = _pod(job, place, "ray-head", resources)
+def _head(job: SubmittedJob, settings: KubeRay) -> dict[str, object]:
+    resources = {"cpu": f"{settings.head_cpus:g}", "memory": _memory(settings.head_memory_gb)}
+    template = _pod(job, settings, "ray-head", resources)
     ports = [{"name": name, "containerPort": port} for name, port in _PORTS.items()]
     template["spec"]["containers"][0]["ports"] = ports
     return template
 
 
-def _worker(job: SubmittedJob, place: KubeRay) -> dict[str, object]:
+def _worker(job: SubmittedJob, settings: KubeRay) -> dict[str, object]:
     options = job.options
     resources = {"cpu": f"{options.cpus_per_worker:g}"}
     if options.memory_gb_per_worker is not None:
-        resources["memory"] = _memory(options.memory_gb_per_worker + _RAYS_OWN_GB)
+        resources["memory"] = _memory(options.memory_gb_per_worker + _RAY_OVERHEAD_GB)
     if options.gpus_per_worker:
         resources["nvidia.com/gpu"] = f"{options.gpus_per_worker:g}"
-    template = _pod(job, place, "ray-worker", resources)
+    template = _pod(job, settings, "ray-worker", resources)
     if options.gpus_per_worker:
         tolerations = template["spec"].setdefault("tolerations", [])
         tolerations.append({"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"})
@@ -261,25 +263,25 @@ def _worker(job: SubmittedJob, place: KubeRay) -> dict[str, object]:
     return template
 
 
-def _pod(job: SubmittedJob, place: KubeRay, name: str, resources: dict[str, str]) -> dict[str, Any]:
+def _pod(job: SubmittedJob, settings: KubeRay, name: str, resources: dict[str, str]) -> dict[str, Any]:
     """Returns a pod template whose first container runs the job's image; head and workers mount the same volumes."""
-    template = copy.deepcopy(dict(place.pod_template)) or {"spec": {"containers": [{}]}}
+    template = copy.deepcopy(dict(settings.pod_template)) or {"spec": {"containers": [{}]}}
     spec = template["spec"]
     container = {**spec["containers"][0], "name": name, "image": job.image}
     container["resources"] = {"requests": resources, "limits": dict(resources)}
     mounts, volumes = container.get("volumeMounts", []), spec.get("volumes", [])
-    for number, volume in enumerate(place.volumes):
+    for number, volume in enumerate(settings.volumes):
         read_only = {"readOnly": True} if volume.read_only else {}
         mounts.append({"name": f"claim-{number}", "mountPath": volume.path, **read_only})
         volumes.append({"name": f"claim-{number}", "persistentVolumeClaim": {"claimName": volume.claim, **read_only}})
-    secrets = [{"secretRef": {"name": secret}} for secret in place.env_secrets]
-    _set(container, volumeMounts=mounts, envFrom=[*container.get("envFrom", []), *secrets])
+    secrets = [{"secretRef": {"name": secret}} for secret in settings.env_secrets]
+    _set_fields(container, volumeMounts=mounts, envFrom=[*container.get("envFrom", []), *secrets])
     spec["containers"][0] = container
-    _set(spec, volumes=volumes, serviceAccountName=job.service_account)
+    _set_fields(spec, volumes=volumes, serviceAccountName=job.service_account)
     return template
 
 
-def _set(target: dict[str, object], **fields: object) -> None:
+def _set_fields(target: dict[str, object], **fields: object) -> None:
     target.update({name: value for name, value in fields.items() if value})
 
 
@@ -304,9 +306,9 @@ def _current_namespace(kubernetes: ModuleType) -> str:
         return "default"
 
 
-def _refusal(error: ApiException, name: str, namespace: str) -> str:
+def _rejection_message(error: ApiException, name: str, namespace: str) -> str:
     if error.status == 409:
-        return f"--send: there is a RayJob {name} in the namespace {namespace} already. Give another --name."
+        return f"--send: RayJob {name} already exists in the namespace {namespace}. Set another --name."
     if error.status == 404:
-        return "--send: the cluster knows no rayjobs.ray.io: KubeRay's operator is not installed there."
-    return f"--send: the cluster refused the job: {error.status} {error.reason}: {(error.body or '')[:500]}"
+        return "--send: the cluster has no resource type rayjobs.ray.io: KubeRay's operator is not installed there."
+    return f"--send: the cluster rejected the job: {error.status} {error.reason}: {(error.body or '')[:500]}"

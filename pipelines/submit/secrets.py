@@ -11,7 +11,7 @@ from collections.abc import Collection
 from ...executors.errors import InputError
 from ...executors.runtime.logs.redaction import secrets_in
 
-_INSTEAD = "Have the module read it from the environment (--env-secret on kuberay) or from a secret manager."
+_REMEDY = "Read it in the module from the environment (--env-secret on kuberay) or from a secret manager."
 
 
 def require_no_secrets(flag: str, text: str, allowed: Collection[str]) -> None:
@@ -31,9 +31,9 @@ def require_no_secrets(flag: str, text: str, allowed: Collection[str]) -> None:
         value = text
     for name, what in secrets_in(value):
         if not name:
-            raise InputError(f"{flag} has {what}, which the manifest would store in clear. {_INSTEAD}")
+            raise InputError(f"{flag} contains {what}, which the manifest would store in clear text. {_REMEDY}")
         if name not in allowed:
             raise InputError(
-                f"{flag} has {name!r}, which looks like a secret's name, and the manifest would store it in clear. "
-                f"{_INSTEAD} If it is none: --not-secret {name}."
+                f"{flag} contains {name!r}, which looks like a secret; the manifest would store it in clear text. "
+                f"{_REMEDY} If it is not a secret, add --not-secret {name}."
             )

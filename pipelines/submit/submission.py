@@ -21,7 +21,7 @@ from ...executors.runtime.files import file_io
 
 PROGRAM = "generic-trainer"
 # Added to --timeout, which limits the training only: starting machines, pulling the image, checking the model.
-_AROUND_TRAINING_SECONDS = 900
+_OVERHEAD_SECONDS = 900
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -53,7 +53,7 @@ class SubmittedJob:
     def deadline_seconds(self) -> int | None:
         """Seconds after which the platform ends the job: --timeout, rounded up, plus 900; None without --timeout."""
         timeout = self.options.timeout
-        return None if timeout is None else math.ceil(timeout) + _AROUND_TRAINING_SECONDS
+        return None if timeout is None else math.ceil(timeout) + _OVERHEAD_SECONDS
 
 
 def derived_name(text: str, longest: int) -> str:
@@ -71,7 +71,7 @@ def require_name(name: str, longest: int, what: str) -> str:
     """
     if len(name) > longest or not _LABEL.fullmatch(name):
         raise InputError(
-            f"{what} {name!r}: Kubernetes takes lower-case letters, digits and '-', beginning with a letter and "
+            f"{what} {name!r}: Kubernetes allows lower-case letters, digits and '-', starting with a letter and "
             f"ending with a letter or digit, at most {longest} characters. For example {derived_name(name, longest)!r}."
         )
     return name

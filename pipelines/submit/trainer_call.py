@@ -20,8 +20,8 @@ from ...executors.errors import InputError
 _SHELLS = ("bash", "sh", "dash", "zsh")
 _PYTHON = re.compile(r"python[\d.]*")
 _TRAINER = re.compile(r"dlrover\.trainer(\.entry\.local_entry)?")
-_ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_BETWEEN = set("();<>|&")
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_OPERATORS = set("();<>|&")
 
 
 @dataclasses.dataclass
@@ -53,12 +53,12 @@ def find_call(command: Sequence[str], where: str) -> TrainerCall:
     """
     call, found = TrainerCall(), False
     for words in _simple_commands(command, where):
-        while words and (assigned := _ASSIGNED.fullmatch(words[0])):
-            call.environment[assigned[1]] = assigned[2]
+        while words and (assignment := _ASSIGNMENT.fullmatch(words[0])):
+            call.environment[assignment[1]] = assignment[2]
             words = words[1:]
         if not words:
             continue
-        if words[0] == "export" and all(_ASSIGNED.fullmatch(word) for word in words[1:]):
+        if words[0] == "export" and all(_ASSIGNMENT.fullmatch(word) for word in words[1:]):
             call.environment.update({name: value for name, _, value in (word.partition("=") for word in words[1:])})
         elif words[0] == "cd" and len(words) == 2 and not found:
             call.folder = os.path.join(call.folder, words[1])
@@ -69,12 +69,12 @@ def find_call(command: Sequence[str], where: str) -> TrainerCall:
     if not found:
         raise InputError(
             f"{where}: its command does not run DLRover's TensorFlow trainer (python -m "
-            f"dlrover.trainer.entry.local_entry --conf=…) but {'; '.join(call.others) or 'nothing'}. Give the command "
-            "line of generic-trainer itself instead of --from."
+            f"dlrover.trainer.entry.local_entry --conf=…) but {'; '.join(call.others) or 'nothing'}. Pass a command "
+            "line of generic-trainer instead of --from."
         )
     for text in (call.folder, *call.flags.values(), *call.environment.values()):
         if "$" in text or "`" in text:
-            raise InputError(f"{where}: {text!r} is known to a shell only. Write the value in its place.")
+            raise InputError(f"{where}: {text!r} requires shell expansion. Replace it by its value.")
     return call
 
 
@@ -100,12 +100,12 @@ def _simple_commands(command: Sequence[str], where: str) -> list[list[str]]:
     commands: list[list[str]] = [[]]
     try:
         for word in lexer:
-            if set(word) <= _BETWEEN:
+            if set(word) <= _OPERATORS:
                 commands.append([])
             else:
                 commands[-1].append(word)
     except ValueError as error:
-        raise InputError(f"{where}: its command is no line of a shell ({error}): {line!r}") from error
+        raise InputError(f"{where}: its command is not a valid shell command ({error}): {line!r}") from error
     return [words for words in commands if words]
 
 
@@ -119,5 +119,5 @@ def _flags(words: Sequence[str], where: str) -> dict[str, str]:
         elif name and not flags[name]:
             flags[name] = word
         else:
-            raise InputError(f"{where}: DLRover's trainer takes no {word!r}.")
+            raise InputError(f"{where}: DLRover's trainer does not accept {word!r}.")
     return flags

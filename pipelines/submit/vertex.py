@@ -94,7 +94,7 @@ class Vertex:
     output: str = ""
 
 
-def custom_job(job: SubmittedJob, place: Vertex) -> CustomJob:
+def custom_job(job: SubmittedJob, settings: Vertex) -> CustomJob:
     """Returns the CustomJob for a command line, in the REST API's JSON form.
 
     Raises:
@@ -102,23 +102,34 @@ def custom_job(job: SubmittedJob, place: Vertex) -> CustomJob:
         not available.
     """
     if len(job.name) > LONGEST_NAME:
-        raise InputError(f"--name {job.name}: Vertex AI takes at most {LONGEST_NAME} characters.")
+        raise InputError(f"--name {job.name}: Vertex AI allows at most {LONGEST_NAME} characters.")
     workers, ps = job.options.worker_range[1], job.options.ps
-    if not place.machine_type:
-        raise InputError("--to vertex: say which machine each replica gets by --machine-type, as in n1-standard-8.")
-    trains = _machine(job, place)
-    if ps and "acceleratorType" in trains and not place.ps_machine_type:
-        raise InputError("--ps-machine-type: name a machine without GPUs for the servers, such as e2-standard-4.")
-    serves: dict[str, str | int] = {"machineType": place.ps_machine_type} if place.ps_machine_type else trains
-    counts = [(1, trains), (workers - 1, trains), (ps, serves), (job.evaluators, trains)]
+    if not settings.machine_type:
+        raise InputError(
+            "--to vertex: set the machine type of the replicas with --machine-type, such as n1-standard-8."
+        )
+    training_machine = _machine(job, settings)
+    if ps and "acceleratorType" in training_machine and not settings.ps_machine_type:
+        raise InputError(
+            "--ps-machine-type: set a machine type without GPUs for the parameter servers, such as e2-standard-4."
+        )
+    server_machine: dict[str, str | int] = (
+        {"machineType": settings.ps_machine_type} if settings.ps_machine_type else training_machine
+    )
+    counts = [
+        (1, training_machine),
+        (workers - 1, training_machine),
+        (ps, server_machine),
+        (job.evaluators, training_machine),
+    ]
     pools: list[WorkerPool] = [_pool(job, count, machine) if count else {} for count, machine in counts]
     while not pools[-1]:
         pools.pop()
     spec: JobSpec = {"workerPoolSpecs": pools, "scheduling": _scheduling(job, sum(map(bool, pools)) > 1)}
     if job.service_account:
         spec["serviceAccount"] = job.service_account
-    if place.output:
-        spec["baseOutputDirectory"] = {"outputUriPrefix": place.output}
+    if settings.output:
+        spec["baseOutputDirectory"] = {"outputUriPrefix": settings.output}
     return {"displayName": job.name, "jobSpec": spec}
 
 
@@ -127,11 +138,9 @@ def remarks(job: SubmittedJob) -> list[str]:
     options, found = job.options, []
     least, most = options.worker_range
     if least < most:
-        found.append(f"--workers {options.workers}: Vertex AI's replicas do not come and go; the job has {most}.")
+        found.append(f"--workers {options.workers}: the number of replicas on Vertex AI is fixed; the job has {most}.")
     if options.max_failures not in (0, _RESTARTS):
-        found.append(
-            f"--max-failures {options.max_failures}: Vertex AI restarts the job as often as it sees fit; 0 forbids it."
-        )
+        found.append(f"--max-failures {options.max_failures}: Vertex AI sets the number of restarts; 0 disables them.")
     return found
 
 
@@ -155,8 +164,8 @@ def send(
         from google.cloud import aiplatform_v1
     except ImportError as error:
         raise InputError(
-            f"--send needs Vertex AI's client ({error}): pip install google-cloud-aiplatform. Or leave --send out, and "
-            "send what is written by the REST API."
+            f"--send requires Vertex AI's client ({error}): pip install google-cloud-aiplatform. Or omit --send, and "
+            "submit the written manifest through the REST API."
         ) from error
     try:
         if client is None:
@@ -167,7 +176,7 @@ def send(
     except GoogleAuthError as error:
         raise InputError(f"--send: no credentials: {error}. Try gcloud auth application-default login.") from error
     except (GoogleAPICallError, RetryError) as error:
-        raise InputError(f"--send: Vertex AI refused the job: {error}") from error
+        raise InputError(f"--send: Vertex AI rejected the job: {error}") from error
     return str(made.name)
 
 
@@ -179,27 +188,33 @@ def _pool(job: SubmittedJob, count: int, machine: dict[str, str | int]) -> Worke
     }
 
 
-def _scheduling(job: SubmittedJob, several: bool) -> Scheduling:
+def _scheduling(job: SubmittedJob, has_several_pools: bool) -> Scheduling:
     """Returns the timeout, and whether the job restarts from its checkpoint after the restart of a replica."""
-    again = job.options.max_failures != 0
-    scheduling: Scheduling = {"restartJobOnWorkerRestart": again and several}
-    if not again:
+    is_restartable = job.options.max_failures != 0
+    scheduling: Scheduling = {"restartJobOnWorkerRestart": is_restartable and has_several_pools}
+    if not is_restartable:
         scheduling["disableRetries"] = True
     if job.deadline_seconds:
         scheduling["timeout"] = f"{job.deadline_seconds}s"
     return scheduling
 
 
-def _machine(job: SubmittedJob, place: Vertex) -> dict[str, str | int]:
+def _machine(job: SubmittedJob, settings: Vertex) -> dict[str, str | int]:
     """Returns the machineSpec of the training replicas."""
     options = job.options
     if options.gpus_per_worker % 1:
-        raise InputError(f"--gpus-per-worker {options.gpus_per_worker:g}: a machine has whole GPUs.")
+        raise InputError(
+            f"--gpus-per-worker {options.gpus_per_worker:g}: machines have whole GPUs only. Set an integer."
+        )
     count = int(options.gpus_per_worker) or int(bool(job.accelerator))
     if not count:
-        return {"machineType": place.machine_type}
+        return {"machineType": settings.machine_type}
     kind = job.accelerator.upper().replace("-", "_")
     if kind not in ACCELERATORS:
-        given = f"--accelerator {job.accelerator}: choose" if kind else f"{count} GPUs: say which by --accelerator:"
+        given = (
+            f"--accelerator {job.accelerator}: choose from"
+            if kind
+            else f"{count} GPUs: set the type with --accelerator:"
+        )
         raise InputError(f"{given} {', '.join(ACCELERATORS)}.{did_you_mean(kind, ACCELERATORS)}")
-    return {"machineType": place.machine_type, "acceleratorType": kind, "acceleratorCount": count}
+    return {"machineType": settings.machine_type, "acceleratorType": kind, "acceleratorCount": count}

@@ -181,8 +181,8 @@ def test_an_export_of_excel_becomes_a_project_whose_pipeline_runs(command: Comma
     checked = command("check", *line, "--pipeline-root", tmp_path / "root")
     assert checked.returncode == 0, checked.stdout + checked.stderr
     copy = tmp_path / "root" / "plain_csv" / "Umsätze.csv"
-    assert f"are points. A copy is read: {copy}" in checked.stdout
+    assert f"are points. The pipeline reads a converted copy: {copy}" in checked.stdout
     ran = command("run", *line, "--pipeline-root", tmp_path / "root", "--train-steps", "5", "--no-push")
     assert ran.returncode == 0, ran.stderr
-    assert f"A copy is read: {copy}" in ran.stderr
+    assert f"The pipeline reads a converted copy: {copy}" in ran.stderr
     assert "Checked in" not in ran.stderr  # the same has passed before

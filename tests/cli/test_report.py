@@ -59,7 +59,7 @@ def test_a_runs_report_is_written_again_and_its_place_is_printed(runs: pathlib.P
     page = path.read_text()
     assert "Training of tiny.py" in page
     assert '<th scope="row">accuracy</th>' in page
-    assert "Where the model came from" in page  # of `train`, too: the data, the training, the model
+    assert "Inputs and uses of the model" in page  # of `train`, too: the data, the training, the model
 
 
 def test_the_last_run_goes_to_a_file_of_ones_own(runs: pathlib.Path, command: Command, tmp_path: pathlib.Path) -> None:

@@ -226,9 +226,9 @@ def test_an_elastic_job_is_translated(submit: Callable[..., Any], tmp_path: path
         ),
         ((*KUBERAY, "--code-root=/tmp", *ON_RAY), "--code-root /tmp: the job cannot read there"),
         ((*KUBERAY, "--code-root=gs://b/c", *ON_RAY), "there is no 'project' in"),
-        ((*KUBERAY, *ON_RAY, "--custom-config", '{"api_key": "abc"}'), "has 'api_key', which looks like a secret"),
-        ((*KUBERAY, "--name=Taxi", *ON_RAY), "--name 'Taxi': Kubernetes takes lower-case"),
-        ((*KUBERAY, "--namespace=a.b", *ON_RAY), "--namespace 'a.b': Kubernetes takes"),
+        ((*KUBERAY, *ON_RAY, "--custom-config", '{"api_key": "abc"}'), "contains 'api_key', which looks like a secret"),
+        ((*KUBERAY, "--name=Taxi", *ON_RAY), "--name 'Taxi': Kubernetes allows lower-case"),
+        ((*KUBERAY, "--namespace=a.b", *ON_RAY), "--namespace 'a.b': Kubernetes allows"),
         ((*KUBERAY, "--output=/dev/null/x", *ON_RAY), "--output /dev/null/x: cannot write there"),
         ((*KUBERAY, "--project=p", *ON_RAY), "--project is for --to vertex"),
         (

@@ -117,7 +117,7 @@ def test_arguments_inputs_outputs_and_properties_are_those_of_tfx(module: Callab
         (
             {"tuner_fn": "a.b", "tune_args": tuner_pb2.TuneArgs(num_parallel_trials=2)},
             InputError,
-            "num_parallel_trials=2: this Tuner runs one trial after the other",
+            "num_parallel_trials=2: this Tuner runs trials one after the other",
         ),
     ],
 )

@@ -21,7 +21,8 @@ def test_the_second_training_into_an_output_is_refused_and_the_first_goes_on(job
     second = second_run(job)
     assert second.returncode == 2
     assert re.search(
-        rf"model_run: another run is at work here, process {job.running.pid} since 20.+ Wait until it has ended",
+        rf"model_run: another run is active in this folder, process {job.running.pid} since 20.+ "
+        "Wait until it has ended",
         second.stderr.splitlines()[-1],
     )
     assert (job.out / "model_run" / "run.json").read_text() == before

@@ -204,8 +204,11 @@ def test_a_lock_that_stays_ends_the_run(pipeline: Pipeline) -> None:
     with contextlib.ExitStack() as stack:
         done = pipeline.run_with(lambda: stack.enter_context(locked(pipeline.store)))
     assert done.code == 2, done.said
-    assert f"ML Metadata in {pipeline.store} is locked by another process (`fuser {pipeline.store}`" in done.last_line
-    assert done.last_line.endswith("Run it again when it has been let go.")
+    assert (
+        f"ML Metadata in {pipeline.store} is locked by another process (find it with `fuser {pipeline.store}`"
+        in done.last_line
+    )
+    assert done.last_line.endswith("Run again after the lock is released.")
     pipeline.succeeds()
 
 
@@ -216,9 +219,9 @@ def test_a_lock_that_stays_ends_the_run(pipeline: Pipeline) -> None:
         (
             "write sync",
             errno.ENOSPC,
-            ("database or disk is full.", "are free there. Make room there, and run it again."),
+            ("database or disk is full.", "are free there. Free up disk space there, and run again."),
         ),
-        ("create write sync remove", errno.EROFS, ("cannot be used: disk I/O error.", "See to the disk")),
+        ("create write sync remove", errno.EROFS, ("cannot be used: disk I/O error.", "Check the disk")),
     ],
     ids=["full", "read-only"],
 )
@@ -277,7 +280,7 @@ def test_papers_that_cannot_be_written_take_no_model_away(
 def test_a_store_and_a_root_that_are_taken_away_in_mid_run(pipeline: Pipeline) -> None:
     done = pipeline.run_with(pipeline.store.unlink)
     assert done.code == 2, done.said
-    assert f"ML Metadata in {pipeline.store} was taken away or replaced while the pipeline ran" in done.last_line
+    assert f"ML Metadata in {pipeline.store} was deleted or replaced while the pipeline ran" in done.last_line
     pipeline.succeeds()
 
     done = pipeline.run_with(lambda: shutil.rmtree(pipeline.root))
@@ -314,7 +317,7 @@ def test_a_mysql_server_that_goes_down_in_mid_run(
 
         done = pipeline.run_with(server.stop)
         assert done.code == 2, done.said
-        assert "does not answer (Connection refused). Start the server" in done.last_line
+        assert "does not respond (Connection refused). Start the server" in done.last_line
         assert len(pipeline.pushed()) == 1
         server.start()
         pipeline.succeeds()
@@ -322,14 +325,14 @@ def test_a_mysql_server_that_goes_down_in_mid_run(
         server.stop()
         done = pipeline.run()
         assert done.code == 2, done.said
-        assert "does not answer (Connection refused). Start the server" in done.last_line
+        assert "does not respond (Connection refused). Start the server" in done.last_line
         server.start()
         pipeline.succeeds()
     with Commands(environment) as commands:  # another process: the one that trained has ended
         _require_history(commands, server)
         done = commands.run("runs", "--metadata", server.url.replace("trainer@", "somebody@"))
     assert done.code == 2
-    assert "the server lets 'somebody' not in" in done.last_line
+    assert "the server denied access to user 'somebody'" in done.last_line
     text = mariadb.PASSWORD.encode()
     assert [path for path in pipeline.root.rglob("*") if path.is_file() and text in path.read_bytes()] == []
 

@@ -19,7 +19,7 @@ def test_a_pipeline_goes_on_after_sigterm_and_after_a_kill_that_meets_its_metada
     job.await_held()
     second = subprocess.run(job.line(), env=job.environment, capture_output=True, text=True, check=False)
     assert second.returncode == 2, second.stderr
-    assert f"{job.out}: another run is at work here" in second.stderr
+    assert f"{job.out}: another run is active in this folder" in second.stderr
     job.running.send_signal(signal.SIGTERM)
     job.control.release()
     ended = job.end()

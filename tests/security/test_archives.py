@@ -17,7 +17,7 @@ from generic_trainer.executors.errors import ModuleError
 from generic_trainer.executors.modules import archive as module_archive
 from generic_trainer.executors.modules.archive import archive_in
 from generic_trainer.executors.modules.source import find_source
-from generic_trainer.pipelines.definition.code_archive import CodeArchive, archive_of
+from generic_trainer.pipelines.definition.code_archive import CodeArchive, make_archive
 
 MODULE = "def run_fn(fn_args): pass\n"
 
@@ -173,7 +173,7 @@ def test_a_hash_in_the_reference_is_held_against_the_content(
 
 def test_an_archive_that_is_named_by_its_content_has_that_content(tmp_path: pathlib.Path) -> None:
     (tmp_path / "taxi.py").write_text(MODULE)
-    packed = archive_of(find_source(str(tmp_path / "taxi.py"), str(tmp_path)), lambda place: False)
+    packed = make_archive(find_source(str(tmp_path / "taxi.py"), str(tmp_path)), lambda place: False)
     assert packed is not None
     reference = packed.upload(str(tmp_path / "code"))
     assert find_source(reference, str(tmp_path / "scratch")).name == "taxi"
@@ -189,12 +189,12 @@ def test_an_archive_goes_on_into_a_job_only_if_it_is_what_its_hash_says(
     path = archive()
     digest = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
     source = find_source(f"taxi@{path}#sha256={digest}", str(tmp_path / "scratch"))
-    packed = archive_of(source, lambda place: False)
+    packed = make_archive(source, lambda place: False)
     assert packed is not None
     assert (packed.module, packed.content) == ("taxi", pathlib.Path(path).read_bytes())
     pathlib.Path(path).write_bytes(b"something else")
     with pytest.raises(InputError, match="was promised"):
-        archive_of(source, lambda place: False)
+        make_archive(source, lambda place: False)
 
 
 @pytest.mark.parametrize("place", ["http://host/taxi.zip", "https://host/taxi.zip", "ftp://host/taxi.zip"])

@@ -389,7 +389,7 @@ def test_a_cluster_that_there_is_already_needs_no_engine(
     )
 
     assert done.returncode == 2
-    assert "engine='ray': TF_CONFIG makes this process worker 1 of a cluster already" in done.stderr
+    assert "engine='ray': TF_CONFIG already makes this process worker 1 of a cluster" in done.stderr
 
 
 @pytest.mark.skipif(not KerasChoice("3", "").environment(), reason="TensorFlow before 2.16 has only Keras 2")

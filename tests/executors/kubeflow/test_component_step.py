@@ -129,11 +129,11 @@ def test_what_tfx_says_of_examples_is_heeded(tmp_path: pathlib.Path) -> None:
 
 def test_a_split_that_is_not_there_is_named_with_its_neighbours(tmp_path: pathlib.Path) -> None:
     splits = StepArtifact({"uri": files(tmp_path / "splits", "training/1", "test/1")})
-    with pytest.raises(InputError, match=r"no split 'train', but test, training. Did you mean 'training'\?"):
+    with pytest.raises(InputError, match=r"no split 'train'\. Available: test, training. Did you mean 'training'\?"):
         fn_args_of({"examples": splits})
     got = fn_args_of({"examples": splits}, train_splits=("training",), eval_splits=("test",))
     assert got.eval_files == [f"{splits.uri}/test/*"]
-    with pytest.raises(InputError, match=r"eval.* among it. Name train_splits"):
+    with pytest.raises(InputError, match=r"\* includes .*eval.*\. Set train_splits"):
         fn_args_of({"examples": StepArtifact({"uri": files(tmp_path / "mixed", "data.tfrecord", "eval.tfrecord")})})
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="the folder is empty"):
@@ -155,19 +155,19 @@ def test_a_schema_is_a_file_or_the_only_one_of_a_folder(tmp_path: pathlib.Path) 
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({}, "nothing to train: give 'module', or 'module_text'"),
-        ({"module": "a.py", "module_text": "x"}, "are two modules"),
+        ({}, "nothing to train: set 'module' or 'module_text'"),
+        ({"module": "a.py", "module_text": "x"}, "are mutually exclusive: set only one of them"),
         ({"module": "a.py"}, "got neither"),
-        ({"module": "a.py", "eval_files": ["x"]}, "eval_files goes with train_files"),
-        ({"module": "a.py", "train_splits": []}, "train_splits=[]: name one split or more"),
+        ({"module": "a.py", "eval_files": ["x"]}, "eval_files requires train_files"),
+        ({"module": "a.py", "train_splits": []}, "train_splits=[]: set at least one split"),
         ({"module": "a.py", "train_file": ["x"]}, "Did you mean 'train_files'"),
-        ({"module": "a.py", "isolate": False}, "no parameter 'isolate'"),
-        ({"module": "a.py", "train_steps": 1.5}, "train_steps=1.5: give a whole number, not float"),
-        ({"module": "a.py", "train_steps": float("inf")}, "train_steps=inf: give a whole number"),
-        ({"module": "a.py", "train_steps": True}, "train_steps=True: give a whole number"),
-        ({"module": "a.py", "train_steps": -1}, "train_steps=-1: give 0 or more"),
-        ({"module": "a.py", "train_files": "x"}, "train_files='x': give a list of texts, not str"),
-        ({"module": "a.py", "custom_config": "{}"}, "custom_config='{}': give a JSON object"),
+        ({"module": "a.py", "isolate": False}, "Unknown parameter 'isolate'"),
+        ({"module": "a.py", "train_steps": 1.5}, "train_steps=1.5: expected a whole number, got float"),
+        ({"module": "a.py", "train_steps": float("inf")}, "train_steps=inf: expected a whole number"),
+        ({"module": "a.py", "train_steps": True}, "train_steps=True: expected a whole number"),
+        ({"module": "a.py", "train_steps": -1}, "train_steps=-1: must be 0 or more"),
+        ({"module": "a.py", "train_files": "x"}, "train_files='x': expected a list of strings, got str"),
+        ({"module": "a.py", "custom_config": "{}"}, "custom_config='{}': expected a JSON object"),
         ({"module": "a.py", "payload_format": "FORMAT_PARKET"}, "Did you mean 'FORMAT_PARQUET'"),
         ({"module": "a.py", "keras": "4"}, "keras='4': choose from auto, 2, 3"),
         ({"module": "a.py", "seed": "x"}, "seed='x' is not usable"),
@@ -199,14 +199,14 @@ def test_data_come_from_one_place(tmp_path: pathlib.Path) -> None:
 
 def test_an_address_that_cannot_be_read_says_what_is_missing() -> None:
     with pytest.raises(
-        InputError, match=r"examples minio://b/x cannot be read: .* puts it at /minio/b/x, but there is"
+        InputError, match=r"examples minio://b/x cannot be read: .* copies it to /minio/b/x, which does not exist"
     ):
-        storage.readable_place("minio://b/x", "examples")
+        storage.resolve_input("minio://b/x", "examples")
     program = """
         import sys
         from generic_trainer.executors.kubeflow import storage as places
         from generic_trainer.executors.errors import InputError
-        for call in (places.readable_place, places.require_readable_pattern):
+        for call in (places.resolve_input, places.require_readable_pattern):
             try:
                 call("s3://bucket/x", "train_files")
             except InputError as error:
@@ -217,7 +217,7 @@ def test_an_address_that_cannot_be_read_says_what_is_missing() -> None:
     for line in (first, second):
         assert line.startswith("train_files s3://bucket/x cannot be read: TensorFlow has no file system for s3:// here")
         assert "tensorflow-io" in line
-    assert "Kubeflow's launcher puts it at /s3/bucket/x, but there is nothing." in first
+    assert "Kubeflow's launcher copies it to /s3/bucket/x, which does not exist." in first
 
 
 def test_places_are_those_of_kubeflows_own_sdk() -> None:
@@ -234,15 +234,15 @@ def test_artifacts_are_read_and_written_where_the_launcher_copies_them(
 ) -> None:
     monkeypatch.setattr(storage, "MOUNTS", {"gs": "/gcs", "minio": str(tmp_path / "minio")})
     files(tmp_path / "minio" / "bucket", "data/1")
-    assert storage.readable_place("minio://bucket/data", "examples") == f"{tmp_path}/minio/bucket/data"
-    assert storage.writable_place("minio://bucket/out/model", "model") == f"{tmp_path}/minio/bucket/out/model"
-    assert storage.writable_place("/work/out", "model") == "/work/out"
-    assert storage.writable_place("gs://bucket/out", "model") == "gs://bucket/out"  # TensorFlow writes it
+    assert storage.resolve_input("minio://bucket/data", "examples") == f"{tmp_path}/minio/bucket/data"
+    assert storage.resolve_output("minio://bucket/out/model", "model") == f"{tmp_path}/minio/bucket/out/model"
+    assert storage.resolve_output("/work/out", "model") == "/work/out"
+    assert storage.resolve_output("gs://bucket/out", "model") == "gs://bucket/out"  # TensorFlow writes it
     shutil.rmtree(tmp_path / "minio")
-    with pytest.raises(InputError, match=r"output model minio://b/x: there is no .*/minio in this container"):
-        storage.writable_place("minio://b/x", "model")
-    with pytest.raises(InputError, match=r"output model 'hdfs://b/x': Kubeflow copies outputs of gs, minio only"):
-        storage.writable_place("hdfs://b/x", "model")
+    with pytest.raises(InputError, match=r"output model minio://b/x: this container has no folder .*/minio, from"):
+        storage.resolve_output("minio://b/x", "model")
+    with pytest.raises(InputError, match=r"output model 'hdfs://b/x': Kubeflow copies outputs from gs, minio only"):
+        storage.resolve_output("hdfs://b/x", "model")
 
 
 def test_a_step_under_kubeflows_launcher_reads_and_writes_its_copies(
@@ -267,7 +267,7 @@ def test_a_step_under_kubeflows_launcher_reads_and_writes_its_copies(
     [model] = json.loads(output_file.read_text())["artifacts"]["model"]["artifacts"]
     assert (model["uri"], model["metadata"]["saved_model"]) == (f"{uri}/model", f"{uri}/model")
     assert f"Model published to {uri}/model." in caplog.text
-    assert "Checkpoints are kept in this pod alone" in caplog.text
+    assert "Checkpoints are stored in this pod only" in caplog.text
     assert not list(disk.rglob(directory.ROOT))
 
 
@@ -330,7 +330,7 @@ def test_the_next_run_goes_on_from_the_checkpoint(
 def test_the_log_tells_how_far_a_long_training_is(
     iris: Any, module: Callable[..., str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(component_step, "_TELL_SECONDS", 0.05)
+    monkeypatch.setattr(component_step, "_LOG_INTERVAL_SECONDS", 0.05)
     heard = tmp_path / "heard"
 
     class Listener(logging.Handler):

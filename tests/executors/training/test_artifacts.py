@@ -301,7 +301,7 @@ class TestSteps:
     ) -> None:
         said = refused({"examples": [examples]}, outputs, {**STEPS, "eval_steps": steps})
 
-        assert f"eval_steps={steps!r}: give a whole number" in said
+        assert f"eval_steps={steps!r}: expected a whole number" in said
 
     def test_missing_arguments_mean_no_limit(self, examples: types.Artifact, outputs: Artifacts) -> None:
         fn_args = fn_args_from_artifacts({"examples": [examples]}, outputs, {})
@@ -348,7 +348,7 @@ class TestCustomConfig:
 
     @pytest.mark.parametrize("value", ["[1, 2]", '"rate"', "3"])
     def test_another_json_value_is_refused(self, value: str) -> None:
-        with pytest.raises(InputError, match="custom_config needs to be a JSON object") as caught:
+        with pytest.raises(InputError, match="custom_config must be a JSON object") as caught:
             parse_custom_config(value)
 
         assert value in str(caught.value)

@@ -105,12 +105,12 @@ def test_a_port_in_use_is_found_before_tensorflow_shares_it() -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("chief=1,workers=2", "'workers' is none of chief, worker, ps, evaluator, master. Did you mean 'worker'?"),
-        ("chief", "give each role once"),
-        ("worker=1,worker=2", "give each role once"),
+        ("chief=1,workers=2", "'workers' is not one of chief, worker, ps, evaluator, master. Did you mean 'worker'?"),
+        ("chief", "set each role once"),
+        ("worker=1,worker=2", "set each role once"),
         ("chief=2", "there can be only one chief"),
-        ("ps=1,evaluator=1", "there has to be a chief"),
-        ("chief=0", "there has to be a chief"),
+        ("ps=1,evaluator=1", "the cluster needs a chief or a worker"),
+        ("chief=0", "the cluster needs a chief or a worker"),
     ],
 )
 def test_a_cluster_that_cannot_be(text: str, what: str) -> None:

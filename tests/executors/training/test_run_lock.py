@@ -15,7 +15,7 @@ import pytest
 
 from generic_trainer import InputError
 from generic_trainer.executors.runtime.files.lock import FileLock
-from generic_trainer.executors.training.run_lock import alone_in
+from generic_trainer.executors.training.run_lock import hold_run_lock
 
 
 @contextlib.contextmanager
@@ -39,43 +39,43 @@ def forked_child() -> Iterator[None]:
 
 
 def require_held(folder: str) -> None:
-    with pytest.raises(InputError, match="another run is at work here"), alone_in(folder):
+    with pytest.raises(InputError, match="another run is active in this folder"), hold_run_lock(folder):
         pass
 
 
 def test_two_runs_of_one_process_exclude_each_other(tmp_path: pathlib.Path) -> None:
     folder = str(tmp_path)
-    with alone_in(folder):
+    with hold_run_lock(folder):
         require_held(folder)
         thread = threading.Thread(target=require_held, args=(folder,))
         thread.start()
         thread.join()
         require_held(folder)  # a refused attempt releases nothing
-    with alone_in(folder):
+    with hold_run_lock(folder):
         pass
 
 
 def test_a_forked_child_that_lives_on_does_not_keep_the_lock(tmp_path: pathlib.Path) -> None:
     folder = str(tmp_path)
     with contextlib.ExitStack() as children:
-        with alone_in(folder):
+        with hold_run_lock(folder):
             children.enter_context(forked_child())
             require_held(folder)
-        with alone_in(folder):
+        with hold_run_lock(folder):
             process = multiprocessing.get_context("fork").Process(target=threading.Event().wait, args=(60,))
             process.start()
             children.callback(process.kill)
             program = "import os, sys; sys.stdin.read()"
             other = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, close_fds=False)
             children.callback(other.communicate)
-        with alone_in(folder):
+        with hold_run_lock(folder):
             pass
 
 
 def test_a_forked_child_that_leaves_the_block_does_not_release_the_lock(tmp_path: pathlib.Path) -> None:
     folder = str(tmp_path)
     with contextlib.ExitStack() as block:
-        block.enter_context(alone_in(folder))
+        block.enter_context(hold_run_lock(folder))
         child = os.fork()
         if child == 0:
             try:
@@ -89,8 +89,8 @@ def test_a_forked_child_that_leaves_the_block_does_not_release_the_lock(tmp_path
 def test_a_killed_holder_leaves_no_lock_although_its_child_lives(tmp_path: pathlib.Path) -> None:
     program = (
         "import os, sys, time\n"
-        "from generic_trainer.executors.training.run_lock import alone_in\n"
-        "with alone_in(sys.argv[1]):\n"
+        "from generic_trainer.executors.training.run_lock import hold_run_lock\n"
+        "with hold_run_lock(sys.argv[1]):\n"
         "    if os.fork() == 0:\n"
         "        print(os.getpid(), flush=True)\n"
         "        time.sleep(1000)\n"
@@ -104,7 +104,7 @@ def test_a_killed_holder_leaves_no_lock_although_its_child_lives(tmp_path: pathl
         holder.kill()
         holder.wait()
         os.kill(child, 0)
-        with alone_in(str(tmp_path)):
+        with hold_run_lock(str(tmp_path)):
             pass
     finally:
         os.kill(child, 9)

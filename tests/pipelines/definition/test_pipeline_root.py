@@ -7,8 +7,8 @@ import pathlib
 import pytest
 
 from generic_trainer import InputError
-from generic_trainer.executors.training.run_lock import alone_in
-from generic_trainer.pipelines.definition.pipeline_root import PLAIN_DATA, ROOT_MARKER, plain_in_root
+from generic_trainer.executors.training.run_lock import hold_run_lock
+from generic_trainer.pipelines.definition.pipeline_root import PLAIN_DATA, ROOT_MARKER, convert_data_in_root
 
 
 def test_a_copy_lies_in_a_root_that_is_new_or_a_pipelines_and_nothing_is_written_elsewhere(
@@ -27,22 +27,22 @@ def test_a_copy_lies_in_a_root_that_is_new_or_a_pipelines_and_nothing_is_written
         for mark in marks:
             (root / mark).mkdir(parents=True)
         copy = root / PLAIN_DATA / "a.csv"
-        said = f"a.csv: it was separated by semicolons. A copy is read: {copy}"
-        assert plain_in_root(data, str(root)) == (str(copy), [said])
+        said = f"a.csv: it was separated by semicolons. The pipeline reads a converted copy: {copy}"
+        assert convert_data_in_root(data, str(root)) == (str(copy), [said])
 
     root = tmp_path / "own"
     (tmp_path / "b.csv").write_text("a;b\n3;4\n")
-    with alone_in(str(root)):  # a run that may be reading its copy
-        assert plain_in_root(data, str(root))[0] == str(root / PLAIN_DATA / "a.csv")
-        with pytest.raises(InputError, match="another run is at work here"):
-            plain_in_root(str(tmp_path / "b.csv"), str(root))
+    with hold_run_lock(str(root)):  # a run that may be reading its copy
+        assert convert_data_in_root(data, str(root))[0] == str(root / PLAIN_DATA / "a.csv")
+        with pytest.raises(InputError, match="another run is active in this folder"):
+            convert_data_in_root(str(tmp_path / "b.csv"), str(root))
     assert sorted(path.name for path in (root / PLAIN_DATA).glob("[!.]*")) == ["a.csv"]
     assert not list(root.glob("*.part-*"))
-    plain_in_root(str(tmp_path / "b.csv"), str(root))
+    convert_data_in_root(str(tmp_path / "b.csv"), str(root))
     assert sorted(path.name for path in (root / PLAIN_DATA).glob("[!.]*")) == ["b.csv"]
 
     (tmp_path / "others" / "thesis").mkdir(parents=True)
     for root in (str(tmp_path / "others"), "gs://bucket/root"):
-        assert plain_in_root(data, root) == (data, [])
+        assert convert_data_in_root(data, root) == (data, [])
     assert [path.name for path in (tmp_path / "others").iterdir()] == ["thesis"]
-    assert plain_in_root("gs://bucket/a.csv", str(tmp_path / "new")) == ("gs://bucket/a.csv", [])
+    assert convert_data_in_root("gs://bucket/a.csv", str(tmp_path / "new")) == ("gs://bucket/a.csv", [])

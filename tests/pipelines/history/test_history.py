@@ -75,7 +75,9 @@ def test_the_best_come_first(root: str) -> None:
     assert {run.pipeline_run for run in sorted_by(runs, "train/auc")[:3]} == {"run-1", "run-2", "run-4"}
     losses = [Run(str(loss), "succeeded", "", metrics={"eval": {"loss": loss}}) for loss in (0.3, float("nan"), 0.1)]
     assert [run.id for run in sorted_by(losses, "loss")] == ["0.1", "0.3", "nan"]
-    with pytest.raises(InputError, match=r"no run has such a metric\. Did you mean 'auc'\? There are: auc, loss\."):
+    with pytest.raises(
+        InputError, match=r"no run has this metric\. Did you mean 'auc'\? Available metrics: auc, loss\."
+    ):
         sorted_by(runs, "aug")
 
 
@@ -122,7 +124,7 @@ def test_a_folder_may_be_called_by_a_links_name(root: str, tmp_path: pathlib.Pat
 def test_a_name_of_none_or_of_several_runs_is_refused(root: str) -> None:
     with pytest.raises(InputError, match=r"There is no run 'run-9' in .*/root\. Did you mean 'run-\d'\?"):
         find_run("run-9", [root])
-    with pytest.raises(InputError, match=r"'' may be 5 runs: \w{12} \(.*, running\), 4{12} "):
+    with pytest.raises(InputError, match=r"'' matches 5 runs: \w{12} \(.*, running\), 4{12} "):
         find_run("", [root])
     with pytest.raises(InputError, match="There is no run '/nowhere/model'"):
         find_run("/nowhere/model", [root])
@@ -146,7 +148,7 @@ def test_runs_of_train_are_found_below_a_folder(tmp_path: pathlib.Path, root: st
     assert [run.id for run in runs] == [new.id, old.id]
     assert (runs[0].seconds, runs[0].model) == (3.0, str(deep / "model"))
     assert runs[1].model is None  # it was replaced by that of the newer run
-    assert "other/run.json is not the record of a run" in caplog.text
+    assert "other/run.json is not a run record: " in caplog.text
     # What lies in two places is told once.
     assert len(find_runs([str(tmp_path / "lab"), str(tmp_path / "lab" / "a"), root, root])) == 2 + 5
 
@@ -223,7 +225,7 @@ def newer(path: pathlib.Path) -> None:
     [
         (lambda path: path.unlink(), "metadata.sqlite: there is no such file."),
         (lambda path: path.write_text("text" * 1000), "is not a SQLite file: file is not a database."),
-        (lambda path: (path.unlink(), foreign(path)), "is a SQLite file, but not one of ML Metadata."),
+        (lambda path: (path.unlink(), foreign(path)), "is a SQLite file, but not an ML Metadata store."),
         (newer, "cannot be read: MLMD database version 99 is greater than library version"),
     ],
 )

@@ -32,17 +32,17 @@ def test_the_first_models_graph(metadata: Any) -> None:
     subject = lineage.node(lineage.subject)
     assert (subject.type, subject.uri) == ("Model", f"{metadata.root}/Trainer/model/2")
     assert subject.properties["eval/auc"] == 0.93
-    [(role, trainer)] = lineage.into(subject.id)
+    [(role, trainer)] = lineage.predecessors(subject.id)
     assert (role, trainer.type, trainer.state) == ("model", "Trainer", "succeeded")
     assert trainer.properties["custom_config"] == {"api_key": "***"}
-    [(role, examples)] = lineage.into(trainer.id)
+    [(role, examples)] = lineage.predecessors(trainer.id)
     assert (role, examples.type, examples.properties) == ("examples", "Examples", {"span": 7})
-    assert [(role, maker.type, maker.state) for role, maker in lineage.into(examples.id)] == [
+    assert [(role, maker.type, maker.state) for role, maker in lineage.predecessors(examples.id)] == [
         ("examples", "ExampleGen", "succeeded")  # those that took them from the cache have not made them
     ]
     # Evaluated and pushed; from the cache once more, and refused; trained from and compared with. The Pusher of the
     # model that was compared with this one has nothing to do with it.
-    users = {(user.properties["pipeline_run"], user.type, role) for role, user in lineage.out_of(subject.id)}
+    users = {(user.properties["pipeline_run"], user.type, role) for role, user in lineage.successors(subject.id)}
     assert users == {
         *[("run-1", "Evaluator", "model"), ("run-1", "Pusher", "model")],
         *[("run-2", "Evaluator", "model"), ("run-2", "Pusher", "model")],
@@ -58,8 +58,8 @@ def test_a_base_model_ends_the_path_upstream(metadata: Any) -> None:
     lineage = of(metadata, "run-4")
     [base] = [node for node in lineage.nodes if node.type == "Model" and node.id != lineage.subject]
     assert base.uri == f"{metadata.root}/Trainer/model/2"
-    assert lineage.into(base.id) == []
-    assert {role for role, _ in lineage.out_of(base.id)} == {"base_model", "baseline_model"}
+    assert lineage.predecessors(base.id) == []
+    assert {role for role, _ in lineage.successors(base.id)} == {"base_model", "baseline_model"}
     assert executions(lineage) == [
         *[("run-1", "ExampleGen"), ("run-4", "Trainer"), ("run-4", "Evaluator"), ("run-4", "Pusher")]
     ]
@@ -78,7 +78,7 @@ def test_a_run_without_a_model_has_what_it_was_given(metadata: Any) -> None:
     lineage = of(metadata, "run-3")
     subject = lineage.node(lineage.subject)
     assert (subject.type, subject.state) == ("Trainer", "failed")
-    assert [(role, node.type) for role, node in lineage.into(subject.id)] == [("examples", "Examples")]
+    assert [(role, node.type) for role, node in lineage.predecessors(subject.id)] == [("examples", "Examples")]
     assert executions(lineage) == [("run-1", "ExampleGen"), ("run-3", "Trainer")]
 
 
@@ -109,16 +109,16 @@ def test_runs_of_train_have_a_lineage_too(trained: str) -> None:
     assert (subject.uri, subject.properties["eval/auc"], subject.properties["checks"]) == (
         *(f"{trained}/first/model", 0.9, "loads: passed"),
     )
-    [(_, training)] = lineage.into(subject.id)
-    assert [(role, node.uri, node.properties) for role, node in lineage.into(training.id)] == [
+    [(_, training)] = lineage.predecessors(subject.id)
+    assert [(role, node.uri, node.properties) for role, node in lineage.predecessors(training.id)] == [
         ("examples", "data/train*", {"files": 3, "bytes": 1200})
     ]
-    [(role, later)] = lineage.out_of(subject.id)
-    made = [node.uri for _, node in lineage.out_of(later.id)]
+    [(role, later)] = lineage.successors(subject.id)
+    made = [node.uri for _, node in lineage.successors(later.id)]
     assert (role, made) == ("base_model", [f"{trained}/second/model"])
     base = lineage_of_run(find_run(f"{trained}/second"), runs)
     [training] = [node for node in base.nodes if node.kind == "execution"]
-    assert ("base_model", "Model") in [(role, node.type) for role, node in base.into(training.id)]
+    assert ("base_model", "Model") in [(role, node.type) for role, node in base.predecessors(training.id)]
 
 
 def test_the_command_prints_it_as_a_tree_and_as_json(command: Command, metadata: Any, trained: str) -> None:

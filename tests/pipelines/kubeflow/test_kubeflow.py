@@ -61,7 +61,7 @@ def test_every_step_runs_by_its_command_and_a_model_is_pushed(
         *["--resources", "Trainer:cpus=4,memory_gb=16,gpus=1,accelerator=nvidia-l4", "--train-steps", 7],
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "Kubeflow Pipelines cannot be asked which was blessed last" in done.stderr
+    assert "Kubeflow Pipelines cannot look up the last blessed model" in done.stderr
     shutil.rmtree(code)
     driver = Driver(tmp_path / "pipeline.yaml", tmp_path / "run", {"train_steps": 200.0, "eval_steps": 20.0})
     driver.run()
@@ -163,7 +163,7 @@ def test_an_image_without_this_package_says_so(tmp_path: pathlib.Path, monkeypat
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')  # without site-packages
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
-    with pytest.raises(Failed, match="generic-trainer is not in this image"):
+    with pytest.raises(Failed, match="generic-trainer is not installed in this image"):
         Driver(tmp_path / "pipeline.yaml", tmp_path / "run").run("CsvExampleGen")
 
 
@@ -171,20 +171,20 @@ def test_an_image_without_this_package_says_so(tmp_path: pathlib.Path, monkeypat
     ("options", "said"),
     [
         ({"data": "taxi", "pipeline_root": "/root"}, r"--data taxi, --pipeline-root /root.*on this machine only"),
-        ({"schema": "schema.pbtxt", "platform": "vertex"}, r"--schema schema.pbtxt: .*Put it gs://"),
+        ({"schema": "schema.pbtxt", "platform": "vertex"}, r"--schema schema.pbtxt: .*Use a gs:// URI"),
         ({"module_file": str(MODULES / "iris_keras.py"), "code_root": "code"}, r"--code-root code: on this machine"),
-        ({"pipeline_root": "minio://bucket/root"}, r"nothing in them reads minio://"),
-        ({"pipeline_root": "s3://bucket/root", "platform": "vertex"}, r"Vertex AI keeps artifacts in a bucket"),
+        ({"pipeline_root": "minio://bucket/root"}, r"TensorFlow has no file system for minio://"),
+        ({"pipeline_root": "s3://bucket/root", "platform": "vertex"}, r"Vertex AI requires a bucket"),
         ({"image": ""}, r"--image is missing"),
         ({"warm_start": True}, r"--warm-start: .* --baseline-model URI"),
         ({"name": "My Pipeline"}, r"--pipeline-name My Pipeline: .* my-pipeline"),
         ({"resources": {"Trainr": StepResources(cpus=1)}}, r"--resources Trainr: .*Did you mean 'Trainer'"),
         (
             {"platform": "vertex", "resources": {"Trainer": StepResources(gpus=1, accelerator="t4")}},
-            r"accelerator=t4: Vertex AI has",
+            r"accelerator=t4: Vertex AI offers",
         ),
-        ({"platform": "vertex", "volumes": (Volume("a", "/b"),)}, r"mounts no claims"),
-        ({"volumes": (Volume("a", "/b", read_only=True),)}, r"for writing as well"),
+        ({"platform": "vertex", "volumes": (Volume("a", "/b"),)}, r"Vertex AI does not mount volume claims"),
+        ({"volumes": (Volume("a", "/b", read_only=True),)}, r"Kubeflow mounts claims writable only"),
     ],
 )
 def test_what_cannot_run_there_is_refused(options: dict[str, Any], said: str) -> None:
@@ -194,7 +194,7 @@ def test_what_cannot_run_there_is_refused(options: dict[str, Any], said: str) ->
 
 @pytest.mark.parametrize("text", ["Trainer", "Trainer:", "Trainer:cpu=2", "Trainer:cpus=x", "Trainer:cpus=-1"])
 def test_resources_that_cannot_be_read(text: str) -> None:
-    with pytest.raises(InputError, match=r"--resources Trainer.* is not usable"):
+    with pytest.raises(InputError, match=r"--resources Trainer.* is invalid\. Expected STEP:cpus=4"):
         StepResources.parse(text)
 
 

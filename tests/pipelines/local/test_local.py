@@ -17,7 +17,7 @@ from generic_trainer import InputError, TrainingOptions
 from generic_trainer.executors.modules.defined_names import defines
 from generic_trainer.pipelines.history.diff import compare
 from generic_trainer.pipelines.history.lineage import lineage_of_run
-from generic_trainer.pipelines.history.metadata_store import connection_config, shown
+from generic_trainer.pipelines.history.metadata_store import connection_config, display_url
 from generic_trainer.pipelines.history.runs import find_run, find_runs
 from generic_trainer.pipelines.local import LocalPipeline, run_pipeline
 
@@ -134,14 +134,14 @@ def _require_history(root: pathlib.Path, pushed: pathlib.Path, model: pathlib.Pa
     assert set(difference.arguments) == {"base_model"}
     assert difference.data == {}  # ExampleGen's were taken from the cache, and Transform's come out the same
     lineage = lineage_of_run(first)
-    uses = {(user.type, role) for role, user in lineage.out_of(lineage.subject)}
+    uses = {(user.type, role) for role, user in lineage.successors(lineage.subject)}
     assert {
         ("Trainer", "base_model"),
         ("Evaluator", "model"),
         ("Evaluator", "baseline_model"),
         ("Pusher", "model"),
     } <= uses
-    made = {(role, maker.type) for node in lineage.nodes for role, maker in lineage.into(node.id)}
+    made = {(role, maker.type) for node in lineage.nodes for role, maker in lineage.predecessors(node.id)}
     assert {("model", "Trainer"), ("transform_graph", "Transform"), ("examples", "CsvExampleGen")} <= made
 
 
@@ -272,7 +272,7 @@ def test_data_that_is_not_there(tiny_module: str, tmp_path: pathlib.Path) -> Non
     root = str(tmp_path / "root")
     refused("--data /nowhere does not exist", tiny_module, data="/nowhere", pipeline_root=root)
     (tmp_path / "empty").mkdir()
-    refused("holds no CSV file", tiny_module, data=str(tmp_path / "empty"), pipeline_root=root)
+    refused("contains no CSV file", tiny_module, data=str(tmp_path / "empty"), pipeline_root=root)
     assert not (tmp_path / "root").exists()
 
 
@@ -305,9 +305,9 @@ def test_metadata_by_url() -> None:
     )
     assert connection_config("mysql://db.example/mlmd").mysql.port == 3306
     assert connection_config("/data/x.sqlite").sqlite.filename_uri == "/data/x.sqlite"
-    with pytest.raises(InputError, match=r"--metadata postgres://u:\*\*\*@h/d: give a file, or mysql://"):
+    with pytest.raises(InputError, match=r"--metadata postgres://u:\*\*\*@h/d: expected a file path, or mysql://"):
         connection_config("postgres://u:secret@h/d")
-    assert shown("mysql://user:p%40ss@db.example:3307/mlmd") == "mysql://db.example:3307/mlmd"
+    assert display_url("mysql://user:p%40ss@db.example:3307/mlmd") == "mysql://db.example:3307/mlmd"
 
 
 def test_what_a_module_defines_is_read_without_running_it(tmp_path: pathlib.Path) -> None:

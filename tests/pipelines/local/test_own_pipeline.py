@@ -153,9 +153,9 @@ def test_pipelines_that_share_a_store_are_told_apart_by_their_roots(
 
 def test_without_the_store_the_records_on_disk_are_listed(root: str, tmp_path: pathlib.Path, caplog: Any) -> None:
     shutil.copytree(root, tmp_path / "root")
-    gone = metadata_pointer.Noted(str(tmp_path / "gone.db"), "own", str(tmp_path / "root"))
+    gone = metadata_pointer.PipelineStore(str(tmp_path / "gone.db"), "own", str(tmp_path / "root"))
     os.remove(tmp_path / "root" / metadata_pointer.FILE_NAME)
-    metadata_pointer.note(gone)
+    metadata_pointer.add_store(gone)
     kept = RunRecord()
     with kept.written_to(str(tmp_path / "root" / "Trainer" / "model_run" / ".failed" / "99")):
         pass
@@ -170,7 +170,7 @@ def test_a_note_of_a_database_has_no_password(tmp_path: pathlib.Path) -> None:
     mysql.password = "s3cret"  # noqa: S105
     url = metadata_pointer.url_of(metadata_store_pb2.ConnectionConfig(mysql=mysql))
     assert url == "mysql://a%40b@db:3307/tfx"
-    metadata_pointer.note(metadata_pointer.Noted(url, "own", str(tmp_path)))
-    assert metadata_pointer.noted(str(tmp_path)) == [metadata_pointer.Noted(url, "own", str(tmp_path))]
+    metadata_pointer.add_store(metadata_pointer.PipelineStore(url, "own", str(tmp_path)))
+    assert metadata_pointer.read_stores(str(tmp_path)) == [metadata_pointer.PipelineStore(url, "own", str(tmp_path))]
     fake = metadata_store_pb2.ConnectionConfig(fake_database=metadata_store_pb2.FakeDatabaseConfig())
     assert metadata_pointer.url_of(fake) == ""

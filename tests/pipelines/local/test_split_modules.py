@@ -215,7 +215,9 @@ def test_a_module_that_needs_hyperparameters_gets_the_tuner_of_the_file_that_can
     for name in ("search", "other"):
         (project / "trainer" / f"{name}.py").write_text(SEARCH)
     assert "Tuner" not in nodes()
-    with pytest.raises(InputError, match=r"trainer/other\.py and trainer/search\.py do; name one with --tuner-module"):
+    with pytest.raises(
+        InputError, match=r"trainer/other\.py and trainer/search\.py define it; select one with --tuner-module"
+    ):
         nodes(tune=True)
     with pytest.raises(ModuleError, match=r"--tuner-module steps/names.py: there is no tuner_fn"):
         nodes(tuner_module="steps/names.py")

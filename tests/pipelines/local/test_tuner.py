@@ -119,7 +119,7 @@ def test_an_edit_of_given_hyperparameters_makes_another_artifact(nodes: Any, tmp
     ("options", "said"),
     [
         ({"tune": True, "module_file": "tiny"}, r"--tune: .*tiny.py defines no tuner_fn\(fn_args\)"),
-        ({"tune": True, "hyperparameters": "x.json"}, "--tune and --hyperparameters exclude each other"),
+        ({"tune": True, "hyperparameters": "x.json"}, "--tune and --hyperparameters are mutually exclusive"),
         ({"tune": False, "tune_steps": 5}, "--tune-steps 5: .*it is turned off"),
         ({"tune_steps": 5, "module_file": "tiny"}, r"--tune-steps 5: .*tiny.py defines no tuner_fn"),
         ({"hyperparameters": "/nowhere.json"}, "--hyperparameters /nowhere.json does not exist"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from generic_trainer.pipelines.reporting.distributions import BARS, distance, drawn_of
+from generic_trainer.pipelines.reporting.distributions import BARS, distance, make_bars
 
 
 def statistics_of(values: Any) -> statistics_pb2.NumericStatistics:
@@ -52,7 +52,7 @@ def test_a_shift_is_seen(random: np.random.Generator) -> None:
 def test_bars_show_where_the_values_are_and_not_the_outlier(random: np.random.Generator) -> None:
     values = random.uniform(0, 10, 8000)
     values[0] = 1e6
-    drawn = drawn_of({"train": statistics_of(values)})
+    drawn = make_bars({"train": statistics_of(values)})
     shares = drawn.shares["train"]
     assert len(shares) == BARS
     assert sum(shares) == pytest.approx(1)
@@ -62,6 +62,6 @@ def test_bars_show_where_the_values_are_and_not_the_outlier(random: np.random.Ge
 
 def test_a_number_that_never_changes_and_one_that_is_never_there_have_bars() -> None:
     same, never = statistics_of([3.0] * 50), statistics_pb2.NumericStatistics()
-    assert sum(drawn_of({"train": same}).shares["train"]) == pytest.approx(1)
-    assert drawn_of({"train": never}).shares["train"] == [0.0] * BARS
+    assert sum(make_bars({"train": same}).shares["train"]) == pytest.approx(1)
+    assert make_bars({"train": never}).shares["train"] == [0.0] * BARS
     assert distance(same, same) == distance(never, never) == 0

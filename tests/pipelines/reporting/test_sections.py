@@ -18,7 +18,7 @@ from generic_trainer.pipelines.history.evaluation_results import Evaluation, Mea
 from generic_trainer.pipelines.history.runs import find_run
 from generic_trainer.pipelines.local import LocalPipeline, run_pipeline
 from generic_trainer.pipelines.reporting.evaluation import evaluation_sections
-from generic_trainer.pipelines.reporting.sections import report_newest
+from generic_trainer.pipelines.reporting.sections import write_newest_report
 from generic_trainer.pipelines.reporting.statistics import data_sections
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
@@ -75,7 +75,7 @@ def section(page: str, name: str) -> str:
 def test_the_evaluation_comes_with_slices_and_confidence_intervals(pipeline: tuple[pathlib.Path, str]) -> None:
     evaluation = section(pipeline[1], "evaluation")
     assert "The model was not blessed" in evaluation
-    assert "What was not good enough" in evaluation
+    assert "Missed thresholds" in evaluation
     found = re.search(
         r"sparse_categorical_crossentropy</th>\s*<td[^>]*>([\d.]+)</td>\s*<td[^>]*>([\d.]+) to ([\d.]+)<", evaluation
     )
@@ -121,9 +121,9 @@ def test_the_reports_place_is_on_the_artifact_and_it_can_be_made_again(pipeline:
     [artifact] = open_store(run.metadata).get_artifacts_by_type("ModelRun")
     assert artifact.custom_properties["report"].string_value == str(path)
     path.unlink()
-    assert report_newest(run.metadata, run.pipeline) == str(path)
+    assert write_newest_report(run.metadata, run.pipeline) == str(path)
     assert path.read_text() == page
-    assert report_newest(run.metadata, "another pipeline") is None
+    assert write_newest_report(run.metadata, "another pipeline") is None
 
 
 def statistics(folder: pathlib.Path, split: str, values: dict[str, int]) -> None:
@@ -156,7 +156,9 @@ def test_distributions_are_held_against_each_other_and_names_escaped(tmp_path: p
     statistics(tmp_path, "eval", {NASTY: 50, "cash": 50})
     [data] = data_sections(str(tmp_path), None)
     numbers, texts = (
-        table for table in data.blocks if getattr(table, "caption", "") in ("Numbers", "Categories and texts")
+        table
+        for table in data.blocks
+        if getattr(table, "caption", "") in ("Numeric features", "Categorical and text features")
     )
     [text], [fare] = texts.rows, numbers.rows
     assert text[1].splits == {"train": [0.8, 0.2], "eval": [0.5, 0.5]}
@@ -188,7 +190,7 @@ def test_anomalies_are_named_and_their_absence_is_said(tmp_path: pathlib.Path) -
     (tmp_path / "Split-eval" / "SchemaDiff.pb").write_bytes(b"")
     [data] = data_sections(None, str(tmp_path))
     assert [block.text for block in data.blocks if block] == [
-        "No anomalies in train and eval: the data are as the schema says."
+        "No anomalies in train and eval: the data matches the schema."
     ]
 
 

@@ -86,10 +86,10 @@ def test_the_job_that_dlrover_documents(read: Callable[..., ElasticJob], require
     )
     assert (elastic.folder, elastic.folders) == ("./examples/criteo", ("/nas",))
     assert elastic.notes == (
-        "ps: memory is 4.29497 as for the others, not 3.22123.",
-        "worker: the command: pip install pyhocon was left out: what it prepares belongs in the image.",
-        "worker: --platform: Kubernetes was left out: it is KubeRay.",
-        "worker: restartPolicy: Never was left out: KubeRay decides it.",
+        "ps: memory is 4.29497 as for the other roles, instead of 3.22123.",
+        "worker: the command: pip install pyhocon was left out: include its results in the image.",
+        "worker: --platform: Kubernetes was left out: the platform is KubeRay.",
+        "worker: restartPolicy: Never was left out: KubeRay sets it.",
     )
     manifest = as_ray_job(elastic)
     require_valid(manifest, "rayjob_v1")
@@ -121,8 +121,8 @@ def test_gpus_limits_and_sidecars(read: Callable[..., ElasticJob]) -> None:
     document["spec"]["replicaSpecs"]["worker"]["template"]["spec"]["containers"].append({"name": "logs"})
     elastic = read(document)
     assert "--gpus-per-worker=1" in elastic.command
-    assert "worker: the request of 500m cpu is 2, as the limit." in elastic.notes
-    assert "worker: resources.rdma/hca: 1 was left out: it has no counterpart." in elastic.notes
+    assert "worker: the cpu request of 500m was replaced by the limit, 2." in elastic.notes
+    assert "worker: resources.rdma/hca: 1 was left out: there is no equivalent." in elastic.notes
     assert elastic.pod_template["spec"]["containers"][1] == {"name": "logs"}
 
 
@@ -178,7 +178,7 @@ def test_nothing_is_dropped_without_a_word(read: Callable[..., ElasticJob]) -> N
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda job: job.update(kind="ScalePlan"), "give a file with one ElasticJob; this one has ScalePlan"),
+        (lambda job: job.update(kind="ScalePlan"), "expected exactly one ElasticJob, found ScalePlan"),
         (lambda job: job.update(apiVersion="kubeflow.org/v1"), "apiVersion is 'kubeflow.org/v1'"),
         (lambda job: job["spec"].update(replicaSpecs={}), "no worker and no chief with a template"),
         (lambda job: job["spec"].update(replicaSpecs=[1]), "replicaSpecs must be a mapping, not"),
@@ -188,12 +188,12 @@ def test_nothing_is_dropped_without_a_word(read: Callable[..., ElasticJob]) -> N
         (lambda job: _worker(job).update(template={"spec": {}}), "its template has no containers"),
         (
             lambda job: _main(job).update(command=["python", "-m", "model_zoo.iris"]),
-            "but python -m model_zoo.iris. Give",
+            "but python -m model_zoo.iris. Pass",
         ),
-        (lambda job: _main(job).update(command=["bash", "-c", "dlrover-run x.py"]), "but dlrover-run x.py. Give"),
-        (lambda job: _main(job).update(command=None), "but nothing. Give"),
-        (lambda job: _main(job).update(command=["bash", "-c", f"{TRAINER}$N"]), "known to a shell only"),
-        (lambda job: _main(job).update(command=["bash", "-c", "echo 'open"]), "is no line of a shell"),
+        (lambda job: _main(job).update(command=["bash", "-c", "dlrover-run x.py"]), "but dlrover-run x.py. Pass"),
+        (lambda job: _main(job).update(command=None), "but nothing. Pass"),
+        (lambda job: _main(job).update(command=["bash", "-c", f"{TRAINER}$N"]), "requires shell expansion"),
+        (lambda job: _main(job).update(command=["bash", "-c", "echo 'open"]), "is not a valid shell command"),
         (lambda job: _main(job).update(command=["python", "-m", "dlrover.trainer"]), "has no --conf"),
         (lambda job: _main(job).update(resources={"limits": {"memory": "4GB"}}), "'4GB' is not a quantity"),
     ],

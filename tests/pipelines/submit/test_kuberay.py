@@ -122,10 +122,10 @@ def test_one_shell_gives_the_words_back(tmp_path: pathlib.Path) -> None:
     ("options", "text"),
     [
         ({"engine": "local"}, "Add --engine ray"),
-        ({"cluster_address": "ray://head:10001"}, "whose address KubeRay sets in RAY_ADDRESS"),
-        ({"gpus_per_worker": 0.5}, "--gpus-per-worker 0.5: pods take whole GPUs"),
+        ({"cluster_address": "ray://head:10001"}, "and KubeRay sets RAY_ADDRESS"),
+        ({"gpus_per_worker": 0.5}, "--gpus-per-worker 0.5: pods take whole GPUs only"),
         ({"accelerator": "nvidia-l4"}, "add --gpus-per-worker 1"),
-        ({"name": "Taxi_1"}, "'Taxi_1': Kubernetes takes lower-case letters.*For example 'taxi-1'"),
+        ({"name": "Taxi_1"}, "'Taxi_1': Kubernetes allows lower-case letters.*For example 'taxi-1'"),
         ({"name": "a" * 48}, "at most 47 characters"),
     ],
 )
@@ -138,7 +138,7 @@ def test_what_kubernetes_cannot_do_is_refused(options: dict[str, Any], text: str
     "text", ["data", "data:mnt", "Data:/mnt", ":/mnt", "data:/mnt:rw", "../x:/mnt", "data:/mnt/.."]
 )
 def test_a_volume_of_another_form_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"--volume .*give a claim and a folder"):
+    with pytest.raises(InputError, match=r"--volume .*expected CLAIM:/FOLDER or CLAIM:/FOLDER:ro"):
         Volume.parse(text)
 
 
@@ -186,9 +186,9 @@ def test_it_is_sent_to_the_cluster_that_kubectl_uses(api: Any, require_valid: Ca
 @pytest.mark.parametrize(
     ("status", "text"),
     [
-        (409, "a RayJob taxi in the namespace other already. Give another --name"),
+        (409, "RayJob taxi already exists in the namespace other. Set another --name"),
         (404, "KubeRay's operator is not installed"),
-        (403, "refused the job: 403 Forbidden: .*no right"),
+        (403, "rejected the job: 403 Forbidden: .*no right"),
     ],
 )
 def test_a_refusal_says_what_to_do(api: Any, status: int, text: str) -> None:
@@ -212,11 +212,11 @@ def test_the_command_sends_it(command: Callable[..., Any], api: Any, kubeconfig:
     assert done.stderr.splitlines()[-1] == "Created rayjob.ray.io/taxi in the namespace other."
     [(_, path, body)] = api.requests
     assert path.partition("?")[0] == "/apis/ray.io/v1/namespaces/other/rayjobs"
-    assert done.stdout.startswith("# The workers' pods ask for no memory")
+    assert done.stdout.startswith("# The worker pods have no memory request")
     assert body["spec"]["entrypoint"] in done.stdout.replace("\n    ", " ").replace("''", "'")
 
 
 def test_without_the_client_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kubernetes", None)
-    with pytest.raises(InputError, match=r"pip install kubernetes\. Or leave --send out, and run kubectl create -f"):
+    with pytest.raises(InputError, match=r"pip install kubernetes\. Or omit --send, and run kubectl create -f"):
         kuberay.send(ray_job(job(), KubeRay()))

@@ -19,7 +19,7 @@ from generic_trainer.pipelines.submit.secrets import require_no_secrets
     ],
 )
 def test_it_is_named_but_not_shown(text: str, name: str) -> None:
-    with pytest.raises(InputError, match=f"--custom-config has '{name}', which looks like a secret's name") as raised:
+    with pytest.raises(InputError, match=f"--custom-config contains '{name}', which looks like a secret") as raised:
         require_no_secrets("--custom-config", text, ())
     assert "hunter2" not in str(raised.value)
     assert "abc" not in str(raised.value)
@@ -27,7 +27,7 @@ def test_it_is_named_but_not_shown(text: str, name: str) -> None:
 
 
 def test_a_password_in_a_url() -> None:
-    with pytest.raises(InputError, match="--metadata has a password in a URL") as raised:
+    with pytest.raises(InputError, match="--metadata contains a password in a URL") as raised:
         require_no_secrets("--metadata", "mysql://me:hunter2@host:3306/mlmd", ())
     assert "hunter2" not in str(raised.value)
 

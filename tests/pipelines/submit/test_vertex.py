@@ -64,7 +64,7 @@ def test_a_pool_for_each_role() -> None:
     spec = manifest["jobSpec"]
     assert spec["scheduling"] == {"restartJobOnWorkerRestart": True, "timeout": "960s"}
     assert (spec["serviceAccount"], spec["baseOutputDirectory"]) == ("me@p.iam", {"outputUriPrefix": "gs://b/out"})
-    assert vertex.remarks(asked) == ["--workers 2:4: Vertex AI's replicas do not come and go; the job has 4."]
+    assert vertex.remarks(asked) == ["--workers 2:4: the number of replicas on Vertex AI is fixed; the job has 4."]
 
 
 def test_pools_that_nobody_needs_are_empty_so_that_the_others_keep_their_number() -> None:
@@ -80,7 +80,7 @@ def test_failures() -> None:
     scheduling = custom_job(job(workers="2", max_failures=0), Vertex("n1-standard-8"))["jobSpec"]["scheduling"]
     assert scheduling == {"restartJobOnWorkerRestart": False, "disableRetries": True}
     assert vertex.remarks(job(max_failures=7)) == [
-        "--max-failures 7: Vertex AI restarts the job as often as it sees fit; 0 forbids it."
+        "--max-failures 7: Vertex AI sets the number of restarts; 0 disables them."
     ]
 
 
@@ -96,17 +96,20 @@ def test_every_accelerator_is_one_of_googles(kind: str) -> None:
 
 
 def test_a_machine_has_to_be_named() -> None:
-    with pytest.raises(InputError, match="say which machine each replica gets by --machine-type"):
+    with pytest.raises(InputError, match="set the machine type of the replicas with --machine-type"):
         custom_job(job(), Vertex(""))
 
 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"gpus_per_worker": 1}, "1 GPUs: say which by --accelerator"),
-        ({"gpus_per_worker": 1, "accelerator": "NVIDIA_L4", "ps": 1, "workers": "2"}, "name a machine without GPUs"),
+        ({"gpus_per_worker": 1}, "1 GPUs: set the type with --accelerator"),
+        (
+            {"gpus_per_worker": 1, "accelerator": "NVIDIA_L4", "ps": 1, "workers": "2"},
+            "set a machine type without GPUs",
+        ),
         ({"accelerator": "NVIDIA_TESLA_T5"}, "Did you mean 'NVIDIA_TESLA_T4'"),
-        ({"gpus_per_worker": 0.5}, "a machine has whole GPUs"),
+        ({"gpus_per_worker": 0.5}, "machines have whole GPUs only"),
     ],
 )
 def test_what_there_is_not_is_refused(options: dict[str, Any], text: str) -> None:
@@ -129,7 +132,7 @@ def test_it_is_sent(api: Any) -> None:
     [(method, path, body)] = api.requests
     assert (method, path.partition("?")[0]) == ("POST", "/v1/projects/p/locations/r/customJobs")
     assert pools_of(body) == [(1, "n1-standard-8"), (2, "n1-standard-8")]
-    with pytest.raises(InputError, match=r"Vertex AI refused the job: .*no such image") as raised:
+    with pytest.raises(InputError, match=r"Vertex AI rejected the job: .*no such image") as raised:
         vertex.send({**manifest, "displayName": "other"}, "p", "r", client)
     assert isinstance(raised.value.__cause__, GoogleAPICallError)
 
