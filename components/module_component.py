@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import tempfile
 
 from absl import logging
@@ -10,8 +12,9 @@ from tfx.orchestration.data_types import RuntimeParameter
 from tfx.types.component_spec import ComponentSpec
 from tfx.utils import json_utils
 
-from ..executors.errors import InputError
+from ..executors.errors import InputError, ModuleError, StorageError
 from ..executors.modules.source import find_source
+from ..executors.runtime.files import file_io
 from ..executors.runtime.files.temporary_folder import require_temporary_folder
 from ..executors.runtime.logs.redaction import masked_text, secret_names
 
@@ -67,14 +70,33 @@ def serialize_config(custom_config: dict[str, object] | RuntimeParameter | None)
 def fingerprint(module: str | RuntimeParameter | None) -> str | None:
     """Returns the fingerprint of the module and its imports, which invalidates TFX's cache after an edit.
 
-    None for a module that is only known at run time (a RuntimeParameter, or a dotted path that is installed in the
-    image only).
+    None for a module that is only known or readable at run time: a RuntimeParameter, a file or package of the image, or
+    a file in a bucket that this machine cannot read.
 
     Raises:
-      ModuleError: When there is no such module.
+      ModuleError: When there is no such module, but its folder or package is here.
     """
     if not isinstance(module, str):
         return None
     require_temporary_folder()
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-        return find_source(module, scratch).fingerprint
+        try:
+            return find_source(module, scratch).fingerprint
+        except (ModuleError, StorageError) as error:
+            if not _is_elsewhere(module):
+                raise
+            logging.warning(
+                "The training module cannot be read here: %s It must be readable where the pipeline runs. TFX's cache "
+                "does not detect edits of it.", error,
+            )  # fmt: skip
+            return None
+
+
+def _is_elsewhere(module: str) -> bool:
+    """Returns whether a missing module may exist on other machines: not even its folder or package is here."""
+    place = module.rpartition("@")[2]
+    if file_io.is_remote(place):
+        return True
+    if "/" in place or os.sep in place or place.endswith((".py", ".zip")):
+        return not os.path.isdir(os.path.dirname(place) or ".")
+    return importlib.util.find_spec(place.partition(".")[0]) is None

@@ -19,6 +19,7 @@ from ..executors.dialects.loading import loaded
 from ..executors.errors import ModuleError
 from ..executors.modules.source import find_source
 from ..executors.runtime.logs.exceptions import remembered
+from .module_component import fingerprint
 
 if TYPE_CHECKING:
     import tensorflow_data_validation as tfdv
@@ -72,9 +73,9 @@ class Transform(component.Transform):
           **arguments: Arguments of `tfx.components.Transform` except `preprocessing_fn`.
 
         Raises:
-          ModuleError: When there is no such module.
+          ModuleError: When there is no such module, but its folder or package is here.
         """
         # TFX would build a wheel from an argument named module_file, but not from preprocessing_fn.
         super().__init__(preprocessing_fn=module_file, **arguments)
-        with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-            self.spec.exec_properties["module_fingerprint"] = find_source(module_file, scratch).fingerprint
+        if found := fingerprint(module_file):
+            self.spec.exec_properties["module_fingerprint"] = found

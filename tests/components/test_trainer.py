@@ -126,6 +126,31 @@ def test_wrong_arguments(arguments: dict[str, Any], error: type[Exception], text
         Trainer(**arguments)
 
 
+ELSEWHERE = ("/only/in/the/image/model.py", "only_in_the_image.model", "model@/only/there/code.zip")
+
+
+@pytest.mark.parametrize("reference", ELSEWHERE)
+def test_a_module_of_another_machine_needs_no_fingerprint(reference: str, tmp_path: pathlib.Path) -> None:
+    from tfx.dsl.compiler import compiler
+
+    importer_examples = _example_gen(tmp_path)
+    examples = importer_examples.outputs["examples"]
+    steps = {"train_args": trainer_pb2.TrainArgs(num_steps=1), "eval_args": trainer_pb2.EvalArgs(num_steps=1)}
+    trainer = Trainer(examples=examples, module_file=reference, **steps)
+    assert trainer.exec_properties.get("module_fingerprint") is None
+    compiler.Compiler().compile(
+        pipeline.Pipeline(
+            pipeline_name="test", pipeline_root=str(tmp_path / "root"), components=[importer_examples, trainer]
+        )
+    )
+
+
+@pytest.mark.parametrize("reference", ["missing.py", "generic_trainer.missing.run_fn"])
+def test_a_misspelled_module_fails_at_once(reference: str) -> None:
+    with pytest.raises(ModuleError, match="missing"):
+        Trainer(examples=EXAMPLES, module_file=reference)
+
+
 def test_it_compiles_to_ir_and_the_executor_comes_back(tiny_module: str, tmp_path: pathlib.Path) -> None:
     from tfx.dsl.compiler import compiler
 
