@@ -223,7 +223,7 @@ class _Inputs:
         return self._plan_for(self.model, run_record.read(run) if run else {})
 
     def baseline(self, plan: EvaluationPlan) -> tuple[Candidate | None, tuple[str, ...]]:
-        """Returns the baseline model with its plan, or None with notes on why it is left out of the comparison."""
+        """Returns the baseline model with its plan, or None with notes on why it is excluded from the comparison."""
         uri = self._uri("baseline_model")
         if uri is None:
             return None, ()
@@ -231,10 +231,10 @@ class _Inputs:
             model = base_model_path(uri)
             own = plan if fits(plan, model) else self._plan_for(model, {})
         except Exception as error:
-            return None, (f"The baseline model {uri} was left out of the comparison: {gist_of(error)}",)
+            return None, (f"The baseline model {uri} was excluded from the comparison: {gist_of(error)}",)
         if own.problem or len(own.outputs) != len(plan.outputs):
-            why = own.problem or "it has other outputs"
-            return None, (f"The baseline model {uri} was left out of the comparison: {why}",)
+            why = own.problem or "its outputs differ"
+            return None, (f"The baseline model {uri} was excluded from the comparison: {why}",)
         return Candidate(model, own), ()
 
     def files(self) -> list[str]:

@@ -109,7 +109,7 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analyze
             loaded.baseline_scores(first)
         except Exception as error:
             logging.info("The baseline model cannot be evaluated.", exc_info=True, extra={"kept_only": True})
-            notes.append(f"The baseline model was left out of the comparison: {gist_of(error)}")
+            notes.append(f"The baseline model was excluded from the comparison: {gist_of(error)}")
             loaded.baseline = None
     loaded.extracts(first)
     handle = Shared()
@@ -144,7 +144,7 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analyze
     if left_out := _counted(pipeline, _LEFT_OUT):
         total = _counted(pipeline, _SEEN)
         why = f": {loaded.why_left_out}" if loaded.why_left_out else ""
-        notes.append(f"The evaluation left out {left_out:,} of {total:,} examples{why}")
+        notes.append(f"The evaluation skipped {left_out:,} of {total:,} examples{why}")
     return Analyzed(plan, config, tuple(notes))
 
 

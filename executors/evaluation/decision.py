@@ -60,7 +60,9 @@ def make_plan(
         chosen = [one for one in signatures if one.name == overrides.signature]
         if not chosen:
             known = ", ".join(one.name for one in signatures) or "none"
-            return EvaluationPlan(problem=f"--eval-signature: the model has no {overrides.signature!r}; it has {known}")
+            return EvaluationPlan(
+                problem=f"--eval-signature: the model has no signature {overrides.signature!r}; it has {known}"
+            )
         reasons["signature"] = ASKED_FOR
     else:
         chosen = _in_order(signatures)
@@ -82,7 +84,7 @@ def make_plan(
         outputs = _outputs(pairs, features, overrides, trained_on, inputs, reasons)
         return EvaluationPlan(signature.name, takes, not signature.takes_examples, outputs, "", reasons)
     problem = "; ".join(dict.fromkeys(problems)) or "the model has no signatures"
-    remedy = "Export a signature that takes serialized tf.Examples and answers with scores to evaluate the model"
+    remedy = "To evaluate the model, export a signature that takes serialized tf.Examples and returns scores"
     return EvaluationPlan(problem=f"{problem}. {remedy}.", reasons=reasons)
 
 
@@ -113,14 +115,14 @@ def _trained_on(evidence: TrainingEvidence | None, features: ExampleFeatures) ->
 def _examples_for(signature: ServedSignature, features: ExampleFeatures, trained_on: str) -> tuple[str, str]:
     """Returns the kind of examples that a signature takes and the reason; ("", problem) if neither kind fits."""
     if not features.raw and not features.transformed:
-        return RAW, "the examples' features are not known"
+        return RAW, "the features of the examples are unknown"
     tables = {RAW: features.raw}
     if features.transformed is not None:
         tables[TRANSFORMED] = features.transformed
     missing = {kind: _missing(signature, table) for kind, table in tables.items()}
     fitting = [kind for kind, names in missing.items() if not names]
     if fitting and len(tables) == 1:
-        return RAW, "there is no Transform"
+        return RAW, "there is no Transform graph"
     if len(fitting) == 1:
         return fitting[0], f"signature {signature.name} takes features that only {fitting[0]} examples have"
     if fitting:
@@ -130,7 +132,7 @@ def _examples_for(signature: ServedSignature, features: ExampleFeatures, trained
             return RAW, "the model was trained on raw features"
         return (
             TRANSFORMED,
-            f"signature {signature.name} does not transform, and the model was trained on transformed features",
+            f"signature {signature.name} has no Transform graph, and the model was trained on transformed features",
         )
     fewest = min(missing, key=lambda kind: len(missing[kind]))
     what = "parses features" if signature.takes_examples else "takes tensors"
@@ -178,9 +180,7 @@ def _outputs(
         y = trained.label if trained else None
         named = _label_named(served.name, trained, number == 0, features, overrides)
         choice = (
-            choose(candidates_of(named, features, inputs), y, trained_on)
-            if named
-            else Choice(None, "no label was named")
+            choose(candidates_of(named, features, inputs), y, trained_on) if named else Choice(None, "no label is set")
         )
         feature = choice.candidate.feature if choice.candidate else None
         labels = label_facts(y, feature)

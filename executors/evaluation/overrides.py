@@ -55,8 +55,6 @@ def labels_in(text: str) -> dict[str, str]:
         if not separator:
             output, feature = "", output
         if not feature or (separator and not output) or output in labels:
-            raise InputError(
-                f"--label {text}: {part!r} is not usable. Write FEATURE, or OUTPUT=FEATURE,OUTPUT=FEATURE."
-            )
+            raise InputError(f"--label {text}: {part!r} is invalid. Use FEATURE, or OUTPUT=FEATURE,OUTPUT=FEATURE.")
         labels[output] = feature
     return labels

@@ -98,7 +98,7 @@ def task_of(trained: OutputEvidence | None, served: ServedOutput, labels: LabelF
         return by_loss, f"loss {loss}"
     is_fitted = trained is not None and trained.label is not None
     if is_fitted and not wide and labels.is_binary and served.op in _LINEAR_OPS:
-        return BINARY, "a loss of the module's own on a linear output, for labels of 0 and 1"
+        return BINARY, "a custom loss on a linear output, with labels of 0 and 1"
     return _task_without_loss(served, labels, wide)
 
 
@@ -111,27 +111,27 @@ def _task_without_loss(served: ServedOutput, labels: LabelFacts, wide: bool) -> 
     looks_binary = served.op == "Sigmoid" or _is_called(served, _KEYS_OF_PROBABILITIES) or _LOGITS_NAME in served.name
     if wide:
         if served.op == "Softmax" or (served.op != "Sigmoid" and (labels.is_one_hot or _is_index(labels, served))):
-            return MULTICLASS, f"{why}; {served.width} {_words(served)} for one class"
+            return MULTICLASS, f"{why}; {served.width} {_words(served)}s for one class label"
         if labels.width == served.width and labels.is_binary:
-            return MULTILABEL, f"{why}; {served.width} {_words(served)} for as many labels of 0 and 1"
+            return MULTILABEL, f"{why}; {served.width} {_words(served)}s for as many labels of 0 and 1"
         if served.op == "Sigmoid" and labels.width in (served.width, None):
             return MULTILABEL, f"{why}; {served.width} sigmoid outputs"
         if labels.is_integer is False and labels.width == served.width:
             return REGRESSION, f"{why}; labels are floats"
-        return UNKNOWN, f"{why}, and {served.width} {_words(served)} fit no task"
+        return UNKNOWN, f"{why}, and {served.width} {_words(served)}s match no task"
     if served.op == "Sigmoid" and labels.highest is not None and labels.highest > 1:
         return UNKNOWN, f"{why}; one sigmoid output, but labels up to {labels.highest:g}"
     if looks_binary and _zeros_and_ones(labels) and not labels.is_many:
         return BINARY, f"{why}; one {_words(served)} for labels of 0 and 1"
     if labels.is_binary and served.op in _LINEAR_OPS:
-        return UNKNOWN, f"{why}; a linear output for labels of 0 and 1 may be a logit or a value: give --task"
+        return UNKNOWN, f"{why}; a linear output for labels of 0 and 1 may be a logit or a value: set --task"
     if served.op == "Sigmoid" and (labels.is_integer is None or labels.highest is not None):
         return BINARY, f"{why}; one sigmoid output"
     if labels.is_integer is False:
         return REGRESSION, f"{why}; labels are floats"
     if labels.is_integer and (labels.is_many or served.op in _LINEAR_OPS):
         return REGRESSION, f"{why}; integer labels with one {_words(served)}"
-    return UNKNOWN, f"{why}, and neither labels nor output show the task"
+    return UNKNOWN, f"{why}, and neither labels nor output determine the task"
 
 
 def scores_of(task: str, trained: OutputEvidence | None, served: ServedOutput) -> tuple[str, str]:
@@ -150,8 +150,8 @@ def scores_of(task: str, trained: OutputEvidence | None, served: ServedOutput) -
     if task == UNKNOWN:
         return VALUES, "the task is unknown"
     if _LOGITS_NAME in served.name or served.op in _LINEAR_OPS:
-        return LOGITS, f"computed by {served.op}" if served.op else f"the output is called {served.name}"
-    return PROBABILITIES, "no sign of logits"
+        return LOGITS, f"computed by {served.op}" if served.op else f"the output is named {served.name}"
+    return PROBABILITIES, "no indication of logits"
 
 
 def _is_called(served: ServedOutput, names: tuple[str, ...]) -> bool:

@@ -78,11 +78,11 @@ class Profile:
         self._over.set()
         self._thread.join()
         if self._best is None:
-            logging.warning("--profile: the training ended before there was something to see.")
+            logging.warning("--profile: training ended before a profile was taken.")
             return
         shares, folder = self._best
         self.record = {**shares.to_json(), "folder": folder}
-        logging.info("Profile of %s\nIt is in %s; TensorBoard's profile plug-in shows it.", shares, folder)
+        logging.info("Profile of %s\nSaved to %s; view it with TensorBoard's profile plug-in.", shares, folder)
 
     def _look_until_seen(self) -> None:
         wait, seconds = _WARM_UP, _LOOK

@@ -182,8 +182,8 @@ def require_number(metrics: Mapping[str, float]) -> None:
     for name, value in metrics.items():
         if "loss" in name and not math.isfinite(value):
             raise FloatingPointError(
-                f"stop_on_nan: {name} is {value} after step {reported_step()}. Look for a logarithm or a division of "
-                "zero, for NaN in the input, or lower the learning rate."
+                f"stop_on_nan: {name} is {value} after step {reported_step()}. Check for a logarithm of or division by "
+                "zero and for NaN in the input, or lower the learning rate."
             )
 
 

@@ -219,7 +219,7 @@ class Pace:
             others = [count for other, count in steps.items() if other != rank]
             if others and own < _SLOW * (usual := statistics.median(others)):
                 found[rank] = (
-                    f"{own / seconds:.3g} steps/s over {seconds:.0f} s, the others {usual / seconds:.3g} (their median)"
+                    f"{own / seconds:.3g} steps/s over {seconds:.0f} s, median of the others {usual / seconds:.3g}"
                 )
         return found
 

@@ -69,7 +69,7 @@ def _facts(record: RunJson) -> list[tuple[str, Value]]:
     started = str(record.get("started") or "")
     facts: list[tuple[str, Value]] = [("Started", f"{started[:19].replace('T', ' ')} UTC")] if started else []
     if took := sum(value for name, value in (record.get("phases") or {}).items() if "/" not in name):
-        facts.append(("Took", seconds(took)))
+        facts.append(("Duration", seconds(took)))
     dialect, keras = record.get("dialect") or {}, record.get("keras") or {}
     facts += [(label, one) for label, one in (("Dialect", dialect.get("name")), ("Keras", keras.get("version"))) if one]
     versions = record.get("stack") or {}

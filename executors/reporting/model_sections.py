@@ -43,8 +43,8 @@ def model_section(record: RunJson) -> Section:
     latency = check.get("latency") or {}
     rows: list[tuple[str, Value]] = [("Size", size(check["size_bytes"]))] if check.get("size_bytes") else []
     if latency:
-        timed = f"median {seconds(latency['median']).text}, 90 % within {seconds(latency['p90']).text}"
-        rows.append(("One prediction", f"{timed} ({latency['calls']} calls on the processor, one example each)"))
+        timed = f"median {seconds(latency['median']).text}, 90th percentile {seconds(latency['p90']).text}"
+        rows.append(("Prediction latency", f"{timed} ({latency['calls']} calls on the CPU, one example each)"))
     if plan := record.get("evaluation_plan"):
         rows.append(("Evaluation", EvaluationPlan.from_json(plan).line()))
     checks = [(name, Cell(outcome, tone=_tone(outcome))) for name, outcome in (check.get("checks") or {}).items()]
@@ -62,12 +62,12 @@ def model_section(record: RunJson) -> Section:
 
 def _answer(check: CheckJson) -> Iterator[Block]:
     if check.get("answer"):
-        asked = f"{check['asked']} was asked" if check.get("asked") else "The model was asked"
-        yield Note(f"{asked} {check.get('example')}.")
+        what = f"Signature {check['asked']}" if check.get("asked") else "The model"
+        yield Note(f"{what} was run on {check.get('example')}.")
         inputs, answers = (check.get("inputs") or {}).items(), (check.get("answer") or {}).items()
         features = [(code(name), values_of(values)) for name, values in inputs]
-        yield Table("The example", ("feature", "value"), features, folded=len(features) > _ROWS)
-        yield Table("Its answer", ("output", "value"), [(code(name), values_of(values)) for name, values in answers])
+        yield Table("Input", ("feature", "value"), features, folded=len(features) > _ROWS)
+        yield Table("Prediction", ("output", "value"), [(code(name), values_of(values)) for name, values in answers])
 
 
 def _tone(outcome: str) -> str:

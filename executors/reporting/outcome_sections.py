@@ -48,7 +48,7 @@ def outcome(record: RunJson, metrics: Metrics, facts: Sequence[tuple[str, Value]
     check, arguments = record.get("check") or {}, record.get("arguments") or {}
     rows: list[tuple[str, Value]] = []
     if rejected := record.get("rejected"):
-        rows.append((f"{'Complete model, not' if check else 'Not'} published, kept in", code(rejected)))
+        rows.append((f"Unpublished {'model (complete)' if check else 'outputs'}", code(rejected)))
     elif check:
         rows.append(("Model", code(arguments.get("serving_model_dir"))))
     rows += facts
@@ -60,7 +60,7 @@ def outcome(record: RunJson, metrics: Metrics, facts: Sequence[tuple[str, Value]
     if check.get("size_bytes"):
         tiles.append(("model size", size(check["size_bytes"])))
     if check.get("latency"):
-        tiles.append(("one prediction (median)", median_of(check)))
+        tiles.append(("prediction latency (median)", median_of(check)))
     return Section(
         "outcome", "Outcome", (*_failure(record), *_left_out(record), Facts(tiles, tiles=True), Facts(present(rows)))
     )
@@ -75,22 +75,22 @@ def _failure(record: RunJson) -> Iterator[Block]:
     error = record.get("error")
     if not error:
         if record.get("status") == "running":
-            yield Note("This run has not ended, or it was killed before it could say so.", WARN)
+            yield Note("This run has not ended, or it was killed before it could record its outcome.", WARN)
         return
     if record.get("status") == "interrupted":
-        yield Note(f"Interrupted: {error.get('message')}. The metrics are those up to then.", WARN)
+        yield Note(f"Interrupted: {error.get('message')}. The metrics are those logged before the interruption.", WARN)
         return
     yield Note(f"{error.get('type')}: {error.get('message')}", BAD)
     traceback = str(record.get("traceback") or "")
     if place := place_of(traceback, (record.get("code") or {}).get("files") or ()):
-        yield Facts([("Where", code(place))])
+        yield Facts([("Location", code(place))])
     yield Code("Traceback", traceback, folded=False)
 
 
 def _left_out(record: RunJson) -> Iterator[Block]:
     bad = record.get("bad_records") or {}
     if count := bad.get("count"):
-        yield Note(f"{count:,} of the records could not be read; {bad['limit']:,} may be left out.", WARN)
+        yield Note(f"Skipped {count:,} unreadable record{'s' * (count != 1)} (limit: {bad['limit']:,}).", WARN)
 
 
 def left_out_section(record: RunJson) -> Section:
@@ -98,7 +98,7 @@ def left_out_section(record: RunJson) -> Section:
     found = (record.get("bad_records") or {}).get("records") or []
     rows = [(code(one["file"]), one["place"], one["problem"], one["count"]) for one in found]
     table = Table("Bad records", ("file", "place", "problem", "records"), rows, folded=len(rows) > _ROWS)
-    return Section("left-out", "Left out", (table,))
+    return Section("skipped", "Skipped records", (table,))
 
 
 def headlines(metrics: Mapping[str, float]) -> list[str]:
@@ -122,4 +122,4 @@ def metrics_section(record: RunJson, metrics: Metrics) -> Section:
     rows = [(name, *(metrics[split].get(name) for split in splits)) for name in names]
     line = origin_line(record)
     note = Note(f"Metrics of {line}." if line else "", WARN if origin_of(record).get("source") == "unknown" else "")
-    return Section("metrics", "Metrics", (note, Table("Metrics of record", ("metric", *splits), rows)))
+    return Section("metrics", "Metrics", (note, Table("Recorded metrics", ("metric", *splits), rows)))

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 _PHASES = {
     "inputs": "Module and inputs",
     "training": "Training process",
-    "training/load": "of it: loading the module",
-    "training/run_fn": "of it: run_fn",
+    "training/load": "Training process: load module",
+    "training/run_fn": "Training process: run_fn",
     "evaluator": "Evaluator",
-    "check": "Check of the model",
+    "check": "Model check",
     "publish": "Publishing",
 }
 
@@ -85,7 +85,7 @@ def _phases(record: RunJson) -> Table:
         (phase_title(name), seconds(phases[name]), share(phases[name] / whole if whole else 0.0)) for name in names
     ]
     if rows:
-        rows.append(("All", seconds(whole), None))
+        rows.append(("Total", seconds(whole), None))
     return Table("Time by phase", ("phase", "time", "share"), rows)
 
 
@@ -111,9 +111,9 @@ def _throughput(metrics: Sequence[Metric]) -> Iterator[Chart]:
 def _profile(record: RunJson) -> Iterator[Block]:
     profile = record.get("profile") or {}
     shares, each = profile.get("shares") or {}, profile.get("step_ms") or {}
-    columns = ("part", "share", *(["ms a step"] if each else []))
+    columns = ("category", "share", *(["ms per step"] if each else []))
     rows = [(name, share(part), *([each.get(name)] if each else [])) for name, part in shares.items()]
-    yield Table(f"Where the time of {profile.get('steps') or 'some'} profiled steps went", columns, rows)
+    yield Table(f"Time by category in {profile.get('steps') or 'some'} profiled steps", columns, rows)
     yield Note(f"The profile is in {profile['folder']}." if profile.get("folder") else "")
 
 
@@ -124,9 +124,9 @@ def resources_section(record: RunJson) -> Section:
     memory = [value / 1e9 for value in found.get("memory_bytes") or []]
     gpu_memory = [value / 1e9 for value in found.get("gpu_memory_bytes") or []]
     drawn = (
-        (f"Processors in use{_of(machine.get('cpus'), '')}", found.get("cpu") or [], "cores"),
+        (f"CPUs in use{_of(machine.get('cpus'), '')}", found.get("cpu") or [], "cores"),
         (f"Memory{_of(machine.get('memory_bytes', 0) / 1e9, ' GB')}", memory, "GB"),
-        ("GPU in use", found.get("gpu_percent") or [], "%"),
+        ("GPU utilization", found.get("gpu_percent") or [], "%"),
         ("GPU memory", gpu_memory, "GB"),
     )
     name = "training"
@@ -136,7 +136,7 @@ def resources_section(record: RunJson) -> Section:
         if len(x) > 1 and len(values) == len(x)
     ]
     peak = max(found.get("memory_bytes") or [0])
-    rows = [("Most memory at a time", size(peak))] if peak else []
+    rows = [("Peak memory", size(peak))] if peak else []
     return Section("resources", "Resources", (Facts(rows), *charts))
 
 
@@ -151,7 +151,7 @@ def cluster_section(record: RunJson) -> Section:
     rows: list[tuple[str, Value]] = [
         ("Workers", ", then ".join(map(str, cluster.get("workers") or []))),
         ("Restarts", cluster.get("restarts")),
-        ("Steps done again", cluster.get("redone_steps")),
+        ("Repeated steps", cluster.get("redone_steps")),
         ("Goodput", None if goodput is None else share(goodput)),
     ]
     return Section(
@@ -159,10 +159,15 @@ def cluster_section(record: RunJson) -> Section:
         "Cluster",
         (
             Facts(present(rows)),
-            _dicts("Tries", cluster.get("tries") or []),
-            _dicts("Speeds", [{"worker": worker, **speed} for worker, speed in (cluster.get("speeds") or {}).items()]),
+            _dicts("Attempts", cluster.get("tries") or []),
+            _dicts(
+                "Throughput by worker",
+                [{"worker": worker, **speed} for worker, speed in (cluster.get("speeds") or {}).items()],
+            ),
             Table(
-                "Stragglers", ("worker", "why"), [(k, plain(v)) for k, v in (cluster.get("stragglers") or {}).items()]
+                "Stragglers",
+                ("worker", "reason"),
+                [(k, plain(v)) for k, v in (cluster.get("stragglers") or {}).items()],
             ),
             Table("Failures", ("failure",), [(plain(one),) for one in cluster.get("failures") or []]),
         ),

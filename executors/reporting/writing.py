@@ -72,7 +72,7 @@ def _write(record: RunRecord, folder: str) -> bool:
             return False
         write_report(folder, there)
     except Exception as error:
-        logging.warning("The report was not written: %s: %s", type(error).__name__, error)
+        logging.warning("Could not write the report: %s: %s", type(error).__name__, error)
         with contextlib.suppress(Exception):  # an existing report is from an earlier run
             if path := path_in(folder):
                 file_io.file_system(path).remove(path)
@@ -81,7 +81,7 @@ def _write(record: RunRecord, folder: str) -> bool:
 
 
 def _tell(path: str) -> None:
-    logging.warning("The report on the failed run: %s", path)  # warnings are also shown by TFX's runners
+    logging.warning("Report of the failed run: %s", path)  # warnings are also shown by TFX's runners
 
 
 @contextlib.contextmanager

@@ -39,8 +39,8 @@ _UNDECIDED = (
     tf.errors.UnavailableError,
 )
 _NOTE = (
-    "Raised when the export was rehearsed, before the first training step: the same export after training would fail "
-    "in the same way."
+    "Raised in a dry run of the export before the first training step: the export after training would fail in the "
+    "same way."
 )
 
 
@@ -61,11 +61,11 @@ def rehearsal(model: keras.Model | None = None) -> Iterator[str]:
         try:
             yield folder
         except _UNDECIDED as error:
-            logging.debug("The export could not be rehearsed: %s: %s", type(error).__name__, gist_of(error))
+            logging.debug("The dry run of the export was abandoned: %s: %s", type(error).__name__, gist_of(error))
         except Exception as error:
             add_note(error, _NOTE)
             raise
-    logging.debug("The export was rehearsed in %.2f s.", time.perf_counter() - begin)
+    logging.debug("The dry run of the export took %.2f s.", time.perf_counter() - begin)
 
 
 def _remove(folder: str) -> None:

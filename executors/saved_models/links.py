@@ -50,12 +50,12 @@ def _replace(link: str, shown: str) -> None:
         _copy(link, part, (os.path.realpath(os.path.dirname(link)),))
     except _Refused as error:
         raise ModelCheckError(
-            f"{shown} is a link to {target}, which cannot be published: {error}. Save the files themselves to "
+            f"{shown} is a symbolic link to {target}, which cannot be published: {error}. Save the files themselves to "
             "fn_args.serving_model_dir."
         ) from error.__cause__
     os.remove(link)
     os.rename(part, link)
-    logging.info("%s was a link to %s; a copy is published in its place.", shown, target)
+    logging.info("%s is a symbolic link to %s; a copy of its target is published.", shown, target)
 
 
 class _Refused(Exception):
@@ -80,7 +80,7 @@ def _copy(source: str, target: str, within: tuple[str, ...]) -> None:
         raise _Refused(f"{real}: {error.strerror}") from error
     if stat.S_ISDIR(mode):
         if any(os.path.commonpath([one, real]) == real for one in within):
-            raise _Refused(f"{real} holds the link itself")
+            raise _Refused(f"{real} contains the link itself")
         os.mkdir(target)
         for name in names:
             _copy(os.path.join(source, name), os.path.join(target, name), (*within, real))

@@ -43,7 +43,7 @@ _INTERNAL_SIGNATURES = ("__saved_model_init_op", "__saved_model_train_op")
 _NO_MEMORY = (MemoryError, tf.errors.ResourceExhaustedError)  # not a fault of the model
 _UNREGISTERED = "not registered"  # in TensorFlow's message about an unknown op
 _CUT_OFF = (
-    "Writing it was cut off, as by a full disk or a killed process, or a file was lost afterwards: save it again."
+    "Writing it was interrupted, for example by a full disk or a killed process, or a file was lost. Save it again."
 )
 _VALUES_SHOWN, _CHARACTERS_SHOWN = 10, 200
 _TIMED_SECONDS, _TIMED_CALLS = 0.25, 200  # limits of the latency measurement; the first one reached ends it
@@ -68,7 +68,7 @@ def execute(request: ProbeRequest) -> ProbeReport:
     except ModelCheckError as error:
         if not missing or _UNREGISTERED not in str(error):
             raise
-        checks["loads"] = f"could not be made: {missing}"
+        checks["loads"] = f"could not be run: {missing}"
         checks["answers"] = checks["finite"] = "skipped"
         return report
     if "finite" not in skip:
@@ -81,13 +81,13 @@ def execute(request: ProbeRequest) -> ProbeReport:
     answer, example = reply.answer, reply.example
     report["example"] = example.source
     if reply.problem:
-        checks["answers"] = f"could not be made: {reply.problem}"
+        checks["answers"] = f"could not be run: {reply.problem}"
         return report
     if "finite" not in skip and (odd := _not_finite(answer)):
-        what = f"{asked!r} answers {example.source} with {odd}"
+        what = f"{asked!r} returns {odd} for {example.source}"
         if example.is_certain:
             raise _failed("finite", shown, what)
-        checks["finite"] = f"could not be judged: {what}"
+        checks["finite"] = f"is inconclusive: {what}"
     report["answer"] = {name: _shortened(value) for name, value in answer.items()}
     report["inputs"] = {name: _shortened(values) for name, values in sorted(example.features.items())}
     return {**report, "asked": asked, "latency": _latency(reply.ask_again)}
@@ -103,8 +103,8 @@ def _import_op_packages(packages: list[str]) -> str:
         try:
             import_op_package(package)
         except Exception as error:
-            problems.append(f"{package} cannot be imported here: {type(error).__name__}: {gist_of(error)}")
-            logging.warning("The model's check goes on without a package: %s", problems[-1])
+            problems.append(f"{package} cannot be imported: {type(error).__name__}: {gist_of(error)}")
+            logging.warning("The model check continues without a package: %s", problems[-1])
     return "; ".join(problems)
 
 
@@ -122,7 +122,7 @@ def _parse(model: str, shown: str) -> meta_graph_pb2.MetaGraphDef:
         try:
             saved_model.ParseFromString(content)
         except DecodeError as error:
-            what = f"saved_model.pb ({len(content):,} bytes) is cut off or damaged: {error}"
+            what = f"saved_model.pb ({len(content):,} bytes) is truncated or corrupted: {error}"
             raise _failed("parses", shown, what) from error
     for meta_graph in saved_model.meta_graphs:
         if "serve" in meta_graph.meta_info_def.tags:
@@ -150,7 +150,7 @@ def _describe(info: meta_graph_pb2.TensorInfo) -> str:
 
 def _require_signatures(signatures: Mapping[str, object], required: list[str], shown: str) -> None:
     if not signatures:
-        raise _failed("signatures", shown, "it has no signatures. Pass signatures={...} when you save it")
+        raise _failed("signatures", shown, "it has no signatures. Pass signatures={...} when saving it")
     missing = [name for name in required if name not in signatures]
     if missing:
         raise _failed("signatures", shown, f"it lacks {', '.join(missing)}; it has {', '.join(signatures)}")
@@ -173,7 +173,7 @@ def _require_finite_variables(model: LoadedModel, shown: str) -> None:
     used = {id(variable): variable for signature in model.signatures.values() for variable in signature.variables}
     for variable in used.values():
         if variable.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(variable))):
-            raise _failed("finite", shown, f"its variable {variable.name} {variable.shape} holds NaN or infinity")
+            raise _failed("finite", shown, f"its variable {variable.name} {variable.shape} contains NaN or infinity")
 
 
 def _signature_to_ask(signatures: Mapping[str, object], required: list[str]) -> str | None:
@@ -205,7 +205,7 @@ def _ask(function: tf.types.experimental.ConcreteFunction, name: str, request: P
       ModelCheckError: If the model fails on a real example that fits its signature.
     """
     specs = function.structured_input_signature[1]
-    problem = "there was no example to ask"
+    problem = "there is no example to run it on"
     for example in _examples(request, name):
         inputs = _inputs(specs, example)
         if isinstance(inputs, str):
@@ -285,7 +285,7 @@ def _inputs(specs: Mapping[str, tf.TensorSpec], example: Example) -> dict[str, t
         if example.serialized:
             return {name: tf.constant(example.serialized if first.shape.rank == 0 else [example.serialized])}
         if name not in example.features:
-            return "the signature takes serialized examples, and there is none"
+            return "the signature takes serialized examples, but none is available"
     inputs = {}
     for name, spec in specs.items():
         feature = feature_for(name, example.features)
@@ -295,7 +295,7 @@ def _inputs(specs: Mapping[str, tf.TensorSpec], example: Example) -> dict[str, t
         try:
             inputs[name] = _fitted(values, spec)
         except (TypeError, ValueError) as error:
-            return f"feature {name!r} does not fit the signature's {spec}: {error}"
+            return f"feature {name!r} does not match the signature's {spec}: {error}"
     return inputs
 
 
@@ -335,6 +335,6 @@ def _text(value: bytes | str) -> str:
 
 def _failed(check: str, shown: str, what: str) -> ModelCheckError:
     return ModelCheckError(
-        f"The model in {shown} did not pass the check {check!r}: {what}. (--skip-check {check} leaves it "
-        "out; in Python skip_checks.)"
+        f"The model in {shown} failed the check {check!r}: {what}. (To skip it: --skip-check {check}; "
+        "skip_checks in Python.)"
     )

@@ -90,7 +90,7 @@ def from_schema(schema_path: str | None, transform_graph_path: str | None) -> Ex
             domains = {domain.name: domain for domain in schema.string_domain}
             features = {feature.name: _made_up(feature, domains) for feature in schema.feature}
             example = tf.train.Example(features=tf.train.Features(feature=features))
-            source = f"an example made up from {path} (no real one at hand: the values mean nothing)"
+            source = f"a synthetic example from {path} (no real one is available: the values are arbitrary)"
             return Example(source, example.SerializeToString(), _features(example), is_certain=False)
     return None
 

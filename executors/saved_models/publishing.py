@@ -88,8 +88,8 @@ def _changed(target: str, checked: _Content, there: _Content) -> StorageError:
     path = os.path.join(target, name) if name else target
     error = StorageError(errno.EIO, os.strerror(errno.EIO), path)
     error.advice = (
-        f"{path}: after publishing, the file is not the one that was checked. The disk lost a write, or something else "
-        "writes there. See to it and run it again."
+        f"{path}: after publishing, the file differs from the checked one. The disk lost a write, or another process "
+        "writes to this path. Fix the cause and run again."
     )
     return error
 
@@ -148,4 +148,4 @@ def _tried(target: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        logging.error("What was at %s could not be put back: %s", target, error)
+        logging.error("Could not restore the previous content of %s: %s", target, error)

@@ -94,9 +94,9 @@ class Staging:
         """
         if not file_io.is_remote(self.path) and not file_io.isdir(self.path):
             raise InputError(
-                f"{file_io.parent(self.path)}: the staging directory that the model was written to, "
-                f"{os.path.basename(self.path)} in there, has gone while the training ran: it was deleted, replaced or "
-                "unmounted. Nothing was published. Run it again with a folder that stays."
+                f"{file_io.parent(self.path)}: the staging directory {os.path.basename(self.path)} in it disappeared "
+                "during training: it was deleted, replaced or unmounted. Nothing was published. Run again with a "
+                "folder that persists."
             )
 
 
@@ -124,7 +124,7 @@ def staging_directory(parent: str, shared_name: str = "") -> Iterator[Staging]:
         try:
             _delete(path)
         except OSError as error:  # must not hide an earlier error or a published model
-            logging.warning("%s stays; the next run sees to it. %s", path, error)
+            logging.warning("Could not delete %s; the next run deletes it. %s", path, error)
             if not _locks_are_proof(path):
                 with contextlib.suppress(OSError):
                     dataclasses.replace(_Owner.current(), ended=True).write(path)
@@ -180,7 +180,7 @@ def _shared(parent: str, name: str) -> tuple[str, FileLock | None]:
         _make(path)
     lock, is_ours = _locked(path)
     if not is_ours:
-        raise InputError(f"{path}: another run of the same cluster is at work here. Wait until it has ended.")
+        raise InputError(f"{path}: another run of the same cluster is using this folder. Wait until it has ended.")
     return path, lock
 
 
@@ -204,7 +204,7 @@ def _delete_left_behind(parent: str, shared_name: str) -> None:
                     logging.info("Deleting %s, left by a run that was killed.", path)
                     _delete(path)
         except OSError as error:  # another run may be deleting it
-            logging.warning("%s, left by a run that was killed, cannot be deleted: %s", path, error)
+            logging.warning("Could not delete %s, left by a run that was killed: %s", path, error)
 
 
 def _found(parent: str) -> list[str]:

@@ -140,7 +140,7 @@ def _result_of(
     if not all(callable(getattr(tuner, method, None)) for method in ("search", "get_best_hyperparameters")):
         raise ModuleError(
             f"{module.__file__}: {name} returned {type(result).__name__} ({str(result)[:200]}). It must return "
-            "TunerFnResult(tuner, fit_kwargs) with a tuner of KerasTuner's (from generic_trainer import TunerFnResult)."
+            "TunerFnResult(tuner, fit_kwargs) with a KerasTuner tuner (from generic_trainer import TunerFnResult)."
         )
     return tuner, result.fit_kwargs or {}
 
@@ -150,7 +150,7 @@ def _found(tuner: keras_tuner.Tuner) -> _Found:
     completed = [one for one in oracle.get_best_trials(len(oracle.trials) or 1) if one.status == _COMPLETED]
     if not completed:
         messages = [message for one in oracle.trials.values() if (message := getattr(one, "message", None))]
-        raise TrainingProcessError(f"None of the {len(oracle.trials)} trials was completed.{_first_of(messages)}")
+        raise TrainingProcessError(f"None of the {len(oracle.trials)} trials completed.{_first_of(messages)}")
     trials = [
         {"trial_id": one.trial_id, "score": one.score, **one.hyperparameters.values}
         for one in completed

@@ -74,7 +74,7 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
         results.set_int_custom_property("bad_records", found["bad_records"]["count"])
     if found["trials"]:
         best.set_float_custom_property(found["objective"], float(found["trials"][0]["score"]))
-    logging.info("The best hyper-parameters of %s trials: %s", len(found["trials"]), shown(values))
+    logging.info("Best hyperparameters of %s trials: %s", len(found["trials"]), shown(values))
 
 
 def _module_of(properties: Mapping[str, Any]) -> tuple[str, str | None]:

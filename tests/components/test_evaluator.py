@@ -184,7 +184,7 @@ def test_a_baseline_with_other_signatures_is_left_out(step: Step) -> None:
     step.inputs["baseline_model"] = [baseline]
     verdict, _ = step.run(overrides=overrides(labels={"": "y"}))
     assert verdict.blessed
-    assert verdict.notes[0].startswith(f"The baseline model {baseline.uri} was left out of the comparison: ")
+    assert verdict.notes[0].startswith(f"The baseline model {baseline.uri} was excluded from the comparison: ")
     step.save(lambda x: tf.sigmoid(-x), "baseline")
     verdict, _ = step.run(overrides=overrides(labels={"": "y"}))
     assert verdict.notes == ()

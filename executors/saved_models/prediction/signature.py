@@ -126,7 +126,7 @@ def _serving_graph(model: str) -> meta_graph_pb2.MetaGraphDef:
     try:
         graphs = parse_saved_model(model).meta_graphs
     except (OSError, ValueError) as error:
-        raise InputError(f"--model {model} is cut off or damaged: {error}") from error
+        raise InputError(f"--model {model} is truncated or corrupted: {error}") from error
     for graph in graphs:
         if "serve" in graph.meta_info_def.tags:
             return graph
@@ -145,7 +145,7 @@ def _choose(there: list[str], name: str | None, model: str) -> str:
             return _OF_EXAMPLES + default if _OF_EXAMPLES + default in there else default
     if len(there) != 1:
         wanted = " or ".join(_DEFAULTS)
-        raise InputError(f"--model {model} has no signature {wanted}; it has {known}. Choose with --signature.")
+        raise InputError(f"--model {model} has no signature {wanted}; it has {known}. Select one with --signature.")
     return there[0]
 
 

@@ -127,7 +127,7 @@ def test_scores_that_the_user_asked_for_are_not_changed(examples: str, tmp_path:
     model = save_model(lambda x: {"score": x[:, :1]}, tmp_path / "model")
     output = OutputPlan("score", BINARY, "binary", scores=PROBABILITIES)
     plan = EvaluationPlan("serving_default", outputs=(output,), reasons={"scores": ASKED_FOR})
-    with pytest.raises(ScoresError, match=r"values from -.* to .*, which are no probabilities. Give --scores logits"):
+    with pytest.raises(ScoresError, match=r"values from -.* to .*, which are not probabilities. Set --scores logits"):
         run(Analysis([examples], Candidate(model, plan)), tmp_path / "evaluation")
 
 
@@ -202,7 +202,7 @@ def test_a_model_is_not_blessed_below_the_bound_or_below_the_baseline(examples: 
     run(Analysis([examples], wrong), tmp_path / "1")
     [missed] = missed_thresholds(str(tmp_path / "1"))
     assert missed.startswith("auc is 0.")
-    assert missed.endswith(", and must be at least 0.5")
+    assert missed.endswith(", but must be at least 0.5")
     run(Analysis([examples], poor, good), tmp_path / "2")
     [missed] = missed_thresholds(str(tmp_path / "2"))
     assert missed.startswith("auc differs from the baseline model's by -0.")
@@ -221,7 +221,7 @@ def test_a_baseline_that_cannot_be_evaluated_is_left_out(examples: str, tmp_path
     broken = Candidate(save_model(fails, tmp_path / "broken"), plan)
     done = run(Analysis([examples], candidate, broken), tmp_path / "evaluation")
     [note] = done.notes
-    assert note.startswith("The baseline model was left out of the comparison: ")
+    assert note.startswith("The baseline model was excluded from the comparison: ")
     assert "too large" in note
     assert "auc" in read_evaluation(str(tmp_path / "evaluation")).slices[ALL]
 
@@ -243,16 +243,16 @@ def test_models_are_compared_on_the_examples_that_both_answer(tmp_path: pathlib.
     metrics = read_evaluation(str(tmp_path / "evaluation")).slices[ALL]
     assert (metrics["example_count"].value, metrics["auc_diff"].value) == (COUNT - 1, 0.0)
     [note] = done.notes
-    assert note.startswith(f"The evaluation left out 1 of {COUNT} examples: ")
+    assert note.startswith(f"The evaluation skipped 1 of {COUNT} examples: ")
     assert "too large" in note
 
 
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        (OutputPlan("score", BINARY, "word"), "label word holds strings, which cannot be compared with numbers"),
+        (OutputPlan("score", BINARY, "word"), "label word has string values, which cannot be compared with numbers"),
         (OutputPlan("score", BINARY, "Binary"), "the raw examples have no feature 'Binary'.* Did you mean 'binary'"),
-        (OutputPlan("score", BINARY, "tags"), "label tags has 3 values in each example and output score 1"),
+        (OutputPlan("score", BINARY, "tags"), "label tags has 3 values per example and output score has 1"),
         (OutputPlan("logits", BINARY, "binary"), "signature 'serving_default' has no output 'logits'; it has score"),
     ],
 )
@@ -289,7 +289,7 @@ def test_examples_without_a_label_or_an_answer_are_left_out_and_counted(tmp_path
     expected = auc(FEATURES["binary"][kept], X[kept, 0])
     assert metrics["auc"].value == pytest.approx(expected, abs=1e-3)
     [note] = done.notes
-    assert note.startswith(f"The evaluation left out {COUNT - kept.sum()} of {COUNT} examples: ")
+    assert note.startswith(f"The evaluation skipped {COUNT - kept.sum()} of {COUNT} examples: ")
     assert "partly" in note
 
 

@@ -19,7 +19,7 @@ def test_a_label_may_be_given_for_each_output() -> None:
 
 @pytest.mark.parametrize("text", ["=price", "price=", "price=a,price=b"])
 def test_a_label_in_another_form_is_refused_with_the_right_one(text: str) -> None:
-    with pytest.raises(InputError, match="Write FEATURE, or OUTPUT=FEATURE,OUTPUT=FEATURE"):
+    with pytest.raises(InputError, match="Use FEATURE, or OUTPUT=FEATURE,OUTPUT=FEATURE"):
         labels_in(text)
 
 

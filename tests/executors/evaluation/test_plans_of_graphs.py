@@ -102,7 +102,7 @@ def test_outputs_and_label_show_the_task(
 def test_what_is_unclear_stays_unknown_and_says_how_to_decide(tmp_path: pathlib.Path) -> None:
     plan = plan_of(exported(tmp_path, 1, regressor), None, schema(tmp_path), None, Overrides({"": "y"}))
     assert plan.outputs[0].task == "unknown"
-    assert "give --task" in plan.line()
+    assert "set --task" in plan.line()
     assert not plan.compares
 
 

@@ -158,7 +158,7 @@ def test_labels_of_zeros_and_ones_beside_each_other_are_multilabel(package: Any,
 def test_a_label_that_the_input_fn_computes_is_not_taken_for_the_feature(package: Any, tmp_path: pathlib.Path) -> None:
     plan = planned(package, tmp_path, "mse", 1, None, "amount", LABELS["amount"] * 100 + 5)
     assert plan.outputs[0].label == ""
-    assert "it never is 5, which the model is fitted to" in plan.reasons["label"]
+    assert "it never has the value 5, which the model is fitted to" in plan.reasons["label"]
 
 
 @PACKAGES
@@ -192,7 +192,7 @@ def test_a_tensor_that_no_feature_is_called_like_is_a_problem(tmp_path: pathlib.
     model.export(str(tmp_path / "model"), verbose=False)
     plan = plan_of(str(tmp_path / "model"), None, schema(tmp_path), None, Overrides({"": "yes"}))
     assert "takes tensors that the examples do not have: keras_tensor" in plan.problem
-    assert "Export a signature" in plan.line()
+    assert "export a signature" in plan.line()
 
 
 def test_probabilities_are_preferred_to_classes(tmp_path: pathlib.Path) -> None:
@@ -221,7 +221,7 @@ def test_what_the_user_asks_for_wins_and_is_noted(tmp_path: pathlib.Path) -> Non
 
 def test_a_label_that_no_example_has_is_refused_with_the_closest_one(tmp_path: pathlib.Path) -> None:
     plan = plan_of(served(built(keras, 1, None), tmp_path), None, schema(tmp_path), None, Overrides({"": "amuont"}))
-    assert plan.problem == "--label: no example has the label 'amuont'. Did you mean 'amount'?"
+    assert plan.problem == "--label: the examples have no label feature 'amuont'. Did you mean 'amount'?"
 
 
 def test_the_last_fit_counts(tmp_path: pathlib.Path) -> None:

@@ -175,7 +175,7 @@ def test_a_string_label_that_only_raw_examples_have_gives_no_label(
     )
     assert plan.outputs[0].label == ""
     assert plan.outputs[0].task == "binary"  # by its loss; the compiled metrics remain
-    assert "holds string" in plan.line()
+    assert "it has dtype string" in plan.line()
 
 
 def test_a_signature_of_transformed_features_takes_transformed_examples(
@@ -217,5 +217,6 @@ def test_a_misspelled_label_is_refused_with_the_closest_name(transformed: Transf
     model, _ = fitted(transformed, np.zeros(ROWS), "mse", 1, None)
     plan = planned(transformed, served(model, transformed, tmp_path, raw=True), "incone")
     assert (
-        "neither the raw nor the transformed examples have the label 'incone'. Did you mean 'income'?" in plan.problem
+        "neither the raw nor the transformed examples have a label feature 'incone'. Did you mean 'income'?"
+        in plan.problem
     )

@@ -121,7 +121,7 @@ def test_a_run_that_cannot_write_its_end_still_raises_its_own_error(tmp_path: pa
 def test_of_two_runs_in_a_folder_the_later_one_counts(tmp_path: pathlib.Path) -> None:
     first, second = RunRecord(), RunRecord()
 
-    with pytest.raises(InputError, match="another run has begun here"), first.written_to(str(tmp_path)):
+    with pytest.raises(InputError, match="another run started in this folder"), first.written_to(str(tmp_path)):
         with second.written_to(str(tmp_path)):
             first.require_folder()
     assert first.status == FAILED

@@ -128,7 +128,7 @@ def test_a_worker_at_its_own_pace_is_named_once_when_it_makes_less_than_half() -
             pace.end("one", 1)
         said += pace.lines()
     warnings = [line for line in said.splitlines() if "straggler" in line]
-    assert warnings == ["[worker 2] Warning: straggler: 2 steps/s over 30 s, the others 5 (their median)."]
+    assert warnings == ["[worker 2] Warning: straggler: 2 steps/s over 30 s, median of the others 5."]
     assert list(pace.summary(99.0)["stragglers"]) == ["worker 2"]
 
 

@@ -122,7 +122,7 @@ def test_a_run_leaves_a_report_that_begins_with_what_came_of_it(iris_run: pathli
     assert f"accuracy (eval){accuracy:.5g}" in outcome
     assert str(iris_run.parent / "model" / "Format-Serving") in outcome
     assert "succeeded" in page.sections[""]
-    assert page.table("Metrics of record")["accuracy"] == [
+    assert page.table("Recorded metrics")["accuracy"] == [
         f"{record['metrics']['train']['accuracy']:.5g}",
         f"{accuracy:.5g}",
     ]
@@ -142,8 +142,8 @@ def test_the_model_is_shown_with_an_example_its_answer_and_its_speed(iris_run: p
     page, check = page_of(iris_run), run_record.read(str(iris_run))["check"]
     assert page.table("Checks in a fresh process")["loads"] == ["passed"]
     assert ["serving_default", "input", "examples", "string (?)"] in page.tables["Signatures"]
-    assert set(page.table("The example")) >= {"petal_length", "sepal_width", "variety"}
-    values = [float(value) for value in page.table("Its answer")["probabilities"][0].split(", ")]
+    assert set(page.table("Input")) >= {"petal_length", "sepal_width", "variety"}
+    values = [float(value) for value in page.table("Prediction")["probabilities"][0].split(", ")]
     assert values == pytest.approx(check["answer"]["probabilities"], rel=1e-3)
     assert check["asked"] == "serving_default"
     latency = check["latency"]
@@ -156,7 +156,7 @@ def test_what_training_took_of_the_machine_is_recorded_and_drawn(iris_run: pathl
     resources = run_record.read(str(iris_run))["resources"]
     assert len(resources["seconds"]) == len(resources["cpu"]) == len(resources["memory_bytes"]) > 1
     assert max(resources["memory_bytes"]) > 1e8  # TensorFlow
-    assert "Processors in use" in page_of(iris_run).sections["Resources"]
+    assert "CPUs in use" in page_of(iris_run).sections["Resources"]
     # One list, one line: the file is for people, too.
     assert re.search(r'"seconds": \[ ?[\d.]+, [^\n]*\]', (iris_run / "run.json").read_text())
 
@@ -222,7 +222,7 @@ def test_a_run_that_fails_says_what_and_where(iris: Any, module: Callable[..., s
     outcome = page.sections["Outcome"]
     assert "KeyError: 'fare'" in outcome
     assert """helper.py, line 3, in columns: return {}["fare"]""" in outcome
-    assert outcome.index("Traceback") > outcome.index("Where")
+    assert outcome.index("Traceback") > outcome.index("Location")
     assert "failed" in page.sections[""]
     assert not {"Metrics", "Curves", "Model", "Cluster", "Data"} & set(page.sections)
 
@@ -271,7 +271,7 @@ def test_an_estimators_run_has_its_curves_and_eval_metrics(iris: Any, tmp_path: 
     assert header == ["step", "train", "eval"]  # its own summaries call the first loss_1
     assert [row[0] for row in rows] == ["1", "101", "201", "300"]
     assert [bool(row[2]) for row in rows] == [False, False, False, True]
-    assert page.table("Metrics of record")["accuracy"][-1] == f"{record.metrics['eval']['accuracy']:.5g}"
+    assert page.table("Recorded metrics")["accuracy"][-1] == f"{record.metrics['eval']['accuracy']:.5g}"
 
 
 def test_the_record_of_an_older_release_makes_a_report(iris_run: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -286,7 +286,7 @@ def test_the_record_of_an_older_release_makes_a_report(iris_run: pathlib.Path, t
     assert [title for title in page.sections if title] == [
         *("Outcome", "Metrics", "Time", "Model", "Arguments", "Code and versions"),
     ]
-    assert "The model was asked the first eval example" in page.sections["Model"]
+    assert "The model was run on the first eval example" in page.sections["Model"]
 
 
 @pytest.mark.parametrize("record", [{}, {"status": "running"}, {"status": "failed", "error": None, "check": None}])
@@ -295,7 +295,7 @@ def test_a_record_with_next_to_nothing_in_it_makes_a_report(record: dict[str, An
     page = Page(pathlib.Path(path).read_text())
     assert "Training of a module" in page.sections[""]
     if record.get("status") == "running":
-        assert "killed before it could say so" in page.sections["Outcome"]
+        assert "killed before it could record its outcome" in page.sections["Outcome"]
 
 
 def test_a_cluster_and_a_profile_are_shown(tmp_path: pathlib.Path) -> None:
@@ -315,10 +315,10 @@ def test_a_cluster_and_a_profile_are_shown(tmp_path: pathlib.Path) -> None:
     page = Page(html_of_record(tmp_path, record))
     assert "2, then 4" in page.sections["Cluster"]
     assert "87.5 %" in page.sections["Cluster"]
-    assert page.table("Tries")["4"] == ["9.5", "\u2013"]
-    assert page.table("Speeds")["worker 0"] == ["12.5", "800"]
+    assert page.table("Attempts")["4"] == ["9.5", "\u2013"]
+    assert page.table("Throughput by worker")["worker 0"] == ["12.5", "800"]
     assert page.table("Stragglers")["worker 3"] == ["it makes 2 steps/s over 60 s, the others 9"]
-    assert page.table("Where the time of 41 profiled steps went")["input"] == ["71.2 %", "34.8"]
+    assert page.table("Time by category in 41 profiled steps")["input"] == ["71.2 %", "34.8"]
 
 
 def html_of_record(folder: pathlib.Path, record: dict[str, Any]) -> str:
@@ -400,7 +400,7 @@ def test_two_runs_are_held_against_each_other(iris_run: pathlib.Path, tmp_path: 
     is_higher_better = {"loss": False, "accuracy": True}.get
     report = comparison([(str(iris_run), first), (str(tmp_path), other)], higher_is_better=is_higher_better)
     page = Page(html_of(report))
-    assert page.tables["Evaluation"][0] == ["metric", "A", "B", "B against A"]
+    assert page.tables["Evaluation"][0] == ["metric", "A", "B", "B vs. A"]
     assert page.table("Evaluation")["loss"][2].startswith("+0.5 (+")
     assert page.table("Arguments that differ") == {"name": ["A", "B"], "custom_config.epochs": ["12", "6"]}
     assert page.table("Versions that differ")["numpy"] == [first["stack"]["numpy"], "1.0"]
@@ -414,7 +414,10 @@ def test_runs_of_equal_code_and_of_code_that_is_gone_are_told_apart(tmp_path: pa
     one, same, other = ({"code": {"fingerprint": fingerprint}} for fingerprint in ("x", "x", "y"))
     page = Page(html_of(comparison([(str(tmp_path), record) for record in (one, same, other)])))
     assert "B ran the same code as A." in page.sections["Code and versions"]
-    assert "C ran other code than A; the text of one of them is not kept." in page.sections["Code and versions"]
+    assert (
+        "C ran different code from A; the source of at least one run is not available."
+        in page.sections["Code and versions"]
+    )
 
 
 def test_the_last_frame_of_the_users_own_is_where_it_failed() -> None:

@@ -114,9 +114,9 @@ def test_uncompressed_records_and_parquet_rows_are_read_too(
 def test_nothing_to_ask_is_not_held_against_the_model(save: Callable[..., str], tmp_path: pathlib.Path) -> None:
     (tmp_path / "not_records").write_text("a,b\n1,2\n")
     folder = save()
-    assert check(folder).checks["answers"].startswith("could not be made: ")
+    assert check(folder).checks["answers"].startswith("could not be run: ")
     report = check_saved_model(folder, [str(tmp_path / "not_records")])
-    assert report.checks["answers"].startswith("could not be made: ")
+    assert report.checks["answers"].startswith("could not be run: ")
     assert report.checks["loads"] == "passed"
 
 
@@ -141,7 +141,7 @@ def test_what_the_training_offers_is_asked(save: Callable[..., str], iris: Any) 
     assert report.answer == {"y": [pytest.approx(expected)]}
     assert report.checks["answers"] == "passed"
     report = check(only, example=offered({"examples": [b"\0no example"]}))
-    assert report.checks["answers"].startswith("could not be made: ")  # the model may want another one
+    assert report.checks["answers"].startswith("could not be run: ")  # the model may want another one
 
 
 def test_a_signature_that_no_example_fits_is_asked_with_zeros(save: Callable[..., str], iris: Any) -> None:
@@ -159,7 +159,7 @@ def test_a_raw_signature_behind_transform_gets_an_example_of_the_raw_schema(
     (tmp_path / "graph" / "metadata").mkdir(parents=True)
     (tmp_path / "graph" / "metadata" / "schema.pbtxt").write_text('feature { name: "x" type: FLOAT }')
     report = check(folder, iris, transform_graph_path=str(tmp_path / "graph"))
-    assert report.example.startswith("an example made up from ")
+    assert report.example.startswith("a synthetic example from ")
     assert report.answer == {"y": [2.0]}
 
 
@@ -170,21 +170,21 @@ def test_missing_and_empty_folders(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ModelCheckError, match=r"is empty. It must save one to fn_args.serving_model_dir"):
         check(str(tmp_path / "empty"))
     (tmp_path / "empty" / "weights.h5").write_text("")
-    with pytest.raises(ModelCheckError, match=r"holds no SavedModel, only weights.h5"):
+    with pytest.raises(ModelCheckError, match=r"contains no SavedModel, only weights.h5"):
         check(str(tmp_path / "empty"))
 
 
 def test_a_truncated_graph(save: Callable[..., str], iris: Any) -> None:
     graph = pathlib.Path(save(), "saved_model.pb")
     graph.write_bytes(graph.read_bytes()[:-100])
-    with pytest.raises(ModelCheckError, match=r"did not pass the check 'parses': saved_model.pb .* cut off or damaged"):
+    with pytest.raises(ModelCheckError, match=r"failed the check 'parses': saved_model.pb .* truncated or corrupted"):
         check(str(graph.parent), iris)
 
 
 def test_truncated_variables(save: Callable[..., str], iris: Any) -> None:
     index = pathlib.Path(save(), "variables", "variables.index")
     index.write_bytes(index.read_bytes()[:-20])
-    with pytest.raises(ModelCheckError, match="did not pass the check 'loads': a fresh process cannot load it"):
+    with pytest.raises(ModelCheckError, match="failed the check 'loads': a fresh process cannot load it"):
         check(str(index.parent.parent), iris)
 
 
@@ -196,7 +196,7 @@ def test_no_signature_and_a_missing_one(save: Callable[..., str], iris: Any) -> 
 
 
 def test_nan_in_the_variables_or_in_the_answer(save: Callable[..., str], iris: Any, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(ModelCheckError, match=r"'finite': its variable .* holds NaN or infinity"):
+    with pytest.raises(ModelCheckError, match=r"'finite': its variable .* contains NaN or infinity"):
         check(save(weight=float("nan")), iris)
 
     class Hidden(tf.Module):
@@ -206,7 +206,9 @@ def test_nan_in_the_variables_or_in_the_answer(save: Callable[..., str], iris: A
 
     module = Hidden()
     tf.saved_model.save(module, str(tmp_path / "hidden"), signatures=module.serve)
-    with pytest.raises(ModelCheckError, match=r"'finite': 'serving_default' answers the first eval example .* y=\[nan"):
+    with pytest.raises(
+        ModelCheckError, match=r"'finite': 'serving_default' returns y=\[nan.* for the first eval example "
+    ):
         check(str(tmp_path / "hidden"), iris)
 
 
@@ -260,7 +262,9 @@ def test_of_several_timestamped_models_none_is_chosen(save: Callable[..., str], 
         shutil.copytree(save(), folder / stamp)
     lift_timestamped_model(str(folder))
     assert sorted(path.name for path in folder.iterdir()) == ["1600000001", "1600000002"]
-    with pytest.raises(ModelCheckError, match="holds several SavedModels, 1600000001, 1600000002, and which of them"):
+    with pytest.raises(
+        ModelCheckError, match="contains several SavedModels, 1600000001, 1600000002, and only one can be published"
+    ):
         check_saved_model(str(folder))
 
 
@@ -285,7 +289,7 @@ def test_a_model_whose_op_is_unknown_for_lack_of_its_package_cannot_be_judged(
     graph.write_bytes(model.SerializeToString())
     assert renamed
     report = check(str(graph.parent), iris, op_packages=["ops_that_are_not_installed"])
-    assert report.checks["loads"].startswith("could not be made: ops_that_are_not_installed cannot be imported here")
+    assert report.checks["loads"].startswith("could not be run: ops_that_are_not_installed cannot be imported:")
     with pytest.raises(ModelCheckError, match="ParseExampleElsewhere"):
         check(str(graph.parent), iris)
 
@@ -353,4 +357,4 @@ def test_a_part_that_is_missing_or_empty_is_named(part: str, damage: str, said: 
         check_saved_model(str(tmp_path / "model"))
 
     assert said in str(caught.value)
-    assert "Writing it was cut off, as by a full disk or a killed process" in str(caught.value)
+    assert "Writing it was interrupted, for example by a full disk or a killed process" in str(caught.value)

@@ -58,7 +58,7 @@ def test_a_pickle_in_place_of_a_model_is_kept_and_the_command_names_it(
     assert done.returncode == 3
     [folder] = (out / "model_run" / "rejected").iterdir()
     assert (folder / "Format-Serving" / "model.pkl").read_bytes().startswith(b"\x80")
-    assert f"What the module wrote is kept in {folder}." in done.stderr.splitlines()[-1]
+    assert f"The module's outputs are kept in {folder}." in done.stderr.splitlines()[-1]
     assert str(folder) in (out / "model_run" / "report.html").read_text()
     shown = command("show", out)
     assert f"Rejected:     {folder}" in shown.stdout
@@ -96,7 +96,7 @@ def test_a_model_that_cannot_be_published_is_kept(
     with pytest.raises(StorageError) as caught:
         train(tiny_module, fn_args, HERE)
     [folder] = kept(fn_args)
-    assert caught.value.__notes__ == [f"What the module wrote is kept in {folder}."]
+    assert caught.value.__notes__ == [f"The module's outputs are kept in {folder}."]
     assert tf.saved_model.load(str(folder / "Format-Serving")).signatures
 
 
@@ -119,7 +119,7 @@ def test_it_is_kept_on_another_disk_with_its_links(tmp_path: pathlib.Path) -> No
                 raise ValueError("no model")
         assert record.rejected == f"{other}/rejected/20261123T153000Z-{record.id[:8]}"
         assert os.readlink(f"{record.rejected}/Format-Serving/link") == "nowhere"
-        assert caught.value.__notes__ == [f"What the module wrote is kept in {record.rejected}."]
+        assert caught.value.__notes__ == [f"The module's outputs are kept in {record.rejected}."]
         assert os.listdir(f"{other}/rejected") == [os.path.basename(record.rejected)]
 
 
@@ -148,7 +148,7 @@ def test_a_model_that_was_complete_when_the_module_raised_is_kept(
     assert record["check"]["checks"]["loads"] == "passed"
     assert record["metrics"] == {"train": {"loss": 0.5}}
     assert f"Complete model, not published: {folder}" in command("show", out).stdout
-    assert "Complete model, not published, kept in" in (out / "model_run" / "report.html").read_text()
+    assert "Unpublished model (complete)" in (out / "model_run" / "report.html").read_text()
     assert list((out / "model").iterdir()) == []
 
 
