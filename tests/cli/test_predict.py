@@ -228,7 +228,8 @@ def test_what_does_not_fit_is_named_by_file_row_and_feature(
 
 def test_a_missing_column_is_named_with_the_nearest_one(ask: Ask, tmp_path: pathlib.Path) -> None:
     (tmp_path / "data.jsonl").write_text('{"x": [1, 2], "n": 1, "wodrs": "a"}\n')
-    with pytest.raises(InputError, match=r"no feature 'words'.* available features: n, wodrs, x\. Did you mean 'wodrs'\?"):
+    message = r"no feature 'words'.* available features: n, wodrs, x\. Did you mean 'wodrs'\?"
+    with pytest.raises(InputError, match=message):
         ask(tmp_path / "data.jsonl", signature="named")
 
 
@@ -439,7 +440,7 @@ def test_an_op_of_another_package_is_named(ask: Ask, model: pathlib.Path, tmp_pa
     [stripped] = [op for op in content.meta_graphs[0].meta_info_def.stripped_op_list.op if op.name == "Log"]
     (tmp_path / "ops").mkdir()
     for op, message in {
-        "TFText>FoldCase": r"uses the op 'TFText>FoldCase', which the package tensorflow_text registers: no module named",
+        "TFText>FoldCase": r"uses the op 'TFText>FoldCase', which the package tensorflow_text registers: no module",
         "Frobnicate": r"uses the op 'Frobnicate', which is not registered. Specify the package .*--op-package",
     }.items():
         stripped.name = op
