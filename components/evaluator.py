@@ -30,9 +30,9 @@ from tfx.utils import io_utils, json_utils
 from ..executors.errors import InputError
 from ..executors.evaluation.analysis import Analysis, Candidate, analyze
 from ..executors.evaluation.blessing import missed_thresholds
-from ..executors.evaluation.fitting import fits
-from ..executors.evaluation.for_model import plan_for_model
+from ..executors.evaluation.compatibility import is_compatible
 from ..executors.evaluation.metrics import has_threshold
+from ..executors.evaluation.model_plan import plan_for_model
 from ..executors.evaluation.plan import EvaluationPlan, Overrides
 from ..executors.evaluation.verdict import Verdict
 from ..executors.monitoring import run_record
@@ -217,7 +217,7 @@ class _Inputs:
         """Returns the given plan if it fits the model, else a plan made from the model."""
         given = self._properties.get("plan")
         plan = EvaluationPlan.from_json(json.loads(given)) if given else None
-        if plan is not None and not plan.problem and fits(plan, self.model):
+        if plan is not None and not plan.problem and is_compatible(plan, self.model):
             return plan
         run = self._uri("model_run")
         return self._plan_for(self.model, run_record.read(run) if run else {})
@@ -229,7 +229,7 @@ class _Inputs:
             return None, ()
         try:
             model = base_model_path(uri)
-            own = plan if fits(plan, model) else self._plan_for(model, {})
+            own = plan if is_compatible(plan, model) else self._plan_for(model, {})
         except Exception as error:
             return None, (f"The baseline model {uri} was excluded from the comparison: {gist_of(error)}",)
         if own.problem or len(own.outputs) != len(plan.outputs):

@@ -11,10 +11,10 @@ from .features import ExampleFeatures, Feature
 from .labels import Choice, candidates_of, choose, label_problem
 from .outputs import Pair, pairs_of
 from .plan import (
-    ASKED_FOR,
     MULTICLASS,
     MULTILABEL,
     RAW,
+    SET_BY_OPTION,
     TRANSFORMED,
     EvaluationPlan,
     OutputPlan,
@@ -31,7 +31,7 @@ _NOT_FOR_SCORES = (
     "get_metadata",
 )
 _PREFERRED = ("serving_default", "predict")
-_OF_EXAMPLES = "examples:"  # name prefix of a DLRover model's signature over tf.Examples
+_EXAMPLES_PREFIX = "examples:"  # name prefix of a DLRover model's signature over tf.Examples
 
 
 def make_plan(
@@ -63,7 +63,7 @@ def make_plan(
             return EvaluationPlan(
                 problem=f"--eval-signature: the model has no signature {overrides.signature!r}; it has {known}"
             )
-        reasons["signature"] = ASKED_FOR
+        reasons["signature"] = SET_BY_OPTION
     else:
         chosen = _in_order(signatures)
     problems = []
@@ -92,11 +92,11 @@ def _in_order(signatures: Sequence[ServedSignature]) -> list[ServedSignature]:
     """Returns the signatures that may return scores, in order of preference."""
 
     def rank(one: ServedSignature) -> tuple[bool, bool, int]:
-        name = one.name.removeprefix(_OF_EXAMPLES)
+        name = one.name.removeprefix(_EXAMPLES_PREFIX)
         # An Estimator's signature of classes and scores is for TensorFlow Serving's Classify; prefer `predict`.
         classifies = {output.name for output in one.outputs} == {"classes", "scores"}
         place = _PREFERRED.index(name) if name in _PREFERRED else len(_PREFERRED)
-        return classifies, not one.name.startswith(_OF_EXAMPLES), place
+        return classifies, not one.name.startswith(_EXAMPLES_PREFIX), place
 
     return sorted((one for one in signatures if one.name not in _NOT_FOR_SCORES), key=rank)
 
@@ -186,10 +186,10 @@ def _outputs(
         labels = label_facts(y, feature)
         task, why_task = task_of(trained, served, labels)
         if overrides.task != "auto" and (number == 0 or not overrides.labels.get("")):
-            task, why_task = overrides.task, ASKED_FOR
+            task, why_task = overrides.task, SET_BY_OPTION
         scores, why_scores = scores_of(task, trained, served)
         if overrides.scores != "auto":
-            scores, why_scores = overrides.scores, ASKED_FOR
+            scores, why_scores = overrides.scores, SET_BY_OPTION
         why[served.name] = {"label": choice.reason, "task": why_task, "scores": why_scores}
         planned.append(
             OutputPlan(
@@ -215,8 +215,8 @@ def _label_named(
     """Returns the label of an output: from the options, or the key of its label in `fit` if a feature has that name."""
     known: Collection[str] = {*features.raw, *(features.transformed or ())}
     keys = [output, *((trained.name, trained.key) if trained else ())]
-    if asked := next((overrides.labels[key] for key in keys if key in overrides.labels), ""):
-        return asked
+    if label := next((overrides.labels[key] for key in keys if key in overrides.labels), ""):
+        return label
     if trained and trained.key in known and not is_main:
         return trained.key
     if is_main and overrides.labels.get(""):

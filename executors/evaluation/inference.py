@@ -21,8 +21,8 @@ from ..inputs.example_files import TF_RECORD, Batch, ExampleFile
 from ..inputs.shown import listed
 from ..saved_models.prediction.predict import answers_of
 from ..saved_models.prediction.signature import load_signature
-from .answers import checked_by_values, labels_in, require_comparable, scores_in
 from .plan import TRANSFORMED, VALUES, EvaluationPlan, OutputPlan
+from .scores import corrected_by_values, labels_in, require_comparable, scores_in
 from .transforming import TransformGraph
 
 _SERIALIZED = ExampleFile("the eval split", TF_RECORD, False)
@@ -130,8 +130,8 @@ class PlannedModel:
         return {one.output: scores_in(found[one.output], one) for one in plain}
 
     def check_scores(self, features: Features, reader: ExampleReader) -> None:
-        """Corrects the plan's kinds of scores by the outputs for some examples; see `checked_by_values`."""
-        self.plan = checked_by_values(self.plan, self.answers(features, reader))
+        """Corrects the plan's kinds of scores by the outputs for some examples; see `corrected_by_values`."""
+        self.plan = corrected_by_values(self.plan, self.answers(features, reader))
 
     def scores(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:
         """Returns {output: array [examples, numbers]} for a batch; see `scores_in`."""

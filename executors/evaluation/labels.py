@@ -101,11 +101,11 @@ def choose(candidates: Sequence[Candidate], y: LabelEvidence | None, trained_on:
     if not fitting:
         return Choice(None, "; ".join(problems))
     chosen = next((one for one in fitting if trained_on == RAW and not one.is_transformed), fitting[0])
-    hot = _is_made_one_hot(chosen.feature, y)
-    return Choice(chosen, _why(chosen, y), hot)
+    is_converted = _is_converted_to_one_hot(chosen.feature, y)
+    return Choice(chosen, _reason(chosen, y), is_converted)
 
 
-def _why(chosen: Candidate, y: LabelEvidence | None) -> str:
+def _reason(chosen: Candidate, y: LabelEvidence | None) -> str:
     kind = "transformed" if chosen.is_transformed else "raw"
     if y is None:
         return f"{kind} feature; the labels in fit were not observed"
@@ -114,7 +114,7 @@ def _why(chosen: Candidate, y: LabelEvidence | None) -> str:
     return f"{kind} feature with the type and shape that the model is fitted to"
 
 
-def _is_made_one_hot(feature: Feature, y: LabelEvidence | None) -> bool:
+def _is_converted_to_one_hot(feature: Feature, y: LabelEvidence | None) -> bool:
     return y is not None and (y.width or 1) > 1 and feature.width == 1
 
 
@@ -124,10 +124,10 @@ def _problem(feature: Feature, y: LabelEvidence | None) -> str:
         return "it has string values, and their conversion to labels is unknown" if feature.dtype == "string" else ""
     if y.dtype and (y.dtype == "string") != (feature.dtype == "string"):
         return f"it has dtype {feature.dtype}, but the model is fitted to {y.dtype}"
-    hot = _is_made_one_hot(feature, y)
-    if hot and (y.is_one_hot is False or feature.dtype != "int64"):
+    is_converted = _is_converted_to_one_hot(feature, y)
+    if is_converted and (y.is_one_hot is False or feature.dtype != "int64"):
         return f"it has one value per example, but the model is fitted to {y.width}"
-    if not hot and feature.width is not None and y.width is not None and feature.width != y.width:
+    if not is_converted and feature.width is not None and y.width is not None and feature.width != y.width:
         return f"it has {feature.width} values per example, but the model is fitted to {y.width}"
     return _contradiction(feature, y)
 
@@ -136,13 +136,13 @@ def _contradiction(feature: Feature, y: LabelEvidence) -> str:
     """Returns a label value or range that the feature does not have in the sample; "" without a contradiction."""
     if not feature.is_sampled or y.lowest is None or y.highest is None:
         return ""
-    made_one_hot = _is_made_one_hot(feature, y)
-    if y.is_one_hot and not made_one_hot:
+    is_converted = _is_converted_to_one_hot(feature, y)
+    if y.is_one_hot and not is_converted:
         return ""  # both are vectors of zeros and ones
     if y.values and feature.values:
-        strange = [one for one in y.values if not any(_close(one, other) for other in feature.values)]
-        return f"it never has the value {strange[0]:g}, which the model is fitted to" if strange else ""
-    if feature.lowest is None or feature.highest is None or made_one_hot:
+        missing = [one for one in y.values if not any(_is_close(one, other) for other in feature.values)]
+        return f"it never has the value {missing[0]:g}, which the model is fitted to" if missing else ""
+    if feature.lowest is None or feature.highest is None or is_converted:
         return ""
     slack = _TOLERANCE * max(abs(feature.lowest), abs(feature.highest), 1.0)
     if y.lowest < feature.lowest - slack or y.highest > feature.highest + slack:
@@ -153,5 +153,5 @@ def _contradiction(feature: Feature, y: LabelEvidence) -> str:
     return ""
 
 
-def _close(one: float, other: float) -> bool:
+def _is_close(one: float, other: float) -> bool:
     return abs(one - other) <= _TOLERANCE * max(abs(one), abs(other), 1.0)

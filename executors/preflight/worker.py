@@ -21,7 +21,7 @@ from ..dialects.loading import loaded
 from ..dialects.registry import read_by_dialects
 from ..errors import InputError
 from ..evaluation.labels import label_problem
-from ..evaluation.overrides import labels_in, overrides_of
+from ..evaluation.overrides import overrides_of, parse_labels
 from ..inputs.data_accessor import TF_EXAMPLE
 from ..inputs.readers.reader_params import PARQUET, TF_RECORD
 from ..inputs.shown import listed
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..evaluation.features import FeatureSummary
-    from ..evaluation.planning import Known
+    from ..evaluation.planning import PlanningFacts
     from ..saved_models.sample_input import SampleInput
     from .attempt import ExaminationRequest
     from .example_facts import FeatureFacts
@@ -83,7 +83,7 @@ class Found(TypedDict, total=False):
     schema_path: str | None
     transform_graph_path: str | None
     saved_at: dict[str, Any] | None
-    evaluation: Known
+    evaluation: PlanningFacts
 
 
 def execute(state: ExaminationRequest) -> Found:
@@ -142,7 +142,7 @@ class _Examination:
             "evaluation": self._facts_for_evaluation(watch),
         }
 
-    def _facts_for_evaluation(self, watch: Watch) -> Known:
+    def _facts_for_evaluation(self, watch: Watch) -> PlanningFacts:
         """Returns the facts from which the evaluation plan is made."""
         evidence = watch.fits.evidence() if watch.fits else None
         asked = overrides_of({"label": self._request.label, **self._request.evaluation})
@@ -365,7 +365,7 @@ class _Examination:
         path = os.path.join(graph, "metadata", "schema.pbtxt") if graph else ""
         if path and os.path.exists(path):
             raw |= {feature.name for feature in read_schema(path).feature}
-        problems = (label_problem(one, raw, self._features.get("transformed")) for one in labels_in(label).values())
+        problems = (label_problem(one, raw, self._features.get("transformed")) for one in parse_labels(label).values())
         return next(filter(None, problems), "")
 
     def _examples_folder(self, split: str) -> str:

@@ -25,7 +25,7 @@ from ..runtime.logs.exceptions import gist_of
 from . import probe_examples
 from .custom_ops import import_op_package, packages_for
 from .input_names import feature_for
-from .parts import missing_parts
+from .missing_files import missing_files
 from .probe_examples import Example
 from .sample_input import features_of
 from .signatures import signatures_of
@@ -164,7 +164,7 @@ def _load(model: str, meta_graph: meta_graph_pb2.MetaGraphDef, shown: str) -> Lo
         raise
     except Exception as error:  # TensorFlow raises whatever the broken part of it raises
         said = f"{type(error).__name__}: {error}"
-        if missing := missing_parts(model, meta_graph):
+        if missing := missing_files(model, meta_graph):
             raise _failed("loads", shown, f"{'; '.join(missing)}. {_CUT_OFF} TensorFlow: {said}") from error
         raise _failed("loads", shown, f"a fresh process cannot load it: {said}") from error
 

@@ -13,11 +13,9 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer import InputError
-from generic_trainer.executors.evaluation.analysis import Analysis, Analyzed, Candidate, analyze
-from generic_trainer.executors.evaluation.answers import ScoresError
+from generic_trainer.executors.evaluation.analysis import Analysis, AnalysisResult, Candidate, analyze
 from generic_trainer.executors.evaluation.blessing import missed_thresholds
 from generic_trainer.executors.evaluation.plan import (
-    ASKED_FOR,
     BINARY,
     LOGITS,
     MARGINS,
@@ -26,9 +24,11 @@ from generic_trainer.executors.evaluation.plan import (
     PROBABILITIES,
     RAW,
     REGRESSION,
+    SET_BY_OPTION,
     EvaluationPlan,
     OutputPlan,
 )
+from generic_trainer.executors.evaluation.scores import ScoresError
 from generic_trainer.executors.runtime.beam_runner import IN_PROCESS
 from generic_trainer.pipelines.history.evaluation_results import ALL, read_evaluation
 
@@ -44,7 +44,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_examples(FEATURES, tmp_path_factory.mktemp("Split-eval"))
 
 
-def run(analysis: Analysis, output: pathlib.Path) -> Analyzed:
+def run(analysis: Analysis, output: pathlib.Path) -> AnalysisResult:
     arguments = [IN_PROCESS, "--direct_running_mode=in_memory", "--sdk_container_image=none"]
     return analyze(analysis, beam.Pipeline(argv=arguments), str(output))
 
@@ -126,7 +126,7 @@ def test_numbers_outside_of_0_to_1_are_never_probabilities(examples: str, tmp_pa
 def test_scores_that_the_user_asked_for_are_not_changed(examples: str, tmp_path: pathlib.Path) -> None:
     model = save_model(lambda x: {"score": x[:, :1]}, tmp_path / "model")
     output = OutputPlan("score", BINARY, "binary", scores=PROBABILITIES)
-    plan = EvaluationPlan("serving_default", outputs=(output,), reasons={"scores": ASKED_FOR})
+    plan = EvaluationPlan("serving_default", outputs=(output,), reasons={"scores": SET_BY_OPTION})
     with pytest.raises(ScoresError, match=r"values from -.* to .*, which are not probabilities. Set --scores logits"):
         run(Analysis([examples], Candidate(model, plan)), tmp_path / "evaluation")
 
@@ -206,7 +206,7 @@ def test_a_model_is_not_blessed_below_the_bound_or_below_the_baseline(examples: 
     run(Analysis([examples], poor, good), tmp_path / "2")
     [missed] = missed_thresholds(str(tmp_path / "2"))
     assert missed.startswith("auc differs from the baseline model's by -0.")
-    run(Analysis([examples], poor, good, worst_loss=0.5), tmp_path / "3")
+    run(Analysis([examples], poor, good, max_degradation=0.5), tmp_path / "3")
     assert missed_thresholds(str(tmp_path / "3")) == []
     assert "auc_diff" in read_evaluation(str(tmp_path / "3")).slices[ALL]
 

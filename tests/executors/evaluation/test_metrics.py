@@ -21,7 +21,7 @@ def test_slices_are_beside_the_metrics_over_all() -> None:
 
 
 def test_the_first_metric_may_not_be_worse_than_the_blessed_models() -> None:
-    count, own = eval_config(TIP, worst_loss=0.01).metrics_specs
+    count, own = eval_config(TIP, max_degradation=0.01).metrics_specs
     assert [metric.class_name for metric in count.metrics] == ["ExampleCount"]
     auc, *others = own.metrics
     assert auc.class_name == "AUC"
@@ -31,7 +31,7 @@ def test_the_first_metric_may_not_be_worse_than_the_blessed_models() -> None:
     assert over_all.threshold.change_threshold.absolute.value == -0.01
     assert not any(metric.HasField("threshold") or metric.per_slice_thresholds for metric in others)
     price = EvaluationPlan("serving_default", outputs=(OutputPlan("output_0", REGRESSION, "price"),))
-    error = eval_config(price, worst_loss=0.1).metrics_specs[1].metrics[0]
+    error = eval_config(price, max_degradation=0.1).metrics_specs[1].metrics[0]
     change = error.per_slice_thresholds[0].threshold.change_threshold
     assert change.direction == config_pb2.MetricDirection.Value("LOWER_IS_BETTER")
     assert change.absolute.value == 0.1

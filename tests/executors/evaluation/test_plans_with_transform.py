@@ -14,9 +14,9 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from generic_trainer.executors.evaluation.evidence import TrainingEvidence, observed
+from generic_trainer.executors.evaluation.feature_origins import origins_of
 from generic_trainer.executors.evaluation.plan import EvaluationPlan, Overrides
 from generic_trainer.executors.evaluation.planning import plan_of
-from generic_trainer.executors.evaluation.transform_graph import origins_of
 from generic_trainer.executors.fn_args import FnArgs
 from generic_trainer.executors.preflight.example_facts import facts_of
 from generic_trainer.executors.preflight.raw_transform import transform

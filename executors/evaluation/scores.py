@@ -15,13 +15,13 @@ import numpy as np
 
 from ..errors import InputError, TrainerError
 from .plan import (
-    ASKED_FOR,
     BINARY,
     LOGITS,
     MARGINS,
     MULTICLASS,
     MULTILABEL,
     PROBABILITIES,
+    SET_BY_OPTION,
     VALUES,
     EvaluationPlan,
     OutputPlan,
@@ -119,7 +119,7 @@ def require_comparable(labels: np.ndarray, scores: np.ndarray, plan: OutputPlan)
         )
 
 
-def checked_by_values(plan: EvaluationPlan, answers: Mapping[str, np.ndarray]) -> EvaluationPlan:
+def corrected_by_values(plan: EvaluationPlan, answers: Mapping[str, np.ndarray]) -> EvaluationPlan:
     """Returns the plan with LOGITS for outputs of classification tasks with values outside 0 to 1.
 
     Replaces only planned PROBABILITIES and VALUES that were not set by the user.
@@ -132,7 +132,9 @@ def checked_by_values(plan: EvaluationPlan, answers: Mapping[str, np.ndarray]) -
     for number, one in enumerate(plan.outputs):
         values = answers[one.output]
         key = reason_key("scores", one.output, number)
-        is_wrong = one.task in _CLASSIFIES and one.scores in (PROBABILITIES, VALUES) and reasons.get(key) != ASKED_FOR
+        is_wrong = (
+            one.task in _CLASSIFIES and one.scores in (PROBABILITIES, VALUES) and reasons.get(key) != SET_BY_OPTION
+        )
         if is_wrong and values.dtype.kind == "f" and not are_probabilities(values):
             one = dataclasses.replace(one, scores=LOGITS)
             reasons[key] = "the output has values outside 0 to 1"
