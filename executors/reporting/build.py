@@ -50,7 +50,7 @@ def report_of(folder: str, record: RunJson, pipeline: PipelineParts | None = Non
         outcome_sections.outcome(record, pipeline.metrics or metrics, pipeline.facts),
         *pipeline.evaluation,
         outcome_sections.metrics_section(record, metrics),
-        outcome_sections.left_out_section(record),
+        outcome_sections.skipped_records_section(record),
         training_sections.curves(record, logged, metrics),
         training_sections.time_section(record, logged),
         training_sections.resources_section(record),

@@ -23,8 +23,8 @@ from .outcome_sections import median_of
 from .quantities import difference, seconds, size
 from .series import Curve, Metric, read_metrics
 from .source import sources_of
-from .training_sections import in_order, phase_title
-from .values import code, flat, module_name
+from .training_sections import phase_title, sorted_phases
+from .values import code, flattened, module_name
 
 if TYPE_CHECKING:
     from ..monitoring.run_json import RunJson
@@ -132,7 +132,7 @@ def _costs(names: Sequence[str], records: Sequence[RunJson]) -> Table:
     peaks = [max((record.get("resources") or {}).get("memory_bytes") or [0]) for record in records]
     rows: list[Sequence[Value]] = [
         (phase_title(name), *(seconds(one[name]) if name in one else None for one in phases))
-        for name in in_order(name for one in phases for name in one)
+        for name in sorted_phases(name for one in phases for name in one)
     ]
     rows += [
         ("Prediction latency (median)", *map(median_of, checks)),
@@ -143,7 +143,7 @@ def _costs(names: Sequence[str], records: Sequence[RunJson]) -> Table:
 
 
 def _arguments(record: RunJson) -> dict[str, object]:
-    return dict(flat(record.get("arguments") or {}))
+    return dict(flattened(record.get("arguments") or {}))
 
 
 def _differing(caption: str, names: Sequence[str], values: Sequence[Mapping[str, object]]) -> Table:

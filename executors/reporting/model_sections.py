@@ -21,8 +21,8 @@ from .document import (
     Value,
 )
 from .quantities import seconds, size
-from .source import MODULE_SHOWN_BYTES, sources_of
-from .values import code, flat, present, values_of
+from .source import MAX_SOURCE_BYTES, sources_of
+from .values import code, flattened, values_of, without_empty
 
 if TYPE_CHECKING:
     from ..monitoring.run_json import Arguments, CheckJson, RunJson
@@ -78,17 +78,17 @@ def arguments_section(record: RunJson) -> Section:
     """Returns the section with the module's arguments and the run's options."""
     arguments: Arguments = {**(record.get("arguments") or {})}
     options = arguments.pop("options", {})
-    usual = {name: json.loads(json.dumps(value)) for name, value in vars(TrainingOptions()).items()}
-    chosen = {name: value for name, value in options.items() if name not in usual or value != usual[name]}
+    defaults = {name: json.loads(json.dumps(value)) for name, value in vars(TrainingOptions()).items()}
+    chosen = {name: value for name, value in options.items() if name not in defaults or value != defaults[name]}
     others = {name: value for name, value in options.items() if name not in chosen}
-    given = {name: value for name, value in flat(arguments) if value not in (None, "", [])}
+    given = {name: value for name, value in flattened(arguments) if value not in (None, "", [])}
     return Section(
         "arguments",
         "Arguments",
         (
             _values("fn_args", given.items()),
-            _values("Options that differ from their defaults", flat(chosen)),
-            _values("Options at their defaults", flat(others), folded=True),
+            _values("Options that differ from their defaults", flattened(chosen)),
+            _values("Options at their defaults", flattened(others), folded=True),
         ),
     )
 
@@ -109,7 +109,7 @@ def code_section(record: RunJson, folder: str) -> Section:
         ("Run", code(record.get("id"))),
     ]
     sources = sources_of(folder, record)
-    small = sum(map(len, sources.values())) <= MODULE_SHOWN_BYTES
+    small = sum(map(len, sources.values())) <= MAX_SOURCE_BYTES
     texts = [Code(name, text) for name, text in sources.items()] if small else []
     versions = Table("Versions", ("package", "version"), [(k, code(v)) for k, v in (record.get("stack") or {}).items()])
-    return Section("code", "Code and versions", (Facts(present(rows)), *texts, versions))
+    return Section("code", "Code and versions", (Facts(without_empty(rows)), *texts, versions))

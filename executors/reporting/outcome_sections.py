@@ -19,10 +19,10 @@ from .document import (
     Table,
     Value,
 )
-from .failure import place_of
+from .failure import failure_location
 from .quantities import seconds, size
-from .values import code, present
-from .writing import folder_that_stays
+from .values import code, without_empty
+from .writing import kept_folder
 
 if TYPE_CHECKING:
     from ..monitoring.run_json import CheckJson, RunJson
@@ -34,7 +34,7 @@ _HEADLINES = (
     *("auc", "accuracy", "f1", "precision", "recall", "r2"),
     *("mean_squared", "mean_absolute", "mse", "mae", "loss"),
 )
-_UNINTERESTING = ("count", "learning_rate", "global_step", "/sec", "_diff")
+_NOT_HEADLINES = ("count", "learning_rate", "global_step", "/sec", "_diff")
 
 
 def outcome(record: RunJson, metrics: Metrics, facts: Sequence[tuple[str, Value]] = ()) -> Section:
@@ -53,16 +53,18 @@ def outcome(record: RunJson, metrics: Metrics, facts: Sequence[tuple[str, Value]
         rows.append(("Model", code(arguments.get("serving_model_dir"))))
     rows += facts
     if logs := arguments.get("model_run_dir"):
-        rows.append(("TensorBoard logs", code(folder_that_stays(logs) if record.get("error") else logs)))
+        rows.append(("TensorBoard logs", code(kept_folder(logs) if record.get("error") else logs)))
     split = "eval" if metrics.get("eval") else "train"
     values = metrics.get(split) or {}
-    tiles: list[tuple[str, Value]] = [(f"{name} ({split})", values[name]) for name in headlines(values)[:_TILES]]
+    tiles: list[tuple[str, Value]] = [(f"{name} ({split})", values[name]) for name in headline_metrics(values)[:_TILES]]
     if check.get("size_bytes"):
         tiles.append(("model size", size(check["size_bytes"])))
     if check.get("latency"):
         tiles.append(("prediction latency (median)", median_of(check)))
     return Section(
-        "outcome", "Outcome", (*_failure(record), *_left_out(record), Facts(tiles, tiles=True), Facts(present(rows)))
+        "outcome",
+        "Outcome",
+        (*_failure(record), *_skipped_records(record), Facts(tiles, tiles=True), Facts(without_empty(rows))),
     )
 
 
@@ -82,18 +84,18 @@ def _failure(record: RunJson) -> Iterator[Block]:
         return
     yield Note(f"{error.get('type')}: {error.get('message')}", BAD)
     traceback = str(record.get("traceback") or "")
-    if place := place_of(traceback, (record.get("code") or {}).get("files") or ()):
+    if place := failure_location(traceback, (record.get("code") or {}).get("files") or ()):
         yield Facts([("Location", code(place))])
     yield Code("Traceback", traceback, folded=False)
 
 
-def _left_out(record: RunJson) -> Iterator[Block]:
+def _skipped_records(record: RunJson) -> Iterator[Block]:
     bad = record.get("bad_records") or {}
     if count := bad.get("count"):
         yield Note(f"Skipped {count:,} unreadable record{'s' * (count != 1)} (limit: {bad['limit']:,}).", WARN)
 
 
-def left_out_section(record: RunJson) -> Section:
+def skipped_records_section(record: RunJson) -> Section:
     """Returns the section that lists the skipped bad records."""
     found = (record.get("bad_records") or {}).get("records") or []
     rows = [(code(one["file"]), one["place"], one["problem"], one["count"]) for one in found]
@@ -101,7 +103,7 @@ def left_out_section(record: RunJson) -> Section:
     return Section("skipped", "Skipped records", (table,))
 
 
-def headlines(metrics: Mapping[str, float]) -> list[str]:
+def headline_metrics(metrics: Mapping[str, float]) -> list[str]:
     """Returns the metrics' names, the most important ones first.
 
     Omits counts, and metrics with the same value as another one, such as TFMA's `binary_accuracy` with Keras's
@@ -111,7 +113,7 @@ def headlines(metrics: Mapping[str, float]) -> list[str]:
     def rank(name: str) -> int:
         return next((number for number, sign in enumerate(_HEADLINES) if sign in name.lower()), len(_HEADLINES))
 
-    names = sorted((name for name in metrics if not any(sign in name for sign in _UNINTERESTING)), key=rank)
+    names = sorted((name for name in metrics if not any(sign in name for sign in _NOT_HEADLINES)), key=rank)
     return list({f"{metrics[name]:.4g}": name for name in reversed(names)}.values())[::-1]
 
 

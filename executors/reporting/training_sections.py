@@ -12,8 +12,8 @@ from ..monitoring.metrics import Metrics
 from ..monitoring.metrics_origin import mark_of
 from .document import WARN, Block, Chart, Facts, Note, Section, Table, Value
 from .quantities import seconds, share, size
-from .series import Metric, rate
-from .values import plain, present
+from .series import Metric, step_rates
+from .values import plain, without_empty
 
 if TYPE_CHECKING:
     from ..monitoring.run_json import RunJson
@@ -48,15 +48,15 @@ def curves(record: RunJson, logged: Sequence[Metric], last: Metrics) -> Section:
         if metric.name not in last.get(split, {})
     ]
     table = Table("Logged once", ("scalar", "split", "at", "value"), once)
-    return Section("curves", "Curves", (*_odd_values(shown), *charts, table))
+    return Section("curves", "Curves", (*_nonfinite_notes(shown), *charts, table))
 
 
-def _odd_values(metrics: Sequence[Metric]) -> Iterator[Note]:
+def _nonfinite_notes(metrics: Sequence[Metric]) -> Iterator[Note]:
     for metric in metrics:
         for split, curve in metric.splits.items():
-            if curve.odd:
-                times = f"{len(curve.odd):,} times, first" if len(curve.odd) > 1 else "once,"
-                text = f"{metric.name} ({split}) was NaN or infinite {times} at {metric.axis} {curve.odd[0]:,}."
+            if curve.nonfinite_steps:
+                times = f"{len(curve.nonfinite_steps):,} times, first" if len(curve.nonfinite_steps) > 1 else "once,"
+                text = f"{metric.name} ({split}) was NaN or infinite {times} at {metric.axis} {curve.nonfinite_steps[0]:,}."
                 yield Note(text, WARN)
 
 
@@ -80,7 +80,7 @@ def time_section(record: RunJson, metrics: Sequence[Metric]) -> Section:
 def _phases(record: RunJson) -> Table:
     phases: Mapping[str, float] = record.get("phases") or {}
     whole = sum(took for name, took in phases.items() if "/" not in name)
-    names = in_order(phases)
+    names = sorted_phases(phases)
     rows: list[Sequence[Value]] = [
         (phase_title(name), seconds(phases[name]), share(phases[name] / whole if whole else 0.0)) for name in names
     ]
@@ -89,7 +89,7 @@ def _phases(record: RunJson) -> Table:
     return Table("Time by phase", ("phase", "time", "share"), rows)
 
 
-def in_order(phases: Iterable[str]) -> list[str]:
+def sorted_phases(phases: Iterable[str]) -> list[str]:
     """Returns the unique names of phases in chronological order."""
     known = list(_PHASES)
     return sorted(dict.fromkeys(phases), key=lambda name: known.index(name) if name in known else len(known))
@@ -104,7 +104,7 @@ def _throughput(metrics: Sequence[Metric]) -> Iterator[Chart]:
     steps = [curve for metric in metrics if metric.axis == "step" for curve in metric.splits.values()]
     longest = max(steps, key=lambda curve: len(curve.steps), default=None)
     if longest is not None and len(longest.steps) > 2:
-        x, rates = rate(longest)
+        x, rates = step_rates(longest)
         yield Chart("Throughput", "seconds since the first scalar", x, {"training": rates}, unit="steps/s")
 
 
@@ -124,8 +124,8 @@ def resources_section(record: RunJson) -> Section:
     memory = [value / 1e9 for value in found.get("memory_bytes") or []]
     gpu_memory = [value / 1e9 for value in found.get("gpu_memory_bytes") or []]
     drawn = (
-        (f"CPUs in use{_of(machine.get('cpus'), '')}", found.get("cpu") or [], "cores"),
-        (f"Memory{_of(machine.get('memory_bytes', 0) / 1e9, ' GB')}", memory, "GB"),
+        (f"CPUs in use{_out_of(machine.get('cpus'), '')}", found.get("cpu") or [], "cores"),
+        (f"Memory{_out_of(machine.get('memory_bytes', 0) / 1e9, ' GB')}", memory, "GB"),
         ("GPU utilization", found.get("gpu_percent") or [], "%"),
         ("GPU memory", gpu_memory, "GB"),
     )
@@ -140,7 +140,7 @@ def resources_section(record: RunJson) -> Section:
     return Section("resources", "Resources", (Facts(rows), *charts))
 
 
-def _of(most: float | None, unit: str) -> str:
+def _out_of(most: float | None, unit: str) -> str:
     return f" (of {most:.3g}{unit})" if most else ""
 
 
@@ -158,7 +158,7 @@ def cluster_section(record: RunJson) -> Section:
         "cluster",
         "Cluster",
         (
-            Facts(present(rows)),
+            Facts(without_empty(rows)),
             _dicts("Attempts", cluster.get("tries") or []),
             _dicts(
                 "Throughput by worker",

@@ -51,7 +51,7 @@ from ..monitoring.metrics import from_event_files, from_return_value, sizes_of_e
 from ..monitoring.resources import Usage
 from ..monitoring.run_record import SUCCEEDED, RunRecord
 from ..options import LOCAL, RAY, TrainingOptions
-from ..reporting.writing import folder_that_stays, reported
+from ..reporting.writing import kept_folder, report_on_exit
 from ..runtime.files import file_io
 from ..runtime.files.temporary_folder import require_temporary_folder
 from ..runtime.logs import redaction, setup
@@ -121,7 +121,7 @@ def train(
         with (
             alone_in(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
             _saying_what_is_there(record, fn_args.serving_model_dir),
-            reported(record, fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
+            report_on_exit(record, fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
             record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)),
         ):
             record.arguments = redaction.masked({**fn_args.to_json(), "options": dataclasses.asdict(options)})
@@ -142,7 +142,7 @@ def train(
                 keep_source(source, fn_args.model_run_dir)
             record.save()  # so that a killed run leaves a record
             with _checkpoints(fn_args, identity, checkpoint_root, source, task) as checkpoints:
-                kept_in = folder_that_stays(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir
+                kept_in = kept_folder(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir
                 run = _Run(source, keras, function, options, record, task, checkpoints, kept_in)
                 if over is not None:
                     run.take_part(fn_args, over)

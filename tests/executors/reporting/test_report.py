@@ -26,11 +26,11 @@ from generic_trainer.executors.reporting.document import (
     Report,
     Section,
 )
-from generic_trainer.executors.reporting.failure import place_of
-from generic_trainer.executors.reporting.outcome_sections import headlines
+from generic_trainer.executors.reporting.failure import failure_location
+from generic_trainer.executors.reporting.outcome_sections import headline_metrics
 from generic_trainer.executors.reporting.page import html_of
 from generic_trainer.executors.reporting.quantities import difference, seconds, size
-from generic_trainer.executors.reporting.writing import FILE_NAME, kept_when_failed, write_report
+from generic_trainer.executors.reporting.writing import FILE_NAME, keep_failed_run, write_report
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>\"'&"
@@ -251,7 +251,7 @@ def test_the_report_of_a_failed_step_outlives_the_folder_that_tfx_deletes(tmp_pa
         folder.mkdir(parents=True)
         (folder / "run.json").write_text(json.dumps({"status": "failed", "id": str(number)}))
         write_report(str(folder))
-        with pytest.raises(ValueError, match="gone"), kept_when_failed(str(folder)):
+        with pytest.raises(ValueError, match="gone"), keep_failed_run(str(folder)):
             raise ValueError("gone")
     kept = sorted((place / ".failed").iterdir(), key=lambda folder: int(folder.name))
     assert [folder.name for folder in kept] == [str(number) for number in range(4, 14)]  # the last ten
@@ -426,14 +426,14 @@ def test_the_last_frame_of_the_users_own_is_where_it_failed() -> None:
         '  File "/work/taxi.py", line 12, in run_fn\n    model.fit(data)\n'
         '  File "/site-packages/keras/fit.py", line 99, in fit\n    raise ValueError()\n'
     )
-    assert place_of(traceback, ["/work/taxi.py"]) == "taxi.py, line 12, in run_fn: model.fit(data)"
-    assert place_of(traceback, []) == "fit.py, line 99, in fit: raise ValueError()"
-    assert place_of("", []) == ""
+    assert failure_location(traceback, ["/work/taxi.py"]) == "taxi.py, line 12, in run_fn: model.fit(data)"
+    assert failure_location(traceback, []) == "fit.py, line 99, in fit: raise ValueError()"
+    assert failure_location("", []) == ""
 
 
 def test_headlines_are_what_a_reader_looks_for_without_counts_and_doubles() -> None:
     metrics = {"loss": 0.2, "example_count": 100.0, "binary_accuracy": 0.9, "auc": 0.95, "accuracy": 0.9, "odd": 3.0}
-    assert headlines(metrics) == ["auc", "binary_accuracy", "loss", "odd"]
+    assert headline_metrics(metrics) == ["auc", "binary_accuracy", "loss", "odd"]
 
 
 @pytest.mark.parametrize(

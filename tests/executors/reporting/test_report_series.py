@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from generic_trainer.executors.reporting.series import POINTS, Curve, rate, read_metrics
+from generic_trainer.executors.reporting.series import POINTS, Curve, read_metrics, step_rates
 from generic_trainer.executors.reporting.writing import write_report
 
 
@@ -74,7 +74,7 @@ def test_what_is_not_finite_is_a_gap(tmp_path: pathlib.Path) -> None:
     write_scalars(tmp_path, "loss", [(0, 1.0), (1, float("nan")), (2, float("inf"))])
     [loss] = read_metrics(str(tmp_path))
     assert loss.splits["train"].values == (1.0, None, None)
-    assert loss.splits["train"].odd == (1, 2)
+    assert loss.splits["train"].nonfinite_steps == (1, 2)
     write_report(str(tmp_path), {"metrics": {"eval": {"loss": 1.0}}})
     assert "loss (train) was NaN or infinite 2 times, first at step 1." in (tmp_path / "report.html").read_text()
 
@@ -95,7 +95,7 @@ def test_a_long_curve_is_thinned_and_keeps_its_peaks_and_ends(tmp_path: pathlib.
 
 def test_steps_per_second_are_those_between_two_points() -> None:
     # 100 steps in 2 s, then 50 in 0.5 s.
-    assert rate(Curve((0, 100, 150), (1.0, 1.0, 1.0), (10.0, 12.0, 12.5))) == ([2.0, 2.5], [50.0, 100.0])
+    assert step_rates(Curve((0, 100, 150), (1.0, 1.0, 1.0), (10.0, 12.0, 12.5))) == ([2.0, 2.5], [50.0, 100.0])
 
 
 def test_what_was_logged_once_is_in_a_table_unless_it_is_shown_anyway(tmp_path: pathlib.Path) -> None:
