@@ -30,7 +30,7 @@ from ..modules.source import ModuleSource
 from ..modules.source_text import text_of
 from ..runtime.files.schema import read_schema
 from ..saved_models.custom_ops import imported_op_packages
-from ..saved_models.sample_input import example_wanted
+from ..saved_models.sample_input import collect_sample_input
 from ..tuning.search import TUNER_FN, defaults_of_search, import_keras_tuner, shown
 from . import example_facts, input_watch, made_up, module_checks, trial
 from .adaptation import RAW, TRANSFORMED
@@ -121,7 +121,7 @@ class _Examination:
                 return {}
             assert self._source is not None
             self._say.stage("trial")
-            with example_wanted() as example, input_watch.watching(self._say.reads):
+            with collect_sample_input() as example, input_watch.watching(self._say.reads):
                 verdicts, watch = trial.try_training(found, self._source, self._fn_args, self._records, self._say.seen)
         estimated = None
         for verdict in verdicts:

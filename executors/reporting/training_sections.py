@@ -55,8 +55,9 @@ def _nonfinite_notes(metrics: Sequence[Metric]) -> Iterator[Note]:
     for metric in metrics:
         for split, curve in metric.splits.items():
             if curve.nonfinite_steps:
-                times = f"{len(curve.nonfinite_steps):,} times, first" if len(curve.nonfinite_steps) > 1 else "once,"
-                text = f"{metric.name} ({split}) was NaN or infinite {times} at {metric.axis} {curve.nonfinite_steps[0]:,}."
+                first, count = curve.nonfinite_steps[0], len(curve.nonfinite_steps)
+                times = f"{count:,} times, first" if count > 1 else "once,"
+                text = f"{metric.name} ({split}) was NaN or infinite {times} at {metric.axis} {first:,}."
                 yield Note(text, WARN)
 
 

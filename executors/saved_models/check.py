@@ -79,7 +79,7 @@ class CheckReport:
       checks: {check: outcome}: "passed", "skipped", or why the check could not be run or is inconclusive.
       signatures: {signature: {"inputs": {name: "float32 (?, 4)"}, "outputs": {…}}}.
       size_bytes: Size of all files of the model.
-      example: Source of the example that the model was run on; "not asked" if it was not run.
+      example: Source of the example that the model was run on; "none" if it was not run.
       answer: {output: flat list of its first 10 values}; {} if no signature was run.
       asked: The signature that was run; "" if none was.
       inputs: {feature: its first 10 values} of the example; {} if it is not a tf.Example.
@@ -163,7 +163,7 @@ def check_saved_model(
         logging.warning("The check %r of the model in %s is skipped.", name, shown)
     size = sum(file_io.size_of(os.path.join(folder, name)) for name in files)
     if "parses" in skip:
-        return CheckReport(dict.fromkeys(CHECKS, "skipped"), {}, size, "not asked", {})
+        return CheckReport(dict.fromkeys(CHECKS, "skipped"), {}, size, "none", {})
     request = {
         "model": model,
         "shown_as": shown,
@@ -180,17 +180,17 @@ def check_saved_model(
     }
     variables = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})}
 
-    def asked() -> ProbeReport:
+    def run_probe() -> ProbeReport:
         report = child_process.run(
             probe, request, environment=variables, timeout=timeout, quiet=True, forked=True, what="model check"
         )
         return cast("ProbeReport", report)
 
     try:
-        found = asked()
+        found = run_probe()
     except (ProcessDiedError, MemoryError):  # retry: a temporary lack of memory must not discard the training
         logging.warning("The check of the model in %s was interrupted; retrying it once.", shown)
-        found = asked()
+        found = run_probe()
     return CheckReport(size_bytes=size, **found)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import keras
 
 # Errors that may not recur after training: files that training may still write, lack of memory or disk space.
-_UNDECIDED = (
+_INCONCLUSIVE = (
     OSError,
     MemoryError,
     tf.errors.NotFoundError,
@@ -57,10 +57,10 @@ def rehearsal(model: keras.Model | None = None) -> Iterator[str]:
     begin = time.perf_counter()
     with contextlib.ExitStack() as stack:
         stack.callback(_remove, folder)
-        stack.enter_context(_random_state_kept(model))
+        stack.enter_context(_restored_random_state(model))
         try:
             yield folder
-        except _UNDECIDED as error:
+        except _INCONCLUSIVE as error:
             logging.debug("The dry run of the export was abandoned: %s: %s", type(error).__name__, gist_of(error))
         except Exception as error:
             add_note(error, _NOTE)
@@ -75,7 +75,7 @@ def _remove(folder: str) -> None:
 
 
 @contextlib.contextmanager
-def _random_state_kept(model: keras.Model | None) -> Iterator[None]:
+def _restored_random_state(model: keras.Model | None) -> Iterator[None]:
     """Restores the random number generators that tracing a model may use to their state before the block."""
     found: list[Any] = [random, seed_generator(), *seed_generators()]
     generators = [generator for generator in found if generator is not None]

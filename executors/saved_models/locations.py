@@ -36,7 +36,7 @@ def find_saved_model(folder: str) -> str | None:
     Searches `folder` itself; then `folder/export/NAME/TIMESTAMP`, written by an Estimator's exporters (the newest is
     returned); then `folder/TIMESTAMP`, written by `Estimator.export_saved_model(folder)`, if there is only one.
     """
-    if _holds_model(folder):
+    if _contains_model(folder):
         return folder
     if found := _newest_export(os.path.join(folder, "export")):
         return found
@@ -56,7 +56,7 @@ def lift_timestamped_model(folder: str) -> None:
     file_io.rmtree(found)
 
 
-def _holds_model(folder: str) -> bool:
+def _contains_model(folder: str) -> bool:
     return any(file_io.exists(os.path.join(folder, name)) for name in MODEL_FILES)
 
 
@@ -71,4 +71,4 @@ def _newest_export(exports: str) -> str | None:
 def timestamped_models(folder: str) -> list[str]:
     """Returns the subfolders with numeric names that contain a SavedModel."""
     paths = [os.path.join(folder, name) for name in file_io.listdir(folder) if name.isdigit()]
-    return [path for path in paths if _holds_model(path)]
+    return [path for path in paths if _contains_model(path)]

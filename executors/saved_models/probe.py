@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _INTERNAL_SIGNATURES = ("__saved_model_init_op", "__saved_model_train_op")
 _NO_MEMORY = (MemoryError, tf.errors.ResourceExhaustedError)  # not a fault of the model
 _UNREGISTERED = "not registered"  # in TensorFlow's message about an unknown op
-_CUT_OFF = (
+_INTERRUPTED = (
     "Writing it was interrupted, for example by a full disk or a killed process, or a file was lost. Save it again."
 )
 _VALUES_SHOWN, _CHARACTERS_SHOWN = 10, 200
@@ -59,7 +59,7 @@ def execute(request: ProbeRequest) -> ProbeReport:
     signatures = _signatures(meta_graph)
     if "signatures" not in skip:
         _require_signatures(signatures, request["required_signatures"], shown)
-    report: ProbeReport = {"checks": checks, "signatures": signatures, "example": "not asked", "answer": {}}
+    report: ProbeReport = {"checks": checks, "signatures": signatures, "example": "none", "answer": {}}
     if "loads" in skip:
         checks["answers"] = checks["finite"] = "skipped"
         return report
@@ -73,24 +73,24 @@ def execute(request: ProbeRequest) -> ProbeReport:
         return report
     if "finite" not in skip:
         _require_finite_variables(model, shown)
-    asked = _signature_to_ask(model.signatures, request["required_signatures"])
-    if "answers" in skip or asked is None:
+    name = _signature_to_run(model.signatures, request["required_signatures"])
+    if "answers" in skip or name is None:
         checks["answers"] = "skipped"
         return report
-    reply = _ask(model.signatures[asked], asked, request)
-    answer, example = reply.answer, reply.example
+    run = _run_signature(model.signatures[name], name, request)
+    answer, example = run.answer, run.example
     report["example"] = example.source
-    if reply.problem:
-        checks["answers"] = f"could not be run: {reply.problem}"
+    if run.problem:
+        checks["answers"] = f"could not be run: {run.problem}"
         return report
     if "finite" not in skip and (odd := _not_finite(answer)):
-        what = f"{asked!r} returns {odd} for {example.source}"
+        what = f"{name!r} returns {odd} for {example.source}"
         if example.is_certain:
             raise _failed("finite", shown, what)
         checks["finite"] = f"is inconclusive: {what}"
     report["answer"] = {name: _shortened(value) for name, value in answer.items()}
     report["inputs"] = {name: _shortened(values) for name, values in sorted(example.features.items())}
-    return {**report, "asked": asked, "latency": _latency(reply.ask_again)}
+    return {**report, "asked": name, "latency": _latency(run.repeat)}
 
 
 def _import_op_packages(packages: list[str]) -> str:
@@ -118,7 +118,7 @@ def _parse(model: str, shown: str) -> meta_graph_pb2.MetaGraphDef:
         with tf.io.gfile.GFile(path, "rb") as file:
             content = file.read()
         if not content:
-            raise _failed("parses", shown, f"saved_model.pb is empty (0 bytes). {_CUT_OFF}")
+            raise _failed("parses", shown, f"saved_model.pb is empty (0 bytes). {_INTERRUPTED}")
         try:
             saved_model.ParseFromString(content)
         except DecodeError as error:
@@ -165,7 +165,7 @@ def _load(model: str, meta_graph: meta_graph_pb2.MetaGraphDef, shown: str) -> Lo
     except Exception as error:  # TensorFlow raises whatever the broken part of it raises
         said = f"{type(error).__name__}: {error}"
         if missing := missing_files(model, meta_graph):
-            raise _failed("loads", shown, f"{'; '.join(missing)}. {_CUT_OFF} TensorFlow: {said}") from error
+            raise _failed("loads", shown, f"{'; '.join(missing)}. {_INTERRUPTED} TensorFlow: {said}") from error
         raise _failed("loads", shown, f"a fresh process cannot load it: {said}") from error
 
 
@@ -176,29 +176,29 @@ def _require_finite_variables(model: LoadedModel, shown: str) -> None:
             raise _failed("finite", shown, f"its variable {variable.name} {variable.shape} contains NaN or infinity")
 
 
-def _signature_to_ask(signatures: Mapping[str, object], required: list[str]) -> str | None:
+def _signature_to_run(signatures: Mapping[str, object], required: list[str]) -> str | None:
     wanted = ("serving_default", *required, "predict", *sorted(signatures))
     return next((name for name in wanted if name in signatures), None)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Reply:
+class _SignatureRun:
     """The result of running a signature.
 
     Attributes:
       example: The example, or the last one that was tried.
       answer: {output: array}; {} after a problem.
       problem: Why no example could be used, or why the model failed on a synthetic one; "" on success.
-      ask_again: Repeats the call with the same inputs.
+      repeat: Repeats the call with the same inputs.
     """
 
     example: Example
     answer: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     problem: str = ""
-    ask_again: Callable[[], object] = dict
+    repeat: Callable[[], object] = dict
 
 
-def _ask(function: tf.types.experimental.ConcreteFunction, name: str, request: ProbeRequest) -> _Reply:
+def _run_signature(function: tf.types.experimental.ConcreteFunction, name: str, request: ProbeRequest) -> _SignatureRun:
     """Runs a signature on the first of the available examples that it accepts.
 
     Raises:
@@ -213,7 +213,7 @@ def _ask(function: tf.types.experimental.ConcreteFunction, name: str, request: P
             continue
         try:
             call = functools.partial(_answer, function, inputs)
-            return _Reply(example, call(), ask_again=call)
+            return _SignatureRun(example, call(), repeat=call)
         except _NO_MEMORY:
             raise
         except Exception as error:  # a traced function raises whatever is in it
@@ -221,7 +221,7 @@ def _ask(function: tf.types.experimental.ConcreteFunction, name: str, request: P
             if example.is_certain:
                 text = f"its signature {name!r} fails on {example.source}: {type(error).__name__}: {error}"
                 raise _failed("answers", request["shown_as"], text) from error
-    return _Reply(example, problem=problem)
+    return _SignatureRun(example, problem=problem)
 
 
 def _answer(function: tf.types.experimental.ConcreteFunction, inputs: Mapping[str, tf.Tensor]) -> dict[str, np.ndarray]:
@@ -258,23 +258,23 @@ def _examples(request: ProbeRequest, signature: str) -> Iterator[Example]:
         # A signature takes raw or transformed examples. If all features that it parses are optional, it also accepts
         # the other kind, with meaningless results.
         raw = probe_examples.first_example(request["raw_eval_files"], payload)
-        for one in probe_examples.answerable([real, raw], _parsed(request["model"], signature)):
+        for one in probe_examples.compatible_examples([real, raw], _parsed(request["model"], signature)):
             yield dataclasses.replace(one, is_certain=False)
-    if offered := request["example"]:
-        yield Example(offered["source"], b"", features_of(offered), is_certain=False)
-    made_up = probe_examples.from_schema(request["schema_path"], transformed)
-    if made_up is not None:
-        yield made_up
+    if sample := request["example"]:
+        yield Example(sample["source"], b"", features_of(sample), is_certain=False)
+    synthetic = probe_examples.from_schema(request["schema_path"], transformed)
+    if synthetic is not None:
+        yield synthetic
     yield Example("an input of zeros", b"", {}, is_certain=False)
 
 
 def _parsed(model: str, signature: str) -> list[tuple[str, bool]]:
     """Returns (feature, whether it is required) of the features that a signature parses; [] if unknown."""
     try:
-        asked = next(one for one in signatures_of(model) if one.name == signature)
+        found = next(one for one in signatures_of(model) if one.name == signature)
     except (OSError, ValueError, StopIteration):
         return []
-    return [(feature.name, feature.required) for feature in asked.parsed or ()]
+    return [(feature.name, feature.required) for feature in found.parsed or ()]
 
 
 def _inputs(specs: Mapping[str, tf.TensorSpec], example: Example) -> dict[str, tf.Tensor] | str:
@@ -293,13 +293,13 @@ def _inputs(specs: Mapping[str, tf.TensorSpec], example: Example) -> dict[str, t
             return f"the example has no feature {name!r}; it has {few(sorted(example.features), near=name)}"
         values = [b"" if spec.dtype == tf.string else 0] if feature is None else example.features[feature]
         try:
-            inputs[name] = _fitted(values, spec)
+            inputs[name] = _reshaped(values, spec)
         except (TypeError, ValueError) as error:
             return f"feature {name!r} does not match the signature's {spec}: {error}"
     return inputs
 
 
-def _fitted(values: Sequence[Value], spec: tf.TensorSpec) -> tf.Tensor:
+def _reshaped(values: Sequence[Value], spec: tf.TensorSpec) -> tf.Tensor:
     """Returns values as a tensor of the spec's shape.
 
     Unknown sizes become 1, except the last of several, which becomes the number of values.

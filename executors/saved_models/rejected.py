@@ -29,14 +29,14 @@ from .staging import Staging
 FOLDER = REJECTED_DIR
 KEPT = 3
 _PART = ".part"
-_DEPENDS = (
+_PATH_DEPENDENCE = (
     "The model depends on the path that it was written to, which does not exist after publishing. Save the files that "
     "it reads as assets."
 )
 
 
 @contextlib.contextmanager
-def kept_when_refused(staging: Staging, model_run_dir: str, record: RunRecord) -> Iterator[None]:
+def keep_if_rejected(staging: Staging, model_run_dir: str, record: RunRecord) -> Iterator[None]:
     """Moves a run's outputs to `rejected/` if the block raises, and adds the path to the error and the run's record.
 
     Args:
@@ -48,7 +48,7 @@ def kept_when_refused(staging: Staging, model_run_dir: str, record: RunRecord) -
         yield
     except Exception as error:
         if isinstance(error, ModelCheckError) and staging.written in str(error):
-            _add(error, _DEPENDS)
+            _add(error, _PATH_DEPENDENCE)
         path = _kept(staging, os.path.join(model_run_dir, FOLDER), record)
         if path:
             record.rejected = path
@@ -57,7 +57,7 @@ def kept_when_refused(staging: Staging, model_run_dir: str, record: RunRecord) -
 
 
 @contextlib.contextmanager
-def kept_when_interrupted(
+def keep_if_interrupted(
     staging: Staging, serving_model_dir: str, model_run_dir: str, record: RunRecord, check: Callable[[], object]
 ) -> Iterator[None]:
     """Moves a run's outputs to `rejected/` if the block, which runs the module, raises after a SavedModel was saved.

@@ -61,7 +61,7 @@ from ..saved_models.check import check_saved_model, log_report
 from ..saved_models.links import replace_links
 from ..saved_models.locations import find_saved_model, lift_timestamped_model
 from ..saved_models.publishing import publish
-from ..saved_models.rejected import kept_when_interrupted, kept_when_refused
+from ..saved_models.rejected import keep_if_interrupted, keep_if_rejected
 from ..saved_models.staging import STAGING, Staging, staging_directory
 from . import module_logs
 from .preconditions import require_inputs, require_outputs
@@ -215,7 +215,7 @@ class _Run:
         with staging_directory(file_io.parent(final), self._shared_name()) as staging:
             theirs = self._staged(fn_args, staging.written)
             with (
-                kept_when_interrupted(
+                keep_if_interrupted(
                     staging,
                     theirs.serving_model_dir,
                     self.kept_in,
@@ -227,10 +227,10 @@ class _Run:
                 self.record.phase("training"),
             ):
                 result = self.run_module(theirs)
-            with kept_when_refused(staging, self.kept_in, self.record):
+            with keep_if_rejected(staging, self.kept_in, self.record):
                 self.record.require_folder()
                 self.record.save_if_possible()  # signals to the cluster, or to a later run, that training is over
-                staging.require()
+                staging.require_exists()
                 if self._is_distributed():
                     with self._logs_kept(staging, theirs), self.record.phase("evaluator"):
                         self._evaluate(theirs)

@@ -32,7 +32,7 @@ from ..monitoring.metrics import from_event_files, sizes_of_event_files, togethe
 from ..runtime.files import file_io, storage_errors
 from ..runtime.logs import exceptions
 from ..saved_models.custom_ops import imported_op_packages
-from ..saved_models.sample_input import example_wanted
+from ..saved_models.sample_input import collect_sample_input
 from . import metrics_of_record
 from .module_logs import metrics_beside
 
@@ -103,7 +103,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
             with (
                 profiling.profiled(request.fn_args.model_run_dir, request.options.profile) as profile,
                 bad_records.skipping(request.options.bad_records_limit, request.fn_args.model_run_dir),
-                example_wanted() as example,
+                collect_sample_input() as example,
                 evaluation_evidence.observed(request.source.files) as fits,
                 metrics_of_record.observed(request.source.files, request.fn_args) as observations,
                 pursued(request.options, request.fn_args),

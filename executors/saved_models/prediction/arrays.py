@@ -53,7 +53,7 @@ def input_array(column: pa.ListArray, spec: tf.TensorSpec) -> np.ndarray:
     _require_lengths(lengths, sizes)
     values = column.flatten()
     # All sizes are explicit, as NumPy cannot infer a size of -1 next to a size of 0.
-    return _cast(values, spec.dtype, lengths).reshape([len(lengths), *_closed(sizes, lengths)])
+    return _cast(values, spec.dtype, lengths).reshape([len(lengths), *_resolved_sizes(sizes, lengths)])
 
 
 def _require_lengths(lengths: np.ndarray, sizes: list[int]) -> None:
@@ -73,7 +73,7 @@ def _values(count: object) -> str:
     return f"{count} value" if count == 1 else f"{count} values"
 
 
-def _closed(sizes: list[int], lengths: np.ndarray) -> list[int]:
+def _resolved_sizes(sizes: list[int], lengths: np.ndarray) -> list[int]:
     known = math.prod(size for size in sizes if size != -1)
     return [int(lengths[0]) // max(known, 1) if size == -1 else size for size in sizes]
 

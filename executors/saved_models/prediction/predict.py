@@ -104,7 +104,7 @@ def _batches(request: PredictionRequest, size: int) -> Iterator[Batch]:
 
 
 def _answers(signature: ServingSignature, feed: Feed, batch: Batch) -> dict[str, np.ndarray]:
-    inputs = _filled_up(feed(batch), signature.batch_size or batch.size)
+    inputs = _padded(feed(batch), signature.batch_size or batch.size)
     try:
         outputs = signature(inputs)
     except Exception as error:  # a traced function may raise any exception
@@ -119,7 +119,7 @@ def _answers(signature: ServingSignature, feed: Feed, batch: Batch) -> dict[str,
     return {name: value[: batch.size] for name, value in sorted(outputs.items())}
 
 
-def _filled_up(inputs: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
+def _padded(inputs: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
     """Pads inputs to `size` examples by repeating the last one, for a fixed batch size at the end of a file."""
     return {name: value[np.minimum(np.arange(size), len(value) - 1)] for name, value in inputs.items()}
 

@@ -17,7 +17,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from generic_trainer import ModelCheckError, check_saved_model
 from generic_trainer.executors.inputs.data_accessor import ExamplesFormat
 from generic_trainer.executors.saved_models.locations import find_saved_model, lift_timestamped_model
-from generic_trainer.executors.saved_models.sample_input import example_wanted, offer_example
+from generic_trainer.executors.saved_models.sample_input import collect_sample_input, set_sample_input
 
 SPEC = {"sepal_length": tf.io.FixedLenFeature([1], tf.float32), "variety": tf.io.FixedLenFeature([1], tf.int64)}
 
@@ -121,8 +121,8 @@ def test_nothing_to_ask_is_not_held_against_the_model(save: Callable[..., str], 
 
 
 def offered(features: dict[str, Any]) -> dict[str, Any]:
-    with example_wanted() as example:
-        offer_example("a row of mine", features)
+    with collect_sample_input() as example:
+        set_sample_input("a row of mine", features)
     return json.loads(json.dumps(example))  # type: ignore[no-any-return]
 
 

@@ -20,7 +20,7 @@ from generic_trainer import (
 from generic_trainer.executors.monitoring import run_record
 from generic_trainer.executors.monitoring.run_record import RunRecord
 from generic_trainer.executors.saved_models import publishing, rejected
-from generic_trainer.executors.saved_models.rejected import kept_when_refused
+from generic_trainer.executors.saved_models.rejected import keep_if_rejected
 from generic_trainer.executors.saved_models.staging import staging_directory
 
 HERE = TrainingOptions(isolate=False)
@@ -115,7 +115,7 @@ def test_it_is_kept_on_another_disk_with_its_links(tmp_path: pathlib.Path) -> No
         with staging_directory(str(tmp_path)) as staging:
             os.makedirs(f"{staging.written}/Format-Serving")
             os.symlink("nowhere", f"{staging.written}/Format-Serving/link")
-            with pytest.raises(ValueError, match="no model") as caught, kept_when_refused(staging, other, record):
+            with pytest.raises(ValueError, match="no model") as caught, keep_if_rejected(staging, other, record):
                 raise ValueError("no model")
         assert record.rejected == f"{other}/rejected/20261123T153000Z-{record.id[:8]}"
         assert os.readlink(f"{record.rejected}/Format-Serving/link") == "nowhere"
