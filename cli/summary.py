@@ -14,7 +14,7 @@ from ..executors.tuning.tuner_fn import KERAS_TUNERS_OWN
 from .tables import print_pairs
 
 if TYPE_CHECKING:
-    from ..executors.monitoring.run_json import ClusterJson, LeftOut, RunJson
+    from ..executors.monitoring.run_json import ClusterJson, RunJson, SkippedRecords
 
 _BAD_RECORDS = 3  # maximum of bad records to list
 
@@ -34,7 +34,7 @@ def told_of(record: RunJson) -> dict[str, str]:
     }
 
 
-def left_out_line(bad_records: LeftOut) -> str:
+def left_out_line(bad_records: SkippedRecords) -> str:
     """Returns the number of skipped unreadable records and the first of them; "" if there are none.
 
         2 unreadable records (limit: 10)

@@ -183,7 +183,7 @@ def _progress_told(scratch: str, steps: int | None, options: TrainingOptions) ->
     if options.engine != LOCAL or progress.VARIABLE in os.environ:
         yield
         return
-    path, ended = progress.watched(scratch), threading.Event()
+    path, ended = progress.create_progress_file(scratch), threading.Event()
     os.environ[progress.VARIABLE] = path
     teller = threading.Thread(target=_tell, args=(path, steps, ended), name="progress", daemon=True)
     teller.start()

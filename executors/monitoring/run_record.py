@@ -171,7 +171,7 @@ class RunRecord:
             logging.warning("Could not update the run record. %s", error)
 
     @contextlib.contextmanager
-    def shown_in(self, folder: str) -> Iterator[None]:
+    def copied_to(self, folder: str) -> Iterator[None]:
         """Also keeps a copy of the record's current state in another folder during the block."""
         path = os.path.join(folder, FILE_NAME)
         if path == self.path:
@@ -206,15 +206,15 @@ class RunRecord:
 
     def to_json(self) -> str:
         """Returns the record as indented JSON text."""
-        state = as_read(self)
+        state = to_run_json(self)
         text = json.dumps(state, indent=2, default=str)
         return _NUMBERS.sub(lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
 
     def _repr_html_(self) -> str:
-        return record_table(as_read(self))
+        return record_table(to_run_json(self))
 
 
-def as_read(record: RunRecord) -> RunJson:
+def to_run_json(record: RunRecord) -> RunJson:
     """Returns a record's fields in the form that `read` returns."""
     state = dataclasses.asdict(record)
     del state["path"]

@@ -28,7 +28,7 @@ from ..keras.early_stopping import pursued
 from ..keras.fit_progress import told_by_fits
 from ..modules.seeds import seed_all
 from ..monitoring import profiling
-from ..monitoring.metrics import from_event_files, sizes_of_event_files, together
+from ..monitoring.metrics import from_event_files, merge_metrics, sizes_of_event_files
 from ..runtime.files import file_io, storage_errors
 from ..runtime.logs import exceptions
 from ..saved_models.custom_ops import imported_op_packages
@@ -126,7 +126,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
             explain(error, request)
         raise
     beside = metrics_beside(request.fn_args.serving_model_dir)
-    logged = together(beside, from_event_files(request.fn_args.model_run_dir, earlier_logs))
+    logged = merge_metrics(beside, from_event_files(request.fn_args.model_run_dir, earlier_logs))
     metrics, origins = observations.metrics(returned, logged)
     return {
         "dialect": name,

@@ -105,7 +105,7 @@ def model_fn(features, labels, mode):
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 estimator = tf.estimator.Estimator(model_fn, sys.argv[1])
-with profiled(sys.argv[1], wanted=True) as profile:
+with profiled(sys.argv[1], enabled=True) as profile:
     data = lambda: tf.data.Dataset.from_tensors((tf.ones([512, 1024]), 0)).repeat(1500)
     estimator.train(data)
 print(json.dumps(profile.record))

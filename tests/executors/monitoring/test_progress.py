@@ -15,7 +15,7 @@ from generic_trainer.executors.compat.keras import is_keras_2
 from generic_trainer.executors.keras.fit_progress import told_by_fits
 from generic_trainer.executors.modules.keras_version import _tensorflow_release
 from generic_trainer.executors.monitoring import display, progress
-from generic_trainer.executors.monitoring.display import Display, Recent
+from generic_trainer.executors.monitoring.display import Display, RecentProgress
 from generic_trainer.executors.monitoring.progress import Progress
 
 MODULES = pathlib.Path(__file__).parents[3] / "module_files"
@@ -51,7 +51,7 @@ def watched(module: str, data: Any, folder: pathlib.Path, options: TrainingOptio
         eval_model_dir=str(folder / "model" / "Format-TFMA"),
         model_run_dir=str(folder / "model_run"),
     )
-    with display.showing(seen):
+    with display.use_display(seen):
         train(module, fn_args, options)
     return seen
 
@@ -146,7 +146,7 @@ def test_a_loop_by_hand_tells_it_by_one_call(digits: Any, tmp_path: pathlib.Path
 def test_what_is_said_in_words_is_cut_before_it_is_too_long(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = progress.watched(str(tmp_path))
+    path = progress.create_progress_file(str(tmp_path))
     monkeypatch.setenv(progress.VARIABLE, path)
     progress.report_progress(1, total=9, metrics={f"metric {number}": number for number in range(1000)})
     told = progress.read(path)
@@ -175,21 +175,21 @@ def test_lines_come_more_seldom_the_longer_it_takes(caplog: pytest.LogCaptureFix
 
 
 def test_the_speed_is_that_of_the_last_seconds_and_begins_anew_after_a_failure() -> None:
-    recent = Recent()
+    recent = RecentProgress()
     for second in range(100):
-        recent.note(told(second, second if second < 50 else 50 + 10 * (second - 50)))
+        recent.add(told(second, second if second < 50 else 50 + 10 * (second - 50)))
     assert recent.steps == pytest.approx(10)
-    recent.note(told(1, 500))
-    recent.note(told(2, 520))
+    recent.add(told(1, 500))
+    recent.add(told(2, 520))
     assert recent.steps == pytest.approx(20)
-    assert Recent().examples == 0
+    assert RecentProgress().examples == 0
 
 
 def test_metrics_show_where_they_go() -> None:
-    recent = Recent()
+    recent = RecentProgress()
     for second in range(20):
         metrics = {"loss": 1 - second / 100, "auc": 0.5 + second / 100, "flat": 1 + second % 2 / 10_000, "same": 2.0}
-        recent.note(told(second, second, metrics=metrics))
+        recent.add(told(second, second, metrics=metrics))
     assert [recent.trend(name) for name in ("loss", "auc", "flat", "same", "none")] == [" ↓", " ↑", " →", "", ""]
 
 
@@ -208,7 +208,7 @@ def test_the_total_is_told_when_the_data_is_known_to_last(
     data: Any, first: int | None, last: Any, package: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keras = importlib.import_module(package)
-    path = progress.watched(str(tmp_path))
+    path = progress.create_progress_file(str(tmp_path))
     monkeypatch.setenv(progress.VARIABLE, path)
     totals: list[int | None] = []
 
