@@ -10,7 +10,7 @@ import click
 from ..executors.monitoring import run_record
 from ..executors.monitoring.metrics_origin import origin_line
 from ..executors.runtime.logs.sanitize import printable
-from ..executors.tuning.tuner_fn import KERAS_TUNERS_OWN
+from ..executors.tuning.tuner_fn import KERAS_TUNER_PREFIX
 from .tables import print_pairs
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _speed(speed: Mapping[str, float]) -> str:
 def hyperparameters_of(record: RunJson) -> dict[str, object]:
     """Returns a run's input hyper-parameters by name; {} if there were none."""
     values = (record.get("arguments", {}).get("hyperparameters") or {}).get("values") or {}
-    return {name: value for name, value in values.items() if not name.startswith(KERAS_TUNERS_OWN)}
+    return {name: value for name, value in values.items() if not name.startswith(KERAS_TUNER_PREFIX)}
 
 
 def print_summary(

@@ -31,7 +31,7 @@ from ..modules.source_text import text_of
 from ..runtime.files.schema import read_schema
 from ..saved_models.custom_ops import imported_op_packages
 from ..saved_models.sample_input import collect_sample_input
-from ..tuning.search import TUNER_FN, defaults_of_search, import_keras_tuner, shown
+from ..tuning.search import TUNER_FN, defaults_of_search, hyperparameters_text, import_keras_tuner
 from . import example_facts, input_watch, made_up, module_checks, trial
 from .adaptation import RAW, TRANSFORMED
 from .events import EventWriter
@@ -192,7 +192,9 @@ class _Examination:
             assert module is not None
             module_checks.require_step_functions(module, [TUNER_FN])
             found = self._fn_args.hyperparameters = defaults_of_search(module, None, fn_args)
-        self._say.verdict(Verdict("hyperparameters", PASSED, f"defaults of the search: {shown(found['values'])}"))
+        self._say.verdict(
+            Verdict("hyperparameters", PASSED, f"defaults of the search: {hyperparameters_text(found['values'])}")
+        )
 
     def _attempt(self, item: str, look: Callable[[], R]) -> R | None:
         self._say.stage(item)
