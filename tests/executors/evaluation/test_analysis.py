@@ -123,7 +123,7 @@ def test_numbers_outside_of_0_to_1_are_never_probabilities(examples: str, tmp_pa
     assert {key: slices[ALL][key] for key in expected} == pytest.approx(expected, rel=1e-5)
 
 
-def test_scores_that_the_user_asked_for_are_not_changed(examples: str, tmp_path: pathlib.Path) -> None:
+def test_scores_set_by_the_user_are_not_changed(examples: str, tmp_path: pathlib.Path) -> None:
     model = save_model(lambda x: {"score": x[:, :1]}, tmp_path / "model")
     output = OutputPlan("score", BINARY, "binary", scores=PROBABILITIES)
     plan = EvaluationPlan("serving_default", outputs=(output,), reasons={"scores": SET_BY_OPTION})
@@ -211,7 +211,7 @@ def test_a_model_is_not_blessed_below_the_bound_or_below_the_baseline(examples: 
     assert "auc_diff" in read_evaluation(str(tmp_path / "3")).slices[ALL]
 
 
-def test_a_baseline_that_cannot_be_evaluated_is_left_out(examples: str, tmp_path: pathlib.Path) -> None:
+def test_a_baseline_that_cannot_be_evaluated_is_excluded(examples: str, tmp_path: pathlib.Path) -> None:
     def fails(x: Any) -> dict[str, Any]:
         with tf.control_dependencies([tf.debugging.assert_less(x, -100.0, "too large")]):
             return {"score": tf.identity(x[:, :1])}
@@ -226,7 +226,7 @@ def test_a_baseline_that_cannot_be_evaluated_is_left_out(examples: str, tmp_path
     assert "auc" in read_evaluation(str(tmp_path / "evaluation")).slices[ALL]
 
 
-def test_models_are_compared_on_the_examples_that_both_answer(tmp_path: pathlib.Path) -> None:
+def test_models_are_compared_on_the_examples_that_both_support(tmp_path: pathlib.Path) -> None:
     """The baseline fails on an example of the second batch, after the first one has been tried."""
 
     def fails(x: Any) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def test_models_are_compared_on_the_examples_that_both_answer(tmp_path: pathlib.
         (OutputPlan("logits", BINARY, "binary"), "signature 'serving_default' has no output 'logits'; it has score"),
     ],
 )
-def test_what_does_not_go_together_is_named(
+def test_mismatched_labels_and_outputs_are_named(
     output: OutputPlan, message: str, examples: str, tmp_path: pathlib.Path
 ) -> None:
     model = save_model(lambda x: {"score": x[:, :1]}, tmp_path / "model")
@@ -265,7 +265,7 @@ def test_what_does_not_go_together_is_named(
         run(Analysis([examples], Candidate(model, plan)), tmp_path / "evaluation")
 
 
-def test_examples_without_a_label_or_an_answer_are_left_out_and_counted(tmp_path: pathlib.Path) -> None:
+def test_examples_without_a_label_or_prediction_are_skipped_and_counted(tmp_path: pathlib.Path) -> None:
     """The model drops the rows below -1, as a boolean mask in Transform does; every tenth example has no label."""
 
     class Model(tf.Module):

@@ -15,7 +15,7 @@ from generic_trainer.executors.evaluation.plan import BINARY, REGRESSION, Evalua
 TIP = EvaluationPlan("serving_default", outputs=(OutputPlan("probability", BINARY, "big_tip"),))
 
 
-def test_slices_are_beside_the_metrics_over_all() -> None:
+def test_slices_are_added_to_the_overall_metrics() -> None:
     config = eval_config(TIP, slice_by=["trip_start_hour", "payment_type"])
     assert [list(spec.feature_keys) for spec in config.slicing_specs] == [[], ["trip_start_hour"], ["payment_type"]]
 
@@ -37,7 +37,7 @@ def test_the_first_metric_may_not_be_worse_than_the_blessed_models() -> None:
     assert change.absolute.value == 0.1
 
 
-def test_of_several_outputs_the_first_decides() -> None:
+def test_the_first_of_several_outputs_has_the_threshold() -> None:
     two = EvaluationPlan(
         "serving_default", outputs=(OutputPlan("price", REGRESSION, "price"), OutputPlan("click", BINARY, "click"))
     )

@@ -18,12 +18,12 @@ def test_a_label_may_be_given_for_each_output() -> None:
 
 
 @pytest.mark.parametrize("text", ["=price", "price=", "price=a,price=b"])
-def test_a_label_in_another_form_is_refused_with_the_right_one(text: str) -> None:
+def test_a_malformed_label_is_rejected_with_the_correct_form(text: str) -> None:
     with pytest.raises(InputError, match="Use FEATURE, or OUTPUT=FEATURE,OUTPUT=FEATURE"):
         parse_labels(text)
 
 
-def test_options_that_are_not_given_leave_the_decision_to_the_evidence() -> None:
+def test_unset_options_are_derived_from_the_evidence() -> None:
     assert overrides_of({"data": "taxi/", "task": "auto"}) == Overrides()
     given = {"label": "y", "task": "binary", "scores": "logits", "eval_signature": "score", "eval_output": "logit"}
     assert overrides_of(given) == Overrides({"": "y"}, "binary", "logits", "score", "logit")

@@ -15,7 +15,7 @@ import pytest
 from generic_trainer.executors.monitoring.profile_summary import Event, shares_of
 
 
-def test_every_moment_is_one_of_five_things() -> None:
+def test_every_moment_belongs_to_one_of_five_categories() -> None:
     events = [
         Event("train", "python", 0.0, 10.0),
         Event("IteratorGetNextOp::DoCompute", "tf_data_iterator_get_next/1", 0.0, 3.0),

@@ -27,7 +27,7 @@ def at(first: int, step: int, seconds: float, *, steps: float = -1, examples: fl
     return Progress(first, step, step - first if steps < 0 else steps, examples, seconds, 0.0)
 
 
-def test_steps_done_again_and_goodput_over_three_tries() -> None:
+def test_repeated_steps_and_goodput_over_three_attempts() -> None:
     clock = Clock()
     tracker = ThroughputTracker(0, clock)
     # Begins to train at 10 s; 2 steps a second, 75 steps until 47.5 s. A checkpoint of step 50 is saved.
@@ -68,7 +68,7 @@ def test_a_checkpoint_that_was_lost_takes_the_steps_of_earlier_tries_with_it() -
     assert tracker.summary(60.0)["goodput"] == round(10 / 60, 3)
 
 
-def test_a_module_that_reports_nothing_has_no_goodput() -> None:
+def test_a_module_without_progress_reports_has_no_goodput() -> None:
     tracker = ThroughputTracker(0, Clock())
     tracker.begin("one", 2)
     assert tracker.lines(last=True) == ""
@@ -77,7 +77,7 @@ def test_a_module_that_reports_nothing_has_no_goodput() -> None:
     assert summary["tries"] == [{"workers": 2, "began": 10.0}]
 
 
-def test_moments_of_a_long_training_are_forgotten_and_its_time_is_not() -> None:
+def test_moments_of_a_long_training_are_thinned_out_and_its_duration_is_kept() -> None:
     clock = Clock()
     tracker = ThroughputTracker(0, clock)
     tracker.begin("one", 1)
@@ -113,7 +113,7 @@ def test_one_line_for_all_workers_every_ten_seconds_and_none_where_nothing_is_ne
     assert tracker.lines(last=True) == "[1 worker] step 150, 10 steps/s, 1 restart\n"
 
 
-def test_a_worker_at_its_own_pace_is_named_once_when_it_makes_less_than_half() -> None:
+def test_a_straggler_below_half_the_speed_is_named_once() -> None:
     clock = Clock()
     tracker = ThroughputTracker(1, clock)
     tracker.begin("one", 4)
@@ -132,7 +132,7 @@ def test_a_worker_at_its_own_pace_is_named_once_when_it_makes_less_than_half() -
     assert list(tracker.summary(99.0)["stragglers"]) == ["worker 2"]
 
 
-def test_what_was_reported_is_there_to_the_last_step_when_the_process_is_killed(tmp_path: pathlib.Path) -> None:
+def test_progress_is_readable_after_the_process_was_killed(tmp_path: pathlib.Path) -> None:
     path = progress.create_progress_file(str(tmp_path))
     assert progress.read(path) is None
     program = """

@@ -111,7 +111,7 @@ def iris_run(iris: Any, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Pat
     return folder / "model_run"
 
 
-def test_a_run_leaves_a_report_that_begins_with_what_came_of_it(iris_run: pathlib.Path) -> None:
+def test_a_run_writes_a_report_that_begins_with_its_outcome(iris_run: pathlib.Path) -> None:
     page, record = page_of(iris_run), run_record.read(str(iris_run))
     titles = [title for title in page.sections if title]
     assert titles == [
@@ -128,7 +128,7 @@ def test_a_run_leaves_a_report_that_begins_with_what_came_of_it(iris_run: pathli
     ]
 
 
-def test_curves_are_those_that_were_logged(iris_run: pathlib.Path) -> None:
+def test_curves_have_the_logged_values(iris_run: pathlib.Path) -> None:
     [header, *rows] = page_of(iris_run).tables["loss by epoch"]
     assert header == ["epoch", "train", "eval"]
     assert [row[0] for row in rows] == [str(epoch) for epoch in range(12)]
@@ -138,7 +138,7 @@ def test_curves_are_those_that_were_logged(iris_run: pathlib.Path) -> None:
     assert float(rows[0][1]) > float(rows[-1][1])
 
 
-def test_the_model_is_shown_with_an_example_its_answer_and_its_speed(iris_run: pathlib.Path) -> None:
+def test_the_model_section_has_an_example_a_prediction_and_the_latency(iris_run: pathlib.Path) -> None:
     page, check = page_of(iris_run), run_record.read(str(iris_run))["check"]
     assert page.table("Checks in a fresh process")["loads"] == ["passed"]
     assert ["serving_default", "input", "examples", "string (?)"] in page.tables["Signatures"]
@@ -152,7 +152,7 @@ def test_the_model_is_shown_with_an_example_its_answer_and_its_speed(iris_run: p
     assert seconds(latency["median"]).text in page.sections["Outcome"]
 
 
-def test_what_training_took_of_the_machine_is_recorded_and_drawn(iris_run: pathlib.Path) -> None:
+def test_resource_usage_is_recorded_and_drawn(iris_run: pathlib.Path) -> None:
     resources = run_record.read(str(iris_run))["resources"]
     assert len(resources["seconds"]) == len(resources["cpu"]) == len(resources["memory_bytes"]) > 1
     assert max(resources["memory_bytes"]) > 1e8  # TensorFlow
@@ -205,7 +205,9 @@ def test_the_epoch_of_the_published_weights_is_marked(iris_run: pathlib.Path) ->
     assert "epoch 12 of 12, whose weights were published" in page.sections["Metrics"]
 
 
-def test_a_run_that_fails_says_what_and_where(iris: Any, module: Callable[..., str], tmp_path: pathlib.Path) -> None:
+def test_the_report_of_a_failed_run_has_the_error_and_its_location(
+    iris: Any, module: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
     path = module("""
         from helper import columns
 
@@ -244,7 +246,7 @@ def test_a_report_that_cannot_be_written_does_not_fail_the_run(iris: Any, tiny_m
     assert (tmp_path / "model" / "Format-Serving" / "saved_model.pb").exists()
 
 
-def test_the_report_of_a_failed_step_outlives_the_folder_that_tfx_deletes(tmp_path: pathlib.Path) -> None:
+def test_the_report_of_a_failed_step_is_kept_when_tfx_deletes_its_folder(tmp_path: pathlib.Path) -> None:
     place = tmp_path / "Trainer" / "model_run"
     for number in range(1, 14):
         folder = place / str(number)
@@ -290,7 +292,7 @@ def test_the_record_of_an_older_release_makes_a_report(iris_run: pathlib.Path, t
 
 
 @pytest.mark.parametrize("record", [{}, {"status": "running"}, {"status": "failed", "error": None, "check": None}])
-def test_a_record_with_next_to_nothing_in_it_makes_a_report(record: dict[str, Any], tmp_path: pathlib.Path) -> None:
+def test_a_nearly_empty_record_makes_a_report(record: dict[str, Any], tmp_path: pathlib.Path) -> None:
     path = write_report(str(tmp_path / "gone"), record, path=str(tmp_path / "page.html"))
     page = Page(pathlib.Path(path).read_text())
     assert "Training of a module" in page.sections[""]
@@ -386,7 +388,7 @@ def test_all_parts_of_a_page_escape() -> None:
     require_escaped(html_of(Report(NASTY, NASTY, [(NASTY, NASTY)], [Section(NASTY, NASTY, blocks)])))
 
 
-def test_two_runs_are_held_against_each_other(iris_run: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_two_runs_are_compared(iris_run: pathlib.Path, tmp_path: pathlib.Path) -> None:
     first = run_record.read(str(iris_run))
     other = json.loads(json.dumps(first))
     other["metrics"]["eval"]["loss"] = first["metrics"]["eval"]["loss"] + 0.5
@@ -410,7 +412,7 @@ def test_two_runs_are_held_against_each_other(iris_run: pathlib.Path, tmp_path: 
     assert page.tables["loss by epoch"][0] == ["epoch", "A, train", "A, eval", "B, train"]
 
 
-def test_runs_of_equal_code_and_of_code_that_is_gone_are_told_apart(tmp_path: pathlib.Path) -> None:
+def test_runs_with_equal_code_and_with_missing_code_are_distinguished(tmp_path: pathlib.Path) -> None:
     one, same, other = ({"code": {"fingerprint": fingerprint}} for fingerprint in ("x", "x", "y"))
     page = Page(html_of(comparison([(str(tmp_path), record) for record in (one, same, other)])))
     assert "B ran the same code as A." in page.sections["Code and versions"]
@@ -420,7 +422,7 @@ def test_runs_of_equal_code_and_of_code_that_is_gone_are_told_apart(tmp_path: pa
     )
 
 
-def test_the_last_frame_of_the_users_own_is_where_it_failed() -> None:
+def test_the_failure_location_is_the_last_frame_in_the_users_files() -> None:
     traceback = (
         "Traceback (most recent call last):\n"
         '  File "/work/taxi.py", line 12, in run_fn\n    model.fit(data)\n'
@@ -431,7 +433,7 @@ def test_the_last_frame_of_the_users_own_is_where_it_failed() -> None:
     assert failure_location("", []) == ""
 
 
-def test_headlines_are_what_a_reader_looks_for_without_counts_and_doubles() -> None:
+def test_headline_metrics_exclude_counts_and_duplicates() -> None:
     metrics = {"loss": 0.2, "example_count": 100.0, "binary_accuracy": 0.9, "auc": 0.95, "accuracy": 0.9, "odd": 3.0}
     assert headline_metrics(metrics) == ["auc", "binary_accuracy", "loss", "odd"]
 
@@ -452,7 +454,7 @@ def test_headlines_are_what_a_reader_looks_for_without_counts_and_doubles() -> N
         (difference(1.0, 0.0), "+1"),
     ],
 )
-def test_quantities_are_written_as_people_read_them(shown: Any, text: str) -> None:
+def test_quantities_have_readable_units(shown: Any, text: str) -> None:
     assert shown.text == text
 
 

@@ -104,7 +104,7 @@ def opened(browser: Any) -> Iterator[Callable[..., Any]]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("which", ["report", "compared", "everything"])
-def test_every_chart_is_drawn_and_axe_has_nothing_to_say(
+def test_every_chart_is_drawn_and_axe_finds_no_violation(
     which: str, scheme: str, opened: Any, request: pytest.FixtureRequest
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe

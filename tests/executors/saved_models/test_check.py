@@ -68,7 +68,7 @@ def check(folder: str, examples: Any = None, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("form", ["from_examples", "from_features"])
-def test_a_sound_model_answers_an_eval_example(form: str, save: Callable[..., str], iris: Any) -> None:
+def test_a_valid_model_predicts_for_an_eval_example(form: str, save: Callable[..., str], iris: Any) -> None:
     report = check(save(signatures={"serving_default": form}), iris)
     assert set(report.checks.values()) == {"passed"}
     assert report.example.startswith("the first eval example (")
@@ -111,7 +111,7 @@ def test_uncompressed_records_and_parquet_rows_are_read_too(
     assert report.answer == {"y": [10.0]}
 
 
-def test_nothing_to_ask_is_not_held_against_the_model(save: Callable[..., str], tmp_path: pathlib.Path) -> None:
+def test_a_model_without_usable_examples_passes(save: Callable[..., str], tmp_path: pathlib.Path) -> None:
     (tmp_path / "not_records").write_text("a,b\n1,2\n")
     folder = save()
     assert check(folder).checks["answers"].startswith("could not be run: ")
@@ -126,7 +126,7 @@ def offered(features: dict[str, Any]) -> dict[str, Any]:
     return json.loads(json.dumps(example))  # type: ignore[no-any-return]
 
 
-def test_what_the_training_offers_is_asked(save: Callable[..., str], iris: Any) -> None:
+def test_the_sample_input_is_used_if_no_example_fits(save: Callable[..., str], iris: Any) -> None:
     folder = save(signatures={"serving_default": "from_features", "records": "from_examples"})
     record = next(iter(tf.data.TFRecordDataset(tf.io.gfile.glob(iris.eval), "GZIP"))).numpy()
     row = tf.train.Example.FromString(record).features.feature
@@ -144,7 +144,7 @@ def test_what_the_training_offers_is_asked(save: Callable[..., str], iris: Any) 
     assert report.checks["answers"].startswith("could not be run: ")  # the model may want another one
 
 
-def test_a_signature_that_no_example_fits_is_asked_with_zeros(save: Callable[..., str], iris: Any) -> None:
+def test_a_signature_that_no_example_fits_is_run_on_zeros(save: Callable[..., str], iris: Any) -> None:
     report = check(save(signatures={"serving_default": "from_other"}), iris)
     assert report.example == "an input of zeros"
     assert report.answer == {"y": [0.0] * 4}
@@ -195,7 +195,7 @@ def test_no_signature_and_a_missing_one(save: Callable[..., str], iris: Any) -> 
         check(save(), iris, required_signatures=["serving_default", "predict"])
 
 
-def test_nan_in_the_variables_or_in_the_answer(save: Callable[..., str], iris: Any, tmp_path: pathlib.Path) -> None:
+def test_nan_in_the_variables_or_in_the_prediction(save: Callable[..., str], iris: Any, tmp_path: pathlib.Path) -> None:
     with pytest.raises(ModelCheckError, match=r"'finite': its variable .* contains NaN or infinity"):
         check(save(weight=float("nan")), iris)
 
@@ -212,7 +212,7 @@ def test_nan_in_the_variables_or_in_the_answer(save: Callable[..., str], iris: A
         check(str(tmp_path / "hidden"), iris)
 
 
-def test_checks_are_left_out_by_name(save: Callable[..., str], iris: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_checks_are_skipped_by_name(save: Callable[..., str], iris: Any, caplog: pytest.LogCaptureFixture) -> None:
     report = check(save(weight=float("nan"), signatures={}), iris, skip=["signatures", "finite"])
     assert report.checks == {
         "parses": "passed",
@@ -237,7 +237,7 @@ def test_the_newest_export_of_an_estimator_is_found(save: Callable[..., str], tm
     assert find_saved_model(str(tmp_path)) is None
 
 
-def test_the_only_model_in_a_timestamped_subfolder_is_lifted_out_of_it(
+def test_the_only_model_in_a_timestamped_subfolder_is_moved_out_of_it(
     save: Callable[..., str], iris: Any, tmp_path: pathlib.Path
 ) -> None:
     folder = tmp_path / "estimator"
@@ -256,7 +256,7 @@ def test_the_only_model_in_a_timestamped_subfolder_is_lifted_out_of_it(
     assert sorted(path.name for path in folder.iterdir()) == names
 
 
-def test_of_several_timestamped_models_none_is_chosen(save: Callable[..., str], tmp_path: pathlib.Path) -> None:
+def test_several_timestamped_models_are_rejected(save: Callable[..., str], tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "several"
     for stamp in ("1600000001", "1600000002"):
         shutil.copytree(save(), folder / stamp)
@@ -277,9 +277,7 @@ def test_a_package_that_cannot_be_imported_does_not_fail_a_model_that_loads_with
     assert report.checks["answers"] == "passed"
 
 
-def test_a_model_whose_op_is_unknown_for_lack_of_its_package_cannot_be_judged(
-    save: Callable[..., str], iris: Any
-) -> None:
+def test_a_model_with_an_op_of_an_uninstalled_package_is_not_checked(save: Callable[..., str], iris: Any) -> None:
     graph = pathlib.Path(save(), "saved_model.pb")
     model = saved_model_pb2.SavedModel.FromString(graph.read_bytes())
     functions = model.meta_graphs[0].graph_def.library.function
@@ -333,7 +331,7 @@ def test_this_process_does_not_load_the_model(save: Callable[..., str], iris: An
         ("assets/words.txt", "missing", "'loads': assets/words.txt is missing"),
     ],
 )
-def test_a_part_that_is_missing_or_empty_is_named(part: str, damage: str, said: str, tmp_path: pathlib.Path) -> None:
+def test_a_missing_or_empty_file_is_named(part: str, damage: str, said: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "words.txt").write_text("one\ntwo\n")
     model = Scale()
     model.words = tf.lookup.StaticVocabularyTable(

@@ -100,7 +100,7 @@ def test_a_model_that_cannot_be_published_is_kept(
     assert tf.saved_model.load(str(folder / "Format-Serving")).signatures
 
 
-def test_the_last_few_are_kept(module: Callable[..., str], fn_args: FnArgs) -> None:
+def test_the_last_three_rejected_outputs_are_kept(module: Callable[..., str], fn_args: FnArgs) -> None:
     path = module(PICKLES)
     for _ in range(rejected.KEPT + 2):
         with pytest.raises(ModelCheckError):
@@ -123,7 +123,7 @@ def test_it_is_kept_on_another_disk_with_its_links(tmp_path: pathlib.Path) -> No
         assert os.listdir(f"{other}/rejected") == [os.path.basename(record.rejected)]
 
 
-def test_nothing_is_kept_of_a_module_that_wrote_nothing(module: Callable[..., str], fn_args: FnArgs) -> None:
+def test_a_module_without_outputs_leaves_nothing(module: Callable[..., str], fn_args: FnArgs) -> None:
     with pytest.raises(ModelCheckError) as caught:
         train(module("def run_fn(fn_args): pass"), fn_args, HERE)
     assert kept(fn_args) == []
