@@ -171,7 +171,7 @@ class RunRecord:
             logging.warning("Could not update the run record. %s", error)
 
     @contextlib.contextmanager
-    def copied_to(self, folder: str) -> Iterator[None]:
+    def shown_in(self, folder: str) -> Iterator[None]:
         """Also keeps a copy of the record's current state in another folder during the block."""
         path = os.path.join(folder, FILE_NAME)
         if path == self.path:

@@ -281,7 +281,7 @@ class _Run:
         elif self._is_estimator() and find_saved_model(theirs.serving_model_dir) is None:
             # The evaluator joins no cluster. The record in its model run folder signals that training is over.
             evaluator = ClusterTask(EVALUATOR, 0, self.task.jobs if self.task else {CHIEF: ("localhost:1",)})
-            with self.record.copied_to(theirs.model_run_dir):
+            with self.record.shown_in(theirs.model_run_dir):
                 dataclasses.replace(self, task=evaluator).run_module(theirs)
 
     def _shared_name(self) -> str:

@@ -189,14 +189,14 @@ def test_a_model_that_is_not_the_checked_one_after_publishing_is_taken_back(
 
     final = tmp_path / "Format-Serving"
     write_model(final, "before")
-    real = publishing._put_in_place
+    real = publishing._move_into_place
 
     def loses_a_write(staged: str, target: str, *others: object) -> object:
         moved = real(staged, target, *others)
         pathlib.Path(target, "saved_model.pb").write_text("xyz")
         return moved
 
-    monkeypatch.setattr(publishing, "_put_in_place", loses_a_write)
+    monkeypatch.setattr(publishing, "_move_into_place", loses_a_write)
     if not exchanges:
         monkeypatch.setattr(publishing, "_exchanged", lambda one, other: False)
     with staging_directory(str(tmp_path)) as own:

@@ -92,7 +92,7 @@ def test_a_model_that_cannot_be_published_is_kept(
     def refuse(*arguments: object) -> None:
         raise StorageError(28, "No space left on device", str(fn_args.serving_model_dir))
 
-    monkeypatch.setattr(publishing, "_put_in_place", refuse)
+    monkeypatch.setattr(publishing, "_move_into_place", refuse)
     with pytest.raises(StorageError) as caught:
         train(tiny_module, fn_args, HERE)
     [folder] = kept(fn_args)
