@@ -201,7 +201,7 @@ def test_a_model_that_is_not_the_checked_one_after_publishing_is_taken_back(
         monkeypatch.setattr(publishing, "_exchanged", lambda one, other: False)
     with staging_directory(str(tmp_path)) as own:
         stage(own, final.name, "new")
-        with pytest.raises(StorageError, match=r"saved_model\.pb: after publishing, the file is not the one"):
+        with pytest.raises(StorageError, match=r"saved_model\.pb: after publishing, the file differs from the checked one"):
             publish(own.path, own.take_outputs(), [final.name], str(final))
     assert content(final) == {"before"}
     assert [path.name for path in tmp_path.iterdir()] == [final.name]
