@@ -324,7 +324,7 @@ def test_an_output_folder_that_vanishes_in_mid_run(training: Training, fault: st
     held.unlink()
     done = training.result()
     assert done.code == 2, done.said
-    assert f"{folder}: the staging directory that the model was written to" in done.last_line
+    assert f"{folder}: the staging directory .staging-" in done.last_line
     assert "disappeared during training: it was deleted, replaced or unmounted. Nothing was published." in done.said
     assert not content(folder)
     again = training.run()
