@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ..executors.errors import InputError, TrainerError
-from ..executors.evaluation.overrides import set_beside_label
+from ..executors.evaluation.overrides import options_except_label
 from ..executors.fn_args import FnArgs
 from ..executors.inputs.csv.plain_copy import plain_data
 from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
@@ -144,7 +144,7 @@ def request_of(module: str, flags: dict[str, Any], scratch: str) -> CheckRequest
         function=flags["function"],
         data=flags["data"],
         label=flags["label"],
-        evaluation=set_beside_label(flags),
+        evaluation=options_except_label(flags),
         hyperparameters=flags["hyperparameters"],
         transform_module=flags["transform_module"],
         tuner_module=flags["tuner_module"],

@@ -108,7 +108,7 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
         record = train_module(conf, fn_args, options)
     if task is None or task.is_chief:
         places = {"Model": fn_args.serving_model_dir, "Record": model_run}
-        print_summary({**places, **told_of(run_record.as_read(record))}, record.metrics)
+        print_summary({**places, **told_of(run_record.to_run_json(record))}, record.metrics)
     else:
         click.echo(f"The {task} has done its part.")
 

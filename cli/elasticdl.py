@@ -67,7 +67,7 @@ def train(**flags: object) -> None:
     with live_display():
         record = train_module(module, fn_args, options, function=model_name)
     places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
-    places |= {"TensorBoard": fn_args.model_run_dir, **told_of(run_record.as_read(record))}
+    places |= {"TensorBoard": fn_args.model_run_dir, **told_of(run_record.to_run_json(record))}
     print_summary(places, record.metrics)
 
 

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..executors.monitoring import display
-from ..executors.monitoring.display import Display, Recent, parts
+from ..executors.monitoring.display import Display, RecentProgress, parts
 from ..executors.monitoring.progress import Progress
 from ..executors.runtime.logs import setup
 from ..executors.runtime.logs.sanitize import printable
@@ -46,7 +46,7 @@ def shown_live() -> Iterator[None]:
         transient=True,
         redirect_stdout=sys.stdout.isatty(),
     ):
-        with display.showing(shown), shown.steps_of_pipelines():
+        with display.use_display(shown), shown.steps_of_pipelines():
             yield
 
 
@@ -82,7 +82,7 @@ class LiveDisplay(Display):
 
     def show(self, told: Progress) -> None:
         """Stores the progress for the next redraw."""
-        self._recent.note(told)
+        self._recent.add(told)
         # The details may be empty if they are being rewritten at the moment; keep the previous ones then.
         self._told = told if told.details or self._told is None else _with_details(told, self._told)
 
@@ -151,9 +151,9 @@ def _with_details(told: Progress, before: Progress) -> Progress:
     return told
 
 
-def _over_all(told: Progress) -> Recent:
+def _over_all(told: Progress) -> RecentProgress:
     """Returns the speed averaged over the whole training."""
-    recent = Recent()
+    recent = RecentProgress()
     for seconds, steps, examples in ((0.0, 0.0, 0.0), (told.seconds, told.steps, told.examples)):
-        recent.note_moment(seconds, steps, examples, {})
+        recent.add_counts(seconds, steps, examples, {})
     return recent

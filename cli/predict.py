@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import click
 
-from ..executors.evaluation.recorded_plan import plan_beside
+from ..executors.evaluation.recorded_plan import recorded_plan_of
 from ..executors.runtime.logs.setup import keep_logs
 from ..executors.saved_models.prediction.request import OUTPUT_ENDINGS, STDOUT, PredictionRequest
 
@@ -51,7 +51,7 @@ def predict(model: str, examples: tuple[str, ...], output: str, **flags: object)
     output, "NaN" and "Infinity" are strings, and bytes that are not UTF-8 are {"b64": …}.
     """  # noqa: D301 (click's mark of lines to keep)
     request = PredictionRequest.of(model, examples, output, **flags)
-    if not request.signature and (plan := plan_beside(request.model)):
+    if not request.signature and (plan := recorded_plan_of(request.model)):
         request = dataclasses.replace(request, signature=plan.signature or None)
     keep_logs(os.devnull, native=True)
 

@@ -21,7 +21,7 @@ from absl import logging
 from ..executors.engines import child_process
 from ..executors.engines.forwarding import LastText
 from ..executors.errors import InputError, ModelCheckError, TrainingProcessError
-from ..executors.evaluation.overrides import set_beside_label
+from ..executors.evaluation.overrides import options_except_label
 from ..executors.evaluation.plan import EvaluationPlan
 from ..executors.fn_args import FnArgs
 from ..executors.modules.pipeline_modules import PipelineModules
@@ -147,7 +147,7 @@ def _request(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -
         training,
         data=options["data"],
         label="" if options["eval_config"] else options["label"],
-        evaluation=set_beside_label(options),
+        evaluation=options_except_label(options),
         base_model=options["baseline_model"] if options["warm_start"] else "",
         hyperparameters=options["hyperparameters"],
         transform_module=options["transform_module"],

@@ -64,7 +64,7 @@ def script(file: str, arguments: tuple[str, ...], output: str, needs_model: bool
         "Report": path_in(model_run),
         "Record": model_run,
     }
-    print_summary({**places, **told_of(run_record.as_read(record))}, record.metrics)
+    print_summary({**places, **told_of(run_record.to_run_json(record))}, record.metrics)
 
 
 SUBMITTED = {"script": Submittable(script, "file")}

@@ -10,11 +10,11 @@ import click
 from ..executors.monitoring import run_record
 from ..executors.monitoring.metrics_origin import origin_line
 from ..executors.runtime.logs.sanitize import printable
-from ..executors.tuning.tuner_fn import KERAS_TUNERS_OWN
+from ..executors.tuning.tuner_fn import KERAS_TUNER_PREFIX
 from .tables import print_pairs
 
 if TYPE_CHECKING:
-    from ..executors.monitoring.run_json import ClusterJson, LeftOut, RunJson
+    from ..executors.monitoring.run_json import ClusterJson, RunJson, SkippedRecords
 
 _BAD_RECORDS = 3  # maximum of bad records to list
 
@@ -29,15 +29,15 @@ def told_of(record: RunJson) -> dict[str, str]:
     """
     return {
         "Workers": workers_line(record.get("cluster") or {}),
-        "Left out": left_out_line(record.get("bad_records") or {}),
+        "Skipped": left_out_line(record.get("bad_records") or {}),
         "Metrics of": origin_line(record),
     }
 
 
-def left_out_line(bad_records: LeftOut) -> str:
+def left_out_line(bad_records: SkippedRecords) -> str:
     """Returns the number of skipped unreadable records and the first of them; "" if there are none.
 
-        2 records that could not be read (10 may be)
+        2 unreadable records (limit: 10)
         train/part-0, byte 1125, record 26: its checksum is wrong
         train/part-1, byte 40, record 2: it is cut off
 
@@ -47,7 +47,7 @@ def left_out_line(bad_records: LeftOut) -> str:
     count = bad_records.get("count", 0)
     if not count:
         return ""
-    lines = [f"{count:,} record{'s' * (count != 1)} that could not be read ({bad_records['limit']:,} may be)"]
+    lines = [f"{count:,} unreadable record{'s' * (count != 1)} (limit: {bad_records['limit']:,})"]
     listed = bad_records["records"]
     lines += ["{file}, {place}: {problem}".format_map(record) for record in listed[:_BAD_RECORDS]]
     lines += [f"and more; all are in {run_record.FILE_NAME}"] if len(listed) > _BAD_RECORDS else []
@@ -58,7 +58,7 @@ def workers_line(cluster: ClusterJson) -> str:
     """Returns the number of workers, restarts and throughput in one to three lines; "" for a single process.
 
         2, 4 after a failure
-        1 restart, 37 steps done again, goodput 0.83
+        1 restart, 37 steps repeated, goodput 0.83
         worker 0 5,100 examples/s, worker 1 2,400 examples/s
 
     Args:
@@ -68,7 +68,7 @@ def workers_line(cluster: ClusterJson) -> str:
     lines = [", ".join([first, *(f"{count} after a failure" for count in later)])]
     if cluster.get("goodput") is not None:
         restarts, steps = cluster["restarts"], cluster["redone_steps"]
-        again = [f"{restarts} restart{'s' * (restarts != 1)}, {steps:,} step{'s' * (steps != 1)} done again"]
+        again = [f"{restarts} restart{'s' * (restarts != 1)}, {steps:,} step{'s' * (steps != 1)} repeated"]
         lines.append(", ".join([*(again if restarts else []), f"goodput {cluster['goodput']:.2f}"]))
     if speeds := cluster.get("speeds"):
         lines.append(", ".join(f"{worker} {_speed(speed)}" for worker, speed in speeds.items()))
@@ -84,7 +84,7 @@ def _speed(speed: Mapping[str, float]) -> str:
 def hyperparameters_of(record: RunJson) -> dict[str, object]:
     """Returns a run's input hyper-parameters by name; {} if there were none."""
     values = (record.get("arguments", {}).get("hyperparameters") or {}).get("values") or {}
-    return {name: value for name, value in values.items() if not name.startswith(KERAS_TUNERS_OWN)}
+    return {name: value for name, value in values.items() if not name.startswith(KERAS_TUNER_PREFIX)}
 
 
 def print_summary(

@@ -103,7 +103,7 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
         if counts:
             record = train_on_cluster(counts, module, fn_args, options, function=function)
         else:
-            record = run_record.as_read(train_module(module, fn_args, options, function=function))
+            record = run_record.to_run_json(train_module(module, fn_args, options, function=function))
     if task is None or task.is_chief:
         report = path_in(fn_args.model_run_dir)
         places = {"Model": fn_args.serving_model_dir, "Report": report, "TensorBoard": fn_args.model_run_dir}

@@ -30,9 +30,9 @@ from tfx.utils import io_utils, json_utils
 from ..executors.errors import InputError
 from ..executors.evaluation.analysis import Analysis, Candidate, analyze
 from ..executors.evaluation.blessing import missed_thresholds
-from ..executors.evaluation.fitting import fits
-from ..executors.evaluation.for_model import plan_for_model
+from ..executors.evaluation.compatibility import is_compatible
 from ..executors.evaluation.metrics import has_threshold
+from ..executors.evaluation.model_plan import plan_for_model
 from ..executors.evaluation.plan import EvaluationPlan, Overrides
 from ..executors.evaluation.verdict import Verdict
 from ..executors.monitoring import run_record
@@ -217,24 +217,24 @@ class _Inputs:
         """Returns the given plan if it fits the model, else a plan made from the model."""
         given = self._properties.get("plan")
         plan = EvaluationPlan.from_json(json.loads(given)) if given else None
-        if plan is not None and not plan.problem and fits(plan, self.model):
+        if plan is not None and not plan.problem and is_compatible(plan, self.model):
             return plan
         run = self._uri("model_run")
         return self._plan_for(self.model, run_record.read(run) if run else {})
 
     def baseline(self, plan: EvaluationPlan) -> tuple[Candidate | None, tuple[str, ...]]:
-        """Returns the baseline model with its plan, or None with notes on why it is left out of the comparison."""
+        """Returns the baseline model with its plan, or None with notes on why it is excluded from the comparison."""
         uri = self._uri("baseline_model")
         if uri is None:
             return None, ()
         try:
             model = base_model_path(uri)
-            baseline_plan = plan if fits(plan, model) else self._plan_for(model, {})
+            baseline_plan = plan if is_compatible(plan, model) else self._plan_for(model, {})
         except Exception as error:
-            return None, (f"The baseline model {uri} was left out of the comparison: {gist_of(error)}",)
+            return None, (f"The baseline model {uri} was excluded from the comparison: {gist_of(error)}",)
         if baseline_plan.problem or len(baseline_plan.outputs) != len(plan.outputs):
-            why = baseline_plan.problem or "it has other outputs"
-            return None, (f"The baseline model {uri} was left out of the comparison: {why}",)
+            why = baseline_plan.problem or "its outputs differ"
+            return None, (f"The baseline model {uri} was excluded from the comparison: {why}",)
         return Candidate(model, baseline_plan), ()
 
     def files(self) -> list[str]:

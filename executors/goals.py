@@ -51,9 +51,9 @@ class Goal:
             elif other.isdecimal() and int(other) > 0:
                 patience = int(other)
             else:
-                raise InputError(f"{option}={text!r}: give METRIC[:PATIENCE][:min|max], such as val_loss:3.")
+                raise InputError(f"{option}={text!r}: use METRIC[:PATIENCE][:min|max], such as val_loss:3.")
         if not metric or len(others) > 2:
-            raise InputError(f"{option}={text!r}: give METRIC[:PATIENCE][:min|max], such as val_loss:3.")
+            raise InputError(f"{option}={text!r}: use METRIC[:PATIENCE][:min|max], such as val_loss:3.")
         return cls(metric, patience, direction)
 
     def __str__(self) -> str:

@@ -110,9 +110,9 @@ def run(
       storage: Shared folder that all machines can access, for Ray Train's files of the run.
 
     Returns:
-      The chief's result, with `cluster`: the number of workers in each try, the failures, and `Pace.summary` of the
-      run. If the run failed: only `cluster` and `raised`, the module's exception, or a TrainingProcessError when
-      workers died more often than `max_failures`.
+      The chief's result, with `cluster`: the number of workers in each try, the failures, and
+      `ThroughputTracker.summary` of the run. If the run failed: only `cluster` and `raised`, the module's exception, or
+      a TrainingProcessError when workers died more often than `max_failures`.
 
     Raises:
       InputError: When Ray is not installed, or the cluster does not respond or lacks resources for the workers.
@@ -235,7 +235,7 @@ def _lines_shown(board: ActorHandle) -> Iterator[None]:
     over = threading.Event()
     lost: list[Exception] = []
 
-    losses_due, named = progress.Due(_LOSS_LOOK_SECONDS), set[Loss]()
+    losses_due, named = progress.RateLimiter(_LOSS_LOOK_SECONDS), set[Loss]()
 
     def name_losses() -> None:
         for loss in lost_nodes(ray.get(board.members.remote())):

@@ -17,7 +17,7 @@ from ..distributed.tf_config import ClusterTask, task_from_environment
 from ..errors import ProcessDiedError, TrainingProcessError
 from ..modules.bundle import unpack
 from ..monitoring import progress
-from ..monitoring.throughput import Pace
+from ..monitoring.throughput import ThroughputTracker
 from ..runtime.logs.exceptions import describe
 from ..runtime.process.preemption import Preempted
 from . import child_process
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
     from ..modules.bundle import Parcel
-    from ..monitoring.throughput import Account, Whole
+    from ..monitoring.throughput import Account, CombinedProgress
     from ..runtime.logs.exceptions import Described
     from .training_request import RequestJson
 
@@ -111,7 +111,7 @@ class Board:
         self._verdict: Described | None = None
         self._is_stopped = False
         self._said: list[str] = []
-        self._pace = Pace(parameter_servers)
+        self._pace = ThroughputTracker(parameter_servers)
 
     def begin(self, name: str, size: int, place: Place | None = None) -> bool:
         """Records the start of a worker; returns whether it has work to do.
@@ -183,13 +183,13 @@ class Board:
         self._pace.note(name, rank, what, progress.Progress(**reported))
 
     def heard(self, last: bool = False, with_progress: bool = True) -> str:
-        """Returns the output since the last call, and periodically a progress line; see `Pace.lines`."""
+        """Returns the output since the last call, and periodically a progress line; see `ThroughputTracker.lines`."""
         said, self._said = self._said, []
         return "".join(said) + self._pace.lines(last, with_progress)
 
-    def whole(self) -> Whole:
-        """Returns the progress of all workers together; see `Pace.whole`."""
-        return self._pace.whole()
+    def whole(self) -> CombinedProgress:
+        """Returns the progress of all workers together; see `ThroughputTracker.combined`."""
+        return self._pace.combined()
 
     def members(self) -> list[Member]:
         """Returns the workers of all tries so far."""
@@ -199,7 +199,7 @@ class Board:
         """Returns the report at the end of the run.
 
         Args:
-          seconds: The total duration; see `Pace.summary`.
+          seconds: The total duration; see `ThroughputTracker.summary`.
         """
         return {
             "pace": self._pace.summary(seconds),
@@ -245,7 +245,7 @@ def work(order: WorkOrder) -> None:
     if not ray.get(board.begin.remote(task.cluster_id, context.get_world_size(), _place_of(task))):
         return
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-        told = progress.watched(scratch)
+        told = progress.create_progress_file(scratch)
 
         def tell() -> None:
             if (reported := progress.read(told)) is not None and reported.seconds >= 0:

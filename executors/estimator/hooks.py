@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from ..compat.tensorflow_estimator import read_eval_metrics
 from ..errors import InputError, did_you_mean
 from ..goals import Goal
-from ..monitoring.progress import Due
+from ..monitoring.progress import RateLimiter
 
 _LOOK_STEPS = 100  # for several workers, which cannot check by time because their clocks differ
 
@@ -97,7 +97,7 @@ class _EndHook(tf.train.SessionRunHook):  # type: ignore[misc]
 
     def __init__(self, is_over: Callable[[], bool]) -> None:
         self._is_over = is_over
-        self._due = Due()
+        self._due = RateLimiter()
 
     def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         """Calls the function if that is due."""

@@ -37,7 +37,7 @@ from .plan import EvaluationPlan
 T = TypeVar("T")
 _BATCH = 512
 _LOADED = "loaded"
-_SEEN, _LEFT_OUT = "examples_seen", "examples_left_out"
+_TOTAL, _SKIPPED = "examples_total", "examples_skipped"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Analysis:
       baseline: The model to compare with, or None. Its plan must have the candidate's outputs in the same order.
       transform_graph: The Transform graph's folder, or None.
       slice_by: Raw or transformed features; metrics are computed for each of their values too.
-      worst_loss: How much worse than the baseline's the deciding metric may be, as an absolute difference.
+      max_degradation: How much worse than the baseline's the deciding metric may be, as an absolute difference.
     """
 
     files: Sequence[str]
@@ -66,11 +66,11 @@ class Analysis:
     baseline: Candidate | None = None
     transform_graph: str | None = None
     slice_by: Sequence[str] = ()
-    worst_loss: float = 0.0
+    max_degradation: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Analyzed:
+class AnalysisResult:
     """The result of `analyze`.
 
     Attributes:
@@ -84,7 +84,7 @@ class Analyzed:
     notes: tuple[str, ...] = ()
 
 
-def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analyzed:
+def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> AnalysisResult:
     """Runs an evaluation, and writes TFMA's results.
 
     Evaluates the first batch in this process before the pipeline starts, so that early errors are raised with their
@@ -109,7 +109,7 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analyze
             loaded.baseline_scores(first)
         except Exception as error:
             logging.info("The baseline model cannot be evaluated.", exc_info=True, extra={"kept_only": True})
-            notes.append(f"The baseline model was left out of the comparison: {gist_of(error)}")
+            notes.append(f"The baseline model was excluded from the comparison: {gist_of(error)}")
             loaded.baseline = None
     loaded.extracts(first)
     handle = Shared()
@@ -123,7 +123,7 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analyze
         else None,
     )
     config = tfma.utils.update_eval_config_with_defaults(
-        eval_config(plan, slice_by=analysis.slice_by, worst_loss=analysis.worst_loss),
+        eval_config(plan, slice_by=analysis.slice_by, max_degradation=analysis.max_degradation),
         has_baseline=corrected.baseline is not None,
         rubber_stamp=True,
     )
@@ -132,7 +132,7 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analyze
         _ = (
             pipeline
             | "Files" >> beam.Create(list(analysis.files))
-            | "EachByItself" >> beam.Reshuffle()
+            | "Reshuffle" >> beam.Reshuffle()
             | "Inference" >> beam.ParDo(_Inference(corrected, handle))
             | "ExtractAndEvaluate"
             >> tfma.ExtractAndEvaluate(
@@ -141,14 +141,14 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analyze
             )
             | "WriteResults" >> tfma.WriteResults(writers=tfma.default_writers(output, eval_config=config))
         )
-    if left_out := _counted(pipeline, _LEFT_OUT):
-        total = _counted(pipeline, _SEEN)
-        why = f": {loaded.why_left_out}" if loaded.why_left_out else ""
-        notes.append(f"The evaluation left out {left_out:,} of {total:,} examples{why}")
-    return Analyzed(plan, config, tuple(notes))
+    if skipped := _counter_value(pipeline, _SKIPPED):
+        total = _counter_value(pipeline, _TOTAL)
+        why = f": {loaded.skip_reason}" if loaded.skip_reason else ""
+        notes.append(f"The evaluation skipped {skipped:,} of {total:,} examples{why}")
+    return AnalysisResult(plan, config, tuple(notes))
 
 
-def _counted(pipeline: beam.Pipeline, name: str) -> int:
+def _counter_value(pipeline: beam.Pipeline, name: str) -> int:
     found = pipeline.result.metrics().query(MetricsFilter().with_name(name))["counters"]
     return sum(counter.result for counter in found)
 
@@ -160,12 +160,12 @@ class _Loaded:
       reader: Decodes and transforms examples.
       candidate: The trained model.
       baseline: The model to compare with, or None.
-      why_left_out: The error of the first skipped example; None if none was skipped.
+      skip_reason: The error of the first skipped example; None if none was skipped.
     """
 
     def __init__(self, analysis: Analysis) -> None:
         self._slice_by = analysis.slice_by
-        self.why_left_out: InputError | None = None
+        self.skip_reason: InputError | None = None
         self.reader = ExampleReader(analysis.transform_graph)
         self.candidate = PlannedModel(analysis.candidate.plan, analysis.candidate.model)
         self.baseline: PlannedModel | None = None
@@ -185,28 +185,28 @@ class _Loaded:
           InputError: If no example of that batch has both, or there is no example.
         """
         for records in self.records(files):
-            if kept := self._by_halves(records, self._answered):
+            if kept := self._bisected(records, self._evaluable):
                 return self.reader.features(kept)
-            assert self.why_left_out is not None
-            raise self.why_left_out
+            assert self.skip_reason is not None
+            raise self.skip_reason
         raise InputError("the eval split has no examples.")
 
     def evaluated(self, records: Sequence[bytes]) -> list[tfma.Extracts]:
         """Returns TFMA's extracts of the examples that have a label and a prediction of each model."""
-        return self._by_halves(records, self.extracts)
+        return self._bisected(records, self.extracts)
 
-    def _by_halves(self, records: Sequence[bytes], ask: Callable[[Features], list[T]]) -> list[T]:
+    def _bisected(self, records: Sequence[bytes], ask: Callable[[Features], list[T]]) -> list[T]:
         """Returns the results of `ask`; bisects the batch on InputErrors to skip only the examples that cause them."""
         try:
             return ask(self.reader.features(records))
         except InputError as error:
             if len(records) == 1:
-                self.why_left_out = self.why_left_out or error
+                self.skip_reason = self.skip_reason or error
                 return []
             middle = len(records) // 2
-            return [*self._by_halves(records[:middle], ask), *self._by_halves(records[middle:], ask)]
+            return [*self._bisected(records[:middle], ask), *self._bisected(records[middle:], ask)]
 
-    def _answered(self, features: Features) -> list[bytes]:
+    def _evaluable(self, features: Features) -> list[bytes]:
         """Returns the examples if all have labels and predictions, without checking the range of the scores.
 
         Raises:
@@ -268,7 +268,7 @@ class _Inference(beam.DoFn):  # type: ignore[misc]
         self._analysis = analysis
         self._handle = handle
         self._loaded: _Loaded | None = None
-        self._seen, self._left_out = (Metrics.counter(__name__, name) for name in (_SEEN, _LEFT_OUT))
+        self._total, self._skipped = (Metrics.counter(__name__, name) for name in (_TOTAL, _SKIPPED))
 
     def setup(self) -> None:
         """Loads models and Transform graph, once in a process."""
@@ -279,8 +279,8 @@ class _Inference(beam.DoFn):  # type: ignore[misc]
         assert self._loaded is not None
         for records in self._loaded.records([file]):
             extracts = self._loaded.evaluated(records)
-            self._seen.inc(len(records))
-            self._left_out.inc(len(records) - len(extracts))
+            self._total.inc(len(records))
+            self._skipped.inc(len(records) - len(extracts))
             yield from extracts
 
 

@@ -11,10 +11,10 @@ from .features import ExampleFeatures, Feature
 from .labels import Choice, candidates_of, choose, label_problem
 from .outputs import Pair, pairs_of
 from .plan import (
-    ASKED_FOR,
     MULTICLASS,
     MULTILABEL,
     RAW,
+    SET_BY_OPTION,
     TRANSFORMED,
     EvaluationPlan,
     OutputPlan,
@@ -31,7 +31,7 @@ _NOT_FOR_SCORES = (
     "get_metadata",
 )
 _PREFERRED = ("serving_default", "predict")
-_OF_EXAMPLES = "examples:"  # name prefix of a DLRover model's signature over tf.Examples
+_EXAMPLES_PREFIX = "examples:"  # name prefix of a DLRover model's signature over tf.Examples
 
 
 def make_plan(
@@ -60,8 +60,10 @@ def make_plan(
         chosen = [one for one in signatures if one.name == overrides.signature]
         if not chosen:
             known = ", ".join(one.name for one in signatures) or "none"
-            return EvaluationPlan(problem=f"--eval-signature: the model has no {overrides.signature!r}; it has {known}")
-        reasons["signature"] = ASKED_FOR
+            return EvaluationPlan(
+                problem=f"--eval-signature: the model has no signature {overrides.signature!r}; it has {known}"
+            )
+        reasons["signature"] = SET_BY_OPTION
     else:
         chosen = _in_order(signatures)
     problems = []
@@ -82,7 +84,7 @@ def make_plan(
         outputs = _outputs(pairs, features, overrides, trained_on, inputs, reasons)
         return EvaluationPlan(signature.name, takes, not signature.takes_examples, outputs, "", reasons)
     problem = "; ".join(dict.fromkeys(problems)) or "the model has no signatures"
-    remedy = "Export a signature that takes serialized tf.Examples and answers with scores to evaluate the model"
+    remedy = "To evaluate the model, export a signature that takes serialized tf.Examples and returns scores"
     return EvaluationPlan(problem=f"{problem}. {remedy}.", reasons=reasons)
 
 
@@ -90,11 +92,11 @@ def _in_order(signatures: Sequence[ServedSignature]) -> list[ServedSignature]:
     """Returns the signatures that may return scores, in order of preference."""
 
     def rank(one: ServedSignature) -> tuple[bool, bool, int]:
-        name = one.name.removeprefix(_OF_EXAMPLES)
+        name = one.name.removeprefix(_EXAMPLES_PREFIX)
         # An Estimator's signature of classes and scores is for TensorFlow Serving's Classify; prefer `predict`.
         classifies = {output.name for output in one.outputs} == {"classes", "scores"}
         place = _PREFERRED.index(name) if name in _PREFERRED else len(_PREFERRED)
-        return classifies, not one.name.startswith(_OF_EXAMPLES), place
+        return classifies, not one.name.startswith(_EXAMPLES_PREFIX), place
 
     return sorted((one for one in signatures if one.name not in _NOT_FOR_SCORES), key=rank)
 
@@ -113,14 +115,14 @@ def _trained_on(evidence: TrainingEvidence | None, features: ExampleFeatures) ->
 def _examples_for(signature: ServedSignature, features: ExampleFeatures, trained_on: str) -> tuple[str, str]:
     """Returns the kind of examples that a signature takes and the reason; ("", problem) if neither kind fits."""
     if not features.raw and not features.transformed:
-        return RAW, "the examples' features are not known"
+        return RAW, "the features of the examples are unknown"
     tables = {RAW: features.raw}
     if features.transformed is not None:
         tables[TRANSFORMED] = features.transformed
     missing = {kind: _missing(signature, table) for kind, table in tables.items()}
     fitting = [kind for kind, names in missing.items() if not names]
     if fitting and len(tables) == 1:
-        return RAW, "there is no Transform"
+        return RAW, "there is no Transform graph"
     if len(fitting) == 1:
         return fitting[0], f"signature {signature.name} takes features that only {fitting[0]} examples have"
     if fitting:
@@ -130,7 +132,7 @@ def _examples_for(signature: ServedSignature, features: ExampleFeatures, trained
             return RAW, "the model was trained on raw features"
         return (
             TRANSFORMED,
-            f"signature {signature.name} does not transform, and the model was trained on transformed features",
+            f"signature {signature.name} has no Transform graph, and the model was trained on transformed features",
         )
     fewest = min(missing, key=lambda kind: len(missing[kind]))
     what = "parses features" if signature.takes_examples else "takes tensors"
@@ -178,18 +180,16 @@ def _outputs(
         y = trained.label if trained else None
         named = _label_named(served.name, trained, number == 0, features, overrides)
         choice = (
-            choose(candidates_of(named, features, inputs), y, trained_on)
-            if named
-            else Choice(None, "no label was named")
+            choose(candidates_of(named, features, inputs), y, trained_on) if named else Choice(None, "no label is set")
         )
         feature = choice.candidate.feature if choice.candidate else None
         labels = label_facts(y, feature)
         task, why_task = task_of(trained, served, labels)
         if overrides.task != "auto" and (number == 0 or not overrides.labels.get("")):
-            task, why_task = overrides.task, ASKED_FOR
+            task, why_task = overrides.task, SET_BY_OPTION
         scores, why_scores = scores_of(task, trained, served)
         if overrides.scores != "auto":
-            scores, why_scores = overrides.scores, ASKED_FOR
+            scores, why_scores = overrides.scores, SET_BY_OPTION
         why[served.name] = {"label": choice.reason, "task": why_task, "scores": why_scores}
         planned.append(
             OutputPlan(
@@ -215,8 +215,8 @@ def _label_named(
     """Returns the label of an output: from the options, or the key of its label in `fit` if a feature has that name."""
     known: Collection[str] = {*features.raw, *(features.transformed or ())}
     keys = [output, *((trained.name, trained.key) if trained else ())]
-    if asked := next((overrides.labels[key] for key in keys if key in overrides.labels), ""):
-        return asked
+    if label := next((overrides.labels[key] for key in keys if key in overrides.labels), ""):
+        return label
     if trained and trained.key in known and not is_main:
         return trained.key
     if is_main and overrides.labels.get(""):

@@ -121,7 +121,7 @@ class Observer(KerasObserver):
             try:
                 self._last = _evidence(call.model, call.arguments, self._label_batches)
             except Exception as error:  # errors of the observation must not fail the training
-                logging.warning("The labels of this fit could not be looked at: %r", error)
+                logging.warning("Could not inspect the labels of this fit: %r", error)
         logged = getattr(history, "history", None)
         if self._last is not None and isinstance(logged, Mapping):
             names = [name for name in logged if not name.startswith("val_") and name != "loss"]

@@ -21,8 +21,8 @@ from ..inputs.example_files import TF_RECORD, Batch, ExampleFile
 from ..inputs.shown import listed
 from ..saved_models.prediction.predict import answers_of
 from ..saved_models.prediction.signature import load_signature
-from .answers import checked_by_values, labels_in, require_comparable, scores_in
 from .plan import TRANSFORMED, VALUES, EvaluationPlan, OutputPlan
+from .scores import corrected_by_values, labels_in, require_comparable, scores_in
 from .transforming import TransformGraph
 
 _SERIALIZED = ExampleFile("the eval split", TF_RECORD, False)
@@ -78,7 +78,7 @@ class ExampleReader:
         transformed = self._graph.columns(records) if self._graph else {}
         for name, column in transformed.items():
             if len(column) != len(records):
-                raise InputError(f"Transform makes {len(column)} rows of {name} from {len(records)} examples.")
+                raise InputError(f"Transform returned {len(column)} rows of {name} for {len(records)} examples.")
         return Features(records, raw, transformed)
 
     def transformed_records(self, features: Features) -> Sequence[bytes]:
@@ -88,7 +88,7 @@ class ExampleReader:
           InputError: If there is no Transform graph.
         """
         if self._graph is None:
-            raise InputError("the model takes transformed examples, and there is no Transform graph to make them with.")
+            raise InputError("the model takes transformed examples, but there is no Transform graph to compute them.")
         return self._graph.encoded(features.transformed)
 
 
@@ -130,8 +130,8 @@ class PlannedModel:
         return {one.output: scores_in(found[one.output], one) for one in plain}
 
     def check_scores(self, features: Features, reader: ExampleReader) -> None:
-        """Corrects the plan's kinds of scores by the outputs for some examples; see `checked_by_values`."""
-        self.plan = checked_by_values(self.plan, self.answers(features, reader))
+        """Corrects the plan's kinds of scores by the outputs for some examples; see `corrected_by_values`."""
+        self.plan = corrected_by_values(self.plan, self.answers(features, reader))
 
     def scores(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:
         """Returns {output: array [examples, numbers]} for a batch; see `scores_in`."""
@@ -177,8 +177,8 @@ def _matrix(column: pa.ListArray, name: str) -> np.ndarray:
     if not (lengths == lengths[0]).all() or lengths[0] == 0:
         odd = int(np.argmax(lengths != lengths[0])) if lengths[0] else 0
         raise InputError(
-            f"label {name} has {lengths[0]} values in one example and {lengths[odd]} in another; it must have one in "
-            "each, or a vector of one length."
+            f"label {name} has {lengths[0]} values in one example and {lengths[odd]} in another; all examples must "
+            "have the same number."
         )
     matrix: np.ndarray = column.flatten().to_numpy(zero_copy_only=False).reshape(len(lengths), -1)
     return matrix

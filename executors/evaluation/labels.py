@@ -46,10 +46,10 @@ def label_problem(label: str, raw: Collection[str], transformed: Collection[str]
     names = sorted({*raw, *(transformed or ())})
     if label in names:
         return ""
-    which = "no example has" if transformed is None else "neither the raw nor the transformed examples have"
+    which = "the examples have no" if transformed is None else "neither the raw nor the transformed examples have a"
     hint = did_you_mean(label, names)
     known = f"; they have {few(names, near=label)}" if names and not hint else ""
-    return f"{which} the label {label!r}{known}.{hint}"
+    return f"{which} label feature {label!r}{known}.{hint}"
 
 
 def candidates_of(label: str, features: ExampleFeatures, inputs: Collection[str] = ()) -> list[Candidate]:
@@ -87,12 +87,12 @@ def choose(candidates: Sequence[Candidate], y: LabelEvidence | None, trained_on:
       trained_on: Kind of the training examples, RAW or TRANSFORMED; "" if unknown.
     """
     if not candidates:
-        return Choice(None, "no label was named")
+        return Choice(None, "no label is set")
     fitting, problems = [], []
     for one in candidates:
         problem = _problem(one.feature, y)
         if trained_on == TRANSFORMED and not one.is_transformed and len(candidates) > 1:
-            problem = problem or "the module trains on transformed examples, which do not have it"
+            problem = problem or "the module trains on transformed examples, which lack it"
         if problem:
             kind = "transformed" if one.is_transformed else "raw"
             problems.append(f"{kind} feature {one.feature.name!r}: {problem}")
@@ -101,34 +101,34 @@ def choose(candidates: Sequence[Candidate], y: LabelEvidence | None, trained_on:
     if not fitting:
         return Choice(None, "; ".join(problems))
     chosen = next((one for one in fitting if trained_on == RAW and not one.is_transformed), fitting[0])
-    hot = _is_made_one_hot(chosen.feature, y)
-    return Choice(chosen, _why(chosen, y), hot)
+    is_converted = _is_converted_to_one_hot(chosen.feature, y)
+    return Choice(chosen, _reason(chosen, y), is_converted)
 
 
-def _why(chosen: Candidate, y: LabelEvidence | None) -> str:
+def _reason(chosen: Candidate, y: LabelEvidence | None) -> str:
     kind = "transformed" if chosen.is_transformed else "raw"
     if y is None:
-        return f"{kind} feature; what the model is fitted to was not seen"
+        return f"{kind} feature; the labels in fit were not observed"
     if chosen.feature.is_sampled and y.lowest is not None:
         return f"{kind} feature with the values that the model is fitted to"
     return f"{kind} feature with the type and shape that the model is fitted to"
 
 
-def _is_made_one_hot(feature: Feature, y: LabelEvidence | None) -> bool:
+def _is_converted_to_one_hot(feature: Feature, y: LabelEvidence | None) -> bool:
     return y is not None and (y.width or 1) > 1 and feature.width == 1
 
 
 def _problem(feature: Feature, y: LabelEvidence | None) -> str:
     """Returns why a feature cannot be the label that a model is fitted to; "" if it can."""
     if y is None:
-        return "it holds strings, and what the model makes of them is not known" if feature.dtype == "string" else ""
+        return "it has string values, and their conversion to labels is unknown" if feature.dtype == "string" else ""
     if y.dtype and (y.dtype == "string") != (feature.dtype == "string"):
-        return f"it holds {feature.dtype}, the model is fitted to {y.dtype}"
-    hot = _is_made_one_hot(feature, y)
-    if hot and (y.is_one_hot is False or feature.dtype != "int64"):
-        return f"it holds one value, the model is fitted to {y.width}"
-    if not hot and feature.width is not None and y.width is not None and feature.width != y.width:
-        return f"it holds {feature.width} values, the model is fitted to {y.width}"
+        return f"it has dtype {feature.dtype}, but the model is fitted to {y.dtype}"
+    is_converted = _is_converted_to_one_hot(feature, y)
+    if is_converted and (y.is_one_hot is False or feature.dtype != "int64"):
+        return f"it has one value per example, but the model is fitted to {y.width}"
+    if not is_converted and feature.width is not None and y.width is not None and feature.width != y.width:
+        return f"it has {feature.width} values per example, but the model is fitted to {y.width}"
     return _contradiction(feature, y)
 
 
@@ -136,22 +136,22 @@ def _contradiction(feature: Feature, y: LabelEvidence) -> str:
     """Returns a label value or range that the feature does not have in the sample; "" without a contradiction."""
     if not feature.is_sampled or y.lowest is None or y.highest is None:
         return ""
-    made_one_hot = _is_made_one_hot(feature, y)
-    if y.is_one_hot and not made_one_hot:
+    is_converted = _is_converted_to_one_hot(feature, y)
+    if y.is_one_hot and not is_converted:
         return ""  # both are vectors of zeros and ones
     if y.values and feature.values:
-        strange = [one for one in y.values if not any(_close(one, other) for other in feature.values)]
-        return f"it never is {strange[0]:g}, which the model is fitted to" if strange else ""
-    if feature.lowest is None or feature.highest is None or made_one_hot:
+        missing = [one for one in y.values if not any(_is_close(one, other) for other in feature.values)]
+        return f"it never has the value {missing[0]:g}, which the model is fitted to" if missing else ""
+    if feature.lowest is None or feature.highest is None or is_converted:
         return ""
     slack = _TOLERANCE * max(abs(feature.lowest), abs(feature.highest), 1.0)
     if y.lowest < feature.lowest - slack or y.highest > feature.highest + slack:
         return (
-            f"it goes from {feature.lowest:g} to {feature.highest:g}, the labels that the model is fitted to from "
+            f"its values range from {feature.lowest:g} to {feature.highest:g}, but the model is fitted to values from "
             f"{y.lowest:g} to {y.highest:g}"
         )
     return ""
 
 
-def _close(one: float, other: float) -> bool:
+def _is_close(one: float, other: float) -> bool:
     return abs(one - other) <= _TOLERANCE * max(abs(one), abs(other), 1.0)

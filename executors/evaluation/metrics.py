@@ -36,14 +36,14 @@ def has_threshold(plan: EvaluationPlan) -> bool:
 
 
 def eval_config(
-    plan: EvaluationPlan, *, slice_by: Sequence[str] = (), worst_loss: float = 0.0
+    plan: EvaluationPlan, *, slice_by: Sequence[str] = (), max_degradation: float = 0.0
 ) -> config_pb2.EvalConfig:
     """Returns a TFMA configuration: metrics for each output, and one threshold, on the first output's first metric.
 
     Args:
       plan: The evaluation plan.
       slice_by: Features; metrics are computed for each of their values too.
-      worst_loss: How much worse than the last blessed model's the first metric may be, as an absolute difference.
+      max_degradation: How much worse than the last blessed model's the first metric may be, as an absolute difference.
     """
     several = len(plan.outputs) > 1
     specs = [config_pb2.MetricsSpec(metrics=[config_pb2.MetricConfig(class_name="ExampleCount")])]
@@ -53,7 +53,8 @@ def eval_config(
             if number == 0:
                 # Only the overall slice has a threshold: metrics of slices with few examples are too noisy.
                 threshold = config_pb2.PerSliceMetricThreshold(
-                    slicing_specs=[config_pb2.SlicingSpec()], threshold=_threshold(metrics[0].class_name, worst_loss)
+                    slicing_specs=[config_pb2.SlicingSpec()],
+                    threshold=_threshold(metrics[0].class_name, max_degradation),
                 )
                 metrics[0].per_slice_thresholds.append(threshold)
             specs.append(config_pb2.MetricsSpec(output_names=[one.output] if several else [], metrics=metrics))
@@ -82,15 +83,15 @@ def _has_metrics(one: OutputPlan) -> bool:
     return bool(one.label) and one.task in _METRICS
 
 
-def _threshold(name: str, worst_loss: float) -> config_pb2.MetricThreshold:
-    """Returns a threshold that requires the metric to be not worse than the blessed model's by more than `worst_loss`.
+def _threshold(name: str, max_degradation: float) -> config_pb2.MetricThreshold:
+    """Returns a threshold that allows the metric to be worse than the blessed model's by at most `max_degradation`.
 
     The value bound is 0.5 for AUC, as for guessing, and always met for other metrics.
     """
     higher = _HIGHER_IS_BETTER[name]
     direction = config_pb2.MetricDirection.Value("HIGHER_IS_BETTER" if higher else "LOWER_IS_BETTER")
     change = config_pb2.GenericChangeThreshold(direction=direction)
-    change.absolute.value = -worst_loss if higher else worst_loss
+    change.absolute.value = -max_degradation if higher else max_degradation
     threshold = config_pb2.MetricThreshold(change_threshold=change)
     if name == "AUC":
         threshold.value_threshold.lower_bound.value = 0.5

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .planning import Known
+    from .planning import PlanningFacts
 
 PROBE = f"{__package__}.probe"  # imports TensorFlow
 
@@ -20,13 +20,13 @@ class PlanningArguments(TypedDict):
     """Additional arguments of `check_saved_model`."""
 
     probe: str
-    probe_arguments: dict[str, Known]
+    probe_arguments: dict[str, PlanningFacts]
 
 
-def planning_arguments(**known: Unpack[Known]) -> PlanningArguments:
+def planning_arguments(**known: Unpack[PlanningFacts]) -> PlanningArguments:
     """Returns the arguments of `check_saved_model` that add the evaluation plan to its report.
 
     Args:
-      **known: `evidence`, `overrides` and `features`, as JSON values; see `planning.plan_from`.
+      **known: `evidence`, `overrides` and `features`, as JSON values; see `planning.plan_from_json`.
     """
     return {"probe": PROBE, "probe_arguments": {"evaluation": known}}

@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import InputError
 from .plan import Overrides
 
-_BESIDE_LABEL = ("task", "scores", "eval_signature", "eval_output")
+_EXCEPT_LABEL = ("task", "scores", "eval_signature", "eval_output")
 
 
 def overrides_of(options: Mapping[str, Any]) -> Overrides:
@@ -26,7 +26,7 @@ def overrides_of(options: Mapping[str, Any]) -> Overrides:
       InputError: If `label` is malformed.
     """
     return Overrides(
-        labels=labels_in(options.get("label") or ""),
+        labels=parse_labels(options.get("label") or ""),
         task=options.get("task") or "auto",
         scores=options.get("scores") or "auto",
         signature=options.get("eval_signature") or "",
@@ -34,12 +34,12 @@ def overrides_of(options: Mapping[str, Any]) -> Overrides:
     )
 
 
-def set_beside_label(options: Mapping[str, Any]) -> dict[str, str]:
+def options_except_label(options: Mapping[str, Any]) -> dict[str, str]:
     """Returns the options for `overrides_of` that are set, without the label."""
-    return {name: options[name] for name in _BESIDE_LABEL if options.get(name) not in (None, "", "auto")}
+    return {name: options[name] for name in _EXCEPT_LABEL if options.get(name) not in (None, "", "auto")}
 
 
-def labels_in(text: str) -> dict[str, str]:
+def parse_labels(text: str) -> dict[str, str]:
     """Parses `FEATURE`, or `OUTPUT=FEATURE,OUTPUT=FEATURE`, to {output: feature}.
 
     The output "" means the only or the main one. A text without "=" is a single feature's name, including any commas.
@@ -55,8 +55,6 @@ def labels_in(text: str) -> dict[str, str]:
         if not separator:
             output, feature = "", output
         if not feature or (separator and not output) or output in labels:
-            raise InputError(
-                f"--label {text}: {part!r} is not usable. Write FEATURE, or OUTPUT=FEATURE,OUTPUT=FEATURE."
-            )
+            raise InputError(f"--label {text}: {part!r} is invalid. Use FEATURE, or OUTPUT=FEATURE,OUTPUT=FEATURE.")
         labels[output] = feature
     return labels

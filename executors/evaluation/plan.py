@@ -23,7 +23,7 @@ BINARY, MULTICLASS, MULTILABEL, REGRESSION, RANKING, UNKNOWN = TASKS = (
 )
 PROBABILITIES, LOGITS, MARGINS, VALUES = SCORES = ("probabilities", "logits", "margins", "values")
 RAW, TRANSFORMED = "raw", "transformed"
-ASKED_FOR = "asked for"  # the reason for parts that an option sets
+SET_BY_OPTION = "asked for"  # the reason for parts that an option sets
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,6 +15,7 @@ from ..saved_models.locations import base_model_path
 from ..saved_models.signatures import signatures_of
 from .decision import make_plan
 from .evidence import TrainingEvidence
+from .feature_origins import origins_of
 from .features import (
     TRANSFORM_FN,
     TRANSFORMED_SCHEMA,
@@ -22,7 +23,6 @@ from .features import (
     features_of_schema,
 )
 from .plan import EvaluationPlan, Overrides
-from .transform_graph import origins_of
 
 if TYPE_CHECKING:
     from .features import FeatureSummary
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Sample: TypeAlias = "Mapping[str, Mapping[str, FeatureSummary]]"
 
 
-class Known(TypedDict, total=False):
+class PlanningFacts(TypedDict, total=False):
     """Facts about a training, as JSON values; all optional.
 
     Attributes:
@@ -71,14 +71,16 @@ def plan_of(
         return EvaluationPlan(problem=f"the model cannot be evaluated: {type(error).__name__}: {error}")
 
 
-def plan_from(model: str, schema_path: str | None, transform_graph_path: str | None, known: Known) -> EvaluationPlan:
+def plan_from_json(
+    model: str, schema_path: str | None, transform_graph_path: str | None, known: PlanningFacts
+) -> EvaluationPlan:
     """Returns the evaluation plan of a model from JSON values that another process passed on.
 
     Args:
       model: As for `plan_of`.
       schema_path: As for `plan_of`.
       transform_graph_path: As for `plan_of`.
-      known: See `Known`.
+      known: See `PlanningFacts`.
     """
     evidence = TrainingEvidence.from_json(known["evidence"]) if known.get("evidence") else None
     overrides = Overrides(**known.get("overrides", {}))

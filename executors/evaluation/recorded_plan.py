@@ -10,7 +10,7 @@ from .plan import EvaluationPlan
 _MODEL, _MODEL_RUN = "model", "model_run"
 
 
-def plan_beside(model: str) -> EvaluationPlan | None:
+def recorded_plan_of(model: str) -> EvaluationPlan | None:
     """Returns the plan in the record of the run that trained a model; None if there is no record or plan.
 
     Finds the record by the directory layouts of `train` and the Trainer component: `OUT/model/Format-Serving` has its

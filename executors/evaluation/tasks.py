@@ -21,11 +21,11 @@ from .plan import (
     VALUES,
 )
 
-_MANY = 20  # integer labels with more distinct values are quantities rather than classes
+_MAX_CLASSES = 20  # integer labels with more distinct values are quantities rather than classes
 _PROBABILITY_OPS = ("Sigmoid", "Softmax")
 _LINEAR_OPS = ("BiasAdd", "MatMul", "AddV2", "Add", "AddN", "BatchMatMulV2", "LogSoftmax")
 _LOGITS_NAME = "logit"
-_KEYS_OF_PROBABILITIES = ("logistic", "probabilities", "probability", "prob")
+_PROBABILITY_KEYS = ("logistic", "probabilities", "probability", "prob")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,7 @@ class LabelFacts:
       is_binary: Whether all are 0 or 1; None if unknown.
       is_one_hot: Whether they are one-hot vectors; None if unknown.
       distinct: Number of distinct values; 0 if unknown or more than 50.
-      is_many: Whether they are integers with more than 20 distinct values, or such a range: too many for classes.
+      has_many_values: Whether they are integers with more than 20 distinct values, or a wider range: too many classes.
       lowest, highest: Minimum and maximum; None if unknown.
     """
 
@@ -47,7 +47,7 @@ class LabelFacts:
     is_binary: bool | None = None
     is_one_hot: bool | None = None
     distinct: int = 0
-    is_many: bool = False
+    has_many_values: bool = False
     lowest: float | None = None
     highest: float | None = None
 
@@ -56,7 +56,7 @@ def label_facts(y: LabelEvidence | None, feature: Feature | None) -> LabelFacts:
     """Returns facts about labels from the labels in `fit`, or from the label feature if their values are unknown."""
     if y is not None and y.lowest is not None and y.highest is not None:
         whole = all(one == int(one) for one in (*y.values, y.lowest, y.highest))
-        many = whole and (len(y.values) > _MANY or (not y.values and y.highest - y.lowest > _MANY))
+        many = whole and (len(y.values) > _MAX_CLASSES or (not y.values and y.highest - y.lowest > _MAX_CLASSES))
         is_integer = whole and (bool(y.values) or _is_integer(y.dtype))
         return LabelFacts(is_integer, y.width, y.is_binary, y.is_one_hot, len(y.values), many, y.lowest, y.highest)
     width = y.width if y is not None else feature.width if feature else None
@@ -67,10 +67,10 @@ def label_facts(y: LabelEvidence | None, feature: Feature | None) -> LabelFacts:
         return LabelFacts(is_integer, width)
     is_binary = is_integer and feature.lowest >= 0 and feature.highest <= 1
     low, high = feature.lowest, feature.highest
-    is_many = is_integer and (
-        len(feature.values) > _MANY or (not feature.values and feature.highest - feature.lowest > _MANY)
+    has_many_values = is_integer and (
+        len(feature.values) > _MAX_CLASSES or (not feature.values and feature.highest - feature.lowest > _MAX_CLASSES)
     )
-    return LabelFacts(is_integer, width, is_binary, None, len(feature.values), is_many, low, high)
+    return LabelFacts(is_integer, width, is_binary, None, len(feature.values), has_many_values, low, high)
 
 
 def task_of(trained: OutputEvidence | None, served: ServedOutput, labels: LabelFacts) -> tuple[str, str]:
@@ -98,7 +98,7 @@ def task_of(trained: OutputEvidence | None, served: ServedOutput, labels: LabelF
         return by_loss, f"loss {loss}"
     is_fitted = trained is not None and trained.label is not None
     if is_fitted and not wide and labels.is_binary and served.op in _LINEAR_OPS:
-        return BINARY, "a loss of the module's own on a linear output, for labels of 0 and 1"
+        return BINARY, "a custom loss on a linear output, with labels of 0 and 1"
     return _task_without_loss(served, labels, wide)
 
 
@@ -108,30 +108,30 @@ def _zeros_and_ones(labels: LabelFacts) -> bool:
 
 def _task_without_loss(served: ServedOutput, labels: LabelFacts, wide: bool) -> tuple[str, str]:
     why = "no known loss"
-    looks_binary = served.op == "Sigmoid" or _is_called(served, _KEYS_OF_PROBABILITIES) or _LOGITS_NAME in served.name
+    looks_binary = served.op == "Sigmoid" or _is_called(served, _PROBABILITY_KEYS) or _LOGITS_NAME in served.name
     if wide:
         if served.op == "Softmax" or (served.op != "Sigmoid" and (labels.is_one_hot or _is_index(labels, served))):
-            return MULTICLASS, f"{why}; {served.width} {_words(served)} for one class"
+            return MULTICLASS, f"{why}; {served.width} {_output_noun(served)}s for one class label"
         if labels.width == served.width and labels.is_binary:
-            return MULTILABEL, f"{why}; {served.width} {_words(served)} for as many labels of 0 and 1"
+            return MULTILABEL, f"{why}; {served.width} {_output_noun(served)}s for as many labels of 0 and 1"
         if served.op == "Sigmoid" and labels.width in (served.width, None):
             return MULTILABEL, f"{why}; {served.width} sigmoid outputs"
         if labels.is_integer is False and labels.width == served.width:
             return REGRESSION, f"{why}; labels are floats"
-        return UNKNOWN, f"{why}, and {served.width} {_words(served)} fit no task"
+        return UNKNOWN, f"{why}, and {served.width} {_output_noun(served)}s match no task"
     if served.op == "Sigmoid" and labels.highest is not None and labels.highest > 1:
         return UNKNOWN, f"{why}; one sigmoid output, but labels up to {labels.highest:g}"
-    if looks_binary and _zeros_and_ones(labels) and not labels.is_many:
-        return BINARY, f"{why}; one {_words(served)} for labels of 0 and 1"
+    if looks_binary and _zeros_and_ones(labels) and not labels.has_many_values:
+        return BINARY, f"{why}; one {_output_noun(served)} for labels of 0 and 1"
     if labels.is_binary and served.op in _LINEAR_OPS:
-        return UNKNOWN, f"{why}; a linear output for labels of 0 and 1 may be a logit or a value: give --task"
+        return UNKNOWN, f"{why}; a linear output for labels of 0 and 1 may be a logit or a value: set --task"
     if served.op == "Sigmoid" and (labels.is_integer is None or labels.highest is not None):
         return BINARY, f"{why}; one sigmoid output"
     if labels.is_integer is False:
         return REGRESSION, f"{why}; labels are floats"
-    if labels.is_integer and (labels.is_many or served.op in _LINEAR_OPS):
-        return REGRESSION, f"{why}; integer labels with one {_words(served)}"
-    return UNKNOWN, f"{why}, and neither labels nor output show the task"
+    if labels.is_integer and (labels.has_many_values or served.op in _LINEAR_OPS):
+        return REGRESSION, f"{why}; integer labels with one {_output_noun(served)}"
+    return UNKNOWN, f"{why}, and neither labels nor output determine the task"
 
 
 def scores_of(task: str, trained: OutputEvidence | None, served: ServedOutput) -> tuple[str, str]:
@@ -150,8 +150,8 @@ def scores_of(task: str, trained: OutputEvidence | None, served: ServedOutput) -
     if task == UNKNOWN:
         return VALUES, "the task is unknown"
     if _LOGITS_NAME in served.name or served.op in _LINEAR_OPS:
-        return LOGITS, f"computed by {served.op}" if served.op else f"the output is called {served.name}"
-    return PROBABILITIES, "no sign of logits"
+        return LOGITS, f"computed by {served.op}" if served.op else f"the output is named {served.name}"
+    return PROBABILITIES, "no indication of logits"
 
 
 def _is_called(served: ServedOutput, names: tuple[str, ...]) -> bool:
@@ -166,5 +166,5 @@ def _is_integer(dtype: str) -> bool:
     return dtype.startswith(("int", "uint", "bool"))
 
 
-def _words(served: ServedOutput) -> str:
+def _output_noun(served: ServedOutput) -> str:
     return f"{served.op.lower()} output" if served.op in _PROBABILITY_OPS else "output"

@@ -47,7 +47,7 @@ def pursued(options: TrainingOptions, fn_args: FnArgs) -> Iterator[None]:
     if not pursuit.is_wanted:
         yield
         return
-    with run_context.extended(pursuit), observed_by(pursuit), progress.ended_by_nan(options.stop_on_nan):
+    with run_context.extended(pursuit), observed_by(pursuit), progress.stop_on_nan(options.stop_on_nan):
         yield
     pursuit.say_if_idle()
 
@@ -144,7 +144,7 @@ class _FitWatch:
         self._best = _Best()
         self._seen: list[float] = []  # values of the metric of `stop`
         self._epoch = -1
-        self._due = progress.Due()
+        self._due = progress.RateLimiter()
 
     def begin(self, model: keras.Model) -> None:
         """Restores the state of a resumed training; its history has already been restored."""
@@ -163,7 +163,7 @@ class _FitWatch:
           FloatingPointError: If the loss is NaN or infinite.
         """
         if self._ends_by_nan and self._due.is_due():
-            progress.require_number(numbers_in(logs))
+            progress.require_finite_loss(numbers_in(logs))
 
     def after_epoch(self, model: keras.Model, epoch: int, logs: dict[str, float]) -> None:
         """Checks the metrics at the end of an epoch.
@@ -174,7 +174,7 @@ class _FitWatch:
         """
         self._epoch = epoch
         if self._ends_by_nan:
-            progress.require_number(logs)
+            progress.require_finite_loss(logs)
         if self._goal is not None:
             self._note_best(model, epoch, _metric(self._goal, logs, "best_model"))
         if self._stop is not None:

@@ -183,7 +183,7 @@ def _progress_logged(scratch: str, steps: int | None, options: TrainingOptions) 
     if options.engine != LOCAL or progress.VARIABLE in os.environ:
         yield
         return
-    path, ended = progress.watched(scratch), threading.Event()
+    path, ended = progress.create_progress_file(scratch), threading.Event()
     os.environ[progress.VARIABLE] = path
     thread = threading.Thread(target=_log_progress, args=(path, steps, ended), name="progress", daemon=True)
     thread.start()

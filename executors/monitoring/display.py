@@ -6,7 +6,7 @@
 By default a progress line is logged at intervals that grow with the training time. A command with a terminal replaces
 the default by its own `Display`:
 
-    with showing(LiveDisplay()):
+    with use_display(LiveDisplay()):
         train(…)
 """
 
@@ -25,7 +25,7 @@ from ..runtime.quantities import duration_text
 from . import progress
 from .progress import Progress
 
-_LOOK_SECONDS = 0.25
+_POLL_SECONDS = 0.25
 _FIRST_SECONDS = 10.0  # minimum interval, and time until the first line
 _SHARE = 0.1  # interval as a fraction of the training time so far
 _LONGEST_SECONDS = 300.0  # maximum interval
@@ -42,8 +42,8 @@ class Display:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._begun = self._said = clock()
-        self._recent = Recent()
+        self._began = self._last_logged = clock()
+        self._recent = RecentProgress()
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -53,44 +53,44 @@ class Display:
 
     def begin(self) -> None:
         """Called when training begins."""
-        self._begun = self._said = self._clock()
-        self._recent = Recent()
+        self._began = self._last_logged = self._clock()
+        self._recent = RecentProgress()
 
-    def show(self, told: Progress) -> None:
+    def show(self, report: Progress) -> None:
         """Called with the progress of training, several times per second."""
-        self._recent.note(told)
+        self._recent.add(report)
         now = self._clock()
-        wait = max(_FIRST_SECONDS, min(_LONGEST_SECONDS, _SHARE * (now - self._begun)))
-        if now - self._said >= wait and told.seconds >= 0:
-            logging.info("%s", line(told, self._recent))
-            self._said = now
+        wait = max(_FIRST_SECONDS, min(_LONGEST_SECONDS, _SHARE * (now - self._began)))
+        if now - self._last_logged >= wait and report.seconds >= 0:
+            logging.info("%s", line(report, self._recent))
+            self._last_logged = now
 
     def end(self) -> None:
         """Called when training has ended."""
 
 
-class Recent:
+class RecentProgress:
     """The last seconds of training: throughput and metric trends."""
 
     _SECONDS = 10.0
     _FLAT = 0.002  # relative changes up to this size count as no change
 
     def __init__(self) -> None:
-        self._seen: list[tuple[float, float, float, dict[str, float]]] = []  # seconds, steps, examples, metrics
+        self._samples: list[tuple[float, float, float, dict[str, float]]] = []  # seconds, steps, examples, metrics
 
-    def note(self, told: Progress) -> None:
+    def add(self, report: Progress) -> None:
         """Adds a progress report."""
-        if told.seconds >= 0:
-            self.note_moment(told.seconds, told.steps, told.examples, told.details.get("metrics", {}))
+        if report.seconds >= 0:
+            self.add_counts(report.seconds, report.steps, report.examples, report.details.get("metrics", {}))
 
-    def note_moment(self, seconds: float, steps: float, examples: float, metrics: Mapping[str, float]) -> None:
+    def add_counts(self, seconds: float, steps: float, examples: float, metrics: Mapping[str, float]) -> None:
         """Adds the counts at a time, in seconds since training began."""
-        if self._seen and seconds < self._seen[-1][0]:  # training was restarted after a failure
-            self._seen.clear()
-        if not self._seen or seconds > self._seen[-1][0]:
-            self._seen.append((seconds, steps, examples, dict(metrics)))
-        while len(self._seen) > 2 and seconds - self._seen[1][0] >= self._SECONDS:
-            del self._seen[0]
+        if self._samples and seconds < self._samples[-1][0]:  # training was restarted after a failure
+            self._samples.clear()
+        if not self._samples or seconds > self._samples[-1][0]:
+            self._samples.append((seconds, steps, examples, dict(metrics)))
+        while len(self._samples) > 2 and seconds - self._samples[1][0] >= self._SECONDS:
+            del self._samples[0]
 
     @property
     def steps(self) -> float:
@@ -104,20 +104,20 @@ class Recent:
 
     def trend(self, metric: str) -> str:
         """Returns a metric's trend: " ↑", " ↓", " →", or "" while unknown."""
-        values = [metrics[metric] for *_, metrics in self._seen if metric in metrics]
+        values = [metrics[metric] for *_, metrics in self._samples if metric in metrics]
         if len(values) < 2 or values[0] == values[-1] == values[len(values) // 2]:
             return ""
         change, size = values[-1] - values[0], max(abs(values[0]), abs(values[-1]))
         return " →" if abs(change) <= self._FLAT * size else " ↑" if change > 0 else " ↓"
 
     def _rate(self, place: int) -> float:
-        if len(self._seen) < 2:
+        if len(self._samples) < 2:
             return 0.0
-        (begin, *first), (end, *last) = self._seen[0][:3], self._seen[-1][:3]
+        (begin, *first), (end, *last) = self._samples[0][:3], self._samples[-1][:3]
         return (last[place - 1] - first[place - 1]) / (end - begin)
 
 
-class _Shown:
+class _SelectedDisplay:
     """The display in the run context that replaces the default one."""
 
     def __init__(self, display: Display) -> None:
@@ -129,14 +129,14 @@ _DEFAULT = Display()
 
 def current() -> Display:
     """Returns the display of the current run."""
-    shown = run_context.part(_Shown)
-    return shown.display if shown else _DEFAULT
+    selected = run_context.part(_SelectedDisplay)
+    return selected.display if selected else _DEFAULT
 
 
 @contextlib.contextmanager
-def showing(display: Display) -> Iterator[None]:
+def use_display(display: Display) -> Iterator[None]:
     """Replaces the current display during the block."""
-    with run_context.extended(_Shown(display)):
+    with run_context.extended(_SelectedDisplay(display)):
         yield
 
 
@@ -148,49 +148,49 @@ def watched_training() -> Iterator[dict[str, str]]:
       The environment variables for the training process, with the path of its progress file.
     """
     display = Display() if current() is _DEFAULT else current()  # one default display per training, for threads
-    over = threading.Event()
+    ended = threading.Event()
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as folder:
-        path = progress.watched(folder)
+        path = progress.create_progress_file(folder)
 
-        def look() -> None:
-            while not over.wait(_LOOK_SECONDS):
-                if (told := progress.read(path)) is not None:
-                    display.show(told)
+        def poll() -> None:
+            while not ended.wait(_POLL_SECONDS):
+                if (report := progress.read(path)) is not None:
+                    display.show(report)
 
-        thread = threading.Thread(target=look, name="progress", daemon=True)
+        thread = threading.Thread(target=poll, name="progress", daemon=True)
         display.begin()
         thread.start()
         try:
             yield {progress.VARIABLE: path}
         finally:
-            over.set()
+            ended.set()
             thread.join()
-            if (told := progress.read(path)) is not None:
-                display.show(told)
+            if (report := progress.read(path)) is not None:
+                display.show(report)
             display.end()
 
 
-def line(told: Progress, recent: Recent) -> str:
+def line(report: Progress, recent: RecentProgress) -> str:
     """Returns a progress line.
 
     Step 1,240 of 5,000, 41 steps/s, 5,120 examples/s, loss 0.3121 ↓, auc 0.94 ↑, 1 min 32 s left, checkpoint 12 s ago
     """
-    return ", ".join(parts(told, recent))
+    return ", ".join(parts(report, recent))
 
 
-def parts(told: Progress, recent: Recent) -> list[str]:
+def parts(report: Progress, recent: RecentProgress) -> list[str]:
     """Returns the parts of `line`; unknown parts are left out."""
-    details = told.details
+    details = report.details
     total, epoch, epochs = details.get("total"), details.get("epoch"), details.get("epochs")
     workers, restarts = details.get("workers"), details.get("restarts")
-    found = [f"Step {told.step:,.0f}{f' of {total:,}' if total else ''}"] if told.seconds >= 0 else []
+    found = [f"Step {report.step:,.0f}{f' of {total:,}' if total else ''}"] if report.seconds >= 0 else []
     found += [f"epoch {epoch} of {epochs}"] if epoch and epochs and epochs > 1 else []
     found += [str(details["doing"])] if details.get("doing") else []
     found += [f"{recent.steps:.3g} steps/s"] if recent.steps else []
     found += [f"{recent.examples:,.0f} examples/s"] if recent.examples else []
     found += [f"{name} {value:.4g}{recent.trend(name)}" for name, value in details.get("metrics", {}).items()]
-    if total and recent.steps and told.step < total:
-        found.append(f"{duration_text(round((total - told.step) / recent.steps))} left")
+    if total and recent.steps and report.step < total:
+        found.append(f"{duration_text(round((total - report.step) / recent.steps))} left")
     if saved := details.get("saved_at"):
         found.append(f"checkpoint {duration_text(round(time.monotonic() - saved))} ago")
     found += [f"{workers} worker{'s' * (workers != 1)}"] if workers else []

@@ -130,7 +130,7 @@ def finite(values: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in values.items() if math.isfinite(value)}
 
 
-def together(*sources: Metrics) -> Metrics:
+def merge_metrics(*sources: Metrics) -> Metrics:
     """Merges the metrics of several sources; later sources take precedence."""
     return {
         split: {name: value for source in sources for name, value in source.get(split, {}).items()}

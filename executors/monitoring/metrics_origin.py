@@ -35,7 +35,7 @@ def origin_line(record: RunJson) -> str:
     return {
         "evaluated again": "the published weights, evaluated after the training",
         "evaluate": "the published weights, evaluated by the module",
-        "unknown": "no evaluation; the published weights are those of none",
+        "unknown": "unknown weights; no evaluation used the published ones",
     }.get(origin.get("source", ""), "")
 
 

@@ -1,6 +1,6 @@
 """`--profile`: takes a TensorFlow profile of some seconds of training, and logs the time per step by category.
 
-    with profiled(model_run_dir, wanted=True) as profile:
+    with profiled(model_run_dir, enabled=True) as profile:
         run_fn(fn_args)
     profile.record        # {"shares": {"input": 0.71, "host": …}, "step_ms": …, "steps": 41, …}
 
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 _FOLDER = "plugins/profile"  # TensorBoard's
 _WARM_UP = 1.0  # seconds before the first profile
-_LOOK = 2.0  # seconds of the first profile, which has a few MB
+_FIRST = 2.0  # seconds of the first profile, which has a few MB
 _LONGEST = 16.0  # maximum seconds of a profile
 _STEPS = 20  # steps that make a profile sufficient
 
 
 @contextlib.contextmanager
-def profiled(folder: str, wanted: bool) -> Iterator[Profile]:
-    """Profiles some seconds of the block, if `wanted`.
+def profiled(folder: str, enabled: bool) -> Iterator[Profile]:
+    """Profiles some seconds of the block, if `enabled`.
 
     Args:
       folder: The model run folder.
-      wanted: Whether `--profile` was given.
+      enabled: Whether `--profile` was given.
     """
     profile = Profile(folder)
-    if not wanted:
+    if not enabled:
         yield profile
         return
     profile.start()
@@ -65,8 +65,8 @@ class Profile:
         self.record: ProfileJson = {}
         self._folder = folder
         self._training = threading.get_ident()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look_until_seen, name="profile", daemon=True)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._profile_until_sufficient, name="profile", daemon=True)
         self._best: tuple[Shares, str] | None = None
 
     def start(self) -> None:
@@ -75,51 +75,51 @@ class Profile:
 
     def finish(self) -> None:
         """Ends the profile in progress, and logs and records the best one."""
-        self._over.set()
+        self._ended.set()
         self._thread.join()
         if self._best is None:
-            logging.warning("--profile: the training ended before there was something to see.")
+            logging.warning("--profile: training ended before a profile was taken.")
             return
         shares, folder = self._best
         self.record = {**shares.to_json(), "folder": folder}
-        logging.info("Profile of %s\nIt is in %s; TensorBoard's profile plug-in shows it.", shares, folder)
+        logging.info("Profile of %s\nSaved to %s; view it with TensorBoard's profile plug-in.", shares, folder)
 
-    def _look_until_seen(self) -> None:
-        wait, seconds = _WARM_UP, _LOOK
+    def _profile_until_sufficient(self) -> None:
+        wait, seconds = _WARM_UP, _FIRST
         try:
-            while not self._over.wait(wait):
-                self._keep_better(self._look(seconds))
+            while not self._ended.wait(wait):
+                self._keep_better(self._take_profile(seconds))
                 if self._best is not None and self._best[0].steps >= _STEPS:
                     return
                 wait, seconds = 2 * wait, min(2 * seconds, _LONGEST)
         except Exception as error:  # another profiler is active, such as the Keras TensorBoard callback's
             logging.warning("--profile: no profile could be taken: %s", error)
 
-    def _look(self, seconds: float) -> tuple[Shares | None, str]:
+    def _take_profile(self, seconds: float) -> tuple[Shares | None, str]:
         import tensorflow as tf
 
-        before = self._runs()
+        before = self._profile_names()
         clock = time.pthread_getcpuclockid(self._training)
         # Trace the runtime and its operations, but no Python calls, which would slow down training.
         options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)
         tf.profiler.experimental.start(self._folder, options)
         try:
             used = time.clock_gettime(clock)
-            self._over.wait(seconds)
+            self._ended.wait(seconds)
             used = time.clock_gettime(clock) - used
         finally:
             tf.profiler.experimental.stop()
-        [name] = self._runs() - before
+        [name] = self._profile_names() - before
         folder = os.path.join(self._folder, _FOLDER, name)
         return read_shares(folder, used), folder
 
-    def _runs(self) -> set[str]:
+    def _profile_names(self) -> set[str]:
         folder = os.path.join(self._folder, _FOLDER)
         return set(file_io.listdir(folder)) if file_io.isdir(folder) else set()
 
-    def _keep_better(self, look: tuple[Shares | None, str]) -> None:
+    def _keep_better(self, profile: tuple[Shares | None, str]) -> None:
         """Keeps the profile with more steps, and deletes the other one."""
-        shares, folder = look
+        shares, folder = profile
         if shares is None or (self._best is not None and shares.steps <= self._best[0].steps):
             file_io.rmtree(folder)
             return

@@ -9,7 +9,7 @@
 Keras `fit`, Estimators and the loops of the dialects call it automatically. The parent process passes the name of a
 small file, and can read it at any time, even after the worker was killed:
 
-    path = watched(folder)
+    path = create_progress_file(folder)
     child_process.run(…, environment={VARIABLE: path})
     read(path)  # Progress(step=…, …)
 
@@ -36,11 +36,12 @@ from typing import SupportsFloat, TypedDict
 from .. import run_context
 
 VARIABLE = "GENERIC_TRAINER_PROGRESS"
-_FORM = struct.Struct("=6d")
-_WORDS = struct.Struct("=2I")  # sequence number, odd while the JSON text after it is being written; length of the text
+_COUNTS = struct.Struct("=6d")
+# Sequence number, odd while the JSON text after it is being written; length of the text.
+_DETAILS_HEADER = struct.Struct("=2I")
 _SIZE = 4096
-_LOOK_SECONDS = 1.0  # default interval of `Due`
-_TELL_SECONDS = 0.4  # minimum interval between two reports of metrics
+_LIMITER_SECONDS = 1.0  # default interval of `RateLimiter`
+_METRICS_SECONDS = 0.4  # minimum interval between two reports of metrics
 
 
 class _LastMetrics(dict[str, SupportsFloat]):
@@ -54,7 +55,7 @@ class _Reader:
     read: Callable[[int, Mapping[str, SupportsFloat]], None]
 
 
-class _EndsByNaN:
+class _StopOnNaN:
     """Marker in the run context: a loss that is not finite ends the run."""
 
 
@@ -117,7 +118,7 @@ def report_progress(
         intervals.
 
     Raises:
-      FloatingPointError: When a loss is NaN or infinite, inside `ended_by_nan(True)`.
+      FloatingPointError: When a loss is NaN or infinite, inside `stop_on_nan(True)`.
     """
     kept = run_context.part(_LastMetrics)
     if kept is not None and metrics is not None:
@@ -125,42 +126,42 @@ def report_progress(
     reader = run_context.part(_Reader)
     if reader is not None:
         reader.read(int(step), metrics or {})  # modules may pass a NumPy number or a variable
-    teller = _teller(os.environ.get(VARIABLE))
-    if teller is not None:
-        teller.tell(step, examples, steps)
+    reporter = _reporter(os.environ.get(VARIABLE))
+    if reporter is not None:
+        reporter.report_step(step, examples, steps)
         if total is not None:
-            teller.say(total=total)
-        if metrics is not None and teller.is_due():
+            reporter.report_details(total=total)
+        if metrics is not None and reporter.is_due():
             numbers = {name: float(value) for name, value in metrics.items()}
-            teller.say(metrics=numbers)
-            if run_context.part(_EndsByNaN):
-                require_number(numbers)
+            reporter.report_details(metrics=numbers)
+            if run_context.part(_StopOnNaN):
+                require_finite_loss(numbers)
 
 
 def report_examples(examples: float) -> None:
     """Adds the number of examples of the step that was reported last."""
-    teller = _teller(os.environ.get(VARIABLE))
-    if teller is not None:
-        teller.tell(teller.step, examples, 0)
+    reporter = _reporter(os.environ.get(VARIABLE))
+    if reporter is not None:
+        reporter.report_step(reporter.step, examples, 0)
 
 
 def reported_step() -> int:
     """Returns the last step that this process has reported; 0 before the first report."""
-    teller = _teller(os.environ.get(VARIABLE))
-    return int(teller.step) if teller is not None else 0
+    reporter = _reporter(os.environ.get(VARIABLE))
+    return int(reporter.step) if reporter is not None else 0
 
 
 def reported_examples() -> float:
     """Returns the number of examples that this process has reported."""
-    teller = _teller(os.environ.get(VARIABLE))
-    return teller.examples if teller is not None else 0.0
+    reporter = _reporter(os.environ.get(VARIABLE))
+    return reporter.examples if reporter is not None else 0.0
 
 
 def report_details(**details: object) -> None:
     """Reports details by the names of `Progress.details`; None removes one."""
-    teller = _teller(os.environ.get(VARIABLE))
-    if teller is not None:
-        teller.say(**details)
+    reporter = _reporter(os.environ.get(VARIABLE))
+    if reporter is not None:
+        reporter.report_details(**details)
 
 
 def report_checkpoint(step: int) -> None:
@@ -169,7 +170,7 @@ def report_checkpoint(step: int) -> None:
 
 
 @contextlib.contextmanager
-def metrics_kept() -> Iterator[Mapping[str, SupportsFloat]]:
+def collect_metrics() -> Iterator[Mapping[str, SupportsFloat]]:
     """Collects the last value of each metric that is passed to `report_progress`, even without a progress file."""
     kept = _LastMetrics()
     with run_context.extended(kept):
@@ -184,13 +185,13 @@ def reported_to(read: Callable[[int, Mapping[str, SupportsFloat]], None]) -> Ite
 
 
 @contextlib.contextmanager
-def ended_by_nan(wanted: bool) -> Iterator[None]:
-    """Makes `report_progress` raise FloatingPointError for a NaN or infinite loss in the block, if `wanted`."""
-    with run_context.extended(_EndsByNaN()) if wanted else run_context.extended(without=_EndsByNaN):
+def stop_on_nan(enabled: bool) -> Iterator[None]:
+    """Makes `report_progress` raise FloatingPointError for a NaN or infinite loss in the block, if `enabled`."""
+    with run_context.extended(_StopOnNaN()) if enabled else run_context.extended(without=_StopOnNaN):
         yield
 
 
-def require_number(metrics: Mapping[str, float]) -> None:
+def require_finite_loss(metrics: Mapping[str, float]) -> None:
     """Checks that no metric with "loss" in its name is NaN or infinite.
 
     Raises:
@@ -199,15 +200,15 @@ def require_number(metrics: Mapping[str, float]) -> None:
     for name, value in metrics.items():
         if "loss" in name and not math.isfinite(value):
             raise FloatingPointError(
-                f"stop_on_nan: {name} is {value} after step {reported_step()}. Look for a logarithm or a division of "
-                "zero, for NaN in the input, or lower the learning rate."
+                f"stop_on_nan: {name} is {value} after step {reported_step()}. Check for a logarithm of or division by "
+                "zero and for NaN in the input, or lower the learning rate."
             )
 
 
-class Due:
+class RateLimiter:
     """Rate limiter: `is_due` returns True at most once per interval."""
 
-    def __init__(self, seconds: float = _LOOK_SECONDS) -> None:
+    def __init__(self, seconds: float = _LIMITER_SECONDS) -> None:
         self._seconds, self._last = seconds, 0.0
 
     def is_due(self) -> bool:
@@ -221,16 +222,16 @@ class Due:
 
 def is_watched() -> bool:
     """Whether this process has a progress file, so that reports are read."""
-    return _teller(os.environ.get(VARIABLE)) is not None
+    return _reporter(os.environ.get(VARIABLE)) is not None
 
 
 def is_due() -> bool:
     """Whether progress is reported and the minimum interval since the last reported metrics has passed."""
-    teller = _teller(os.environ.get(VARIABLE))
-    return teller is not None and teller.is_due()
+    reporter = _reporter(os.environ.get(VARIABLE))
+    return reporter is not None and reporter.is_due()
 
 
-def watched(folder: str) -> str:
+def create_progress_file(folder: str) -> str:
     """Creates a progress file in a folder; returns its path for the environment variable `VARIABLE`."""
     path = os.path.join(folder, "progress")
     with open(path, "wb") as file:
@@ -243,16 +244,16 @@ def read(path: str) -> Progress | None:
     with open(path, "rb") as file:
         content = file.read()
     # A concurrent write may mix the numbers of two consecutive steps, which is close enough.
-    first, step, steps, examples, began, last = _FORM.unpack_from(content)
-    details = _words(content)
+    first, step, steps, examples, began, last = _COUNTS.unpack_from(content)
+    details = _details_of(content)
     if not last:
         return Progress(0, 0, 0, 0, -1, 0, details) if details else None
     return Progress(first, step, steps, examples, last - began, max(0.0, time.monotonic() - last), details)
 
 
-def _words(content: bytes) -> Details:
-    number, length = _WORDS.unpack_from(content, _FORM.size)
-    start = _FORM.size + _WORDS.size
+def _details_of(content: bytes) -> Details:
+    number, length = _DETAILS_HEADER.unpack_from(content, _COUNTS.size)
+    start = _COUNTS.size + _DETAILS_HEADER.size
     if not number or number % 2:
         return {}
     try:
@@ -263,21 +264,21 @@ def _words(content: bytes) -> Details:
 
 
 @functools.cache
-def _teller(path: str | None) -> _Teller | None:
-    return _Teller(path) if path and os.path.exists(path) else None
+def _reporter(path: str | None) -> _Reporter | None:
+    return _Reporter(path) if path and os.path.exists(path) else None
 
 
-class _Teller:
+class _Reporter:
     def __init__(self, path: str) -> None:
         with open(path, "r+b") as file:
             self._memory = mmap.mmap(file.fileno(), _SIZE)
         self._first: float | None = None
-        self.step = self._steps = self.examples = self._began = self._said = 0.0
+        self.step = self._steps = self.examples = self._began = self._metrics_reported = 0.0
         self._details: dict[str, object] = {}
         self._number = 0
         self._lock = threading.Lock()  # checkpoints are reported by a background thread
 
-    def tell(self, step: float, examples: float, steps: float | None) -> None:
+    def report_step(self, step: float, examples: float, steps: float | None) -> None:
         now = time.monotonic()
         if self._first is None:
             self._first = self.step = step
@@ -285,12 +286,12 @@ class _Teller:
         self._steps += max(0.0, step - self.step) if steps is None else steps
         self.step = step
         self.examples += examples
-        _FORM.pack_into(self._memory, 0, self._first, step, self._steps, self.examples, self._began, now)
+        _COUNTS.pack_into(self._memory, 0, self._first, step, self._steps, self.examples, self._began, now)
 
     def is_due(self) -> bool:
-        return time.monotonic() - self._said >= _TELL_SECONDS
+        return time.monotonic() - self._metrics_reported >= _METRICS_SECONDS
 
-    def say(self, **details: object) -> None:
+    def report_details(self, **details: object) -> None:
         with self._lock:
             known = {**self._details, **details}
             known = {name: value for name, value in known.items() if value is not None}
@@ -298,12 +299,12 @@ class _Teller:
                 return
             self._details = known
             if "metrics" in details:
-                self._said = time.monotonic()
-            words = json.dumps(known).encode()
-            start = _FORM.size + _WORDS.size
-            if len(words) > _SIZE - start:
-                words = json.dumps({**known, "metrics": {}}).encode()
-            _WORDS.pack_into(self._memory, _FORM.size, self._number + 1, len(words))
-            self._memory[start : start + len(words)] = words
+                self._metrics_reported = time.monotonic()
+            text = json.dumps(known).encode()
+            start = _COUNTS.size + _DETAILS_HEADER.size
+            if len(text) > _SIZE - start:
+                text = json.dumps({**known, "metrics": {}}).encode()
+            _DETAILS_HEADER.pack_into(self._memory, _COUNTS.size, self._number + 1, len(text))
+            self._memory[start : start + len(text)] = text
             self._number += 2
-            _WORDS.pack_into(self._memory, _FORM.size, self._number, len(words))
+            _DETAILS_HEADER.pack_into(self._memory, _COUNTS.size, self._number, len(text))

@@ -91,10 +91,10 @@ class Usage:
         return cast("UsageJson", {**self.columns, "machine": machine})
 
     def _sample(self, pid: int, ended: threading.Event) -> None:
-        family, begin, wait = _Family(pid), time.monotonic(), 0.0
+        tree, begin, wait = _ProcessTree(pid), time.monotonic(), 0.0
         while not ended.wait(wait):
             before = time.thread_time()
-            found = family.look()
+            found = tree.sample()
             if found is None:
                 return
             self._add({"seconds": round(time.monotonic() - begin, 2), **found, **self._gpu()})
@@ -113,10 +113,10 @@ class Usage:
         if self._gpus is None:
             return {}
         try:
-            told = subprocess.run(
+            output = subprocess.run(
                 [self._gpus, *_GPU_QUERY], capture_output=True, text=True, timeout=_GPU_TIMEOUT_SECONDS, check=True
             ).stdout
-            rows = [(float(busy), float(used)) for busy, used in csv.reader(told.splitlines())]
+            rows = [(float(busy), float(used)) for busy, used in csv.reader(output.splitlines())]
             busy, used = sum(row[0] for row in rows) / len(rows), sum(row[1] for row in rows) * _MIB
         except (OSError, subprocess.SubprocessError, ValueError, ZeroDivisionError):
             self._gpus = None  # no driver, or values not supported by the GPU; columns must not have gaps
@@ -126,30 +126,30 @@ class Usage:
         return {"gpu_percent": round(busy, 1), "gpu_memory_bytes": used}
 
 
-class _Family:
+class _ProcessTree:
     """A process and its descendants."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._members: dict[int, psutil.Process] = {}
+        self._processes: dict[int, psutil.Process] = {}
         self._seconds: dict[int, float] = {}
-        self._looks = 0
+        self._samples = 0
         self._last = time.monotonic()
 
-    def look(self) -> dict[str, float] | None:
+    def sample(self) -> dict[str, float] | None:
         """Returns busy CPUs since the last call, and bytes of memory; None when the process has ended."""
         try:
-            head = self._members.setdefault(self._pid, psutil.Process(self._pid))
-            if self._looks % _CHILDREN_EVERY == 0:
-                children = {child.pid: self._members.get(child.pid, child) for child in head.children(recursive=True)}
-                self._members = {self._pid: head, **children}
+            head = self._processes.setdefault(self._pid, psutil.Process(self._pid))
+            if self._samples % _CHILDREN_EVERY == 0:
+                children = {child.pid: self._processes.get(child.pid, child) for child in head.children(recursive=True)}
+                self._processes = {self._pid: head, **children}
             if head.status() == psutil.STATUS_ZOMBIE:
                 return None
         except psutil.Error:
             return None
-        self._looks += 1
+        self._samples += 1
         now, took, memory = time.monotonic(), 0.0, 0
-        for pid, process in self._members.items():
+        for pid, process in self._processes.items():
             with contextlib.suppress(psutil.Error), process.oneshot():
                 times = process.cpu_times()
                 spent, memory = times.user + times.system, memory + process.memory_info().rss

@@ -76,7 +76,7 @@ class BadRecord(TypedDict):
     count: int
 
 
-class LeftOut(TypedDict, total=False):
+class SkippedRecords(TypedDict, total=False):
     """All skipped records, as `inputs.bad_records.BadRecords`."""
 
     limit: int
@@ -111,7 +111,7 @@ class Latency(TypedDict, total=False):
     calls: int
 
 
-class Sides(TypedDict, total=False):
+class SignatureTensors(TypedDict, total=False):
     """The tensors of a signature by name, each described as "float32 (?, 4)"."""
 
     inputs: dict[str, str]
@@ -122,7 +122,7 @@ class CheckJson(TypedDict, total=False):
     """The report of the SavedModel check, as `saved_models.check.CheckReport`."""
 
     checks: dict[str, str]
-    signatures: dict[str, Sides]
+    signatures: dict[str, SignatureTensors]
     size_bytes: int
     example: str
     answer: dict[str, object]
@@ -148,7 +148,7 @@ class RunJson(TypedDict, total=False):
     process: dict[str, object]
     code: Code
     data: dict[str, Files]
-    bad_records: LeftOut
+    bad_records: SkippedRecords
     stack: dict[str, str]
     dialect: Dialect
     keras: Keras

@@ -168,7 +168,7 @@ class RunRecord:
             if not self._other_run():
                 self._write()
         except OSError as error:
-            logging.warning("The run's record is not up to date. %s", error)
+            logging.warning("Could not update the run record. %s", error)
 
     @contextlib.contextmanager
     def shown_in(self, folder: str) -> Iterator[None]:
@@ -191,9 +191,9 @@ class RunRecord:
         """
         if other := self._other_run():
             raise InputError(
-                f"{self.path}: another run has begun here at {other.get('started')}, while this one was at work since "
-                f"{self.started}. Both would publish to the same place, so this one ends. Give each run folders of its "
-                "own; if they are the tasks of one cluster, each needs its TF_CONFIG."
+                f"{self.path}: another run started in this folder at {other.get('started')}, while this run, started "
+                f"at {self.started}, was in progress. Both would publish to the same path, so this run stops. Use "
+                "separate folders for each run; tasks of one cluster need their own TF_CONFIG."
             )
 
     def _other_run(self) -> Mapping[str, object]:
@@ -206,15 +206,15 @@ class RunRecord:
 
     def to_json(self) -> str:
         """Returns the record as indented JSON text."""
-        state = as_read(self)
+        state = to_run_json(self)
         text = json.dumps(state, indent=2, default=str)
         return _NUMBERS.sub(lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
 
     def _repr_html_(self) -> str:
-        return record_table(as_read(self))
+        return record_table(to_run_json(self))
 
 
-def as_read(record: RunRecord) -> RunJson:
+def to_run_json(record: RunRecord) -> RunJson:
     """Returns a record's fields in the form that `read` returns."""
     state = dataclasses.asdict(record)
     del state["path"]

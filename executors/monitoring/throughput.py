@@ -3,11 +3,11 @@
 The input is what each worker reports (`progress.py`) and when each try begins. A module that reports no progress
 therefore has no figures here, and tries of an earlier command, whose driver was killed, are not counted.
 
-    pace = Pace(parameter_servers=0)
-    pace.begin("try 1", workers=2)
-    pace.note("try 1", 0, "worker 0", progress)    # about once a second, and when the worker's process has ended
-    pace.lines()                                   # new lines to print
-    pace.summary(seconds)
+    tracker = ThroughputTracker(parameter_servers=0)
+    tracker.begin("try 1", workers=2)
+    tracker.note("try 1", 0, "worker 0", progress)    # about once a second, and when the worker's process has ended
+    tracker.lines()                                   # new lines to print
+    tracker.summary(seconds)
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _SLOW = 0.5  # a straggler is slower than this fraction of the other workers' me
 _KEPT = 1000  # maximum number of moments of a try
 
 
-class Whole(TypedDict, total=False):
-    """The progress of all workers; see `Pace.whole`."""
+class CombinedProgress(TypedDict, total=False):
+    """The progress of all workers; see `ThroughputTracker.combined`."""
 
     step: float
     examples: float
@@ -41,7 +41,7 @@ class Whole(TypedDict, total=False):
 
 
 class TryAccount(TypedDict):
-    """The account of one start of all workers; see `Pace.summary`."""
+    """The account of one start of all workers; see `ThroughputTracker.summary`."""
 
     workers: int
     began: float
@@ -52,7 +52,7 @@ class TryAccount(TypedDict):
 
 
 class Account(TypedDict, total=False):
-    """The account of a run; see `Pace.summary`."""
+    """The account of a run; see `ThroughputTracker.summary`."""
 
     tries: list[TryAccount]
     restarts: int
@@ -68,7 +68,7 @@ class _Try:
 
     Attributes:
       workers: Number of training workers.
-      began: Time of the start, by the clock of `Pace`.
+      began: Time of the start, by the clock of `ThroughputTracker`.
       moments: (time, step) pairs in ascending order; the first is the beginning of the training loop.
       reported: Name and last progress of each worker, by rank.
       ended: Ranks of the workers that have finished.
@@ -111,7 +111,7 @@ class _Try:
         return self.moments[-1][0] - begin
 
 
-class Pace:
+class ThroughputTracker:
     """Records the progress of a run.
 
     Args:
@@ -121,9 +121,9 @@ class Pace:
     """
 
     def __init__(self, parameter_servers: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._at_own_pace = parameter_servers > 0
+        self._is_asynchronous = parameter_servers > 0
         self._clock = clock
-        self._begun = clock()
+        self._began = clock()
         self._tries: dict[str, _Try] = {}
         self._line: tuple[float, float, float] | None = None  # time, step and examples of the last line
         self._window: tuple[float, dict[int, Progress]] | None = None
@@ -156,7 +156,7 @@ class Pace:
         number, one = len(self._tries) - 1, list(self._tries.values())[-1]
         return self._warning(one) + (self._progress_line(one, number, last) if with_progress else "")
 
-    def whole(self) -> Whole:
+    def combined(self) -> CombinedProgress:
         """Returns the progress of the latest try; {} before any report.
 
         `step` is the last step of any worker, `examples` the sum over its workers; `details` are the chief's, with
@@ -187,7 +187,7 @@ class Pace:
 
     def _warning(self, one: _Try) -> str:
         """Compares the workers over the last window; returns a line for each new straggler."""
-        if not self._at_own_pace:  # all-reduce runs at the pace of the slowest worker
+        if not self._is_asynchronous:  # all-reduce runs at the pace of the slowest worker
             return ""
         now, reported = self._clock(), {rank: progress for rank, (_, progress) in one.reported.items()}
         if self._window is None or len(self._window[1]) < len(reported):
@@ -205,21 +205,21 @@ class Pace:
             if rank not in one.ended and reported[rank].steps > before[rank].steps
         }
         text = ""
-        for rank, why in self._slow_ones(steps, seconds).items():
+        for rank, why in self._find_stragglers(steps, seconds).items():
             worker = one.reported[rank][0]
             if worker not in self._stragglers:
                 self._stragglers[worker] = why
                 text += f"[{worker}] Warning: straggler: {why}.\n"
         return text
 
-    def _slow_ones(self, steps: dict[int, float], seconds: float) -> dict[int, str]:
+    def _find_stragglers(self, steps: dict[int, float], seconds: float) -> dict[int, str]:
         """Returns by rank a description of each worker slower than half the median speed of the others."""
         found = {}
         for rank, own in steps.items():
             others = [count for other, count in steps.items() if other != rank]
             if others and own < _SLOW * (usual := statistics.median(others)):
                 found[rank] = (
-                    f"{own / seconds:.3g} steps/s over {seconds:.0f} s, the others {usual / seconds:.3g} (their median)"
+                    f"{own / seconds:.3g} steps/s over {seconds:.0f} s, median of the others {usual / seconds:.3g}"
                 )
         return found
 
@@ -248,24 +248,24 @@ class Pace:
         """
         now, useful, redone = self._clock(), 0.0, 0.0
         tries: list[TryAccount] = []
-        whole = seconds if seconds is not None else now - self._begun
+        total = seconds if seconds is not None else now - self._began
         kept = math.inf  # the earliest step that a later try resumed from
         for one in reversed(self._tries.values()):
-            told: TryAccount = {"workers": one.workers, "began": round(one.began - now + whole, 1)}
+            attempt: TryAccount = {"workers": one.workers, "began": round(one.began - now + total, 1)}
             if one.moments:
                 counted = max(one.first, min(one.last, kept))
                 kept = min(kept, one.first)
                 lost, spent = one.last - counted, one.seconds_until(counted)
                 useful += spent
                 redone += lost
-                told |= {"first_step": int(one.first), "last_step": int(one.last)}
-                told |= {"lost_steps": int(lost), "seconds": round(spent, 1)}
-            tries.insert(0, told)
+                attempt |= {"first_step": int(one.first), "last_step": int(one.last)}
+                attempt |= {"lost_steps": int(lost), "seconds": round(spent, 1)}
+            tries.insert(0, attempt)
         return {
             "tries": tries,
             "restarts": max(0, len(tries) - 1),
             "redone_steps": int(redone),
-            "goodput": round(min(1.0, useful / whole), 3) if kept < math.inf and whole > 0 else None,
+            "goodput": round(min(1.0, useful / total), 3) if kept < math.inf and total > 0 else None,
             "speeds": self._speeds(),
             "stragglers": dict(self._stragglers),
         }

@@ -17,7 +17,7 @@ from ..compat.tfdv import import_tfdv, statistics_of
 from ..dialects.loading import loaded
 from ..errors import InputError, TrainerError
 from ..evaluation.labels import label_problem
-from ..evaluation.overrides import labels_in
+from ..evaluation.overrides import parse_labels
 from ..modules.source import ModuleSource
 from ..runtime.files import file_io
 from ..runtime.files.raw_data_files import SPLITS, raw_data_files
@@ -108,7 +108,7 @@ def execute(state: RawDataRequest) -> Prepared:
                 examples[TRANSFORMED] = made_of
                 kinds[TRANSFORMED] = _kinds(made, os.path.join(graph, "transformed_metadata", "schema.pbtxt"))
                 say(Verdict("transform", PASSED, f"on these examples; it gives {', '.join(sorted(made)[:12])}"))
-            for label in labels_in(request.label).values():
+            for label in parse_labels(request.label).values():
                 if problem := label_problem(label, seen["raw"], seen.get("transformed")):
                     raise InputError(f"--label: {problem}")
         except (Exception, SystemExit) as error:

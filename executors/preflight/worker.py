@@ -21,7 +21,7 @@ from ..dialects.loading import loaded
 from ..dialects.registry import read_by_dialects
 from ..errors import InputError
 from ..evaluation.labels import label_problem
-from ..evaluation.overrides import labels_in, overrides_of
+from ..evaluation.overrides import overrides_of, parse_labels
 from ..inputs.data_accessor import TF_EXAMPLE
 from ..inputs.readers.reader_params import PARQUET, TF_RECORD
 from ..inputs.shown import listed
@@ -30,8 +30,8 @@ from ..modules.source import ModuleSource
 from ..modules.source_text import text_of
 from ..runtime.files.schema import read_schema
 from ..saved_models.custom_ops import imported_op_packages
-from ..saved_models.sample_input import example_wanted
-from ..tuning.search import TUNER_FN, defaults_of_search, import_keras_tuner, shown
+from ..saved_models.sample_input import collect_sample_input
+from ..tuning.search import TUNER_FN, defaults_of_search, hyperparameters_text, import_keras_tuner
 from . import example_facts, input_watch, made_up, module_checks, trial
 from .adaptation import RAW, TRANSFORMED
 from .events import EventWriter
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..evaluation.features import FeatureSummary
-    from ..evaluation.planning import Known
+    from ..evaluation.planning import PlanningFacts
     from ..saved_models.sample_input import SampleInput
     from .attempt import ExaminationRequest
     from .example_facts import FeatureFacts
@@ -83,7 +83,7 @@ class Found(TypedDict, total=False):
     schema_path: str | None
     transform_graph_path: str | None
     saved_at: dict[str, Any] | None
-    evaluation: Known
+    evaluation: PlanningFacts
 
 
 def execute(state: ExaminationRequest) -> Found:
@@ -121,7 +121,7 @@ class _Examination:
                 return {}
             assert self._source is not None
             self._say.stage("trial")
-            with example_wanted() as example, input_watch.watching(self._say.reads):
+            with collect_sample_input() as example, input_watch.watching(self._say.reads):
                 verdicts, watch = trial.try_training(found, self._source, self._fn_args, self._records, self._say.seen)
         estimated = None
         for verdict in verdicts:
@@ -142,7 +142,7 @@ class _Examination:
             "evaluation": self._facts_for_evaluation(watch),
         }
 
-    def _facts_for_evaluation(self, watch: Watch) -> Known:
+    def _facts_for_evaluation(self, watch: Watch) -> PlanningFacts:
         """Returns the facts from which the evaluation plan is made."""
         evidence = watch.fits.evidence() if watch.fits else None
         asked = overrides_of({"label": self._request.label, **self._request.evaluation})
@@ -192,7 +192,9 @@ class _Examination:
             assert module is not None
             module_checks.require_step_functions(module, [TUNER_FN])
             found = self._fn_args.hyperparameters = defaults_of_search(module, None, fn_args)
-        self._say.verdict(Verdict("hyperparameters", PASSED, f"defaults of the search: {shown(found['values'])}"))
+        self._say.verdict(
+            Verdict("hyperparameters", PASSED, f"defaults of the search: {hyperparameters_text(found['values'])}")
+        )
 
     def _attempt(self, item: str, look: Callable[[], R]) -> R | None:
         self._say.stage(item)
@@ -365,7 +367,7 @@ class _Examination:
         path = os.path.join(graph, "metadata", "schema.pbtxt") if graph else ""
         if path and os.path.exists(path):
             raw |= {feature.name for feature in read_schema(path).feature}
-        problems = (label_problem(one, raw, self._features.get("transformed")) for one in labels_in(label).values())
+        problems = (label_problem(one, raw, self._features.get("transformed")) for one in parse_labels(label).values())
         return next(filter(None, problems), "")
 
     def _examples_folder(self, split: str) -> str:

@@ -50,7 +50,7 @@ def report_of(folder: str, record: RunJson, pipeline: PipelineParts | None = Non
         outcome_sections.outcome(record, pipeline.metrics or metrics, pipeline.facts),
         *pipeline.evaluation,
         outcome_sections.metrics_section(record, metrics),
-        outcome_sections.left_out_section(record),
+        outcome_sections.skipped_records_section(record),
         training_sections.curves(record, logged, metrics),
         training_sections.time_section(record, logged),
         training_sections.resources_section(record),
@@ -69,7 +69,7 @@ def _facts(record: RunJson) -> list[tuple[str, Value]]:
     started = str(record.get("started") or "")
     facts: list[tuple[str, Value]] = [("Started", f"{started[:19].replace('T', ' ')} UTC")] if started else []
     if took := sum(value for name, value in (record.get("phases") or {}).items() if "/" not in name):
-        facts.append(("Took", seconds(took)))
+        facts.append(("Duration", seconds(took)))
     dialect, keras = record.get("dialect") or {}, record.get("keras") or {}
     facts += [(label, one) for label, one in (("Dialect", dialect.get("name")), ("Keras", keras.get("version"))) if one]
     versions = record.get("stack") or {}

@@ -23,8 +23,8 @@ from .outcome_sections import median_of
 from .quantities import difference, seconds, size
 from .series import Curve, Metric, read_metrics
 from .source import sources_of
-from .training_sections import in_order, phase_title
-from .values import code, flat, module_name
+from .training_sections import phase_title, sorted_phases
+from .values import code, flattened, module_name
 
 if TYPE_CHECKING:
     from ..monitoring.run_json import RunJson
@@ -73,7 +73,7 @@ def _runs(names: Sequence[str], runs: Sequence[tuple[str, RunJson]]) -> Table:
         ("Run", *(code(str(record.get("id") or "")[:12]) for _, record in runs)),
         ("Error", *((record.get("error") or {}).get("message") for _, record in runs)),
     ]
-    return Table("What is compared", ("", *names), [row for row in rows if any(row[1:])])
+    return Table("Compared runs", ("", *names), [row for row in rows if any(row[1:])])
 
 
 def _status(record: RunJson) -> Cell:
@@ -88,7 +88,7 @@ def _metrics(names: Sequence[str], records: Sequence[RunJson], split: str, direc
     for name in found:
         pairs = [(values.get(name), _change(values.get(name), first.get(name), direction(name))) for values in others]
         rows.append((name, first.get(name), *(value for pair in pairs for value in pair)))
-    columns = ["metric", names[0], *(column for name in names[1:] for column in (name, f"{name} against {names[0]}"))]
+    columns = ["metric", names[0], *(column for name in names[1:] for column in (name, f"{name} vs. {names[0]}"))]
     return Table(_SPLITS[split], columns, rows)
 
 
@@ -132,18 +132,18 @@ def _costs(names: Sequence[str], records: Sequence[RunJson]) -> Table:
     peaks = [max((record.get("resources") or {}).get("memory_bytes") or [0]) for record in records]
     rows: list[Sequence[Value]] = [
         (phase_title(name), *(seconds(one[name]) if name in one else None for one in phases))
-        for name in in_order(name for one in phases for name in one)
+        for name in sorted_phases(name for one in phases for name in one)
     ]
     rows += [
-        ("One prediction (median)", *map(median_of, checks)),
-        ("Model's size", *(size(one["size_bytes"]) if one.get("size_bytes") else None for one in checks)),
-        ("Most memory at a time", *(size(peak) if peak else None for peak in peaks)),
+        ("Prediction latency (median)", *map(median_of, checks)),
+        ("Model size", *(size(one["size_bytes"]) if one.get("size_bytes") else None for one in checks)),
+        ("Peak memory", *(size(peak) if peak else None for peak in peaks)),
     ]
-    return Table("What they cost", ("", *names), [row for row in rows if any(row[1:])])
+    return Table("Durations and sizes", ("", *names), [row for row in rows if any(row[1:])])
 
 
 def _arguments(record: RunJson) -> dict[str, object]:
-    return dict(flat(record.get("arguments") or {}))
+    return dict(flattened(record.get("arguments") or {}))
 
 
 def _differing(caption: str, names: Sequence[str], values: Sequence[Mapping[str, object]]) -> Table:
@@ -166,7 +166,7 @@ def _code(names: Sequence[str], runs: Sequence[tuple[str, RunJson]]) -> Iterator
             continue
         there = sources_of(other_folder, other)
         if not first or not there:
-            yield Note(f"{name} ran other code than {names[0]}; the text of one of them is not kept.")
+            yield Note(f"{name} ran different code from {names[0]}; the source of at least one run is not available.")
         else:
             yield Code(f"Code: {names[0]} to {name}", diff_of(first, there, names[0], name), folded=False, is_diff=True)
 

@@ -119,9 +119,9 @@ class Chart:
     @property
     def description(self) -> str:
         """Description of the chart as text, for accessibility."""
-        said = [f"{name}: {_course(self, values)}" for name, values in self.series.items()]
-        marked = "" if self.mark is None else f" The published weights are those of {self.x_label} {_at(self.mark)}."
-        return f"{self.title} by {self.x_label}. {'; '.join(said)}.{marked}"
+        descriptions = [f"{name}: {_course(self, values)}" for name, values in self.series.items()]
+        mark = "" if self.mark is None else f" The published weights are those of {self.x_label} {_at(self.mark)}."
+        return f"{self.title} by {self.x_label}. {'; '.join(descriptions)}.{mark}"
 
 
 def _course(chart: Chart, values: Sequence[float | None]) -> str:
@@ -194,7 +194,7 @@ class Graph:
 
 
 def _width(value: Value) -> int:
-    return 20 if isinstance(value, Histogram) else len(shown(value).text) + 2
+    return 20 if isinstance(value, Histogram) else len(as_cell(value).text) + 2
 
 
 Block: TypeAlias = "Facts | Table | Chart | Code | Note | Graph"
@@ -235,7 +235,7 @@ class Report:
     sections: Sequence[Section]
 
 
-def shown(value: object) -> Cell:
+def as_cell(value: object) -> Cell:
     """Returns a record's value as a formatted cell."""
     if isinstance(value, Cell):
         return value

@@ -36,7 +36,7 @@ def bars_of(splits: Mapping[str, Sequence[float]]) -> Iterator[tuple[int, Rectan
 
 
 @dataclasses.dataclass(frozen=True)
-class Placed:
+class Layout:
     """The layout of a graph: the boxes' rectangles, and the total size."""
 
     boxes: Sequence[Rectangle]
@@ -44,7 +44,7 @@ class Placed:
     height: float
 
 
-def place(graph: Graph) -> Placed:
+def layout_of(graph: Graph) -> Layout:
     """Lays out a graph: the nodes of each row side by side and centered, the rows below each other."""
     heights = [_LINE_HEIGHT * (1 + len(node.lines)) + 2 * _BOX_PADDING for node in graph.nodes]
     rows: dict[int, list[int]] = {}
@@ -59,13 +59,13 @@ def place(graph: Graph) -> Placed:
             boxes[number] = Rectangle(x, y, BOX_WIDTH, heights[number])
             x += BOX_WIDTH + BOX_GAP
         y += max(heights[number] for number in rows[row]) + ROW_GAP
-    return Placed([boxes[number] for number in range(len(graph.nodes))], whole + 2, y - ROW_GAP + 1)
+    return Layout([boxes[number] for number in range(len(graph.nodes))], whole + 2, y - ROW_GAP + 1)
 
 
-def arrows_of(graph: Graph, placed: Placed) -> Iterator[str]:
+def arrows_of(graph: Graph, layout: Layout) -> Iterator[str]:
     """Yields the SVG path of each arrow, from the bottom of one box to the top of another."""
     for begin, end in graph.edges:
-        a, b = placed.boxes[begin], placed.boxes[end]
+        a, b = layout.boxes[begin], layout.boxes[end]
         x1, y1, x2, y2 = a.x + a.width / 2, a.y + a.height, b.x + b.width / 2, b.y - 3
         bend = max(16.0, (y2 - y1) / 2)
         yield f"M{x1:.0f},{y1:.0f} C{x1:.0f},{y1 + bend:.0f} {x2:.0f},{y2 - bend:.0f} {x2:.0f},{y2:.0f}"

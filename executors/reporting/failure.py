@@ -9,7 +9,7 @@ from collections.abc import Sequence
 _FRAME = re.compile(r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?\n(?P<code>.*)', re.M)
 
 
-def place_of(traceback: str, files: Sequence[str]) -> str:
+def failure_location(traceback: str, files: Sequence[str]) -> str:
     """Returns "taxi.py, line 25, in run_fn: model.fit(…)"; "" if the traceback has no frames.
 
     Args:

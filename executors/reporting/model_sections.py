@@ -21,8 +21,8 @@ from .document import (
     Value,
 )
 from .quantities import seconds, size
-from .source import MODULE_SHOWN_BYTES, sources_of
-from .values import code, flat, present, values_of
+from .source import MAX_SOURCE_BYTES, sources_of
+from .values import code, flattened, values_of, without_empty
 
 if TYPE_CHECKING:
     from ..monitoring.run_json import Arguments, CheckJson, RunJson
@@ -43,8 +43,8 @@ def model_section(record: RunJson) -> Section:
     latency = check.get("latency") or {}
     rows: list[tuple[str, Value]] = [("Size", size(check["size_bytes"]))] if check.get("size_bytes") else []
     if latency:
-        timed = f"median {seconds(latency['median']).text}, 90 % within {seconds(latency['p90']).text}"
-        rows.append(("One prediction", f"{timed} ({latency['calls']} calls on the processor, one example each)"))
+        timed = f"median {seconds(latency['median']).text}, 90th percentile {seconds(latency['p90']).text}"
+        rows.append(("Prediction latency", f"{timed} ({latency['calls']} calls on the CPU, one example each)"))
     if plan := record.get("evaluation_plan"):
         rows.append(("Evaluation", EvaluationPlan.from_json(plan).line()))
     checks = [(name, Cell(outcome, tone=_tone(outcome))) for name, outcome in (check.get("checks") or {}).items()]
@@ -62,12 +62,12 @@ def model_section(record: RunJson) -> Section:
 
 def _answer(check: CheckJson) -> Iterator[Block]:
     if check.get("answer"):
-        asked = f"{check['asked']} was asked" if check.get("asked") else "The model was asked"
-        yield Note(f"{asked} {check.get('example')}.")
+        what = f"Signature {check['asked']}" if check.get("asked") else "The model"
+        yield Note(f"{what} was run on {check.get('example')}.")
         inputs, answers = (check.get("inputs") or {}).items(), (check.get("answer") or {}).items()
         features = [(code(name), values_of(values)) for name, values in inputs]
-        yield Table("The example", ("feature", "value"), features, folded=len(features) > _ROWS)
-        yield Table("Its answer", ("output", "value"), [(code(name), values_of(values)) for name, values in answers])
+        yield Table("Input", ("feature", "value"), features, folded=len(features) > _ROWS)
+        yield Table("Prediction", ("output", "value"), [(code(name), values_of(values)) for name, values in answers])
 
 
 def _tone(outcome: str) -> str:
@@ -78,17 +78,17 @@ def arguments_section(record: RunJson) -> Section:
     """Returns the section with the module's arguments and the run's options."""
     arguments: Arguments = {**(record.get("arguments") or {})}
     options = arguments.pop("options", {})
-    usual = {name: json.loads(json.dumps(value)) for name, value in vars(TrainingOptions()).items()}
-    chosen = {name: value for name, value in options.items() if name not in usual or value != usual[name]}
+    defaults = {name: json.loads(json.dumps(value)) for name, value in vars(TrainingOptions()).items()}
+    chosen = {name: value for name, value in options.items() if name not in defaults or value != defaults[name]}
     others = {name: value for name, value in options.items() if name not in chosen}
-    given = {name: value for name, value in flat(arguments) if value not in (None, "", [])}
+    given = {name: value for name, value in flattened(arguments) if value not in (None, "", [])}
     return Section(
         "arguments",
         "Arguments",
         (
             _values("fn_args", given.items()),
-            _values("Options that differ from their defaults", flat(chosen)),
-            _values("Options at their defaults", flat(others), folded=True),
+            _values("Options that differ from their defaults", flattened(chosen)),
+            _values("Options at their defaults", flattened(others), folded=True),
         ),
     )
 
@@ -109,7 +109,7 @@ def code_section(record: RunJson, folder: str) -> Section:
         ("Run", code(record.get("id"))),
     ]
     sources = sources_of(folder, record)
-    small = sum(map(len, sources.values())) <= MODULE_SHOWN_BYTES
+    small = sum(map(len, sources.values())) <= MAX_SOURCE_BYTES
     texts = [Code(name, text) for name, text in sources.items()] if small else []
     versions = Table("Versions", ("package", "version"), [(k, code(v)) for k, v in (record.get("stack") or {}).items()])
-    return Section("code", "Code and versions", (Facts(present(rows)), *texts, versions))
+    return Section("code", "Code and versions", (Facts(without_empty(rows)), *texts, versions))

@@ -19,10 +19,10 @@ from .document import (
     Table,
     Value,
 )
-from .failure import place_of
+from .failure import failure_location
 from .quantities import seconds, size
-from .values import code, present
-from .writing import folder_that_stays
+from .values import code, without_empty
+from .writing import kept_folder
 
 if TYPE_CHECKING:
     from ..monitoring.run_json import CheckJson, RunJson
@@ -34,7 +34,7 @@ _HEADLINES = (
     *("auc", "accuracy", "f1", "precision", "recall", "r2"),
     *("mean_squared", "mean_absolute", "mse", "mae", "loss"),
 )
-_UNINTERESTING = ("count", "learning_rate", "global_step", "/sec", "_diff")
+_NOT_HEADLINES = ("count", "learning_rate", "global_step", "/sec", "_diff")
 
 
 def outcome(record: RunJson, metrics: Metrics, facts: Sequence[tuple[str, Value]] = ()) -> Section:
@@ -48,21 +48,23 @@ def outcome(record: RunJson, metrics: Metrics, facts: Sequence[tuple[str, Value]
     check, arguments = record.get("check") or {}, record.get("arguments") or {}
     rows: list[tuple[str, Value]] = []
     if rejected := record.get("rejected"):
-        rows.append((f"{'Complete model, not' if check else 'Not'} published, kept in", code(rejected)))
+        rows.append((f"Unpublished {'model (complete)' if check else 'outputs'}", code(rejected)))
     elif check:
         rows.append(("Model", code(arguments.get("serving_model_dir"))))
     rows += facts
     if logs := arguments.get("model_run_dir"):
-        rows.append(("TensorBoard logs", code(folder_that_stays(logs) if record.get("error") else logs)))
+        rows.append(("TensorBoard logs", code(kept_folder(logs) if record.get("error") else logs)))
     split = "eval" if metrics.get("eval") else "train"
     values = metrics.get(split) or {}
-    tiles: list[tuple[str, Value]] = [(f"{name} ({split})", values[name]) for name in headlines(values)[:_TILES]]
+    tiles: list[tuple[str, Value]] = [(f"{name} ({split})", values[name]) for name in headline_metrics(values)[:_TILES]]
     if check.get("size_bytes"):
         tiles.append(("model size", size(check["size_bytes"])))
     if check.get("latency"):
-        tiles.append(("one prediction (median)", median_of(check)))
+        tiles.append(("prediction latency (median)", median_of(check)))
     return Section(
-        "outcome", "Outcome", (*_failure(record), *_left_out(record), Facts(tiles, tiles=True), Facts(present(rows)))
+        "outcome",
+        "Outcome",
+        (*_failure(record), *_skipped_records(record), Facts(tiles, tiles=True), Facts(without_empty(rows))),
     )
 
 
@@ -75,33 +77,33 @@ def _failure(record: RunJson) -> Iterator[Block]:
     error = record.get("error")
     if not error:
         if record.get("status") == "running":
-            yield Note("This run has not ended, or it was killed before it could say so.", WARN)
+            yield Note("This run has not ended, or it was killed before it could record its outcome.", WARN)
         return
     if record.get("status") == "interrupted":
-        yield Note(f"Interrupted: {error.get('message')}. The metrics are those up to then.", WARN)
+        yield Note(f"Interrupted: {error.get('message')}. The metrics are those logged before the interruption.", WARN)
         return
     yield Note(f"{error.get('type')}: {error.get('message')}", BAD)
     traceback = str(record.get("traceback") or "")
-    if place := place_of(traceback, (record.get("code") or {}).get("files") or ()):
-        yield Facts([("Where", code(place))])
+    if place := failure_location(traceback, (record.get("code") or {}).get("files") or ()):
+        yield Facts([("Location", code(place))])
     yield Code("Traceback", traceback, folded=False)
 
 
-def _left_out(record: RunJson) -> Iterator[Block]:
+def _skipped_records(record: RunJson) -> Iterator[Block]:
     bad = record.get("bad_records") or {}
     if count := bad.get("count"):
-        yield Note(f"{count:,} of the records could not be read; {bad['limit']:,} may be left out.", WARN)
+        yield Note(f"Skipped {count:,} unreadable record{'s' * (count != 1)} (limit: {bad['limit']:,}).", WARN)
 
 
-def left_out_section(record: RunJson) -> Section:
+def skipped_records_section(record: RunJson) -> Section:
     """Returns the section that lists the skipped bad records."""
     found = (record.get("bad_records") or {}).get("records") or []
     rows = [(code(one["file"]), one["place"], one["problem"], one["count"]) for one in found]
     table = Table("Bad records", ("file", "place", "problem", "records"), rows, folded=len(rows) > _ROWS)
-    return Section("left-out", "Left out", (table,))
+    return Section("skipped", "Skipped records", (table,))
 
 
-def headlines(metrics: Mapping[str, float]) -> list[str]:
+def headline_metrics(metrics: Mapping[str, float]) -> list[str]:
     """Returns the metrics' names, the most important ones first.
 
     Omits counts, and metrics with the same value as another one, such as TFMA's `binary_accuracy` with Keras's
@@ -111,7 +113,7 @@ def headlines(metrics: Mapping[str, float]) -> list[str]:
     def rank(name: str) -> int:
         return next((number for number, sign in enumerate(_HEADLINES) if sign in name.lower()), len(_HEADLINES))
 
-    names = sorted((name for name in metrics if not any(sign in name for sign in _UNINTERESTING)), key=rank)
+    names = sorted((name for name in metrics if not any(sign in name for sign in _NOT_HEADLINES)), key=rank)
     return list({f"{metrics[name]:.4g}": name for name in reversed(names)}.values())[::-1]
 
 
@@ -122,4 +124,4 @@ def metrics_section(record: RunJson, metrics: Metrics) -> Section:
     rows = [(name, *(metrics[split].get(name) for split in splits)) for name in names]
     line = origin_line(record)
     note = Note(f"Metrics of {line}." if line else "", WARN if origin_of(record).get("source") == "unknown" else "")
-    return Section("metrics", "Metrics", (note, Table("Metrics of record", ("metric", *splits), rows)))
+    return Section("metrics", "Metrics", (note, Table("Recorded metrics", ("metric", *splits), rows)))

@@ -12,8 +12,8 @@ import importlib.resources
 
 import jinja2
 
-from .document import Block, Chart, Report, shown
-from .drawing import arrows_of, bars_of, place
+from .document import Block, Chart, Report, as_cell
+from .drawing import arrows_of, bars_of, layout_of
 
 # Apache ECharts 6.1.0 with its common charts, from the npm package `echarts`; its license is in the same folder.
 _SCRIPTS = ("vendor/echarts.common.min.js", "templates/page.js")
@@ -43,8 +43,8 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"kind": _kind, "shown": shown, "plain_number": _plain_number}
-    environment.globals |= {"bars_of": bars_of, "place": place, "arrows_of": arrows_of, "zip": zip}
+    environment.filters |= {"kind": _kind, "as_cell": as_cell, "plain_number": _plain_number}
+    environment.globals |= {"bars_of": bars_of, "layout_of": layout_of, "arrows_of": arrows_of, "zip": zip}
     return environment.get_template("page.html")
 
 

@@ -27,13 +27,13 @@ class Curve:
       steps: Epochs or steps at which the values were logged, ascending.
       values: A value for each step; None for NaN and infinity.
       moments: Time of each value, in seconds since 1970.
-      odd: All steps at which the value was NaN or infinite.
+      nonfinite_steps: All steps at which the value was NaN or infinite.
     """
 
     steps: tuple[int, ...]
     values: tuple[float | None, ...]
     moments: tuple[float, ...]
-    odd: tuple[int, ...] = ()
+    nonfinite_steps: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,11 +65,11 @@ def read_metrics(folder: str) -> list[Metric]:
     metrics: dict[tuple[str, str], dict[str, Curve]] = {}
     for (metric, axis, place), found in sorted(points.items()):
         metrics.setdefault((metric, axis), {})[place] = _curve(found)
-    by_split = {key: _by_split(curves) for key, curves in sorted(metrics.items(), key=_in_order)}
-    return [Metric(name, axis, curves) for (name, axis), curves in _without_doubles(by_split).items()]
+    by_split = {key: _by_split(curves) for key, curves in sorted(metrics.items(), key=_sort_key)}
+    return [Metric(name, axis, curves) for (name, axis), curves in _without_duplicates(by_split).items()]
 
 
-def _without_doubles(metrics: dict[tuple[str, str], dict[str, Curve]]) -> dict[tuple[str, str], dict[str, Curve]]:
+def _without_duplicates(metrics: dict[tuple[str, str], dict[str, Curve]]) -> dict[tuple[str, str], dict[str, Curve]]:
     """Merges `loss_1` into `loss`: an Estimator logs training scalars with this suffix, and evaluation without it."""
     for name, axis in list(metrics):
         plain = (name.removesuffix("_1"), axis)
@@ -78,7 +78,7 @@ def _without_doubles(metrics: dict[tuple[str, str], dict[str, Curve]]) -> dict[t
     return metrics
 
 
-def _in_order(item: tuple[tuple[str, str], object]) -> tuple[bool, str, str]:
+def _sort_key(item: tuple[tuple[str, str], object]) -> tuple[bool, str, str]:
     (name, axis), _ = item
     return "loss" not in name, name, axis
 
@@ -110,17 +110,17 @@ def _curve(points: list[tuple[float, int, float]]) -> Curve:
         while kept and kept[-1][1] >= point[1]:  # resumed from an earlier checkpoint
             kept.pop()
         kept.append(point)
-    odd = tuple(step for _, step, value in kept if not math.isfinite(value))
-    kept = _thinned(kept)
+    nonfinite_steps = tuple(step for _, step, value in kept if not math.isfinite(value))
+    kept = _downsampled(kept)
     return Curve(
         tuple(step for _, step, _ in kept),
         tuple(value if math.isfinite(value) else None for *_, value in kept),
         tuple(moment for moment, *_ in kept),
-        odd,
+        nonfinite_steps,
     )
 
 
-def _thinned(points: list[tuple[float, int, float]]) -> list[tuple[float, int, float]]:
+def _downsampled(points: list[tuple[float, int, float]]) -> list[tuple[float, int, float]]:
     """Reduces more than `POINTS` points to the minimum and maximum of each interval, and the first and last point."""
     if len(points) <= POINTS:
         return points
@@ -136,7 +136,7 @@ def _value(point: tuple[float, int, float]) -> float:
     return point[2] if math.isfinite(point[2]) else 0.0
 
 
-def rate(curve: Curve) -> tuple[list[float], list[float | None]]:
+def step_rates(curve: Curve) -> tuple[list[float], list[float | None]]:
     """Returns steps per second between a curve's points, and the seconds since the first point for each."""
     seconds, rates = [], []
     pairs = list(zip(curve.moments, curve.steps, strict=True))

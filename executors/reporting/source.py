@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from ..runtime.files import file_io
 
-MODULE_SHOWN_BYTES = 60_000  # longer source is not shown in a report
+MAX_SOURCE_BYTES = 60_000  # longer source is not shown in a report
 _FOLDER = "source"  # in the model run
 
 

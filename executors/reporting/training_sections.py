@@ -12,8 +12,8 @@ from ..monitoring.metrics import Metrics
 from ..monitoring.metrics_origin import mark_of
 from .document import WARN, Block, Chart, Facts, Note, Section, Table, Value
 from .quantities import seconds, share, size
-from .series import Metric, rate
-from .values import plain, present
+from .series import Metric, step_rates
+from .values import plain, without_empty
 
 if TYPE_CHECKING:
     from ..monitoring.run_json import RunJson
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 _PHASES = {
     "inputs": "Module and inputs",
     "training": "Training process",
-    "training/load": "of it: loading the module",
-    "training/run_fn": "of it: run_fn",
+    "training/load": "Training process: load module",
+    "training/run_fn": "Training process: run_fn",
     "evaluator": "Evaluator",
-    "check": "Check of the model",
+    "check": "Model check",
     "publish": "Publishing",
 }
 
@@ -48,15 +48,16 @@ def curves(record: RunJson, logged: Sequence[Metric], last: Metrics) -> Section:
         if metric.name not in last.get(split, {})
     ]
     table = Table("Logged once", ("scalar", "split", "at", "value"), once)
-    return Section("curves", "Curves", (*_odd_values(shown), *charts, table))
+    return Section("curves", "Curves", (*_nonfinite_notes(shown), *charts, table))
 
 
-def _odd_values(metrics: Sequence[Metric]) -> Iterator[Note]:
+def _nonfinite_notes(metrics: Sequence[Metric]) -> Iterator[Note]:
     for metric in metrics:
         for split, curve in metric.splits.items():
-            if curve.odd:
-                times = f"{len(curve.odd):,} times, first" if len(curve.odd) > 1 else "once,"
-                text = f"{metric.name} ({split}) was NaN or infinite {times} at {metric.axis} {curve.odd[0]:,}."
+            if curve.nonfinite_steps:
+                first, count = curve.nonfinite_steps[0], len(curve.nonfinite_steps)
+                times = f"{count:,} times, first" if count > 1 else "once,"
+                text = f"{metric.name} ({split}) was NaN or infinite {times} at {metric.axis} {first:,}."
                 yield Note(text, WARN)
 
 
@@ -80,16 +81,16 @@ def time_section(record: RunJson, metrics: Sequence[Metric]) -> Section:
 def _phases(record: RunJson) -> Table:
     phases: Mapping[str, float] = record.get("phases") or {}
     whole = sum(took for name, took in phases.items() if "/" not in name)
-    names = in_order(phases)
+    names = sorted_phases(phases)
     rows: list[Sequence[Value]] = [
         (phase_title(name), seconds(phases[name]), share(phases[name] / whole if whole else 0.0)) for name in names
     ]
     if rows:
-        rows.append(("All", seconds(whole), None))
+        rows.append(("Total", seconds(whole), None))
     return Table("Time by phase", ("phase", "time", "share"), rows)
 
 
-def in_order(phases: Iterable[str]) -> list[str]:
+def sorted_phases(phases: Iterable[str]) -> list[str]:
     """Returns the unique names of phases in chronological order."""
     known = list(_PHASES)
     return sorted(dict.fromkeys(phases), key=lambda name: known.index(name) if name in known else len(known))
@@ -104,16 +105,16 @@ def _throughput(metrics: Sequence[Metric]) -> Iterator[Chart]:
     steps = [curve for metric in metrics if metric.axis == "step" for curve in metric.splits.values()]
     longest = max(steps, key=lambda curve: len(curve.steps), default=None)
     if longest is not None and len(longest.steps) > 2:
-        x, rates = rate(longest)
+        x, rates = step_rates(longest)
         yield Chart("Throughput", "seconds since the first scalar", x, {"training": rates}, unit="steps/s")
 
 
 def _profile(record: RunJson) -> Iterator[Block]:
     profile = record.get("profile") or {}
     shares, each = profile.get("shares") or {}, profile.get("step_ms") or {}
-    columns = ("part", "share", *(["ms a step"] if each else []))
+    columns = ("category", "share", *(["ms per step"] if each else []))
     rows = [(name, share(part), *([each.get(name)] if each else [])) for name, part in shares.items()]
-    yield Table(f"Where the time of {profile.get('steps') or 'some'} profiled steps went", columns, rows)
+    yield Table(f"Time by category in {profile.get('steps') or 'some'} profiled steps", columns, rows)
     yield Note(f"The profile is in {profile['folder']}." if profile.get("folder") else "")
 
 
@@ -124,9 +125,9 @@ def resources_section(record: RunJson) -> Section:
     memory = [value / 1e9 for value in found.get("memory_bytes") or []]
     gpu_memory = [value / 1e9 for value in found.get("gpu_memory_bytes") or []]
     drawn = (
-        (f"Processors in use{_of(machine.get('cpus'), '')}", found.get("cpu") or [], "cores"),
-        (f"Memory{_of(machine.get('memory_bytes', 0) / 1e9, ' GB')}", memory, "GB"),
-        ("GPU in use", found.get("gpu_percent") or [], "%"),
+        (f"CPUs in use{_out_of(machine.get('cpus'), '')}", found.get("cpu") or [], "cores"),
+        (f"Memory{_out_of(machine.get('memory_bytes', 0) / 1e9, ' GB')}", memory, "GB"),
+        ("GPU utilization", found.get("gpu_percent") or [], "%"),
         ("GPU memory", gpu_memory, "GB"),
     )
     name = "training"
@@ -136,11 +137,11 @@ def resources_section(record: RunJson) -> Section:
         if len(x) > 1 and len(values) == len(x)
     ]
     peak = max(found.get("memory_bytes") or [0])
-    rows = [("Most memory at a time", size(peak))] if peak else []
+    rows = [("Peak memory", size(peak))] if peak else []
     return Section("resources", "Resources", (Facts(rows), *charts))
 
 
-def _of(most: float | None, unit: str) -> str:
+def _out_of(most: float | None, unit: str) -> str:
     return f" (of {most:.3g}{unit})" if most else ""
 
 
@@ -151,18 +152,23 @@ def cluster_section(record: RunJson) -> Section:
     rows: list[tuple[str, Value]] = [
         ("Workers", ", then ".join(map(str, cluster.get("workers") or []))),
         ("Restarts", cluster.get("restarts")),
-        ("Steps done again", cluster.get("redone_steps")),
+        ("Repeated steps", cluster.get("redone_steps")),
         ("Goodput", None if goodput is None else share(goodput)),
     ]
     return Section(
         "cluster",
         "Cluster",
         (
-            Facts(present(rows)),
-            _dicts("Tries", cluster.get("tries") or []),
-            _dicts("Speeds", [{"worker": worker, **speed} for worker, speed in (cluster.get("speeds") or {}).items()]),
+            Facts(without_empty(rows)),
+            _dicts("Attempts", cluster.get("tries") or []),
+            _dicts(
+                "Throughput by worker",
+                [{"worker": worker, **speed} for worker, speed in (cluster.get("speeds") or {}).items()],
+            ),
             Table(
-                "Stragglers", ("worker", "why"), [(k, plain(v)) for k, v in (cluster.get("stragglers") or {}).items()]
+                "Stragglers",
+                ("worker", "reason"),
+                [(k, plain(v)) for k, v in (cluster.get("stragglers") or {}).items()],
             ),
             Table("Failures", ("failure",), [(plain(one),) for one in cluster.get("failures") or []]),
         ),

@@ -35,11 +35,11 @@ def values_of(values: object) -> Cell:
     return Cell(", ".join(texts), is_code=True)
 
 
-def flat(values: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
+def flattened(values: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
     """Flattens nested dicts: yields ("custom_config.epochs", 3) for {"custom_config": {"epochs": 3}}."""
     for name, value in values.items():
         if isinstance(value, dict) and value:
-            yield from flat(value, f"{above}{name}.")
+            yield from flattened(value, f"{above}{name}.")
         else:
             yield f"{above}{name}", value
 
@@ -50,6 +50,6 @@ def module_name(record: RunJson) -> str:
     return os.path.basename(reference.rstrip("/")) or reference
 
 
-def present(rows: Sequence[tuple[str, Value]]) -> list[tuple[str, Value]]:
+def without_empty(rows: Sequence[tuple[str, Value]]) -> list[tuple[str, Value]]:
     """Returns the rows that have a value."""
     return [(name, value) for name, value in rows if value is not None and value != ""]

@@ -46,7 +46,7 @@ def write_report(
 
 
 @contextlib.contextmanager
-def reported(record: RunRecord, folder: str) -> Iterator[None]:
+def report_on_exit(record: RunRecord, folder: str) -> Iterator[None]:
     """Writes the report of a run into its folder when the block ends, even if it raises.
 
     Errors are logged as warnings, because by then the model is published or another exception is being raised.
@@ -55,7 +55,7 @@ def reported(record: RunRecord, folder: str) -> Iterator[None]:
         yield
     except Exception:
         if _write(record, folder) and not _is_numbered(folder):
-            _tell(os.path.join(folder, FILE_NAME))
+            _log_report_path(os.path.join(folder, FILE_NAME))
         raise
     except BaseException:
         _write(record, folder)
@@ -72,7 +72,7 @@ def _write(record: RunRecord, folder: str) -> bool:
             return False
         write_report(folder, there)
     except Exception as error:
-        logging.warning("The report was not written: %s: %s", type(error).__name__, error)
+        logging.warning("Could not write the report: %s: %s", type(error).__name__, error)
         with contextlib.suppress(Exception):  # an existing report is from an earlier run
             if path := path_in(folder):
                 file_io.file_system(path).remove(path)
@@ -80,12 +80,12 @@ def _write(record: RunRecord, folder: str) -> bool:
     return True
 
 
-def _tell(path: str) -> None:
-    logging.warning("The report on the failed run: %s", path)  # warnings are also shown by TFX's runners
+def _log_report_path(path: str) -> None:
+    logging.warning("Report of the failed run: %s", path)  # warnings are also shown by TFX's runners
 
 
 @contextlib.contextmanager
-def kept_when_failed(folder: str) -> Iterator[None]:
+def keep_failed_run(folder: str) -> Iterator[None]:
     """Keeps the record, the report, the event files and the source of a failed run outside of its folder.
 
     TFX deletes the outputs of a failed step. The files of `Trainer/model_run/7` are therefore copied to
@@ -100,7 +100,7 @@ def kept_when_failed(folder: str) -> Iterator[None]:
         raise
 
 
-def folder_that_stays(folder: str) -> str:
+def kept_folder(folder: str) -> str:
     """Returns the folder that keeps the files of a failed run: the model run, or `.failed` if TFX deletes that."""
     if not _is_numbered(folder):
         return folder
@@ -122,7 +122,7 @@ def _keep(folder: str, place: str) -> None:
     if file_io.isdir(source := os.path.join(folder, snapshot.FOLDER)):  # for `generic-trainer diff`
         file_io.copytree(source, os.path.join(kept, snapshot.FOLDER))
     if path := path_in(kept):
-        _tell(path)
+        _log_report_path(path)
         for older in sorted(file_io.listdir(place), key=_as_number)[:-_FAILED_KEPT]:
             file_io.rmtree(os.path.join(place, older))
 

@@ -76,10 +76,10 @@ class CheckReport:
     """The result of a check.
 
     Attributes:
-      checks: {check: outcome}: "passed", "skipped", or why the check could not run or judge.
+      checks: {check: outcome}: "passed", "skipped", or why the check could not be run or is inconclusive.
       signatures: {signature: {"inputs": {name: "float32 (?, 4)"}, "outputs": {…}}}.
       size_bytes: Size of all files of the model.
-      example: Source of the example that the model was run on; "not asked" if it was not run.
+      example: Source of the example that the model was run on; "none" if it was not run.
       answer: {output: flat list of its first 10 values}; {} if no signature was run.
       asked: The signature that was run; "" if none was.
       inputs: {feature: its first 10 values} of the example; {} if it is not a tf.Example.
@@ -152,18 +152,18 @@ def check_saved_model(
         if several := timestamped_models(folder):
             names = ", ".join(map(os.path.basename, several))
             raise ModelCheckError(
-                f"{shown} holds several SavedModels, {names}, and which of them is to be published is not known. "
-                f"Save one to {_TARGET} itself."
+                f"{shown} contains several SavedModels, {names}, and only one can be published. "
+                f"Save it to {_TARGET} itself."
             )
         raise ModelCheckError(
-            f"{shown} holds no SavedModel, only {', '.join(sorted(files)[:5])}. Save one to {_TARGET}, "
-            f"or leave this check out with --skip-check parses (in Python skip_checks)."
+            f"{shown} contains no SavedModel, only {', '.join(sorted(files)[:5])}. Save one to {_TARGET}, "
+            f"or skip this check with --skip-check parses (skip_checks in Python)."
         )
     for name in skip:
-        logging.warning("The check %r of the model in %s was turned off.", name, shown)
+        logging.warning("The check %r of the model in %s is skipped.", name, shown)
     size = sum(file_io.size_of(os.path.join(folder, name)) for name in files)
     if "parses" in skip:
-        return CheckReport(dict.fromkeys(CHECKS, "skipped"), {}, size, "not asked", {})
+        return CheckReport(dict.fromkeys(CHECKS, "skipped"), {}, size, "none", {})
     request = {
         "model": model,
         "shown_as": shown,
@@ -180,17 +180,17 @@ def check_saved_model(
     }
     variables = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})}
 
-    def asked() -> ProbeReport:
+    def run_probe() -> ProbeReport:
         report = child_process.run(
-            probe, request, environment=variables, timeout=timeout, quiet=True, forked=True, what="model's check"
+            probe, request, environment=variables, timeout=timeout, quiet=True, forked=True, what="model check"
         )
         return cast("ProbeReport", report)
 
     try:
-        found = asked()
+        found = run_probe()
     except (ProcessDiedError, MemoryError):  # retry: a temporary lack of memory must not discard the training
-        logging.warning("The check of the model in %s was cut off, and is made once more.", shown)
-        found = asked()
+        logging.warning("The check of the model in %s was interrupted; retrying it once.", shown)
+        found = run_probe()
     return CheckReport(size_bytes=size, **found)
 
 
@@ -203,7 +203,7 @@ def log_report(report: CheckReport) -> None:
             f"{name}={[float(f'{one:.4g}') if isinstance(one, float) else one for one in values]}"
             for name, values in report.answer.items()
         )
-        logging.info("It answers %s: %s", report.example, answer if len(answer) < 200 else f"{answer[:200]}…")
+        logging.info("Prediction for %s: %s", report.example, answer if len(answer) < 200 else f"{answer[:200]}…")
     for name, outcome in report.checks.items():
         if outcome not in ("passed", "skipped"):
             logging.warning("The check %r %s", name, outcome)

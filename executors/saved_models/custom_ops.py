@@ -79,18 +79,18 @@ def import_packages_for(ops: Iterable[str], named: Sequence[str], model: str) ->
         package = next((name for name, pattern in _PACKAGES.items() if re.match(pattern, op)), None)
         if package is None:
             raise InputError(
-                f"--model {model} uses the op {op!r}, which this TensorFlow does not have. Name the package "
-                "that registers it with --op-package."
+                f"--model {model} uses the op {op!r}, which is not registered. Specify the package that registers it "
+                "with --op-package."
             )
         _import(package, f"--model {model} uses the op {op!r}, which the package {package} registers")
         if not is_registered_op(op):
-            raise InputError(f"--model {model} uses the op {op!r}, which {package} of this release does not register.")
+            raise InputError(f"--model {model} uses the op {op!r}, which this release of {package} does not register.")
 
 
 def _import(package: str, why: str) -> None:
     try:
         import_op_package(package)
     except ModuleNotFoundError as error:
-        raise InputError(f"{why}, and there is no {error.name!r} here. Install it: pip install {package}") from error
+        raise InputError(f"{why}: no module named {error.name!r}. Install it: pip install {package}") from error
     except Exception as error:  # TensorFlow raises its own errors for a library built for another release
-        raise InputError(f"{why}, and that cannot be imported: {type(error).__name__}: {error}") from error
+        raise InputError(f"{why}: import failed: {type(error).__name__}: {error}") from error

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import keras
 
 # Errors that may not recur after training: files that training may still write, lack of memory or disk space.
-_UNDECIDED = (
+_INCONCLUSIVE = (
     OSError,
     MemoryError,
     tf.errors.NotFoundError,
@@ -39,8 +39,8 @@ _UNDECIDED = (
     tf.errors.UnavailableError,
 )
 _NOTE = (
-    "Raised when the export was rehearsed, before the first training step: the same export after training would fail "
-    "in the same way."
+    "Raised in a dry run of the export before the first training step: the export after training would fail in the "
+    "same way."
 )
 
 
@@ -57,15 +57,15 @@ def rehearsal(model: keras.Model | None = None) -> Iterator[str]:
     begin = time.perf_counter()
     with contextlib.ExitStack() as stack:
         stack.callback(_remove, folder)
-        stack.enter_context(_random_state_kept(model))
+        stack.enter_context(_restored_random_state(model))
         try:
             yield folder
-        except _UNDECIDED as error:
-            logging.debug("The export could not be rehearsed: %s: %s", type(error).__name__, gist_of(error))
+        except _INCONCLUSIVE as error:
+            logging.debug("The dry run of the export was abandoned: %s: %s", type(error).__name__, gist_of(error))
         except Exception as error:
             add_note(error, _NOTE)
             raise
-    logging.debug("The export was rehearsed in %.2f s.", time.perf_counter() - begin)
+    logging.debug("The dry run of the export took %.2f s.", time.perf_counter() - begin)
 
 
 def _remove(folder: str) -> None:
@@ -75,7 +75,7 @@ def _remove(folder: str) -> None:
 
 
 @contextlib.contextmanager
-def _random_state_kept(model: keras.Model | None) -> Iterator[None]:
+def _restored_random_state(model: keras.Model | None) -> Iterator[None]:
     """Restores the random number generators that tracing a model may use to their state before the block."""
     found: list[Any] = [random, seed_generator(), *seed_generators()]
     generators = [generator for generator in found if generator is not None]

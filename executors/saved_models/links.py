@@ -48,17 +48,17 @@ def _replace(link: str, shown: str) -> None:
     part = f"{link}.part-{secrets.token_hex(4)}"
     try:
         _copy(link, part, (os.path.realpath(os.path.dirname(link)),))
-    except _Refused as error:
+    except _NotReplaceable as error:
         raise ModelCheckError(
-            f"{shown} is a link to {target}, which cannot be published: {error}. Save the files themselves to "
+            f"{shown} is a symbolic link to {target}, which cannot be published: {error}. Save the files themselves to "
             "fn_args.serving_model_dir."
         ) from error.__cause__
     os.remove(link)
     os.rename(part, link)
-    logging.info("%s was a link to %s; a copy is published in its place.", shown, target)
+    logging.info("%s is a symbolic link to %s; a copy of its target is published.", shown, target)
 
 
-class _Refused(Exception):
+class _NotReplaceable(Exception):
     """A link cannot be replaced; the message gives the reason."""
 
 
@@ -77,10 +77,10 @@ def _copy(source: str, target: str, within: tuple[str, ...]) -> None:
     except StorageError:
         raise
     except OSError as error:
-        raise _Refused(f"{real}: {error.strerror}") from error
+        raise _NotReplaceable(f"{real}: {error.strerror}") from error
     if stat.S_ISDIR(mode):
         if any(os.path.commonpath([one, real]) == real for one in within):
-            raise _Refused(f"{real} holds the link itself")
+            raise _NotReplaceable(f"{real} contains the link itself")
         os.mkdir(target)
         for name in names:
             _copy(os.path.join(source, name), os.path.join(target, name), (*within, real))
@@ -88,6 +88,6 @@ def _copy(source: str, target: str, within: tuple[str, ...]) -> None:
         try:
             retried(lambda: shutil.copyfile(real, target), "Copying", real)
         except FileNotFoundError as error:
-            raise _Refused(f"{real}: {error.strerror}") from error
+            raise _NotReplaceable(f"{real}: {error.strerror}") from error
     else:
-        raise _Refused(f"{real} is neither a file nor a folder")
+        raise _NotReplaceable(f"{real} is neither a file nor a folder")

@@ -28,7 +28,7 @@ def base_model_path(uri: str) -> str:
     for folder in [*(os.path.join(artifact, name) for name in SERVING_DIRS), uri]:
         if file_io.isdir(folder) and (found := find_saved_model(folder)):
             return found
-    raise InputError(f"base_model {uri}: no SavedModel in {', '.join(SERVING_DIRS)}, or at the folder itself.")
+    raise InputError(f"base_model {uri}: no SavedModel in {', '.join(SERVING_DIRS)}, or the folder itself.")
 
 
 def find_saved_model(folder: str) -> str | None:

@@ -25,7 +25,7 @@ from ..runtime.logs.exceptions import gist_of
 from . import probe_examples
 from .custom_ops import import_op_package, packages_for
 from .input_names import feature_for
-from .parts import missing_parts
+from .missing_files import missing_files
 from .probe_examples import Example
 from .sample_input import features_of
 from .signatures import signatures_of
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 _INTERNAL_SIGNATURES = ("__saved_model_init_op", "__saved_model_train_op")
 _NO_MEMORY = (MemoryError, tf.errors.ResourceExhaustedError)  # not a fault of the model
 _UNREGISTERED = "not registered"  # in TensorFlow's message about an unknown op
-_CUT_OFF = (
-    "Writing it was cut off, as by a full disk or a killed process, or a file was lost afterwards: save it again."
+_INTERRUPTED = (
+    "Writing it was interrupted, for example by a full disk or a killed process, or a file was lost. Save it again."
 )
 _VALUES_SHOWN, _CHARACTERS_SHOWN = 10, 200
 _TIMED_SECONDS, _TIMED_CALLS = 0.25, 200  # limits of the latency measurement; the first one reached ends it
@@ -59,7 +59,7 @@ def execute(request: ProbeRequest) -> ProbeReport:
     signatures = _signatures(meta_graph)
     if "signatures" not in skip:
         _require_signatures(signatures, request["required_signatures"], shown)
-    report: ProbeReport = {"checks": checks, "signatures": signatures, "example": "not asked", "answer": {}}
+    report: ProbeReport = {"checks": checks, "signatures": signatures, "example": "none", "answer": {}}
     if "loads" in skip:
         checks["answers"] = checks["finite"] = "skipped"
         return report
@@ -68,29 +68,29 @@ def execute(request: ProbeRequest) -> ProbeReport:
     except ModelCheckError as error:
         if not missing or _UNREGISTERED not in str(error):
             raise
-        checks["loads"] = f"could not be made: {missing}"
+        checks["loads"] = f"could not be run: {missing}"
         checks["answers"] = checks["finite"] = "skipped"
         return report
     if "finite" not in skip:
         _require_finite_variables(model, shown)
-    asked = _signature_to_ask(model.signatures, request["required_signatures"])
-    if "answers" in skip or asked is None:
+    name = _signature_to_run(model.signatures, request["required_signatures"])
+    if "answers" in skip or name is None:
         checks["answers"] = "skipped"
         return report
-    reply = _ask(model.signatures[asked], asked, request)
-    answer, example = reply.answer, reply.example
+    run = _run_signature(model.signatures[name], name, request)
+    answer, example = run.answer, run.example
     report["example"] = example.source
-    if reply.problem:
-        checks["answers"] = f"could not be made: {reply.problem}"
+    if run.problem:
+        checks["answers"] = f"could not be run: {run.problem}"
         return report
     if "finite" not in skip and (odd := _not_finite(answer)):
-        what = f"{asked!r} answers {example.source} with {odd}"
+        what = f"{name!r} returns {odd} for {example.source}"
         if example.is_certain:
             raise _failed("finite", shown, what)
-        checks["finite"] = f"could not be judged: {what}"
+        checks["finite"] = f"is inconclusive: {what}"
     report["answer"] = {name: _shortened(value) for name, value in answer.items()}
     report["inputs"] = {name: _shortened(values) for name, values in sorted(example.features.items())}
-    return {**report, "asked": asked, "latency": _latency(reply.ask_again)}
+    return {**report, "asked": name, "latency": _latency(run.repeat)}
 
 
 def _import_op_packages(packages: list[str]) -> str:
@@ -103,8 +103,8 @@ def _import_op_packages(packages: list[str]) -> str:
         try:
             import_op_package(package)
         except Exception as error:
-            problems.append(f"{package} cannot be imported here: {type(error).__name__}: {gist_of(error)}")
-            logging.warning("The model's check goes on without a package: %s", problems[-1])
+            problems.append(f"{package} cannot be imported: {type(error).__name__}: {gist_of(error)}")
+            logging.warning("The model check continues without a package: %s", problems[-1])
     return "; ".join(problems)
 
 
@@ -118,11 +118,11 @@ def _parse(model: str, shown: str) -> meta_graph_pb2.MetaGraphDef:
         with tf.io.gfile.GFile(path, "rb") as file:
             content = file.read()
         if not content:
-            raise _failed("parses", shown, f"saved_model.pb is empty (0 bytes). {_CUT_OFF}")
+            raise _failed("parses", shown, f"saved_model.pb is empty (0 bytes). {_INTERRUPTED}")
         try:
             saved_model.ParseFromString(content)
         except DecodeError as error:
-            what = f"saved_model.pb ({len(content):,} bytes) is cut off or damaged: {error}"
+            what = f"saved_model.pb ({len(content):,} bytes) is truncated or corrupted: {error}"
             raise _failed("parses", shown, what) from error
     for meta_graph in saved_model.meta_graphs:
         if "serve" in meta_graph.meta_info_def.tags:
@@ -150,7 +150,7 @@ def _describe(info: meta_graph_pb2.TensorInfo) -> str:
 
 def _require_signatures(signatures: Mapping[str, object], required: list[str], shown: str) -> None:
     if not signatures:
-        raise _failed("signatures", shown, "it has no signatures. Pass signatures={...} when you save it")
+        raise _failed("signatures", shown, "it has no signatures. Pass signatures={...} when saving it")
     missing = [name for name in required if name not in signatures]
     if missing:
         raise _failed("signatures", shown, f"it lacks {', '.join(missing)}; it has {', '.join(signatures)}")
@@ -164,8 +164,8 @@ def _load(model: str, meta_graph: meta_graph_pb2.MetaGraphDef, shown: str) -> Lo
         raise
     except Exception as error:  # TensorFlow raises whatever the broken part of it raises
         said = f"{type(error).__name__}: {error}"
-        if missing := missing_parts(model, meta_graph):
-            raise _failed("loads", shown, f"{'; '.join(missing)}. {_CUT_OFF} TensorFlow: {said}") from error
+        if missing := missing_files(model, meta_graph):
+            raise _failed("loads", shown, f"{'; '.join(missing)}. {_INTERRUPTED} TensorFlow: {said}") from error
         raise _failed("loads", shown, f"a fresh process cannot load it: {said}") from error
 
 
@@ -173,39 +173,39 @@ def _require_finite_variables(model: LoadedModel, shown: str) -> None:
     used = {id(variable): variable for signature in model.signatures.values() for variable in signature.variables}
     for variable in used.values():
         if variable.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(variable))):
-            raise _failed("finite", shown, f"its variable {variable.name} {variable.shape} holds NaN or infinity")
+            raise _failed("finite", shown, f"its variable {variable.name} {variable.shape} contains NaN or infinity")
 
 
-def _signature_to_ask(signatures: Mapping[str, object], required: list[str]) -> str | None:
+def _signature_to_run(signatures: Mapping[str, object], required: list[str]) -> str | None:
     wanted = ("serving_default", *required, "predict", *sorted(signatures))
     return next((name for name in wanted if name in signatures), None)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Reply:
+class _SignatureRun:
     """The result of running a signature.
 
     Attributes:
       example: The example, or the last one that was tried.
       answer: {output: array}; {} after a problem.
       problem: Why no example could be used, or why the model failed on a synthetic one; "" on success.
-      ask_again: Repeats the call with the same inputs.
+      repeat: Repeats the call with the same inputs.
     """
 
     example: Example
     answer: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     problem: str = ""
-    ask_again: Callable[[], object] = dict
+    repeat: Callable[[], object] = dict
 
 
-def _ask(function: tf.types.experimental.ConcreteFunction, name: str, request: ProbeRequest) -> _Reply:
+def _run_signature(function: tf.types.experimental.ConcreteFunction, name: str, request: ProbeRequest) -> _SignatureRun:
     """Runs a signature on the first of the available examples that it accepts.
 
     Raises:
       ModelCheckError: If the model fails on a real example that fits its signature.
     """
     specs = function.structured_input_signature[1]
-    problem = "there was no example to ask"
+    problem = "there is no example to run it on"
     for example in _examples(request, name):
         inputs = _inputs(specs, example)
         if isinstance(inputs, str):
@@ -213,7 +213,7 @@ def _ask(function: tf.types.experimental.ConcreteFunction, name: str, request: P
             continue
         try:
             call = functools.partial(_answer, function, inputs)
-            return _Reply(example, call(), ask_again=call)
+            return _SignatureRun(example, call(), repeat=call)
         except _NO_MEMORY:
             raise
         except Exception as error:  # a traced function raises whatever is in it
@@ -221,7 +221,7 @@ def _ask(function: tf.types.experimental.ConcreteFunction, name: str, request: P
             if example.is_certain:
                 text = f"its signature {name!r} fails on {example.source}: {type(error).__name__}: {error}"
                 raise _failed("answers", request["shown_as"], text) from error
-    return _Reply(example, problem=problem)
+    return _SignatureRun(example, problem=problem)
 
 
 def _answer(function: tf.types.experimental.ConcreteFunction, inputs: Mapping[str, tf.Tensor]) -> dict[str, np.ndarray]:
@@ -258,23 +258,23 @@ def _examples(request: ProbeRequest, signature: str) -> Iterator[Example]:
         # A signature takes raw or transformed examples. If all features that it parses are optional, it also accepts
         # the other kind, with meaningless results.
         raw = probe_examples.first_example(request["raw_eval_files"], payload)
-        for one in probe_examples.answerable([real, raw], _parsed(request["model"], signature)):
+        for one in probe_examples.compatible_examples([real, raw], _parsed(request["model"], signature)):
             yield dataclasses.replace(one, is_certain=False)
-    if offered := request["example"]:
-        yield Example(offered["source"], b"", features_of(offered), is_certain=False)
-    made_up = probe_examples.from_schema(request["schema_path"], transformed)
-    if made_up is not None:
-        yield made_up
+    if sample := request["example"]:
+        yield Example(sample["source"], b"", features_of(sample), is_certain=False)
+    synthetic = probe_examples.from_schema(request["schema_path"], transformed)
+    if synthetic is not None:
+        yield synthetic
     yield Example("an input of zeros", b"", {}, is_certain=False)
 
 
 def _parsed(model: str, signature: str) -> list[tuple[str, bool]]:
     """Returns (feature, whether it is required) of the features that a signature parses; [] if unknown."""
     try:
-        asked = next(one for one in signatures_of(model) if one.name == signature)
+        found = next(one for one in signatures_of(model) if one.name == signature)
     except (OSError, ValueError, StopIteration):
         return []
-    return [(feature.name, feature.required) for feature in asked.parsed or ()]
+    return [(feature.name, feature.required) for feature in found.parsed or ()]
 
 
 def _inputs(specs: Mapping[str, tf.TensorSpec], example: Example) -> dict[str, tf.Tensor] | str:
@@ -285,7 +285,7 @@ def _inputs(specs: Mapping[str, tf.TensorSpec], example: Example) -> dict[str, t
         if example.serialized:
             return {name: tf.constant(example.serialized if first.shape.rank == 0 else [example.serialized])}
         if name not in example.features:
-            return "the signature takes serialized examples, and there is none"
+            return "the signature takes serialized examples, but none is available"
     inputs = {}
     for name, spec in specs.items():
         feature = feature_for(name, example.features)
@@ -293,13 +293,13 @@ def _inputs(specs: Mapping[str, tf.TensorSpec], example: Example) -> dict[str, t
             return f"the example has no feature {name!r}; it has {few(sorted(example.features), near=name)}"
         values = [b"" if spec.dtype == tf.string else 0] if feature is None else example.features[feature]
         try:
-            inputs[name] = _fitted(values, spec)
+            inputs[name] = _reshaped(values, spec)
         except (TypeError, ValueError) as error:
-            return f"feature {name!r} does not fit the signature's {spec}: {error}"
+            return f"feature {name!r} does not match the signature's {spec}: {error}"
     return inputs
 
 
-def _fitted(values: Sequence[Value], spec: tf.TensorSpec) -> tf.Tensor:
+def _reshaped(values: Sequence[Value], spec: tf.TensorSpec) -> tf.Tensor:
     """Returns values as a tensor of the spec's shape.
 
     Unknown sizes become 1, except the last of several, which becomes the number of values.
@@ -335,6 +335,6 @@ def _text(value: bytes | str) -> str:
 
 def _failed(check: str, shown: str, what: str) -> ModelCheckError:
     return ModelCheckError(
-        f"The model in {shown} did not pass the check {check!r}: {what}. (--skip-check {check} leaves it "
-        "out; in Python skip_checks.)"
+        f"The model in {shown} failed the check {check!r}: {what}. (To skip it: --skip-check {check}; "
+        "skip_checks in Python.)"
     )

@@ -57,7 +57,7 @@ def first_example(patterns: Sequence[str], payload_format: str) -> Example | Non
     return None
 
 
-def answerable(examples: Sequence[Example | None], parsed: Collection[tuple[str, bool]]) -> list[Example]:
+def compatible_examples(examples: Sequence[Example | None], parsed: Collection[tuple[str, bool]]) -> list[Example]:
     """Returns the examples that have the features that a signature requires, sorted by how many it parses of them.
 
     Args:
@@ -88,9 +88,9 @@ def from_schema(schema_path: str | None, transform_graph_path: str | None) -> Ex
         if tf.io.gfile.exists(path):
             schema = read_schema(path)
             domains = {domain.name: domain for domain in schema.string_domain}
-            features = {feature.name: _made_up(feature, domains) for feature in schema.feature}
+            features = {feature.name: _synthetic_feature(feature, domains) for feature in schema.feature}
             example = tf.train.Example(features=tf.train.Features(feature=features))
-            source = f"an example made up from {path} (no real one at hand: the values mean nothing)"
+            source = f"a synthetic example from {path} (no real one is available: the values are arbitrary)"
             return Example(source, example.SerializeToString(), _features(example), is_certain=False)
     return None
 
@@ -120,7 +120,7 @@ def _first_parquet_row(path: str) -> tf.train.Example | None:
     return tf.train.Example(features=tf.train.Features(feature=features))
 
 
-def _made_up(feature: schema_pb2.Feature, domains: dict[str, schema_pb2.StringDomain]) -> tf.train.Feature:
+def _synthetic_feature(feature: schema_pb2.Feature, domains: dict[str, schema_pb2.StringDomain]) -> tf.train.Feature:
     count = 1
     for dimension in feature.shape.dim:
         count *= dimension.size

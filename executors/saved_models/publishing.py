@@ -22,7 +22,7 @@ from .staging import REPLACED
 
 _INDEXES = ("saved_model.pb", "saved_model.pbtxt", "variables.index")
 _Content: TypeAlias = dict[str, tuple[int, int]]  # size and checksum by file
-_HERE, _EXCHANGE = -100, 2  # AT_FDCWD of <fcntl.h>, RENAME_EXCHANGE of <linux/fs.h>
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # AT_FDCWD of <fcntl.h>, RENAME_EXCHANGE of <linux/fs.h>
 
 
 def publish(staging: str, outputs: str, names: Sequence[str], final: str) -> None:
@@ -47,10 +47,10 @@ def publish(staging: str, outputs: str, names: Sequence[str], final: str) -> Non
         for name in sorted(names, key=lambda name: (name == serving, name)):
             staged, target = os.path.join(outputs, name), os.path.join(parent, name)
             checked = _content_of(staged)
-            with _put_in_place(staged, target, os.path.join(staging, f"{REPLACED}{name}"), undo) as moved:
+            with _move_into_place(staged, target, os.path.join(staging, f"{REPLACED}{name}"), undo) as moved:
                 there = _content_of(target)
                 if there != checked and moved.is_at(target):  # otherwise another run has replaced it already
-                    raise _changed(target, checked, there)
+                    raise _content_error(target, checked, there)
         undo.pop_all()
 
 
@@ -83,18 +83,18 @@ class _Moved:
             os.close(self._descriptor)
 
 
-def _changed(target: str, checked: _Content, there: _Content) -> StorageError:
+def _content_error(target: str, checked: _Content, there: _Content) -> StorageError:
     name = next(name for name in sorted(checked.keys() | there.keys()) if checked.get(name) != there.get(name))
     path = os.path.join(target, name) if name else target
     error = StorageError(errno.EIO, os.strerror(errno.EIO), path)
     error.advice = (
-        f"{path}: after publishing, the file is not the one that was checked. The disk lost a write, or something else "
-        "writes there. See to it and run it again."
+        f"{path}: after publishing, the file differs from the checked one. The disk lost a write, or another process "
+        "writes to this path. Fix the cause and run again."
     )
     return error
 
 
-def _put_in_place(staged: str, target: str, replaced: str, undo: contextlib.ExitStack) -> _Moved:
+def _move_into_place(staged: str, target: str, replaced: str, undo: contextlib.ExitStack) -> _Moved:
     """Moves one folder or file into place, and registers callbacks that undo the move."""
     if file_io.exists(target):
         with contextlib.ExitStack() as close:
@@ -103,15 +103,15 @@ def _put_in_place(staged: str, target: str, replaced: str, undo: contextlib.Exit
                 close.pop_all()
                 undo.callback(_exchanged, staged, target)
                 return moved
-        undo.callback(_put_back, replaced, target)
+        undo.callback(_restore_replaced, replaced, target)
         file_io.move(target, replaced)
     try:
         file_io.move(staged, target)
     except OSError as error:
         if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):  # otherwise another run has published there
-            undo.callback(_take_back, staged, target)
+            undo.callback(_undo_move, staged, target)
         raise
-    undo.callback(_take_back, staged, target)
+    undo.callback(_undo_move, staged, target)
     return _Moved(target)  # the target, as a move to another disk copies
 
 
@@ -123,29 +123,29 @@ def _exchanged(one: str, other: str) -> bool:
     if rename is None:
         return False
     number = os.stat(one).st_ino
-    done = rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
+    done = rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0
     return done or os.stat(other).st_ino == number  # a network file system may succeed and return an error
 
 
-def _take_back(staged: str, target: str) -> None:
+def _undo_move(staged: str, target: str) -> None:
     """Undoes the move of a folder, complete or partial."""
-    with _tried(target):
+    with _errors_logged(target):
         if not file_io.exists(staged):
             file_io.move(target, staged)
         else:
             file_io.rmtree(target)
 
 
-def _put_back(replaced: str, target: str) -> None:
+def _restore_replaced(replaced: str, target: str) -> None:
     """Restores the replaced folder or file, if it was moved."""
-    with _tried(target):
+    with _errors_logged(target):
         if file_io.exists(replaced):
             file_io.move(replaced, target)
 
 
 @contextlib.contextmanager
-def _tried(target: str) -> Iterator[None]:
+def _errors_logged(target: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        logging.error("What was at %s could not be put back: %s", target, error)
+        logging.error("Could not restore the previous content of %s: %s", target, error)

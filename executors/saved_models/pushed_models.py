@@ -28,7 +28,7 @@ def already_pushed(model: str, folder: str) -> str | None:
     if version is None:
         return None
     place = os.path.join(folder, str(version))
-    return place if _holds(place, model) else None
+    return place if _contains_model(place, model) else None
 
 
 def push(model: str, folder: str) -> str:
@@ -44,14 +44,14 @@ def push(model: str, folder: str) -> str:
         return place
     with staging_directory(folder) as staging:  # servers ignore names that are not numbers
         file_io.copytree(model, staging.written)
-        return _numbered(staging.written, folder)
+        return _rename_to_next_version(staging.written, folder)
 
 
 def _next_version(folder: str) -> str:
     return os.path.join(folder, str(max(int(time.time()), (newest_version(folder) or 0) + 1)))
 
 
-def _numbered(staged: str, folder: str) -> str:
+def _rename_to_next_version(staged: str, folder: str) -> str:
     """Renames a staged model to the next version; tries again if another pipeline creates the same version."""
     while True:
         place = _next_version(folder)
@@ -70,18 +70,18 @@ def newest_version(folder: str) -> int | None:
     return max((int(name) for name in names if name.isdigit()), default=None)
 
 
-def _holds(place: str, model: str) -> bool:
+def _contains_model(place: str, model: str) -> bool:
     pairs = [(os.path.join(place, name), os.path.join(model, name)) for name in file_io.files_below(model)]
-    if not pairs or not all(file_io.exists(there) and _sizes_agree(there, own) for there, own in pairs):
+    if not pairs or not all(file_io.exists(there) and _sizes_are_equal(there, own) for there, own in pairs):
         return False
-    return all(_contents_agree(there, own) for there, own in pairs)
+    return all(_contents_are_equal(there, own) for there, own in pairs)
 
 
-def _sizes_agree(first: str, second: str) -> bool:
+def _sizes_are_equal(first: str, second: str) -> bool:
     return file_io.size_of(first) == file_io.size_of(second)
 
 
-def _contents_agree(first: str, second: str) -> bool:
+def _contents_are_equal(first: str, second: str) -> bool:
     with _opened(first) as one, _opened(second) as other:
         while True:
             chunk = one.read(_CHUNK)

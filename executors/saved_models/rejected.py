@@ -29,14 +29,14 @@ from .staging import Staging
 FOLDER = REJECTED_DIR
 KEPT = 3
 _PART = ".part"
-_DEPENDS = (
-    "The model depends on the path that it was written to, which is gone after publishing. Save the files that it "
-    "reads as its assets."
+_PATH_DEPENDENCE = (
+    "The model depends on the path that it was written to, which does not exist after publishing. Save the files that "
+    "it reads as assets."
 )
 
 
 @contextlib.contextmanager
-def kept_when_refused(staging: Staging, model_run_dir: str, record: RunRecord) -> Iterator[None]:
+def keep_if_rejected(staging: Staging, model_run_dir: str, record: RunRecord) -> Iterator[None]:
     """Moves a run's outputs to `rejected/` if the block raises, and adds the path to the error and the run's record.
 
     Args:
@@ -48,16 +48,16 @@ def kept_when_refused(staging: Staging, model_run_dir: str, record: RunRecord) -
         yield
     except Exception as error:
         if isinstance(error, ModelCheckError) and staging.written in str(error):
-            _add(error, _DEPENDS)
+            _add(error, _PATH_DEPENDENCE)
         path = _kept(staging, os.path.join(model_run_dir, FOLDER), record)
         if path:
             record.rejected = path
-            _add(error, f"What the module wrote is kept in {path}.")
+            _add(error, f"The module's outputs are kept in {path}.")
         raise
 
 
 @contextlib.contextmanager
-def kept_when_interrupted(
+def keep_if_interrupted(
     staging: Staging, serving_model_dir: str, model_run_dir: str, record: RunRecord, check: Callable[[], object]
 ) -> Iterator[None]:
     """Moves a run's outputs to `rejected/` if the block, which runs the module, raises after a SavedModel was saved.
@@ -80,7 +80,7 @@ def kept_when_interrupted(
         if not (interrupted or isinstance(error, Exception)) or not _is_saved(serving_model_dir):
             raise
         if not interrupted and (problem := _problem(check)):
-            logging.warning("The module had saved a model before it failed; it is not kept. %s", problem)
+            logging.warning("The module had saved a model before it failed; the model is not kept: %s", problem)
             raise
         if path := _kept(staging, os.path.join(model_run_dir, FOLDER), record):
             record.rejected = path
@@ -117,7 +117,7 @@ def _kept(staging: Staging, place: str, record: RunRecord) -> str:
         _move(outputs, path)
         _delete_older(place, os.path.basename(path))
     except OSError as error:  # must not hide the original error
-        logging.error("What the module wrote cannot be kept in %s: %s", path, error)
+        logging.error("Could not keep the module's outputs in %s: %s", path, error)
         return ""
     return path
 

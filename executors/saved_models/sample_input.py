@@ -4,11 +4,11 @@ The sample input is not published with the model. Bytes are encoded as in Tensor
 
 Usage, in a dialect:
 
-    offer_example("the first record of iris.csv", {"records": [b"5.1", b"3.5"]})
+    set_sample_input("the first record of iris.csv", {"records": [b"5.1", b"3.5"]})
 
 Around it:
 
-    with example_wanted() as offered:
+    with collect_sample_input() as offered:
         run_fn(fn_args)
     features_of(offered)      # {"records": [b"5.1", b"3.5"]}, also after `offered` has gone through JSON
 """
@@ -26,7 +26,7 @@ Value: TypeAlias = "bytes | str | int | float"
 
 
 class SampleInput(TypedDict, total=False):
-    """A sample input as JSON values; empty if none was offered.
+    """A sample input as JSON values; empty if none was set.
 
     Attributes:
       source: Description of its origin, for messages.
@@ -42,15 +42,15 @@ class _Sample(dict[str, object]):
 
 
 @contextlib.contextmanager
-def example_wanted() -> Iterator[SampleInput]:
-    """Collects the sample input offered in the block; yields the mapping that `offer_example` fills."""
+def collect_sample_input() -> Iterator[SampleInput]:
+    """Collects the sample input set in the block; yields the mapping that `set_sample_input` fills."""
     sample = _Sample()
     with run_context.extended(sample):
         yield cast("SampleInput", sample)
 
 
-def offer_example(source: str, features: Mapping[str, Sequence[object]]) -> None:
-    """Offers a sample input, replacing an earlier one; a no-op outside of `example_wanted`.
+def set_sample_input(source: str, features: Mapping[str, Sequence[object]]) -> None:
+    """Sets the sample input, replacing an earlier one; a no-op outside of `collect_sample_input`.
 
     Args:
       source: Description of its origin, for messages.

@@ -68,7 +68,7 @@ class Staging:
         is_staging = os.path.basename(written) == _WRITTEN and _NAME.fullmatch(os.path.basename(path))
         return cls(path) if is_staging else None
 
-    def strays(self) -> list[str]:
+    def misplaced_files(self) -> list[str]:
         """Returns the names of files that the module wrote to the staging directory instead of `written`."""
         names = file_io.listdir(self.path) if file_io.isdir(self.path) else []
         own = (_WRITTEN, _OUTPUTS, _OWNER)
@@ -86,7 +86,7 @@ class Staging:
         file_io.move(self.written, os.path.join(self.path, _OUTPUTS))
         return self.outputs
 
-    def require(self) -> None:
+    def require_exists(self) -> None:
         """Checks that the directory still exists; a no-op for a remote one.
 
         Raises:
@@ -94,9 +94,9 @@ class Staging:
         """
         if not file_io.is_remote(self.path) and not file_io.isdir(self.path):
             raise InputError(
-                f"{file_io.parent(self.path)}: the staging directory that the model was written to, "
-                f"{os.path.basename(self.path)} in there, has gone while the training ran: it was deleted, replaced or "
-                "unmounted. Nothing was published. Run it again with a folder that stays."
+                f"{file_io.parent(self.path)}: the staging directory {os.path.basename(self.path)} in it disappeared "
+                "during training: it was deleted, replaced or unmounted. Nothing was published. Run again with a "
+                "folder that persists."
             )
 
 
@@ -113,7 +113,7 @@ def staging_directory(parent: str, shared_name: str = "") -> Iterator[Staging]:
     Raises:
       InputError: If another run has locked the shared directory.
     """
-    _delete_left_behind(parent, shared_name)
+    _delete_abandoned(parent, shared_name)
     path, lock = _shared(parent, shared_name) if shared_name else _created(parent)
     try:
         _Owner.current().write(path)
@@ -124,8 +124,8 @@ def staging_directory(parent: str, shared_name: str = "") -> Iterator[Staging]:
         try:
             _delete(path)
         except OSError as error:  # must not hide an earlier error or a published model
-            logging.warning("%s stays; the next run sees to it. %s", path, error)
-            if not _locks_are_proof(path):
+            logging.warning("Could not delete %s; the next run deletes it. %s", path, error)
+            if not _has_reliable_locks(path):
                 with contextlib.suppress(OSError):
                     dataclasses.replace(_Owner.current(), ended=True).write(path)
         finally:
@@ -142,8 +142,8 @@ def _created(parent: str) -> tuple[str, FileLock | None]:
             return path, None
         with contextlib.suppress(FileExistsError):
             _make(path)
-            lock, is_ours = _locked(path)
-            if is_ours and os.path.isdir(path):  # otherwise another run deletes it: it was not locked yet
+            lock, is_acquired = _locked(path)
+            if is_acquired and os.path.isdir(path):  # otherwise another run deletes it: it was not locked yet
                 return path, lock
             if lock is not None:
                 lock.release()
@@ -178,9 +178,9 @@ def _shared(parent: str, name: str) -> tuple[str, FileLock | None]:
     file_io.makedirs(parent)
     with contextlib.suppress(FileExistsError):
         _make(path)
-    lock, is_ours = _locked(path)
-    if not is_ours:
-        raise InputError(f"{path}: another run of the same cluster is at work here. Wait until it has ended.")
+    lock, is_acquired = _locked(path)
+    if not is_acquired:
+        raise InputError(f"{path}: another run of the same cluster is using this folder. Wait until it has ended.")
     return path, lock
 
 
@@ -193,18 +193,18 @@ def _delete(staging: str) -> None:
     file_io.rmtree(staging)
 
 
-def _delete_left_behind(parent: str, shared_name: str) -> None:
+def _delete_abandoned(parent: str, shared_name: str) -> None:
     """Deletes staging directories of runs that have ended; in a pipeline, of all executions of the component."""
     for path in _found(parent):
         if os.path.basename(path) == shared_name and file_io.parent(path) == parent.rstrip("/"):
             continue
         try:
-            with _claimed(path) as is_left_behind:
-                if is_left_behind:
+            with _claimed(path) as is_abandoned:
+                if is_abandoned:
                     logging.info("Deleting %s, left by a run that was killed.", path)
                     _delete(path)
         except OSError as error:  # another run may be deleting it
-            logging.warning("%s, left by a run that was killed, cannot be deleted: %s", path, error)
+            logging.warning("Could not delete %s, left by a run that was killed: %s", path, error)
 
 
 def _found(parent: str) -> list[str]:
@@ -222,18 +222,18 @@ def _claimed(path: str) -> Iterator[bool]:
     if owner is not None and owner.has_ended():
         yield True
         return
-    if not _locks_are_proof(path):
+    if not _has_reliable_locks(path):
         yield False
         return
-    lock, is_ours = _locked(path)
+    lock, is_acquired = _locked(path)
     try:
-        yield lock is not None and is_ours
+        yield lock is not None and is_acquired
     finally:
         if lock is not None:
             lock.release()
 
 
-def _locks_are_proof(path: str) -> bool:
+def _has_reliable_locks(path: str) -> bool:
     return not file_io.is_remote(path) and is_on_local_disk(path)
 
 

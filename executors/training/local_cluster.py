@@ -115,7 +115,7 @@ def execute(request: TaskRequest) -> RunJson:
     """Runs one task in its own subprocess; returns its run record."""
     options = TrainingOptions.from_exec_properties(request["options"])
     fn_args = FnArgs.from_json(request["fn_args"])
-    return run_record.as_read(train(request["module"], fn_args, options, function=request["function"]))
+    return run_record.to_run_json(train(request["module"], fn_args, options, function=request["function"]))
 
 
 @contextlib.contextmanager

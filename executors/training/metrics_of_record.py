@@ -36,8 +36,8 @@ from ..monitoring.metrics import (
     Metrics,
     from_return_value,
     lists_returned,
+    merge_metrics,
     numbers_returned,
-    together,
 )
 from ..saved_models.locations import find_saved_model
 from . import estimator_evaluations
@@ -60,7 +60,7 @@ def observed(files: Sequence[str], fn_args: FnArgs) -> Iterator[Observations]:
     with (
         evaluations.observed(files, kept) as keras,
         estimator_evaluations.observed(files) as estimators,
-        progress.metrics_kept() as reported,
+        progress.collect_metrics() as reported,
     ):
         yield Observations(fn_args, keras, estimators, reported)
 
@@ -91,7 +91,7 @@ class Observations:
         explicit = numbers_returned(returned)
         seen, origins = self._published_metrics(is_evaluated="eval" in explicit)
         metrics: Metrics = {}
-        logged = together(
+        logged = merge_metrics(
             self._batch_metrics(), from_return_value(self.reported), event_files, lists_returned(returned)
         )
         for split in SPLITS:

@@ -53,7 +53,7 @@ def _copy_event_files(folder: str, model_run_dir: str) -> None:
 
 
 def _move_others(staging: Staging, model_run_dir: str) -> None:
-    for name in staging.strays():
+    for name in staging.misplaced_files():
         target = _unused_path(os.path.join(model_run_dir, name))
         file_io.move(os.path.join(staging.path, name), target)
         logging.info("The module wrote %s two folders above its model. It was moved to %s.", name, target)

@@ -51,7 +51,7 @@ from ..monitoring.metrics import from_event_files, from_return_value, sizes_of_e
 from ..monitoring.resources import Usage
 from ..monitoring.run_record import SUCCEEDED, RunRecord
 from ..options import LOCAL, RAY, TrainingOptions
-from ..reporting.writing import folder_that_stays, reported
+from ..reporting.writing import kept_folder, report_on_exit
 from ..runtime.files import file_io
 from ..runtime.files.temporary_folder import require_temporary_folder
 from ..runtime.logs import redaction, setup
@@ -61,7 +61,7 @@ from ..saved_models.check import check_saved_model, log_report
 from ..saved_models.links import replace_links
 from ..saved_models.locations import OTHER_MODELS, find_saved_model, lift_timestamped_model
 from ..saved_models.publishing import publish
-from ..saved_models.rejected import kept_when_interrupted, kept_when_refused
+from ..saved_models.rejected import keep_if_interrupted, keep_if_rejected
 from ..saved_models.staging import STAGING, Staging, staging_directory
 from . import module_logs
 from .preconditions import require_inputs, require_outputs
@@ -123,7 +123,7 @@ def train(
         with (
             hold_run_lock(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
             _note_published_model(record, fn_args.serving_model_dir),
-            reported(record, fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
+            report_on_exit(record, fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
             record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)),
         ):
             record.arguments = redaction.masked({**fn_args.to_json(), "options": dataclasses.asdict(options)})
@@ -144,9 +144,7 @@ def train(
                 keep_source(source, fn_args.model_run_dir)
             record.save()  # so that a killed run leaves a record
             with _checkpoints(fn_args, identity, checkpoint_root, source, task) as checkpoints:
-                unpublished_folder = (
-                    folder_that_stays(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir
-                )
+                unpublished_folder = kept_folder(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir
                 run = _Run(source, keras, function, options, record, task, checkpoints, unpublished_folder, needs_model)
                 if is_over is not None:
                     run.run_auxiliary_task(fn_args, is_over)
@@ -222,7 +220,7 @@ class _Run:
         with staging_directory(file_io.parent(final), self._shared_name()) as staging:
             staged_args = self._with_staged_folders(fn_args, staging.written)
             with (
-                kept_when_interrupted(
+                keep_if_interrupted(
                     staging,
                     staged_args.serving_model_dir,
                     self.unpublished_folder,
@@ -238,10 +236,10 @@ class _Run:
                 self.record.status = SUCCEEDED
                 self.checkpoints.forget_finished()
                 return
-            with kept_when_refused(staging, self.unpublished_folder, self.record):
+            with keep_if_rejected(staging, self.unpublished_folder, self.record):
                 self.record.require_folder()
                 self.record.save_if_possible()  # signals to the cluster, or to a later run, that training is over
-                staging.require()
+                staging.require_exists()
                 if self._is_distributed():
                     with self._logs_kept(staging, staged_args), self.record.phase("evaluator"):
                         self._evaluate(staged_args)

@@ -16,7 +16,7 @@ from ..errors import ModuleError
 from ..monitoring import run_record
 from ..monitoring.run_record import RunRecord
 from ..options import TrainingOptions
-from ..reporting.writing import kept_when_failed, path_in, reported
+from ..reporting.writing import keep_failed_run, path_in, report_on_exit
 from .artifacts import Artifact, Artifacts, fn_args_from_artifacts
 from .run import train
 
@@ -37,7 +37,7 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
       Exception: Exceptions raised by the module, with their original type and traceback.
     """
     [model], [model_run] = outputs["model"], outputs["model_run"]
-    with kept_when_failed(model_run.uri), _failure_recorded(model_run.uri, properties):
+    with keep_failed_run(model_run.uri), _failure_recorded(model_run.uri, properties):
         options = TrainingOptions.from_exec_properties(properties)
         fn_args = fn_args_from_artifacts(inputs, outputs, properties)
         module, function = _module_of(properties)
@@ -62,7 +62,7 @@ def _failure_recorded(folder: str, properties: Mapping[str, object]) -> Iterator
         if run_record.status_of(folder) is None:
             traceback = error.__traceback__
             record = RunRecord(code={"reference": next(filter(None, map(properties.get, _MODULES)), "")})
-            with contextlib.suppress(Exception), reported(record, folder), record.written_to(folder):
+            with contextlib.suppress(Exception), report_on_exit(record, folder), record.written_to(folder):
                 raise error
             error.__traceback__ = traceback
         raise

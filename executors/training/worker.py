@@ -31,11 +31,11 @@ from ..keras.fit_progress import told_by_fits
 from ..modules.keras_version import KerasChoice, version_in_use
 from ..modules.seeds import seed_all
 from ..monitoring import profiling
-from ..monitoring.metrics import from_event_files, sizes_of_event_files, together
+from ..monitoring.metrics import from_event_files, merge_metrics, sizes_of_event_files
 from ..runtime.files import file_io, storage_errors
 from ..runtime.logs import exceptions
 from ..saved_models.custom_ops import imported_op_packages
-from ..saved_models.sample_input import example_wanted
+from ..saved_models.sample_input import collect_sample_input
 from . import metrics_of_record
 from .module_logs import metrics_in_staging
 
@@ -109,7 +109,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
             with (
                 profiling.profiled(request.fn_args.model_run_dir, request.options.profile) as profile,
                 bad_records.skipping(request.options.bad_records_limit, request.fn_args.model_run_dir),
-                example_wanted() as example,
+                collect_sample_input() as example,
                 evaluation_evidence.observed(request.source.files) as fits,
                 metrics_of_record.observed(request.source.files, request.fn_args) as observations,
                 pursued(request.options, request.fn_args),
@@ -132,7 +132,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
             add_hints(error, request)
         raise
     staged_metrics = metrics_in_staging(request.fn_args.serving_model_dir)
-    logged = together(staged_metrics, from_event_files(request.fn_args.model_run_dir, earlier_logs))
+    logged = merge_metrics(staged_metrics, from_event_files(request.fn_args.model_run_dir, earlier_logs))
     metrics, origins = observations.metrics(returned, logged)
     return {
         "dialect": name,

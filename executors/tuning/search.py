@@ -31,7 +31,7 @@ from ..monitoring import progress
 from ..runtime.files import file_io
 from ..runtime.observers import observed_by
 from ..training.worker import add_hints
-from .tuner_fn import KERAS_TUNERS_OWN
+from .tuner_fn import KERAS_TUNER_PREFIX
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -46,20 +46,20 @@ TUNER_FN = "tuner_fn"
 _COMPLETED = "COMPLETED"  # keras_tuner.engine.trial.TrialStatus
 
 
-class Space(TypedDict):
+class SearchSpace(TypedDict):
     """KerasTuner's configuration of hyperparameters as JSON values."""
 
     space: list[dict[str, object]]
     values: dict[str, object]
 
 
-class _Found(TypedDict):
-    best: Space
+class _BestTrials(TypedDict):
+    best: SearchSpace
     trials: list[dict[str, str | float]]
     objective: str
 
 
-class Searched(_Found):
+class SearchResult(_BestTrials):
     """The result of a search as JSON values.
 
     Attributes:
@@ -73,7 +73,7 @@ class Searched(_Found):
 
 
 @noted_uses()
-def execute(state: dict[str, object]) -> Searched:
+def execute(state: dict[str, object]) -> SearchResult:
     """Executes a search.
 
     Args:
@@ -89,7 +89,7 @@ def execute(state: dict[str, object]) -> Searched:
     import_keras_tuner(request.keras)
     try:
         with loaded(request.source) as module:
-            return _searched(module, request)
+            return _search(module, request)
     except Exception as error:
         file_io.rmtree(str(request.fn_args.working_dir))  # a retry would resume after the failed trials
         add_hints(error, request)
@@ -103,12 +103,12 @@ def defaults_of_search(module: ModuleType, name: str | None, fn_args: FnArgs) ->
       ModuleError: See `execute`.
       Exception: Any exception that the module raises.
     """
-    tuner, _ = _result_of(module, name, fn_args)
+    tuner, _ = _call_tuner_fn(module, name, fn_args)
     config: dict[str, Any] = tuner.oracle.get_space().get_config()
     return config
 
 
-def _searched(module: ModuleType, request: TrainingRequest) -> Searched:
+def _search(module: ModuleType, request: TrainingRequest) -> SearchResult:
     fn_args, options = request.fn_args, request.options
     if options.input_cache is not None:
         cache = CacheOptions(options.input_cache, options.input_cache_gb)
@@ -120,13 +120,13 @@ def _searched(module: ModuleType, request: TrainingRequest) -> Searched:
         observed_by(_QuietTrials()),
         told_by_fits(request.source.files),
     ):
-        tuner, fit_kwargs = _result_of(module, request.function, fn_args)
-        _tell_trials(tuner, fn_args.seed)
+        tuner, fit_kwargs = _call_tuner_fn(module, request.function, fn_args)
+        _log_trials(tuner, fn_args.seed)
         tuner.search(**fit_kwargs)
-    return {**_found(tuner), "bad_records": bad.to_json() if bad else {}}
+    return {**_best_trials(tuner), "bad_records": bad.to_json() if bad else {}}
 
 
-def _result_of(
+def _call_tuner_fn(
     module: ModuleType, function: str | None, fn_args: FnArgs
 ) -> tuple[keras_tuner.Tuner, Mapping[str, object]]:
     name = function or TUNER_FN
@@ -141,17 +141,17 @@ def _result_of(
     if not all(callable(getattr(tuner, method, None)) for method in ("search", "get_best_hyperparameters")):
         raise ModuleError(
             f"{module.__file__}: {name} returned {type(result).__name__} ({str(result)[:200]}). It must return "
-            "TunerFnResult(tuner, fit_kwargs) with a tuner of KerasTuner's (from generic_trainer import TunerFnResult)."
+            "TunerFnResult(tuner, fit_kwargs) with a KerasTuner tuner (from generic_trainer import TunerFnResult)."
         )
     return tuner, result.fit_kwargs or {}
 
 
-def _found(tuner: keras_tuner.Tuner) -> _Found:
+def _best_trials(tuner: keras_tuner.Tuner) -> _BestTrials:
     oracle = tuner.oracle
     completed = [one for one in oracle.get_best_trials(len(oracle.trials) or 1) if one.status == _COMPLETED]
     if not completed:
         messages = [message for one in oracle.trials.values() if (message := getattr(one, "message", None))]
-        raise TrainingProcessError(f"None of the {len(oracle.trials)} trials was completed.{_first_of(messages)}")
+        raise TrainingProcessError(f"None of the {len(oracle.trials)} trials completed.{_first_failure(messages)}")
     trials = [
         {"trial_id": one.trial_id, "score": one.score, **one.hyperparameters.values}
         for one in completed
@@ -161,11 +161,11 @@ def _found(tuner: keras_tuner.Tuner) -> _Found:
     return {"best": best, "trials": trials, "objective": _objective(oracle)}
 
 
-def _first_of(messages: list[str]) -> str:
+def _first_failure(messages: list[str]) -> str:
     return f" The first one failed with:\n{messages[0].strip()}" if messages else ""
 
 
-def _tell_trials(tuner: keras_tuner.Tuner, seed: int | None) -> None:
+def _log_trials(tuner: keras_tuner.Tuner, seed: int | None) -> None:
     """Makes a tuner log one line per trial and nothing else, and resets the seed at the beginning of each trial.
 
     Trials then differ only by their hyperparameters, and those after an interruption are the same as without it.
@@ -185,7 +185,7 @@ def _tell_trials(tuner: keras_tuner.Tuner, seed: int | None) -> None:
         try:
             return original(trial)
         finally:
-            _tell(tuner.oracle, trial)
+            _log_trial(tuner.oracle, trial)
 
     for hook in (on_search_begin, on_trial_begin, on_trial_end):
         original = getattr(tuner, hook.__name__, None)
@@ -197,9 +197,9 @@ def _bound(hook: Callable[..., R], original: Callable[..., R]) -> Callable[..., 
     return lambda *arguments: hook(original, *arguments)
 
 
-def _tell(oracle: keras_tuner.Oracle, trial: Trial) -> None:
+def _log_trial(oracle: keras_tuner.Oracle, trial: Trial) -> None:
     known = oracle.get_trial(trial.trial_id)
-    which = f"{_number(oracle, trial)} ({shown(known.hyperparameters.values)})"
+    which = f"{_number(oracle, trial)} ({hyperparameters_text(known.hyperparameters.values)})"
     if known.status != _COMPLETED or known.score is None:
         reason = (known.message or "its score is not a number").strip().splitlines()[-1]
         logging.warning("%s: failed: %s", which, reason)
@@ -208,9 +208,9 @@ def _tell(oracle: keras_tuner.Oracle, trial: Trial) -> None:
     logging.info("%s: %s %.5g, best so far %.5g", which, _objective(oracle), known.score, best)
 
 
-def shown(values: Mapping[str, object]) -> str:
+def hyperparameters_text(values: Mapping[str, object]) -> str:
     """Returns hyperparameters as one line: "learning_rate=0.01, units=32"."""
-    own = {name: value for name, value in values.items() if not name.startswith(KERAS_TUNERS_OWN)}
+    own = {name: value for name, value in values.items() if not name.startswith(KERAS_TUNER_PREFIX)}
     texts = (f"{name}={f'{value:.5g}' if isinstance(value, float) else value}" for name, value in own.items())
     return ", ".join(texts) or "defaults"
 

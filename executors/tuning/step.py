@@ -29,10 +29,10 @@ from ..options import TrainingOptions
 from ..runtime.files import file_io
 from ..runtime.logs.setup import shown_in_notebook
 from ..training.artifacts import Artifacts, common_fn_args
-from .search import TUNER_FN, shown
+from .search import TUNER_FN, hyperparameters_text
 
 if TYPE_CHECKING:
-    from .search import Searched
+    from .search import SearchResult
 
 BEST, RESULTS = "best_hyperparameters.txt", "tuner_results.json"  # as in tfx.components.tuner.executor
 _WORKER = f"{__package__}.search"
@@ -67,9 +67,9 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
             fn_args.working_dir = os.path.join(folder.path, _SEARCH)
             request = TrainingRequest(source, function, fn_args, options, keras)
             try:
-                found = _searched(request)
+                found = _run_search(request)
             except KerasVersionError as error:
-                found = _searched(dataclasses.replace(request, keras=keras_for_restart(error, keras, options)))
+                found = _run_search(dataclasses.replace(request, keras=keras_for_restart(error, keras, options)))
     file_io.write_text(os.path.join(best.uri, BEST), json.dumps(found["best"]))
     file_io.write_text(os.path.join(results.uri, RESULTS), json.dumps(found["trials"]))
     values = found["best"].get("values", {})
@@ -79,7 +79,7 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
         results.set_int_custom_property("bad_records", found["bad_records"]["count"])
     if found["trials"]:
         best.set_float_custom_property(found["objective"], float(found["trials"][0]["score"]))
-    logging.info("The best hyper-parameters of %s trials: %s", len(found["trials"]), shown(values))
+    logging.info("Best hyperparameters of %s trials: %s", len(found["trials"]), hyperparameters_text(values))
 
 
 def _module_of(properties: Mapping[str, Any]) -> tuple[str, str | None]:
@@ -90,21 +90,21 @@ def _module_of(properties: Mapping[str, Any]) -> tuple[str, str | None]:
     return (str(module), tuner_fn) if module else (str(tuner_fn), None)
 
 
-def _searched(request: TrainingRequest) -> Searched:
+def _run_search(request: TrainingRequest) -> SearchResult:
     keras, options = request.keras, request.options
     logging.info("Keras %s: %s.", keras.version, keras.reason)
-    with _watched() as watching:
-        environment = keras.environment() | watching
+    with _displayed_progress() as variables:
+        environment = keras.environment() | variables
         if not options.isolate:
-            return cast("Searched", in_process.run(_WORKER, request.to_json(), environment=environment))
+            return cast("SearchResult", in_process.run(_WORKER, request.to_json(), environment=environment))
         found = child_process.run(
             _WORKER, request.to_json(), environment=environment, timeout=options.timeout, what="tuner", forked=True
         )
-        return cast("Searched", found)
+        return cast("SearchResult", found)
 
 
 @contextlib.contextmanager
-def _watched() -> Iterator[dict[str, str]]:
+def _displayed_progress() -> Iterator[dict[str, str]]:
     """Displays the progress of the trials; yields the environment variables for it."""
     try:
         with display.watched_training() as variables:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-KERAS_TUNERS_OWN = "tuner/"  # prefix of hyperparameters that KerasTuner adds, such as Hyperband's epochs
+KERAS_TUNER_PREFIX = "tuner/"  # prefix of hyperparameters that KerasTuner adds, such as Hyperband's epochs
 
 
 class TunerFnResult(NamedTuple):

@@ -15,9 +15,9 @@ from ...executors.reporting.document import (
     Section,
     Table,
     Value,
-    shown,
+    as_cell,
 )
-from ...executors.reporting.outcome_sections import headlines
+from ...executors.reporting.outcome_sections import headline_metrics
 from ..history.evaluation_results import ALL, Evaluation, Measure
 
 _COUNT = "example_count"
@@ -37,7 +37,7 @@ def evaluation_sections(evaluation: Evaluation, blessed: bool | None) -> list[Se
         Table("Missed thresholds", ("slice", "metric", "reason"), evaluation.failures),
         Table("All examples", columns, [row[: len(columns)] for row in rows]),
     ]
-    names = headlines({name: measure.value for name, measure in overall.items()})
+    names = headline_metrics({name: measure.value for name, measure in overall.items()})
     blocks += [_chart(name, slices) for name in names[:1] if slices]  # the table shows the other metrics
     blocks.append(_table(slices, [*names, *(name for name in overall if name == _COUNT)], overall))
     section = Section("evaluation", "Evaluation", blocks)
@@ -85,7 +85,9 @@ def _table(slices: Mapping[str, Mapping[str, Measure]], names: Sequence[str], ov
 def _measure_cell(measure: Measure | None) -> Cell | None:
     if measure is None:
         return None
-    value = shown(int(measure.value)) if measure.value.is_integer() and abs(measure.value) > 1 else shown(measure.value)
+    value = (
+        as_cell(int(measure.value)) if measure.value.is_integer() and abs(measure.value) > 1 else as_cell(measure.value)
+    )
     if measure.interval is None:
         return value
     return Cell(f"{value.text} ({measure.interval[0]:.4g} to {measure.interval[1]:.4g})", is_number=True)

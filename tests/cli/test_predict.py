@@ -198,11 +198,17 @@ def test_named_inputs_are_fed_by_feature(ask: Ask, tmp_path: pathlib.Path, kind:
     ("line", "message"),
     [
         ({"x": [1, 2, 3], "n": 1, "words": "a"}, "row 2: feature 'x' has 3 values, not 2; the signature takes float32"),
-        ({"x": [1, 2], "n": 1, "words": ["a", "b"]}, "row 2: feature 'words' has 2 values, not 1, as the first of its"),
+        (
+            {"x": [1, 2], "n": 1, "words": ["a", "b"]},
+            "row 2: feature 'words' has 2 values, not 1 like the first example of its batch",
+        ),
         ({"x": [1, 2], "n": None, "words": "a"}, "row 2: feature 'n' is missing; the signature takes int32"),
         ({"x": [1, 2], "words": "a"}, "row 2: feature 'n' is missing; the signature takes int32"),
         ({"x": [1, 2], "n": 1.5, "words": "a"}, "row 2: feature 'n' is 1.5; the model takes whole numbers."),
-        ({"x": [1, 2], "n": 2**31, "words": "a"}, "row 2: feature 'n' holds 2147483648; the signature takes int32"),
+        (
+            {"x": [1, 2], "n": 2**31, "words": "a"},
+            "row 2: feature 'n' has the value 2147483648; the signature takes int32",
+        ),
         ({"x": "?", "n": 1, "words": "a"}, "row 2: feature 'x' is '?'; the model takes numbers."),
         ({"x": [1, 2], "n": 1, "words": 5}, "row 2: feature 'words' is 5; the model takes strings."),
         ([1], "line 2: each line must be a JSON object"),
@@ -222,7 +228,8 @@ def test_what_does_not_fit_is_named_by_file_row_and_feature(
 
 def test_a_missing_column_is_named_with_the_nearest_one(ask: Ask, tmp_path: pathlib.Path) -> None:
     (tmp_path / "data.jsonl").write_text('{"x": [1, 2], "n": 1, "wodrs": "a"}\n')
-    with pytest.raises(InputError, match=r"no feature 'words'.* there are n, wodrs, x\. Did you mean 'wodrs'\?"):
+    message = r"no feature 'words'.* available features: n, wodrs, x\. Did you mean 'wodrs'\?"
+    with pytest.raises(InputError, match=message):
         ask(tmp_path / "data.jsonl", signature="named")
 
 
@@ -261,7 +268,7 @@ def test_raw_examples_for_a_model_of_transformed_ones_are_told_with_the_remedy(
     with pytest.raises(InputError) as error:
         ask(tmp_path / "raw")
     assert f"{tmp_path}/raw, row 1: no feature x, which the signature 'serving_default' requires." in str(error.value)
-    assert "give those that Transform wrote (transformed_examples)" in str(error.value)
+    assert "pass Transform's output (transformed_examples)" in str(error.value)
 
 
 @pytest.mark.parametrize(("place", "run"), [("model", "model_run"), ("model/7", "model_run/7")])
@@ -338,7 +345,7 @@ def test_csv_has_a_column_for_each_value(ask: Ask, tmp_path: pathlib.Path) -> No
             ["a, 2", "0.1", "2.0"],
         ]
     (tmp_path / "wide.jsonl").write_text(json.dumps({"x": [1, 2], "n": 1, "words": ["a", "b"]}))
-    with pytest.raises(InputError, match=r"differ in length from batch to batch.* first words, y_0, y_1, then words_0"):
+    with pytest.raises(InputError, match=r"differ in length between batches.* first words, y_0, y_1, then words_0"):
         ask(tmp_path / "x.jsonl", tmp_path / "wide.jsonl", signature="named", output="out.csv")
 
 
@@ -357,7 +364,7 @@ def test_tf_records_of_predictions(ask: Ask, tmp_path: pathlib.Path, ending: str
 
 def test_an_output_without_a_value_for_each_example_is_named(ask: Ask, tmp_path: pathlib.Path) -> None:
     (tmp_path / "x.csv").write_text("x\n1\n2\n")
-    with pytest.raises(InputError, match=r"'unbatched' answers 2 examples with total of shape \(\)"):
+    with pytest.raises(InputError, match=r"'unbatched' returns total of shape \(\) for 2 examples"):
         ask(tmp_path / "x.csv", signature="unbatched")
 
 
@@ -403,7 +410,7 @@ def test_the_default_signature(ask: Ask, tmp_path: pathlib.Path) -> None:
     # As the exports of DLRover confs have it: the same over tf.Examples, where a value may be missing.
     both = saved("d", **{"serving_default": built.double, "examples:serving_default": built.triple})
     assert CliRunner().invoke(predict_command, [*line, str(both)]).output.splitlines()[0] == '{"y": 3.0}'
-    with pytest.raises(InputError, match=r"it has double, triple. Choose with --signature"):
+    with pytest.raises(InputError, match=r"it has double, triple. Select one with --signature"):
         ask(tmp_path / "x.csv", model=saved("c", double=built.double, triple=built.triple))
 
 
@@ -433,14 +440,14 @@ def test_an_op_of_another_package_is_named(ask: Ask, model: pathlib.Path, tmp_pa
     [stripped] = [op for op in content.meta_graphs[0].meta_info_def.stripped_op_list.op if op.name == "Log"]
     (tmp_path / "ops").mkdir()
     for op, message in {
-        "TFText>FoldCase": r"uses the op 'TFText>FoldCase', which the package tensorflow_text registers, and there is",
-        "Frobnicate": r"uses the op 'Frobnicate', which this TensorFlow does not have. Name the package .*--op-package",
+        "TFText>FoldCase": r"uses the op 'TFText>FoldCase', which the package tensorflow_text registers: no module",
+        "Frobnicate": r"uses the op 'Frobnicate', which is not registered. Specify the package .*--op-package",
     }.items():
         stripped.name = op
         (tmp_path / "ops" / "saved_model.pb").write_bytes(content.SerializeToString())
         with pytest.raises(InputError, match=message):
             ask(tmp_path / "data.csv", model=tmp_path / "ops")
-    with pytest.raises(InputError, match=r"--op-package no_such_package, and there is no 'no_such_package' here"):
+    with pytest.raises(InputError, match=r"--op-package no_such_package: no module named 'no_such_package'"):
         ask(tmp_path / "data.csv", op_package="no_such_package")
 
 
@@ -451,7 +458,7 @@ def test_a_damaged_model_is_named(ask: Ask, model: pathlib.Path, tmp_path: pathl
     with pytest.raises(InputError, match=r"cut cannot be loaded: "):
         ask(tmp_path / "data.csv", model=tmp_path / "cut")
     (tmp_path / "cut" / "saved_model.pb").write_bytes((model / "saved_model.pb").read_bytes()[:999])
-    with pytest.raises(InputError, match=r"cut is cut off or damaged: "):
+    with pytest.raises(InputError, match=r"cut is truncated or corrupted: "):
         ask(tmp_path / "data.csv", model=tmp_path / "cut")
 
 
@@ -475,11 +482,11 @@ def test_a_keras_export(ask: Ask, tmp_path: pathlib.Path) -> None:
     [
         (["--model", "/nowhere"], "--model /nowhere: there is no such folder."),
         (["--model", "."], "--model .: no SavedModel in it, nor in its Format-Serving"),
-        (["--model", "."], "or a folder called by a number. It holds data.csv, folder, folder.csv."),
+        (["--model", "."], "or a folder with a numeric name. It contains data.csv, folder, folder.csv."),
         (["--examples", "/nowhere/*"], "--examples: no file matches '/nowhere/*'."),
         (["--examples", "folder/"], "no file matches 'folder/'. It is a folder; write 'folder/*'."),
         (["--output", "out.txt"], "--output out.txt: its name must end in .jsonl, .csv, .tfrecord"),
-        (["--output", "data.csv"], "--output data.csv is one of the files with examples."),
+        (["--output", "data.csv"], "--output data.csv is one of the input files."),
         (["--output", "folder.csv"], "--output folder.csv: this is a folder"),
     ],
 )

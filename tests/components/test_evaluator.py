@@ -124,7 +124,7 @@ def test_a_threshold_that_was_missed_is_named(step: Step) -> None:
     verdict, blessing = step.run(overrides=overrides(labels={"": "y"}))
     assert not verdict.blessed
     assert verdict.reason.startswith("auc is 0.")
-    assert verdict.reason.endswith("and must be at least 0.5")
+    assert verdict.reason.endswith(", but must be at least 0.5")
     assert blessing.get_int_custom_property("blessed") == 0
     assert (step.folder / "blessing" / "NOT_BLESSED").exists()
     assert f"so it was not pushed: {verdict.reason}." in texts_of(step, blessed=False)
@@ -143,7 +143,7 @@ def test_a_plan_with_a_problem_leaves_the_evaluation_out(step: Step) -> None:
     step.save(tf.sigmoid)
     verdict, blessing = step.run(overrides=overrides(labels={"": "z"}))
     assert verdict.reason.startswith("No quality threshold: the model was not evaluated: ")
-    assert "the label 'z'" in verdict.reason
+    assert "no label feature 'z'" in verdict.reason
     assert blessing.get_int_custom_property("blessed") == 1
     assert read_evaluation(str(step.folder / "evaluation")).metrics == {}
 
@@ -184,7 +184,7 @@ def test_a_baseline_with_other_signatures_is_left_out(step: Step) -> None:
     step.inputs["baseline_model"] = [baseline]
     verdict, _ = step.run(overrides=overrides(labels={"": "y"}))
     assert verdict.blessed
-    assert verdict.notes[0].startswith(f"The baseline model {baseline.uri} was left out of the comparison: ")
+    assert verdict.notes[0].startswith(f"The baseline model {baseline.uri} was excluded from the comparison: ")
     step.save(lambda x: tf.sigmoid(-x), "baseline")
     verdict, _ = step.run(overrides=overrides(labels={"": "y"}))
     assert verdict.notes == ()

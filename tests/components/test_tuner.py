@@ -170,7 +170,7 @@ def test_when_all_trials_fail_the_first_reason_is_told_and_another_try_begins_an
     helper = "def look(trial, x): raise RuntimeError('out of luck')\n"
     path = module(SQUARES.replace("max_trials=4", "max_trials=2"), helper=helper)
     for _ in range(2):
-        with pytest.raises(TrainingProcessError, match=r"None of the 2 trials was completed(?s:.*)out of luck"):
+        with pytest.raises(TrainingProcessError, match=r"None of the 2 trials completed(?s:.*)out of luck"):
             search(path)
     assert not tried.exists()
 

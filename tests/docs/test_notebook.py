@@ -47,7 +47,7 @@ def test_the_tutorial_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [line for line in trained.splitlines() if line]
     assert re.fullmatch(r"\d\d:\d\d:\d\d Keras 3: wine_trainer.py, line 3: import keras.", lines[0])
     assert "Dialect run_fn: it defines run_fn." in lines[2]
-    assert any("It answers the first eval example (eval.gz): probabilities=" in line for line in lines)
+    assert any("Prediction for the first eval example (eval.gz): probabilities=" in line for line in lines)
     assert any(line.startswith("<table><caption>Run ") for line in lines)
     assert float(shown(done, 'record.metrics["eval"]').split(",")[0].strip("(")) > 0.9
     # As a component: the same lines, and nothing of what TFX and TensorFlow say about themselves.

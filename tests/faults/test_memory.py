@@ -39,7 +39,7 @@ def test_the_kernel_kills_what_trains_and_once_what_checks(job: Job) -> None:
     os.kill(job.await_held(), signal.SIGKILL)
     ended = job.end()
     assert ended.code == 0, ended.errors
-    assert "was cut off, and is made once more." in ended.errors
+    assert "was interrupted; retrying it once." in ended.errors
     assert job.weight() == job.steps
     job.require_nothing_running()
 

@@ -257,7 +257,7 @@ def test_a_disk_that_is_full_when_a_model_is_pushed_leaves_no_half_of_it(pipelin
     ("pattern", "skip", "said"),
     [
         ("*/root/logs/*", 0, "/logs/"),
-        ("*/model_run/*/run.json.part-*", 4, "The run's record is not up to date."),
+        ("*/model_run/*/run.json.part-*", 4, "Could not update the run record."),
         ("*/report.html.part-*", 0, "The report"),
     ],
     ids=["logs", "record", "report"],

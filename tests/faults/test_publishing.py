@@ -189,19 +189,21 @@ def test_a_model_that_is_not_the_checked_one_after_publishing_is_taken_back(
 
     final = tmp_path / "Format-Serving"
     write_model(final, "before")
-    real = publishing._put_in_place
+    real = publishing._move_into_place
 
     def loses_a_write(staged: str, target: str, *others: object) -> object:
         moved = real(staged, target, *others)
         pathlib.Path(target, "saved_model.pb").write_text("xyz")
         return moved
 
-    monkeypatch.setattr(publishing, "_put_in_place", loses_a_write)
+    monkeypatch.setattr(publishing, "_move_into_place", loses_a_write)
     if not exchanges:
         monkeypatch.setattr(publishing, "_exchanged", lambda one, other: False)
     with staging_directory(str(tmp_path)) as own:
         stage(own, final.name, "new")
-        with pytest.raises(StorageError, match=r"saved_model\.pb: after publishing, the file is not the one"):
+        with pytest.raises(
+            StorageError, match=r"saved_model\.pb: after publishing, the file differs from the checked one"
+        ):
             publish(own.path, own.take_outputs(), [final.name], str(final))
     assert content(final) == {"before"}
     assert [path.name for path in tmp_path.iterdir()] == [final.name]

@@ -190,7 +190,7 @@ def test_a_disk_that_takes_no_more_leaves_what_was_there(training: Training, pha
         training.faults.fail("exchange", "*/model/Format-Serving", errno.ENOSYS, rule=1)
         # When the earlier model has been moved; then that is moved back.
         training.faults.fail("rename", "*/model/Format-Serving", error, skip=1, count=1)
-        training.fails_then_succeeds(2, "Renaming ", "/Format-Serving failed: ", *said, "What the module wrote is kept")
+        training.fails_then_succeeds(2, "Renaming ", "/Format-Serving failed: ", *said, "The module's outputs are kept")
         [kept] = (training.out / "model_run" / "rejected").iterdir()
         assert sorted(content(kept)) == MODEL
 
@@ -202,7 +202,7 @@ def test_a_model_that_cannot_even_be_put_back_is_put_back_by_the_next_run(traini
     training.faults.fail("rename", "*/model/Format-Serving", errno.EROFS, skip=1)
     done = training.run()
     assert done.code == 2, done.said
-    assert re.search(r"/model/\.staging-[0-9a-f]{8} stays; the next run sees to it\.", done.said)
+    assert re.search(r"Could not delete .*/model/\.staging-[0-9a-f]{8}; the next run deletes it\.", done.said)
     left = content(training.out / "model")
     assert {name.partition("replaced-")[2]: data for name, data in left.items() if "/replaced-" in name} == before
 
@@ -239,10 +239,10 @@ def test_a_disk_that_is_full_from_the_start_ends_the_run_before_it_trains(traini
 @pytest.mark.parametrize(
     ("calls", "pattern", "skip", "said"),
     [
-        ("write", "*/run.json.part-*", 2, "The run's record is not up to date. Writing "),
-        ("write", "*/report.html.part-*", 0, "The report was not written: StorageError: Writing "),
+        ("write", "*/run.json.part-*", 2, "Could not update the run record. Writing "),
+        ("write", "*/report.html.part-*", 0, "Could not write the report: StorageError: Writing "),
         ("create write", "*/generic-trainer.log", 0, ""),
-        ("remove", "STAGING", 0, "stays; the next run sees to it. Deleting "),
+        ("remove", "STAGING", 0, "; the next run deletes it. Deleting "),
     ],
     ids=["record", "report", "log", "staging"],
 )
@@ -324,8 +324,8 @@ def test_an_output_folder_that_vanishes_in_mid_run(training: Training, fault: st
     held.unlink()
     done = training.result()
     assert done.code == 2, done.said
-    assert f"{folder}: the staging directory that the model was written to" in done.last_line
-    assert "has gone while the training ran: it was deleted, replaced or unmounted. Nothing was published." in done.said
+    assert f"{folder}: the staging directory .staging-" in done.last_line
+    assert "disappeared during training: it was deleted, replaced or unmounted. Nothing was published." in done.said
     assert not content(folder)
     again = training.run()
     assert again.code == 0, again.said

@@ -24,7 +24,7 @@ from ...inputs.readers.reader_params import parse_reader_params
 from ...inputs.readers.records import Records
 from ...runtime.logs.exceptions import add_note
 from ...saved_models.export_rehearsal import rehearsal
-from ...saved_models.sample_input import offer_example
+from ...saved_models.sample_input import set_sample_input
 from .export import export, features_of, first_inputs
 from .job import Job, build
 from .loop import Checkpoints, Evaluation, Schedule, fit, load_weights
@@ -131,7 +131,7 @@ def _train(
     takes_records = export(model, parts, records.dataset(), records.metadata, fn_args.serving_model_dir)
     asked = validation or records
     if inputs := first_inputs(parts, asked, takes_records):
-        offer_example(f"the first record of {asked.origin}", inputs)
+        set_sample_input(f"the first record of {asked.origin}", inputs)
     if evaluation.best:
         tf.train.Checkpoint(model=model).restore(evaluation.best)
         export(model, parts, records.dataset(), records.metadata, os.path.join(folder, BEST_DIR))

@@ -2,9 +2,9 @@
 // Draws each chart from the table below it, in the colours of the page's theme.
 (() => {
   const root = document.documentElement;
-  const wanted = window.matchMedia("(prefers-color-scheme: dark)");
-  const printed = window.matchMedia("print");
-  const kept = {
+  const preferred = window.matchMedia("(prefers-color-scheme: dark)");
+  const printing = window.matchMedia("print");
+  const storage = {
     get() { try { return localStorage.getItem("generic-trainer-theme"); } catch { return null; } },
     set(value) { try { localStorage.setItem("generic-trainer-theme", value); } catch { /* not in a frame */ } },
   };
@@ -12,7 +12,7 @@
   let smoothing = 0;
 
   function setTheme() {
-    const theme = printed.matches ? "light" : kept.get() || chosen || (wanted.matches ? "dark" : "light");
+    const theme = printing.matches ? "light" : storage.get() || chosen || (preferred.matches ? "dark" : "light");
     root.dataset.theme = theme;
     button.textContent = theme === "dark" ? "Light theme" : "Dark theme";
     charts.forEach((chart) => chart.draw());
@@ -23,11 +23,11 @@
   document.getElementById("scriptless").remove();
   button.addEventListener("click", () => {
     chosen = root.dataset.theme === "dark" ? "light" : "dark";
-    kept.set(chosen);
+    storage.set(chosen);
     setTheme();
   });
-  wanted.addEventListener("change", setTheme);
-  printed.addEventListener("change", setTheme);
+  preferred.addEventListener("change", setTheme);
+  printing.addEventListener("change", setTheme);
 
   const number = (cell) => (cell.textContent === "" ? null : Number(cell.textContent));
   const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
@@ -65,7 +65,7 @@
     });
   }
 
-  class Drawn {
+  class ChartView {
     constructor(figure) {
       this.figure = figure;
       this.plot = figure.querySelector(".plot");
@@ -80,17 +80,17 @@
 
     addControls(place, mayBeLogarithmic) {
       const toggle = (text, pressed, act, key) => {
-        const made = document.createElement("button");
-        made.type = "button";
-        made.setAttribute("aria-pressed", pressed);
-        if (key) made.append(key);
-        made.append(text);
-        made.addEventListener("click", () => {
-          made.setAttribute("aria-pressed", act());
+        const button = document.createElement("button");
+        button.type = "button";
+        button.setAttribute("aria-pressed", pressed);
+        if (key) button.append(key);
+        button.append(text);
+        button.addEventListener("click", () => {
+          button.setAttribute("aria-pressed", act());
           this.draw();
         });
-        place.append(made);
-        return made;
+        place.append(button);
+        return button;
       };
       this.keys = this.series.map((one) => {
         if (this.series.length < 2) return null;
@@ -143,7 +143,7 @@
       };
     }
 
-    // A vertical line where the published weights are.
+    // A vertical line at the published weights.
     mark() {
       const ink = colour("--quiet");
       return {
@@ -178,8 +178,8 @@
     section.querySelector("h2").after(label);
   }
 
-  // A box is a stop for the keyboard only where there is something to scroll.
-  function setStops() {
+  // Makes boxes focusable by keyboard only if they can scroll.
+  function updateTabStops() {
     document.querySelectorAll(".scroll, pre").forEach((box) => {
       const scrolls = box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight;
       if (scrolls) box.tabIndex = 0;
@@ -187,11 +187,11 @@
     });
   }
 
-  document.querySelectorAll("figure.chart").forEach((figure) => charts.push(new Drawn(figure)));
+  document.querySelectorAll("figure.chart").forEach((figure) => charts.push(new ChartView(figure)));
   const curves = document.getElementById("curves");
   if (curves && [...curves.querySelectorAll("tbody")].some((body) => body.rows.length > 10)) addSmoothing(curves);
   setTheme();
-  setStops();
-  document.addEventListener("toggle", setStops, true);
-  window.addEventListener("resize", setStops);
+  updateTabStops();
+  document.addEventListener("toggle", updateTabStops, true);
+  window.addEventListener("resize", updateTabStops);
 })();

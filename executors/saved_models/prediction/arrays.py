@@ -49,11 +49,11 @@ def input_array(column: pa.ListArray, spec: tf.TensorSpec) -> np.ndarray:
     shape = [None] if spec.shape.rank is None else spec.shape.as_list()[1:]
     sizes = [-1 if size is None else size for size in shape]
     if sizes.count(-1) > 1:
-        raise UnfitRowError(0, "is a list, which does not say how it is to be cut up")
+        raise UnfitRowError(0, "is a flat list, which cannot be reshaped to more than one unknown dimension")
     _require_lengths(lengths, sizes)
     values = column.flatten()
     # All sizes are explicit, as NumPy cannot infer a size of -1 next to a size of 0.
-    return _cast(values, spec.dtype, lengths).reshape([len(lengths), *_closed(sizes, lengths)])
+    return _cast(values, spec.dtype, lengths).reshape([len(lengths), *_resolved_sizes(sizes, lengths)])
 
 
 def _require_lengths(lengths: np.ndarray, sizes: list[int]) -> None:
@@ -61,7 +61,7 @@ def _require_lengths(lengths: np.ndarray, sizes: list[int]) -> None:
     if -1 not in sizes:
         odd, wanted = lengths != known, f"{known}"
     else:
-        odd, wanted = lengths != lengths[0], f"{lengths[0]}, as the first of its batch has"
+        odd, wanted = lengths != lengths[0], f"{lengths[0]} like the first example of its batch"
         if known and lengths[0] % known:
             raise UnfitRowError(0, f"has {_values(lengths[0])}, not a multiple of {known}")
     if odd.any():
@@ -73,7 +73,7 @@ def _values(count: object) -> str:
     return f"{count} value" if count == 1 else f"{count} values"
 
 
-def _closed(sizes: list[int], lengths: np.ndarray) -> list[int]:
+def _resolved_sizes(sizes: list[int], lengths: np.ndarray) -> list[int]:
     known = math.prod(size for size in sizes if size != -1)
     return [int(lengths[0]) // max(known, 1) if size == -1 else size for size in sizes]
 
@@ -82,7 +82,7 @@ def _cast(values: pa.Array, dtype: tf.dtypes.DType, lengths: np.ndarray) -> np.n
     """Casts the values to a dtype; integers may become floats, and floats without a fraction integers."""
     is_text = pa.types.is_large_binary(values.type) or pa.types.is_binary(values.type)
     if is_text != (dtype == tf.string):
-        raise UnfitRowError(0, "holds strings" if is_text else "holds numbers")
+        raise UnfitRowError(0, "has string values" if is_text else "has numeric values")
     array: np.ndarray = values.to_numpy(zero_copy_only=False)
     if is_text:
         return array.astype(object)
@@ -91,5 +91,5 @@ def _cast(values: pa.Array, dtype: tf.dtypes.DType, lengths: np.ndarray) -> np.n
     if not dtype.is_floating and (odd := cast != array).any():
         value = int(np.argmax(odd))
         row = int(np.searchsorted(np.cumsum(lengths), value, side="right"))
-        raise UnfitRowError(row, f"holds {array[value]}")
+        raise UnfitRowError(row, f"has the value {array[value]}")
     return cast

@@ -89,8 +89,8 @@ def _named(signature: ServingSignature, batch: Batch) -> dict[str, np.ndarray]:
     for name, feature in features.items():
         if feature not in columns:
             raise InputError(
-                f"{batch.where(0)}: there is no feature {name!r}, which the signature {signature.name!r} takes; "
-                f"there are {few(sorted(there), near=name) or 'none'}.{did_you_mean(name, there)}"
+                f"{batch.where(0)}: no feature {name!r}, which the signature {signature.name!r} takes; available "
+                f"features: {few(sorted(there), near=name) or 'none'}.{did_you_mean(name, there)}"
             )
     return {
         name: _array(batch, features[name], columns[features[name]], spec) for name, spec in signature.inputs.items()

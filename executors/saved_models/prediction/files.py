@@ -95,8 +95,8 @@ class Csv:
             writer.writerow(header)
         if header != self._header:
             raise InputError(
-                f"--output {self._path}: the model's outputs differ in length from batch to batch, and a table's "
-                f"columns cannot: first {', '.join(self._header)}, then {', '.join(header)}. Write .jsonl or .tfrecord."
+                f"--output {self._path}: the model's outputs differ in length between batches, which CSV columns "
+                f"cannot represent: first {', '.join(self._header)}, then {', '.join(header)}. Use .jsonl or .tfrecord."
             )
         tables = [_csv_values(name, array).reshape(len(array), -1) for name, array in outputs.items()]
         writer.writerows(np.concatenate(tables, axis=1).tolist())
@@ -180,4 +180,4 @@ def _lists(name: str, array: np.ndarray) -> pa.ListArray:
 
 
 def _unwritable(name: str, array: np.ndarray) -> InputError:
-    return InputError(f"The model's output {name!r} is of type {array.dtype}, which predictions cannot be written in.")
+    return InputError(f"The model's output {name!r} has type {array.dtype}, which prediction files do not support.")

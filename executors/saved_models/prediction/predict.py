@@ -104,7 +104,7 @@ def _batches(request: PredictionRequest, size: int) -> Iterator[Batch]:
 
 
 def _answers(signature: ServingSignature, feed: Feed, batch: Batch) -> dict[str, np.ndarray]:
-    inputs = _filled_up(feed(batch), signature.batch_size or batch.size)
+    inputs = _padded(feed(batch), signature.batch_size or batch.size)
     try:
         outputs = signature(inputs)
     except Exception as error:  # a traced function may raise any exception
@@ -113,13 +113,13 @@ def _answers(signature: ServingSignature, feed: Feed, batch: Batch) -> dict[str,
     for name, value in outputs.items():
         if value.shape[:1] != (size,):
             raise InputError(
-                f"The signature {signature.name!r} answers {size} examples with {name} of shape {value.shape}; its "
-                "first dimension must count the examples."
+                f"The signature {signature.name!r} returns {name} of shape {value.shape} for {size} examples; its "
+                "first dimension must be the number of examples."
             )
     return {name: value[: batch.size] for name, value in sorted(outputs.items())}
 
 
-def _filled_up(inputs: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
+def _padded(inputs: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
     """Pads inputs to `size` examples by repeating the last one, for a fixed batch size at the end of a file."""
     return {name: value[np.minimum(np.arange(size), len(value) - 1)] for name, value in inputs.items()}
 
@@ -144,8 +144,8 @@ def _failed(
     if missing := _missing(signature, batch):
         return InputError(
             f"{batch.where(0)}: no feature {listed(missing)}, which the signature {signature.name!r} requires. If "
-            "the model takes transformed examples, give those that Transform wrote (transformed_examples), or export a "
-            "signature that transforms raw ones."
+            "the model takes transformed examples, pass Transform's output (transformed_examples), or export a "
+            "signature that transforms raw examples."
         )
     where = f"{batch.where(0)} to {batch.first + batch.size - 1}" if batch.size > 1 else batch.where(0)
     for index in range(batch.size if signature.batch_size is None else 0):

@@ -49,9 +49,9 @@ class PredictionRequest:
             endings = ", ".join(OUTPUT_ENDINGS)
             raise InputError(f"--output {self.output}: its name must end in {endings}, or be - for standard output.")
         if file_io.isdir(self.output):
-            raise InputError(f"--output {self.output} is a folder; give a file's name.")
+            raise InputError(f"--output {self.output} is a folder; specify a file.")
         if os.path.realpath(self.output) in [os.path.realpath(file.path) for file in self.files]:
-            raise InputError(f"--output {self.output} is one of the files with examples.")
+            raise InputError(f"--output {self.output} is one of the input files.")
 
     @classmethod
     def of(cls, model: str, examples: Sequence[str], output: str, **others: object) -> PredictionRequest:
@@ -86,7 +86,7 @@ def find_model(folder: str) -> str:
         raise InputError(f"--model {folder}: there is no such folder.")
     raise InputError(
         f"--model {folder}: no SavedModel in it, nor in its {', '.join(SERVING_DIRS)}, export/NAME/TIMESTAMP, model, "
-        f"{PUSHED}, or a folder called by a number. It holds {_listed(folder)}."
+        f"{PUSHED}, or a folder with a numeric name. It contains {_listed(folder)}."
     )
 
 

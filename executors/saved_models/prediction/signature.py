@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _DEFAULTS = ("serving_default", "predict")
 # Name prefix of a DLRover model's signature over tf.Examples, beside the one that takes each column of the conf as a
 # vector. It replaces missing values by the defaults used in training, and accepts any number of values.
-_OF_EXAMPLES = "examples:"
+_EXAMPLES_PREFIX = "examples:"
 _TYPES = {"int64": INT, "float32": FLOAT, "string": BYTES}
 
 
@@ -126,7 +126,7 @@ def _serving_graph(model: str) -> meta_graph_pb2.MetaGraphDef:
     try:
         graphs = parse_saved_model(model).meta_graphs
     except (OSError, ValueError) as error:
-        raise InputError(f"--model {model} is cut off or damaged: {error}") from error
+        raise InputError(f"--model {model} is truncated or corrupted: {error}") from error
     for graph in graphs:
         if "serve" in graph.meta_info_def.tags:
             return graph
@@ -142,10 +142,10 @@ def _choose(there: list[str], name: str | None, model: str) -> str:
         return name
     for default in _DEFAULTS:
         if default in there:
-            return _OF_EXAMPLES + default if _OF_EXAMPLES + default in there else default
+            return _EXAMPLES_PREFIX + default if _EXAMPLES_PREFIX + default in there else default
     if len(there) != 1:
         wanted = " or ".join(_DEFAULTS)
-        raise InputError(f"--model {model} has no signature {wanted}; it has {known}. Choose with --signature.")
+        raise InputError(f"--model {model} has no signature {wanted}; it has {known}. Select one with --signature.")
     return there[0]
 
 

@@ -13,11 +13,9 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer import InputError
-from generic_trainer.executors.evaluation.analysis import Analysis, Analyzed, Candidate, analyze
-from generic_trainer.executors.evaluation.answers import ScoresError
+from generic_trainer.executors.evaluation.analysis import Analysis, AnalysisResult, Candidate, analyze
 from generic_trainer.executors.evaluation.blessing import missed_thresholds
 from generic_trainer.executors.evaluation.plan import (
-    ASKED_FOR,
     BINARY,
     LOGITS,
     MARGINS,
@@ -26,9 +24,11 @@ from generic_trainer.executors.evaluation.plan import (
     PROBABILITIES,
     RAW,
     REGRESSION,
+    SET_BY_OPTION,
     EvaluationPlan,
     OutputPlan,
 )
+from generic_trainer.executors.evaluation.scores import ScoresError
 from generic_trainer.executors.runtime.beam_runner import IN_PROCESS
 from generic_trainer.pipelines.history.evaluation_results import ALL, read_evaluation
 
@@ -44,7 +44,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_examples(FEATURES, tmp_path_factory.mktemp("Split-eval"))
 
 
-def run(analysis: Analysis, output: pathlib.Path) -> Analyzed:
+def run(analysis: Analysis, output: pathlib.Path) -> AnalysisResult:
     arguments = [IN_PROCESS, "--direct_running_mode=in_memory", "--sdk_container_image=none"]
     return analyze(analysis, beam.Pipeline(argv=arguments), str(output))
 
@@ -123,11 +123,11 @@ def test_numbers_outside_of_0_to_1_are_never_probabilities(examples: str, tmp_pa
     assert {key: slices[ALL][key] for key in expected} == pytest.approx(expected, rel=1e-5)
 
 
-def test_scores_that_the_user_asked_for_are_not_changed(examples: str, tmp_path: pathlib.Path) -> None:
+def test_scores_set_by_the_user_are_not_changed(examples: str, tmp_path: pathlib.Path) -> None:
     model = save_model(lambda x: {"score": x[:, :1]}, tmp_path / "model")
     output = OutputPlan("score", BINARY, "binary", scores=PROBABILITIES)
-    plan = EvaluationPlan("serving_default", outputs=(output,), reasons={"scores": ASKED_FOR})
-    with pytest.raises(ScoresError, match=r"values from -.* to .*, which are no probabilities. Give --scores logits"):
+    plan = EvaluationPlan("serving_default", outputs=(output,), reasons={"scores": SET_BY_OPTION})
+    with pytest.raises(ScoresError, match=r"values from -.* to .*, which are not probabilities. Set --scores logits"):
         run(Analysis([examples], Candidate(model, plan)), tmp_path / "evaluation")
 
 
@@ -202,16 +202,16 @@ def test_a_model_is_not_blessed_below_the_bound_or_below_the_baseline(examples: 
     run(Analysis([examples], wrong), tmp_path / "1")
     [missed] = missed_thresholds(str(tmp_path / "1"))
     assert missed.startswith("auc is 0.")
-    assert missed.endswith(", and must be at least 0.5")
+    assert missed.endswith(", but must be at least 0.5")
     run(Analysis([examples], poor, good), tmp_path / "2")
     [missed] = missed_thresholds(str(tmp_path / "2"))
     assert missed.startswith("auc differs from the baseline model's by -0.")
-    run(Analysis([examples], poor, good, worst_loss=0.5), tmp_path / "3")
+    run(Analysis([examples], poor, good, max_degradation=0.5), tmp_path / "3")
     assert missed_thresholds(str(tmp_path / "3")) == []
     assert "auc_diff" in read_evaluation(str(tmp_path / "3")).slices[ALL]
 
 
-def test_a_baseline_that_cannot_be_evaluated_is_left_out(examples: str, tmp_path: pathlib.Path) -> None:
+def test_a_baseline_that_cannot_be_evaluated_is_excluded(examples: str, tmp_path: pathlib.Path) -> None:
     def fails(x: Any) -> dict[str, Any]:
         with tf.control_dependencies([tf.debugging.assert_less(x, -100.0, "too large")]):
             return {"score": tf.identity(x[:, :1])}
@@ -221,12 +221,12 @@ def test_a_baseline_that_cannot_be_evaluated_is_left_out(examples: str, tmp_path
     broken = Candidate(save_model(fails, tmp_path / "broken"), plan)
     done = run(Analysis([examples], candidate, broken), tmp_path / "evaluation")
     [note] = done.notes
-    assert note.startswith("The baseline model was left out of the comparison: ")
+    assert note.startswith("The baseline model was excluded from the comparison: ")
     assert "too large" in note
     assert "auc" in read_evaluation(str(tmp_path / "evaluation")).slices[ALL]
 
 
-def test_models_are_compared_on_the_examples_that_both_answer(tmp_path: pathlib.Path) -> None:
+def test_models_are_compared_on_the_examples_that_both_support(tmp_path: pathlib.Path) -> None:
     """The baseline fails on an example of the second batch, after the first one has been tried."""
 
     def fails(x: Any) -> dict[str, Any]:
@@ -243,20 +243,20 @@ def test_models_are_compared_on_the_examples_that_both_answer(tmp_path: pathlib.
     metrics = read_evaluation(str(tmp_path / "evaluation")).slices[ALL]
     assert (metrics["example_count"].value, metrics["auc_diff"].value) == (COUNT - 1, 0.0)
     [note] = done.notes
-    assert note.startswith(f"The evaluation left out 1 of {COUNT} examples: ")
+    assert note.startswith(f"The evaluation skipped 1 of {COUNT} examples: ")
     assert "too large" in note
 
 
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        (OutputPlan("score", BINARY, "word"), "label word holds strings, which cannot be compared with numbers"),
+        (OutputPlan("score", BINARY, "word"), "label word has string values, which cannot be compared with numbers"),
         (OutputPlan("score", BINARY, "Binary"), "the raw examples have no feature 'Binary'.* Did you mean 'binary'"),
-        (OutputPlan("score", BINARY, "tags"), "label tags has 3 values in each example and output score 1"),
+        (OutputPlan("score", BINARY, "tags"), "label tags has 3 values per example and output score has 1"),
         (OutputPlan("logits", BINARY, "binary"), "signature 'serving_default' has no output 'logits'; it has score"),
     ],
 )
-def test_what_does_not_go_together_is_named(
+def test_mismatched_labels_and_outputs_are_named(
     output: OutputPlan, message: str, examples: str, tmp_path: pathlib.Path
 ) -> None:
     model = save_model(lambda x: {"score": x[:, :1]}, tmp_path / "model")
@@ -265,7 +265,7 @@ def test_what_does_not_go_together_is_named(
         run(Analysis([examples], Candidate(model, plan)), tmp_path / "evaluation")
 
 
-def test_examples_without_a_label_or_an_answer_are_left_out_and_counted(tmp_path: pathlib.Path) -> None:
+def test_examples_without_a_label_or_prediction_are_skipped_and_counted(tmp_path: pathlib.Path) -> None:
     """The model drops the rows below -1, as a boolean mask in Transform does; every tenth example has no label."""
 
     class Model(tf.Module):
@@ -289,7 +289,7 @@ def test_examples_without_a_label_or_an_answer_are_left_out_and_counted(tmp_path
     expected = auc(FEATURES["binary"][kept], X[kept, 0])
     assert metrics["auc"].value == pytest.approx(expected, abs=1e-3)
     [note] = done.notes
-    assert note.startswith(f"The evaluation left out {COUNT - kept.sum()} of {COUNT} examples: ")
+    assert note.startswith(f"The evaluation skipped {COUNT - kept.sum()} of {COUNT} examples: ")
     assert "partly" in note
 
 

@@ -15,13 +15,13 @@ from generic_trainer.executors.evaluation.plan import BINARY, REGRESSION, Evalua
 TIP = EvaluationPlan("serving_default", outputs=(OutputPlan("probability", BINARY, "big_tip"),))
 
 
-def test_slices_are_beside_the_metrics_over_all() -> None:
+def test_slices_are_added_to_the_overall_metrics() -> None:
     config = eval_config(TIP, slice_by=["trip_start_hour", "payment_type"])
     assert [list(spec.feature_keys) for spec in config.slicing_specs] == [[], ["trip_start_hour"], ["payment_type"]]
 
 
 def test_the_first_metric_may_not_be_worse_than_the_blessed_models() -> None:
-    count, own = eval_config(TIP, worst_loss=0.01).metrics_specs
+    count, own = eval_config(TIP, max_degradation=0.01).metrics_specs
     assert [metric.class_name for metric in count.metrics] == ["ExampleCount"]
     auc, *others = own.metrics
     assert auc.class_name == "AUC"
@@ -31,13 +31,13 @@ def test_the_first_metric_may_not_be_worse_than_the_blessed_models() -> None:
     assert over_all.threshold.change_threshold.absolute.value == -0.01
     assert not any(metric.HasField("threshold") or metric.per_slice_thresholds for metric in others)
     price = EvaluationPlan("serving_default", outputs=(OutputPlan("output_0", REGRESSION, "price"),))
-    error = eval_config(price, worst_loss=0.1).metrics_specs[1].metrics[0]
+    error = eval_config(price, max_degradation=0.1).metrics_specs[1].metrics[0]
     change = error.per_slice_thresholds[0].threshold.change_threshold
     assert change.direction == config_pb2.MetricDirection.Value("LOWER_IS_BETTER")
     assert change.absolute.value == 0.1
 
 
-def test_of_several_outputs_the_first_decides() -> None:
+def test_the_first_of_several_outputs_has_the_threshold() -> None:
     two = EvaluationPlan(
         "serving_default", outputs=(OutputPlan("price", REGRESSION, "price"), OutputPlan("click", BINARY, "click"))
     )

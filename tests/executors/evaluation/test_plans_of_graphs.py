@@ -99,10 +99,10 @@ def test_outputs_and_label_show_the_task(
     assert (one.label, plan.examples, plan.takes_tensors) == ("y", "raw", False)
 
 
-def test_what_is_unclear_stays_unknown_and_says_how_to_decide(tmp_path: pathlib.Path) -> None:
+def test_an_ambiguous_task_stays_unknown_and_names_the_option(tmp_path: pathlib.Path) -> None:
     plan = plan_of(exported(tmp_path, 1, regressor), None, schema(tmp_path), None, Overrides({"": "y"}))
     assert plan.outputs[0].task == "unknown"
-    assert "give --task" in plan.line()
+    assert "set --task" in plan.line()
     assert not plan.compares
 
 

@@ -138,7 +138,7 @@ def test_task_classes_and_scores_follow_from_loss_labels_and_output(
 
 
 @PACKAGES
-def test_labels_of_zeros_and_ones_beside_each_other_are_multilabel(package: Any, tmp_path: pathlib.Path) -> None:
+def test_vectors_of_zeros_and_ones_are_multilabel(package: Any, tmp_path: pathlib.Path) -> None:
     y = (np.arange(ROWS * 3).reshape(ROWS, 3) % 2).astype(np.float32)
     y[0] = 1
     model = built(package, 3, "sigmoid")
@@ -158,7 +158,7 @@ def test_labels_of_zeros_and_ones_beside_each_other_are_multilabel(package: Any,
 def test_a_label_that_the_input_fn_computes_is_not_taken_for_the_feature(package: Any, tmp_path: pathlib.Path) -> None:
     plan = planned(package, tmp_path, "mse", 1, None, "amount", LABELS["amount"] * 100 + 5)
     assert plan.outputs[0].label == ""
-    assert "it never is 5, which the model is fitted to" in plan.reasons["label"]
+    assert "it never has the value 5, which the model is fitted to" in plan.reasons["label"]
 
 
 @PACKAGES
@@ -187,12 +187,12 @@ def test_a_signature_of_one_tensor_per_feature_is_filled_by_name(tmp_path: pathl
     assert (plan.takes_tensors, plan.examples, plan.problem) == (True, "raw", "")
 
 
-def test_a_tensor_that_no_feature_is_called_like_is_a_problem(tmp_path: pathlib.Path) -> None:
+def test_an_input_without_a_matching_feature_is_a_problem(tmp_path: pathlib.Path) -> None:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     model.export(str(tmp_path / "model"), verbose=False)
     plan = plan_of(str(tmp_path / "model"), None, schema(tmp_path), None, Overrides({"": "yes"}))
     assert "takes tensors that the examples do not have: keras_tensor" in plan.problem
-    assert "Export a signature" in plan.line()
+    assert "export a signature" in plan.line()
 
 
 def test_probabilities_are_preferred_to_classes(tmp_path: pathlib.Path) -> None:
@@ -211,7 +211,7 @@ def test_probabilities_are_preferred_to_classes(tmp_path: pathlib.Path) -> None:
     assert [(one.output, one.task, one.classes) for one in plan.outputs] == [("probs", "multiclass", 3)]
 
 
-def test_what_the_user_asks_for_wins_and_is_noted(tmp_path: pathlib.Path) -> None:
+def test_options_take_precedence_and_are_recorded_as_the_reason(tmp_path: pathlib.Path) -> None:
     model = built(keras, 1, None)
     overrides = Overrides({"": "yes"}, task="binary", scores="logits", signature="serving_default", output="output_0")
     plan = plan_of(served(model, tmp_path), None, schema(tmp_path), None, overrides)
@@ -219,9 +219,9 @@ def test_what_the_user_asks_for_wins_and_is_noted(tmp_path: pathlib.Path) -> Non
     assert plan.reasons["task"] == plan.reasons["signature"] == "asked for"
 
 
-def test_a_label_that_no_example_has_is_refused_with_the_closest_one(tmp_path: pathlib.Path) -> None:
+def test_an_unknown_label_is_rejected_with_the_closest_name(tmp_path: pathlib.Path) -> None:
     plan = plan_of(served(built(keras, 1, None), tmp_path), None, schema(tmp_path), None, Overrides({"": "amuont"}))
-    assert plan.problem == "--label: no example has the label 'amuont'. Did you mean 'amount'?"
+    assert plan.problem == "--label: the examples have no label feature 'amuont'. Did you mean 'amount'?"
 
 
 def test_the_last_fit_counts(tmp_path: pathlib.Path) -> None:

@@ -14,9 +14,9 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from generic_trainer.executors.evaluation.evidence import TrainingEvidence, observed
+from generic_trainer.executors.evaluation.feature_origins import origins_of
 from generic_trainer.executors.evaluation.plan import EvaluationPlan, Overrides
 from generic_trainer.executors.evaluation.planning import plan_of
-from generic_trainer.executors.evaluation.transform_graph import origins_of
 from generic_trainer.executors.fn_args import FnArgs
 from generic_trainer.executors.preflight.example_facts import facts_of
 from generic_trainer.executors.preflight.raw_transform import transform
@@ -123,7 +123,7 @@ def planned(
     return plan_of(model, evidence, transformed.schema, transformed.graph, overrides, transformed.facts)
 
 
-def test_origins_are_read_off_the_graph(transformed: Transformed) -> None:
+def test_origins_are_found_in_the_graph(transformed: Transformed) -> None:
     assert origins_of(f"{transformed.graph}/transform_fn") == {
         "x_xf": {"x"},
         "same": {"same"},
@@ -175,7 +175,7 @@ def test_a_string_label_that_only_raw_examples_have_gives_no_label(
     )
     assert plan.outputs[0].label == ""
     assert plan.outputs[0].task == "binary"  # by its loss; the compiled metrics remain
-    assert "holds string" in plan.line()
+    assert "it has dtype string" in plan.line()
 
 
 def test_a_signature_of_transformed_features_takes_transformed_examples(
@@ -187,7 +187,7 @@ def test_a_signature_of_transformed_features_takes_transformed_examples(
 
 
 @pytest.mark.parametrize("raw", [True, False])
-def test_features_of_the_same_name_and_type_are_told_apart_by_the_graph(
+def test_features_of_the_same_name_and_type_are_distinguished_by_the_graph(
     raw: bool, transformed: Transformed, tmp_path: pathlib.Path
 ) -> None:
     model, evidence = fitted(
@@ -213,9 +213,10 @@ def test_without_a_fit_the_transformed_label_is_taken(transformed: Transformed, 
     assert (one.label, one.task, one.scores) == ("target", "binary", "probabilities"), plan.reasons
 
 
-def test_a_misspelled_label_is_refused_with_the_closest_name(transformed: Transformed, tmp_path: pathlib.Path) -> None:
+def test_a_misspelled_label_is_rejected_with_the_closest_name(transformed: Transformed, tmp_path: pathlib.Path) -> None:
     model, _ = fitted(transformed, np.zeros(ROWS), "mse", 1, None)
     plan = planned(transformed, served(model, transformed, tmp_path, raw=True), "incone")
     assert (
-        "neither the raw nor the transformed examples have the label 'incone'. Did you mean 'income'?" in plan.problem
+        "neither the raw nor the transformed examples have a label feature 'incone'. Did you mean 'income'?"
+        in plan.problem
     )

@@ -105,7 +105,11 @@ def reported(folder: pathlib.Path) -> tuple[float, float]:
 
 
 def run(folder: pathlib.Path, keras: str, kill_at: int, code: int = 0) -> str:
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", progress.VARIABLE: progress.watched(str(folder))}
+    environment = {
+        **os.environ,
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        progress.VARIABLE: progress.create_progress_file(str(folder)),
+    }
     if KERAS != ["2"]:
         environment["TF_USE_LEGACY_KERAS"] = "1" if keras == "2" else "0"
     line = [sys.executable, "-c", PROGRAM, str(folder), str(kill_at)]

@@ -173,7 +173,7 @@ def test_a_goal_is_read(text: str, goal: Goal) -> None:
 
 @pytest.mark.parametrize("text", ["", ":3", "loss:0", "loss:-1", "loss:best", "loss:1:min:2"])
 def test_a_goal_that_cannot_be_read_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"give METRIC\[:PATIENCE\]"):
+    with pytest.raises(InputError, match=r"use METRIC\[:PATIENCE\]"):
         Goal.parse(text, "early_stop")
 
 

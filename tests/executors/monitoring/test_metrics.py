@@ -50,7 +50,7 @@ class TestEventFiles:
 
         assert from_event_files(str(tmp_path)) == {"train": {"accuracy": 0.75, "loss": 0.25}, "eval": {"loss": 1.0}}
 
-    def test_keras_logs_are_what_keras_says(self, tmp_path: pathlib.Path, keras: ModuleType) -> None:
+    def test_keras_logs_have_the_values_of_the_history(self, tmp_path: pathlib.Path, keras: ModuleType) -> None:
         callback = keras.callbacks.TensorBoard(str(tmp_path / "logs"))
 
         history = fit(keras, callbacks=[callback]).history
@@ -94,7 +94,7 @@ class TestEventFiles:
 
         assert from_event_files(str(tmp_path)) == {"train": {"loss": 1.0}}
 
-    def test_the_name_of_the_run_s_own_folder_says_nothing(self, tmp_path: pathlib.Path) -> None:
+    def test_the_name_of_the_runs_own_folder_is_ignored(self, tmp_path: pathlib.Path) -> None:
         log(tmp_path / "eval_of_ideas" / "train", loss=[1.0])
 
         assert from_event_files(str(tmp_path / "eval_of_ideas")) == {"train": {"loss": 1.0}}
@@ -105,7 +105,7 @@ class TestEventFiles:
 
         assert from_event_files(str(tmp_path)) == {"train": {"loss": 1.0}}
 
-    def test_what_an_earlier_run_logged_is_left_out(self, tmp_path: pathlib.Path) -> None:
+    def test_logs_of_an_earlier_run_are_skipped(self, tmp_path: pathlib.Path) -> None:
         log(tmp_path / "train", loss=[9.0], old=[1.0])
         earlier = sizes_of_event_files(str(tmp_path))
         log(tmp_path / "train", loss=[0.5])
@@ -113,14 +113,14 @@ class TestEventFiles:
         assert from_event_files(str(tmp_path), earlier) == {"train": {"loss": 0.5}}
         assert from_event_files(str(tmp_path), sizes_of_event_files(str(tmp_path))) == {}
 
-    def test_a_file_that_breaks_off_is_read_up_to_there(self, tmp_path: pathlib.Path) -> None:
+    def test_a_truncated_file_is_read_up_to_the_truncation(self, tmp_path: pathlib.Path) -> None:
         log(tmp_path, loss=[3.0, 2.0, 1.0])
         path = only_file(tmp_path)
         path.write_bytes(path.read_bytes()[:-10])
 
         assert from_event_files(str(tmp_path)) == {"train": {"loss": 2.0}}
 
-    def test_a_file_that_is_no_event_file_is_passed_over(self, tmp_path: pathlib.Path) -> None:
+    def test_other_files_are_skipped(self, tmp_path: pathlib.Path) -> None:
         (tmp_path / "events.out.tfevents.1.junk").write_bytes(b"no event" * 100)
         (tmp_path / "events.out.tfevents.2.empty").write_bytes(b"")
         log(tmp_path / "train", other=[1.0])
@@ -129,7 +129,7 @@ class TestEventFiles:
 
         assert from_event_files(str(tmp_path)) == {"train": {"loss": 1.0}}
 
-    def test_what_is_no_scalar_is_no_metric(self, tmp_path: pathlib.Path) -> None:
+    def test_only_scalars_are_metrics(self, tmp_path: pathlib.Path) -> None:
         with tf.summary.create_file_writer(str(tmp_path)).as_default() as writer:
             tf.summary.histogram("weights", [1.0, 2.0], step=0)
             tf.summary.text("note", "hello", step=0)
@@ -139,7 +139,7 @@ class TestEventFiles:
         assert from_event_files(str(tmp_path)) == {"train": {"loss": 1.0}}
 
     @pytest.mark.parametrize("last", [float("nan"), float("inf")])
-    def test_a_metric_that_ended_as_no_number_is_left_out(self, tmp_path: pathlib.Path, last: float) -> None:
+    def test_a_metric_that_ended_with_nan_is_omitted(self, tmp_path: pathlib.Path, last: float) -> None:
         log(tmp_path, loss=[1.0, last], mae=[last, 0.5])
 
         assert from_event_files(str(tmp_path)) == {"train": {"mae": 0.5}}

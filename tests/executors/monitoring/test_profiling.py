@@ -15,7 +15,7 @@ import pytest
 from generic_trainer.executors.monitoring.profile_summary import Event, shares_of
 
 
-def test_every_moment_is_one_of_five_things() -> None:
+def test_every_moment_belongs_to_one_of_five_categories() -> None:
     events = [
         Event("train", "python", 0.0, 10.0),
         Event("IteratorGetNextOp::DoCompute", "tf_data_iterator_get_next/1", 0.0, 3.0),
@@ -105,7 +105,7 @@ def model_fn(features, labels, mode):
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 estimator = tf.estimator.Estimator(model_fn, sys.argv[1])
-with profiled(sys.argv[1], wanted=True) as profile:
+with profiled(sys.argv[1], enabled=True) as profile:
     data = lambda: tf.data.Dataset.from_tensors((tf.ones([512, 1024]), 0)).repeat(1500)
     estimator.train(data)
 print(json.dumps(profile.record))

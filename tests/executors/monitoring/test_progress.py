@@ -15,7 +15,7 @@ from generic_trainer.executors.compat.keras import is_keras_2
 from generic_trainer.executors.keras.fit_progress import told_by_fits
 from generic_trainer.executors.modules.keras_version import _tensorflow_release
 from generic_trainer.executors.monitoring import display, progress
-from generic_trainer.executors.monitoring.display import Display, Recent
+from generic_trainer.executors.monitoring.display import Display, RecentProgress
 from generic_trainer.executors.monitoring.progress import Progress
 
 MODULES = pathlib.Path(__file__).parents[3] / "module_files"
@@ -51,13 +51,13 @@ def watched(module: str, data: Any, folder: pathlib.Path, options: TrainingOptio
         eval_model_dir=str(folder / "model" / "Format-TFMA"),
         model_run_dir=str(folder / "model_run"),
     )
-    with display.showing(seen):
+    with display.use_display(seen):
         train(module, fn_args, options)
     return seen
 
 
 @NEEDS_KERAS_3
-def test_keras_tells_steps_examples_and_metrics(iris: Any, tmp_path: pathlib.Path) -> None:
+def test_keras_reports_steps_examples_and_metrics(iris: Any, tmp_path: pathlib.Path) -> None:
     seen = watched(str(MODULES / "iris_keras.py"), iris, tmp_path)
     last = seen.told[-1]
     assert (last.step, last.details["total"]) == (60, 60)
@@ -89,7 +89,7 @@ FITS = """
 
 
 @pytest.mark.parametrize("keras", ["2", pytest.param("3", marks=NEEDS_KERAS_3)])
-def test_fits_one_after_the_other_count_on(
+def test_consecutive_fits_continue_the_step_count(
     module: Callable[..., str], iris: Any, tmp_path: pathlib.Path, keras: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     last = watched(module(FITS), iris, tmp_path, TrainingOptions(keras=keras)).told[-1]
@@ -102,7 +102,7 @@ def test_fits_one_after_the_other_count_on(
     assert "\b" not in printed  # no bar, of which each step would be a line
 
 
-def test_a_training_in_this_process_is_watched_as_well(
+def test_a_training_in_this_process_is_displayed_too(
     module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
 ) -> None:
     loop = """
@@ -127,7 +127,7 @@ def test_a_training_in_this_process_is_watched_as_well(
 
 @pytest.mark.legacy
 @pytest.mark.slow
-def test_estimators_tell_steps_loss_and_checkpoints(iris: Any, tmp_path: pathlib.Path) -> None:
+def test_estimators_report_steps_loss_and_checkpoints(iris: Any, tmp_path: pathlib.Path) -> None:
     seen = watched(str(MODULES / "iris_estimator.py"), iris, tmp_path)
     last = seen.told[-1]
     assert (last.step, last.details["total"]) == (60, 60)
@@ -136,17 +136,15 @@ def test_estimators_tell_steps_loss_and_checkpoints(iris: Any, tmp_path: pathlib
 
 
 @pytest.mark.slow
-def test_a_loop_by_hand_tells_it_by_one_call(digits: Any, tmp_path: pathlib.Path) -> None:
+def test_a_custom_loop_reports_with_one_call(digits: Any, tmp_path: pathlib.Path) -> None:
     last = watched(str(MODULES / "digits_custom_loop.py"), digits, tmp_path).told[-1]
     assert (last.step, last.examples) == (60, 60 * 32)
     assert last.details["metrics"].keys() == {"loss"}
     assert last.details["saved"] == 60
 
 
-def test_what_is_said_in_words_is_cut_before_it_is_too_long(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = progress.watched(str(tmp_path))
+def test_details_are_truncated_to_the_size_of_the_file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = progress.create_progress_file(str(tmp_path))
     monkeypatch.setenv(progress.VARIABLE, path)
     progress.report_progress(1, total=9, metrics={f"metric {number}": number for number in range(1000)})
     told = progress.read(path)
@@ -160,7 +158,7 @@ def told(seconds: float, step: int, **details: Any) -> Progress:
     return Progress(0, step, step, 32 * step, seconds, 0, details)
 
 
-def test_lines_come_more_seldom_the_longer_it_takes(caplog: pytest.LogCaptureFixture) -> None:
+def test_progress_lines_become_less_frequent(caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
     shown = Display(clock=lambda: now)
     shown.begin()
@@ -174,22 +172,22 @@ def test_lines_come_more_seldom_the_longer_it_takes(caplog: pytest.LogCaptureFix
     assert lines[0] == "Step 100 of 36,000, 10 steps/s, 320 examples/s, loss 0.25, 59 min 50 s left"
 
 
-def test_the_speed_is_that_of_the_last_seconds_and_begins_anew_after_a_failure() -> None:
-    recent = Recent()
+def test_the_speed_covers_the_last_seconds_and_restarts_after_a_failure() -> None:
+    recent = RecentProgress()
     for second in range(100):
-        recent.note(told(second, second if second < 50 else 50 + 10 * (second - 50)))
+        recent.add(told(second, second if second < 50 else 50 + 10 * (second - 50)))
     assert recent.steps == pytest.approx(10)
-    recent.note(told(1, 500))
-    recent.note(told(2, 520))
+    recent.add(told(1, 500))
+    recent.add(told(2, 520))
     assert recent.steps == pytest.approx(20)
-    assert Recent().examples == 0
+    assert RecentProgress().examples == 0
 
 
-def test_metrics_show_where_they_go() -> None:
-    recent = Recent()
+def test_metrics_have_a_trend() -> None:
+    recent = RecentProgress()
     for second in range(20):
         metrics = {"loss": 1 - second / 100, "auc": 0.5 + second / 100, "flat": 1 + second % 2 / 10_000, "same": 2.0}
-        recent.note(told(second, second, metrics=metrics))
+        recent.add(told(second, second, metrics=metrics))
     assert [recent.trend(name) for name in ("loss", "auc", "flat", "same", "none")] == [" ↓", " ↑", " →", "", ""]
 
 
@@ -204,11 +202,11 @@ def test_metrics_show_where_they_go() -> None:
     ],
     ids=["infinite", "long enough", "too short", "unknown"],
 )
-def test_the_total_is_told_when_the_data_is_known_to_last(
+def test_the_total_is_reported_if_the_data_suffices(
     data: Any, first: int | None, last: Any, package: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keras = importlib.import_module(package)
-    path = progress.watched(str(tmp_path))
+    path = progress.create_progress_file(str(tmp_path))
     monkeypatch.setenv(progress.VARIABLE, path)
     totals: list[int | None] = []
 

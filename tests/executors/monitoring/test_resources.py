@@ -36,7 +36,7 @@ def sampled(program: str, interval: float = 0.1) -> Usage:
     return usage
 
 
-def test_a_process_that_computes_and_holds_memory_is_seen_to() -> None:
+def test_the_cpu_and_memory_use_of_a_process_is_sampled() -> None:
     usage = sampled(BUSY)
     columns = usage.columns
     assert len({len(values) for values in columns.values()}) == 1
@@ -49,12 +49,12 @@ def test_a_process_that_computes_and_holds_memory_is_seen_to() -> None:
     assert machine["memory_bytes"] > max(columns["memory_bytes"])
 
 
-def test_what_the_process_starts_is_counted(monkeypatch) -> None:
+def test_child_processes_are_counted(monkeypatch) -> None:
     monkeypatch.setattr(resources, "_CHILDREN_EVERY", 1)
     assert max(sampled(PARENT).columns["memory_bytes"]) > 200_000_000
 
 
-def test_a_long_run_keeps_no_more_than_so_many_points(monkeypatch) -> None:
+def test_a_long_run_keeps_a_limited_number_of_points(monkeypatch) -> None:
     monkeypatch.setattr(resources, "POINTS", 8)
     monkeypatch.setattr(resources, "_LEAST_SHARE", 1)
     usage = Usage(0.01)
@@ -67,7 +67,7 @@ def test_a_long_run_keeps_no_more_than_so_many_points(monkeypatch) -> None:
     assert {len(values) for values in usage.columns.values()} == {len(seconds)}
 
 
-def test_a_process_that_is_gone_already_leaves_no_samples() -> None:
+def test_a_process_that_has_ended_leaves_no_samples() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     usage = Usage()
@@ -76,7 +76,7 @@ def test_a_process_that_is_gone_already_leaves_no_samples() -> None:
     assert usage.to_json() == {}
 
 
-def test_gpus_are_asked_for_by_nvidia_smi_where_there_is_one(tmp_path, monkeypatch) -> None:
+def test_gpus_are_sampled_with_nvidia_smi(tmp_path, monkeypatch) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text('#!/bin/sh\necho "$@" >> ' + str(tmp_path / "asked") + '\necho "50, 1000"\necho "100, 24"\n')
     program.chmod(0o755)

@@ -29,13 +29,13 @@ def written(folder: pathlib.Path) -> dict[str, Any]:
     return json.loads((folder / run_record.FILE_NAME).read_text())
 
 
-def test_it_says_running_while_the_run_is_on(tmp_path: pathlib.Path) -> None:
+def test_the_status_is_running_during_the_run(tmp_path: pathlib.Path) -> None:
     with RunRecord().written_to(str(tmp_path)):
         assert written(tmp_path)["status"] == RUNNING
         assert status_of(str(tmp_path)) == RUNNING
 
 
-def test_it_holds_at_the_end_what_was_found_on_the_way(tmp_path: pathlib.Path) -> None:
+def test_the_final_record_has_all_fields_set_during_the_run(tmp_path: pathlib.Path) -> None:
     record = RunRecord()
 
     with record.written_to(str(tmp_path)):
@@ -90,7 +90,7 @@ def test_an_exception_whose_str_raises_is_recorded(tmp_path: pathlib.Path) -> No
     }
 
 
-def test_the_folder_is_made(tmp_path: pathlib.Path) -> None:
+def test_the_folder_is_created(tmp_path: pathlib.Path) -> None:
     with RunRecord().written_to(str(tmp_path / "model_run" / "7")):
         pass
 
@@ -118,10 +118,10 @@ def test_a_run_that_cannot_write_its_end_still_raises_its_own_error(tmp_path: pa
         run()
 
 
-def test_of_two_runs_in_a_folder_the_later_one_counts(tmp_path: pathlib.Path) -> None:
+def test_the_later_of_two_runs_owns_the_folder(tmp_path: pathlib.Path) -> None:
     first, second = RunRecord(), RunRecord()
 
-    with pytest.raises(InputError, match="another run has begun here"), first.written_to(str(tmp_path)):
+    with pytest.raises(InputError, match="another run started in this folder"), first.written_to(str(tmp_path)):
         with second.written_to(str(tmp_path)):
             first.require_folder()
     assert first.status == FAILED
@@ -130,7 +130,7 @@ def test_of_two_runs_in_a_folder_the_later_one_counts(tmp_path: pathlib.Path) ->
         assert status_of(str(tmp_path)) == RUNNING
 
 
-def test_it_says_when_and_on_what(tmp_path: pathlib.Path) -> None:
+def test_the_record_has_the_time_and_the_versions(tmp_path: pathlib.Path) -> None:
     with RunRecord().written_to(str(tmp_path)):
         pass
 
@@ -161,7 +161,7 @@ def test_values_that_json_lacks_are_written_as_text(tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"status": ', "[]", "null", "{}", '{"status": null}', "\ud800"])
-def test_a_record_that_is_broken_is_no_record(tmp_path: pathlib.Path, text: str) -> None:
+def test_a_corrupted_record_is_ignored(tmp_path: pathlib.Path, text: str) -> None:
     (tmp_path / "run.json").write_bytes(text.encode("utf-8", "surrogatepass"))
 
     assert status_of(str(tmp_path)) is None

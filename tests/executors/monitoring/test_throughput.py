@@ -10,7 +10,7 @@ import sys
 
 from generic_trainer.executors.monitoring import progress
 from generic_trainer.executors.monitoring.progress import Progress
-from generic_trainer.executors.monitoring.throughput import Pace
+from generic_trainer.executors.monitoring.throughput import ThroughputTracker
 
 
 class Clock:
@@ -27,25 +27,25 @@ def at(first: int, step: int, seconds: float, *, steps: float = -1, examples: fl
     return Progress(first, step, step - first if steps < 0 else steps, examples, seconds, 0.0)
 
 
-def test_steps_done_again_and_goodput_over_three_tries() -> None:
+def test_repeated_steps_and_goodput_over_three_attempts() -> None:
     clock = Clock()
-    pace = Pace(0, clock)
+    tracker = ThroughputTracker(0, clock)
     # Begins to train at 10 s; 2 steps a second, 75 steps until 47.5 s. A checkpoint of step 50 is saved.
-    pace.begin("one", 2)
+    tracker.begin("one", 2)
     for clock.now, step in ((11.0, 2), (30.0, 40), (35.0, 50), (47.5, 75)):
-        pace.note("one", 0, "worker 0", at(0, step, clock.now - 10, examples=8 * step))
+        tracker.note("one", 0, "worker 0", at(0, step, clock.now - 10, examples=8 * step))
     # Goes on from 50 at 60 s with one worker, gets to 60 at 65 s, and has saved nothing.
     clock.now = 55.0
-    pace.begin("two", 1)
+    tracker.begin("two", 1)
     clock.now = 65.0
-    pace.note("two", 0, "worker 0", at(50, 60, 5, examples=160))
+    tracker.note("two", 0, "worker 0", at(50, 60, 5, examples=160))
     # From 50 again, at 80 s, to the end at 105 s.
-    pace.begin("three", 2)
+    tracker.begin("three", 2)
     clock.now = 105.0
-    pace.note("three", 0, "worker 0", at(50, 100, 25, examples=400))
-    pace.note("three", 1, "worker 1", at(50, 100, 25, examples=400))
+    tracker.note("three", 0, "worker 0", at(50, 100, 25, examples=400))
+    tracker.note("three", 1, "worker 1", at(50, 100, 25, examples=400))
 
-    summary = pace.summary(120.0)
+    summary = tracker.summary(120.0)
     assert (summary["restarts"], summary["redone_steps"]) == (2, 25 + 10)
     # 25 s for the first 50 steps, nothing of the second try, 25 s for the last 50.
     assert summary["goodput"] == round(50 / 120, 3)
@@ -60,80 +60,80 @@ def test_steps_done_again_and_goodput_over_three_tries() -> None:
 
 
 def test_a_checkpoint_that_was_lost_takes_the_steps_of_earlier_tries_with_it() -> None:
-    pace = Pace(0, Clock())
+    tracker = ThroughputTracker(0, Clock())
     for name, first, last in (("one", 0, 75), ("two", 50, 60), ("three", 0, 100)):
-        pace.begin(name, 1)
-        pace.note(name, 0, "worker 0", at(first, last, 10))
-    assert [one["lost_steps"] for one in pace.summary(60.0)["tries"]] == [75, 10, 0]
-    assert pace.summary(60.0)["goodput"] == round(10 / 60, 3)
+        tracker.begin(name, 1)
+        tracker.note(name, 0, "worker 0", at(first, last, 10))
+    assert [one["lost_steps"] for one in tracker.summary(60.0)["tries"]] == [75, 10, 0]
+    assert tracker.summary(60.0)["goodput"] == round(10 / 60, 3)
 
 
-def test_a_module_that_reports_nothing_has_no_goodput() -> None:
-    pace = Pace(0, Clock())
-    pace.begin("one", 2)
-    assert pace.lines(last=True) == ""
-    summary = pace.summary(10.0)
+def test_a_module_without_progress_reports_has_no_goodput() -> None:
+    tracker = ThroughputTracker(0, Clock())
+    tracker.begin("one", 2)
+    assert tracker.lines(last=True) == ""
+    summary = tracker.summary(10.0)
     assert summary["goodput"] is None
     assert summary["tries"] == [{"workers": 2, "began": 10.0}]
 
 
-def test_moments_of_a_long_training_are_forgotten_and_its_time_is_not() -> None:
+def test_moments_of_a_long_training_are_thinned_out_and_its_duration_is_kept() -> None:
     clock = Clock()
-    pace = Pace(0, clock)
-    pace.begin("one", 1)
+    tracker = ThroughputTracker(0, clock)
+    tracker.begin("one", 1)
     for second in range(1, 5001):
         clock.now = float(second)
-        pace.note("one", 0, "worker 0", at(0, 3 * second, second))
-    pace.begin("two", 1)
-    pace.note("two", 0, "worker 0", at(6000, 6001, 0))
-    assert len(pace._tries["one"].moments) <= 1001
-    assert pace.summary(5000.0)["tries"][0]["seconds"] == 2000.0
+        tracker.note("one", 0, "worker 0", at(0, 3 * second, second))
+    tracker.begin("two", 1)
+    tracker.note("two", 0, "worker 0", at(6000, 6001, 0))
+    assert len(tracker._tries["one"].moments) <= 1001
+    assert tracker.summary(5000.0)["tries"][0]["seconds"] == 2000.0
 
 
 def test_one_line_for_all_workers_every_ten_seconds_and_none_where_nothing_is_new() -> None:
     clock = Clock()
-    pace = Pace(0, clock)
-    pace.begin("one", 2)
+    tracker = ThroughputTracker(0, clock)
+    tracker.begin("one", 2)
     lines = []
     for second in range(1, 26):
         clock.now = float(second)
         step = 10 * min(second, 17)
         for rank in (0, 1):
-            pace.note("one", rank, f"worker {rank}", at(0, step, min(second, 17), examples=16 * step))
-        lines.append(pace.lines())
+            tracker.note("one", rank, f"worker {rank}", at(0, step, min(second, 17), examples=16 * step))
+        lines.append(tracker.lines())
     # 10 steps of 2 x 16 examples a second; after 17 s it does something else.
     assert [(second, line) for second, line in enumerate(lines, 1) if line] == [
         (1, "[2 workers] step 10, 10 steps/s, 320 examples/s\n"),
         (11, "[2 workers] step 110, 10 steps/s, 320 examples/s\n"),
         (21, "[2 workers] step 170, 10 steps/s, 320 examples/s\n"),
     ]
-    assert pace.lines(last=True) == ""
-    pace.begin("two", 1)
-    pace.note("two", 0, "worker 0", at(100, 150, 5))
-    assert pace.lines(last=True) == "[1 worker] step 150, 10 steps/s, 1 restart\n"
+    assert tracker.lines(last=True) == ""
+    tracker.begin("two", 1)
+    tracker.note("two", 0, "worker 0", at(100, 150, 5))
+    assert tracker.lines(last=True) == "[1 worker] step 150, 10 steps/s, 1 restart\n"
 
 
-def test_a_worker_at_its_own_pace_is_named_once_when_it_makes_less_than_half() -> None:
+def test_a_straggler_below_half_the_speed_is_named_once() -> None:
     clock = Clock()
-    pace = Pace(1, clock)
-    pace.begin("one", 4)
+    tracker = ThroughputTracker(1, clock)
+    tracker.begin("one", 4)
     said = ""
     for second in range(1, 100):
         clock.now = float(second)
         # Rank 2 makes 2 steps a second where the others make 5; rank 3 is a little slower, and rank 1 done after 40 s.
         for rank, own in enumerate((5.0, 5.0, 2.0, 4.0)):
             steps = own * (min(second, 40) if rank == 1 else second)
-            pace.note("one", rank, f"worker {rank}", at(0, 16 * second, second, steps=steps))
+            tracker.note("one", rank, f"worker {rank}", at(0, 16 * second, second, steps=steps))
         if second == 40:
-            pace.end("one", 1)
-        said += pace.lines()
+            tracker.end("one", 1)
+        said += tracker.lines()
     warnings = [line for line in said.splitlines() if "straggler" in line]
-    assert warnings == ["[worker 2] Warning: straggler: 2 steps/s over 30 s, the others 5 (their median)."]
-    assert list(pace.summary(99.0)["stragglers"]) == ["worker 2"]
+    assert warnings == ["[worker 2] Warning: straggler: 2 steps/s over 30 s, median of the others 5."]
+    assert list(tracker.summary(99.0)["stragglers"]) == ["worker 2"]
 
 
-def test_what_was_reported_is_there_to_the_last_step_when_the_process_is_killed(tmp_path: pathlib.Path) -> None:
-    path = progress.watched(str(tmp_path))
+def test_progress_is_readable_after_the_process_was_killed(tmp_path: pathlib.Path) -> None:
+    path = progress.create_progress_file(str(tmp_path))
     assert progress.read(path) is None
     program = """
 import os, signal

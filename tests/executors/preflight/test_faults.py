@@ -145,11 +145,11 @@ FAULTS = [
         new="**options), text_format.Parse(open(fn_args.schema_path).read(), schema_pb2.Schema())",
     ),
     Fault(
-        "label not in the data", "examples", ("no example has the label 'species'", "they have petal_length"),
+        "label not in the data", "examples", ("the examples have no label feature 'species'", "they have petal_length"),
         exit_code=2, request={"label": "species"},
     ),
     Fault(
-        "label misspelled in the module", "training", ("no example has the label", "Did you mean 'variety'?"),
+        "label misspelled in the module", "training", ("the examples have no label feature", "Did you mean 'variety'?"),
         old='LABEL = "variety"', new='LABEL = "varietty"', at="model.fit(",
     ),
     # Model and training

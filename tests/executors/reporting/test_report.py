@@ -26,11 +26,11 @@ from generic_trainer.executors.reporting.document import (
     Report,
     Section,
 )
-from generic_trainer.executors.reporting.failure import place_of
-from generic_trainer.executors.reporting.outcome_sections import headlines
+from generic_trainer.executors.reporting.failure import failure_location
+from generic_trainer.executors.reporting.outcome_sections import headline_metrics
 from generic_trainer.executors.reporting.page import html_of
 from generic_trainer.executors.reporting.quantities import difference, seconds, size
-from generic_trainer.executors.reporting.writing import FILE_NAME, kept_when_failed, write_report
+from generic_trainer.executors.reporting.writing import FILE_NAME, keep_failed_run, write_report
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>\"'&"
@@ -111,7 +111,7 @@ def iris_run(iris: Any, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Pat
     return folder / "model_run"
 
 
-def test_a_run_leaves_a_report_that_begins_with_what_came_of_it(iris_run: pathlib.Path) -> None:
+def test_a_run_writes_a_report_that_begins_with_its_outcome(iris_run: pathlib.Path) -> None:
     page, record = page_of(iris_run), run_record.read(str(iris_run))
     titles = [title for title in page.sections if title]
     assert titles == [
@@ -122,13 +122,13 @@ def test_a_run_leaves_a_report_that_begins_with_what_came_of_it(iris_run: pathli
     assert f"accuracy (eval){accuracy:.5g}" in outcome
     assert str(iris_run.parent / "model" / "Format-Serving") in outcome
     assert "succeeded" in page.sections[""]
-    assert page.table("Metrics of record")["accuracy"] == [
+    assert page.table("Recorded metrics")["accuracy"] == [
         f"{record['metrics']['train']['accuracy']:.5g}",
         f"{accuracy:.5g}",
     ]
 
 
-def test_curves_are_those_that_were_logged(iris_run: pathlib.Path) -> None:
+def test_curves_have_the_logged_values(iris_run: pathlib.Path) -> None:
     [header, *rows] = page_of(iris_run).tables["loss by epoch"]
     assert header == ["epoch", "train", "eval"]
     assert [row[0] for row in rows] == [str(epoch) for epoch in range(12)]
@@ -138,12 +138,12 @@ def test_curves_are_those_that_were_logged(iris_run: pathlib.Path) -> None:
     assert float(rows[0][1]) > float(rows[-1][1])
 
 
-def test_the_model_is_shown_with_an_example_its_answer_and_its_speed(iris_run: pathlib.Path) -> None:
+def test_the_model_section_has_an_example_a_prediction_and_the_latency(iris_run: pathlib.Path) -> None:
     page, check = page_of(iris_run), run_record.read(str(iris_run))["check"]
     assert page.table("Checks in a fresh process")["loads"] == ["passed"]
     assert ["serving_default", "input", "examples", "string (?)"] in page.tables["Signatures"]
-    assert set(page.table("The example")) >= {"petal_length", "sepal_width", "variety"}
-    values = [float(value) for value in page.table("Its answer")["probabilities"][0].split(", ")]
+    assert set(page.table("Input")) >= {"petal_length", "sepal_width", "variety"}
+    values = [float(value) for value in page.table("Prediction")["probabilities"][0].split(", ")]
     assert values == pytest.approx(check["answer"]["probabilities"], rel=1e-3)
     assert check["asked"] == "serving_default"
     latency = check["latency"]
@@ -152,11 +152,11 @@ def test_the_model_is_shown_with_an_example_its_answer_and_its_speed(iris_run: p
     assert seconds(latency["median"]).text in page.sections["Outcome"]
 
 
-def test_what_training_took_of_the_machine_is_recorded_and_drawn(iris_run: pathlib.Path) -> None:
+def test_resource_usage_is_recorded_and_drawn(iris_run: pathlib.Path) -> None:
     resources = run_record.read(str(iris_run))["resources"]
     assert len(resources["seconds"]) == len(resources["cpu"]) == len(resources["memory_bytes"]) > 1
     assert max(resources["memory_bytes"]) > 1e8  # TensorFlow
-    assert "Processors in use" in page_of(iris_run).sections["Resources"]
+    assert "CPUs in use" in page_of(iris_run).sections["Resources"]
     # One list, one line: the file is for people, too.
     assert re.search(r'"seconds": \[ ?[\d.]+, [^\n]*\]', (iris_run / "run.json").read_text())
 
@@ -205,7 +205,9 @@ def test_the_epoch_of_the_published_weights_is_marked(iris_run: pathlib.Path) ->
     assert "epoch 12 of 12, whose weights were published" in page.sections["Metrics"]
 
 
-def test_a_run_that_fails_says_what_and_where(iris: Any, module: Callable[..., str], tmp_path: pathlib.Path) -> None:
+def test_the_report_of_a_failed_run_has_the_error_and_its_location(
+    iris: Any, module: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
     path = module("""
         from helper import columns
 
@@ -222,7 +224,7 @@ def test_a_run_that_fails_says_what_and_where(iris: Any, module: Callable[..., s
     outcome = page.sections["Outcome"]
     assert "KeyError: 'fare'" in outcome
     assert """helper.py, line 3, in columns: return {}["fare"]""" in outcome
-    assert outcome.index("Traceback") > outcome.index("Where")
+    assert outcome.index("Traceback") > outcome.index("Location")
     assert "failed" in page.sections[""]
     assert not {"Metrics", "Curves", "Model", "Cluster", "Data"} & set(page.sections)
 
@@ -244,14 +246,14 @@ def test_a_report_that_cannot_be_written_does_not_fail_the_run(iris: Any, tiny_m
     assert (tmp_path / "model" / "Format-Serving" / "saved_model.pb").exists()
 
 
-def test_the_report_of_a_failed_step_outlives_the_folder_that_tfx_deletes(tmp_path: pathlib.Path) -> None:
+def test_the_report_of_a_failed_step_is_kept_when_tfx_deletes_its_folder(tmp_path: pathlib.Path) -> None:
     place = tmp_path / "Trainer" / "model_run"
     for number in range(1, 14):
         folder = place / str(number)
         folder.mkdir(parents=True)
         (folder / "run.json").write_text(json.dumps({"status": "failed", "id": str(number)}))
         write_report(str(folder))
-        with pytest.raises(ValueError, match="gone"), kept_when_failed(str(folder)):
+        with pytest.raises(ValueError, match="gone"), keep_failed_run(str(folder)):
             raise ValueError("gone")
     kept = sorted((place / ".failed").iterdir(), key=lambda folder: int(folder.name))
     assert [folder.name for folder in kept] == [str(number) for number in range(4, 14)]  # the last ten
@@ -271,7 +273,7 @@ def test_an_estimators_run_has_its_curves_and_eval_metrics(iris: Any, tmp_path: 
     assert header == ["step", "train", "eval"]  # its own summaries call the first loss_1
     assert [row[0] for row in rows] == ["1", "101", "201", "300"]
     assert [bool(row[2]) for row in rows] == [False, False, False, True]
-    assert page.table("Metrics of record")["accuracy"][-1] == f"{record.metrics['eval']['accuracy']:.5g}"
+    assert page.table("Recorded metrics")["accuracy"][-1] == f"{record.metrics['eval']['accuracy']:.5g}"
 
 
 def test_the_record_of_an_older_release_makes_a_report(iris_run: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -286,16 +288,16 @@ def test_the_record_of_an_older_release_makes_a_report(iris_run: pathlib.Path, t
     assert [title for title in page.sections if title] == [
         *("Outcome", "Metrics", "Time", "Model", "Arguments", "Code and versions"),
     ]
-    assert "The model was asked the first eval example" in page.sections["Model"]
+    assert "The model was run on the first eval example" in page.sections["Model"]
 
 
 @pytest.mark.parametrize("record", [{}, {"status": "running"}, {"status": "failed", "error": None, "check": None}])
-def test_a_record_with_next_to_nothing_in_it_makes_a_report(record: dict[str, Any], tmp_path: pathlib.Path) -> None:
+def test_a_nearly_empty_record_makes_a_report(record: dict[str, Any], tmp_path: pathlib.Path) -> None:
     path = write_report(str(tmp_path / "gone"), record, path=str(tmp_path / "page.html"))
     page = Page(pathlib.Path(path).read_text())
     assert "Training of a module" in page.sections[""]
     if record.get("status") == "running":
-        assert "killed before it could say so" in page.sections["Outcome"]
+        assert "killed before it could record its outcome" in page.sections["Outcome"]
 
 
 def test_a_cluster_and_a_profile_are_shown(tmp_path: pathlib.Path) -> None:
@@ -315,10 +317,10 @@ def test_a_cluster_and_a_profile_are_shown(tmp_path: pathlib.Path) -> None:
     page = Page(html_of_record(tmp_path, record))
     assert "2, then 4" in page.sections["Cluster"]
     assert "87.5 %" in page.sections["Cluster"]
-    assert page.table("Tries")["4"] == ["9.5", "\u2013"]
-    assert page.table("Speeds")["worker 0"] == ["12.5", "800"]
+    assert page.table("Attempts")["4"] == ["9.5", "\u2013"]
+    assert page.table("Throughput by worker")["worker 0"] == ["12.5", "800"]
     assert page.table("Stragglers")["worker 3"] == ["it makes 2 steps/s over 60 s, the others 9"]
-    assert page.table("Where the time of 41 profiled steps went")["input"] == ["71.2 %", "34.8"]
+    assert page.table("Time by category in 41 profiled steps")["input"] == ["71.2 %", "34.8"]
 
 
 def html_of_record(folder: pathlib.Path, record: dict[str, Any]) -> str:
@@ -386,7 +388,7 @@ def test_all_parts_of_a_page_escape() -> None:
     require_escaped(html_of(Report(NASTY, NASTY, [(NASTY, NASTY)], [Section(NASTY, NASTY, blocks)])))
 
 
-def test_two_runs_are_held_against_each_other(iris_run: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_two_runs_are_compared(iris_run: pathlib.Path, tmp_path: pathlib.Path) -> None:
     first = run_record.read(str(iris_run))
     other = json.loads(json.dumps(first))
     other["metrics"]["eval"]["loss"] = first["metrics"]["eval"]["loss"] + 0.5
@@ -400,7 +402,7 @@ def test_two_runs_are_held_against_each_other(iris_run: pathlib.Path, tmp_path: 
     is_higher_better = {"loss": False, "accuracy": True}.get
     report = comparison([(str(iris_run), first), (str(tmp_path), other)], higher_is_better=is_higher_better)
     page = Page(html_of(report))
-    assert page.tables["Evaluation"][0] == ["metric", "A", "B", "B against A"]
+    assert page.tables["Evaluation"][0] == ["metric", "A", "B", "B vs. A"]
     assert page.table("Evaluation")["loss"][2].startswith("+0.5 (+")
     assert page.table("Arguments that differ") == {"name": ["A", "B"], "custom_config.epochs": ["12", "6"]}
     assert page.table("Versions that differ")["numpy"] == [first["stack"]["numpy"], "1.0"]
@@ -410,27 +412,30 @@ def test_two_runs_are_held_against_each_other(iris_run: pathlib.Path, tmp_path: 
     assert page.tables["loss by epoch"][0] == ["epoch", "A, train", "A, eval", "B, train"]
 
 
-def test_runs_of_equal_code_and_of_code_that_is_gone_are_told_apart(tmp_path: pathlib.Path) -> None:
+def test_runs_with_equal_code_and_with_missing_code_are_distinguished(tmp_path: pathlib.Path) -> None:
     one, same, other = ({"code": {"fingerprint": fingerprint}} for fingerprint in ("x", "x", "y"))
     page = Page(html_of(comparison([(str(tmp_path), record) for record in (one, same, other)])))
     assert "B ran the same code as A." in page.sections["Code and versions"]
-    assert "C ran other code than A; the text of one of them is not kept." in page.sections["Code and versions"]
+    assert (
+        "C ran different code from A; the source of at least one run is not available."
+        in page.sections["Code and versions"]
+    )
 
 
-def test_the_last_frame_of_the_users_own_is_where_it_failed() -> None:
+def test_the_failure_location_is_the_last_frame_in_the_users_files() -> None:
     traceback = (
         "Traceback (most recent call last):\n"
         '  File "/work/taxi.py", line 12, in run_fn\n    model.fit(data)\n'
         '  File "/site-packages/keras/fit.py", line 99, in fit\n    raise ValueError()\n'
     )
-    assert place_of(traceback, ["/work/taxi.py"]) == "taxi.py, line 12, in run_fn: model.fit(data)"
-    assert place_of(traceback, []) == "fit.py, line 99, in fit: raise ValueError()"
-    assert place_of("", []) == ""
+    assert failure_location(traceback, ["/work/taxi.py"]) == "taxi.py, line 12, in run_fn: model.fit(data)"
+    assert failure_location(traceback, []) == "fit.py, line 99, in fit: raise ValueError()"
+    assert failure_location("", []) == ""
 
 
-def test_headlines_are_what_a_reader_looks_for_without_counts_and_doubles() -> None:
+def test_headline_metrics_exclude_counts_and_duplicates() -> None:
     metrics = {"loss": 0.2, "example_count": 100.0, "binary_accuracy": 0.9, "auc": 0.95, "accuracy": 0.9, "odd": 3.0}
-    assert headlines(metrics) == ["auc", "binary_accuracy", "loss", "odd"]
+    assert headline_metrics(metrics) == ["auc", "binary_accuracy", "loss", "odd"]
 
 
 @pytest.mark.parametrize(
@@ -449,7 +454,7 @@ def test_headlines_are_what_a_reader_looks_for_without_counts_and_doubles() -> N
         (difference(1.0, 0.0), "+1"),
     ],
 )
-def test_quantities_are_written_as_people_read_them(shown: Any, text: str) -> None:
+def test_quantities_have_readable_units(shown: Any, text: str) -> None:
     assert shown.text == text
 
 

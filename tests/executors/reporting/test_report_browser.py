@@ -104,7 +104,7 @@ def opened(browser: Any) -> Iterator[Callable[..., Any]]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("which", ["report", "compared", "everything"])
-def test_every_chart_is_drawn_and_axe_has_nothing_to_say(
+def test_every_chart_is_drawn_and_axe_finds_no_violation(
     which: str, scheme: str, opened: Any, request: pytest.FixtureRequest
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe
@@ -249,7 +249,7 @@ def test_on_paper_it_is_light_and_has_no_controls(report: pathlib.Path, opened: 
 
 def test_without_scripts_all_values_are_in_the_tables(report: pathlib.Path, opened: Any) -> None:
     page = opened(report, java_script_enabled=False)
-    assert page.get_by_text("Charts need scripts").is_visible()
+    assert page.get_by_text("Charts require JavaScript").is_visible()
     chart = page.locator("figure.chart").first
     chart.locator("summary").click()
     assert chart.locator("tbody tr").count() == 20

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from generic_trainer.executors.reporting.series import POINTS, Curve, rate, read_metrics
+from generic_trainer.executors.reporting.series import POINTS, Curve, read_metrics, step_rates
 from generic_trainer.executors.reporting.writing import write_report
 
 
@@ -54,7 +54,7 @@ def test_summaries_of_tensorflow_1_are_read_as_estimators_write_them(tmp_path: p
     assert speed == type(speed)("global_step/sec", "step", {"train": Curve((1, 2), (10.0, 20.0), (1.0, 2.0))})
 
 
-def test_a_file_that_breaks_off_is_read_up_to_there(tmp_path: pathlib.Path) -> None:
+def test_a_truncated_file_is_read_up_to_the_truncation(tmp_path: pathlib.Path) -> None:
     write_scalars(tmp_path, "loss", [(step, float(step)) for step in range(5)])
     [file] = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:-7])
@@ -62,7 +62,7 @@ def test_a_file_that_breaks_off_is_read_up_to_there(tmp_path: pathlib.Path) -> N
     assert loss.splits["train"].steps == (0, 1, 2, 3)
 
 
-def test_a_training_that_was_taken_up_again_has_one_curve(tmp_path: pathlib.Path) -> None:
+def test_a_resumed_training_has_one_curve(tmp_path: pathlib.Path) -> None:
     write_scalars(tmp_path, "loss", [(step, 1.0) for step in range(6)])
     write_scalars(tmp_path, "loss", [(step, 0.5) for step in range(3, 5)])  # from the checkpoint of step 2
     [loss] = read_metrics(str(tmp_path))
@@ -70,16 +70,16 @@ def test_a_training_that_was_taken_up_again_has_one_curve(tmp_path: pathlib.Path
     assert loss.splits["train"].values == (1.0, 1.0, 1.0, 0.5, 0.5)
 
 
-def test_what_is_not_finite_is_a_gap(tmp_path: pathlib.Path) -> None:
+def test_nonfinite_values_are_gaps(tmp_path: pathlib.Path) -> None:
     write_scalars(tmp_path, "loss", [(0, 1.0), (1, float("nan")), (2, float("inf"))])
     [loss] = read_metrics(str(tmp_path))
     assert loss.splits["train"].values == (1.0, None, None)
-    assert loss.splits["train"].odd == (1, 2)
+    assert loss.splits["train"].nonfinite_steps == (1, 2)
     write_report(str(tmp_path), {"metrics": {"eval": {"loss": 1.0}}})
     assert "loss (train) was NaN or infinite 2 times, first at step 1." in (tmp_path / "report.html").read_text()
 
 
-def test_a_long_curve_is_thinned_and_keeps_its_peaks_and_ends(tmp_path: pathlib.Path) -> None:
+def test_a_long_curve_is_downsampled_and_keeps_its_peaks_and_ends(tmp_path: pathlib.Path) -> None:
     values = [(step, 0.5) for step in range(3000)]
     values[1234] = (1234, 9.0)
     values[2345] = (2345, -9.0)
@@ -95,10 +95,10 @@ def test_a_long_curve_is_thinned_and_keeps_its_peaks_and_ends(tmp_path: pathlib.
 
 def test_steps_per_second_are_those_between_two_points() -> None:
     # 100 steps in 2 s, then 50 in 0.5 s.
-    assert rate(Curve((0, 100, 150), (1.0, 1.0, 1.0), (10.0, 12.0, 12.5))) == ([2.0, 2.5], [50.0, 100.0])
+    assert step_rates(Curve((0, 100, 150), (1.0, 1.0, 1.0), (10.0, 12.0, 12.5))) == ([2.0, 2.5], [50.0, 100.0])
 
 
-def test_what_was_logged_once_is_in_a_table_unless_it_is_shown_anyway(tmp_path: pathlib.Path) -> None:
+def test_scalars_logged_once_are_in_a_table_unless_shown_elsewhere(tmp_path: pathlib.Path) -> None:
     write_scalars(tmp_path / "train", "vocabulary", [(0, 42.0)])
     write_scalars(tmp_path / "train", "epoch_loss", [(0, 0.5)])
     write_report(str(tmp_path), {"metrics": {"train": {"loss": 0.5}}})

@@ -17,7 +17,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from generic_trainer import ModelCheckError, check_saved_model
 from generic_trainer.executors.inputs.data_accessor import ExamplesFormat
 from generic_trainer.executors.saved_models.locations import find_saved_model, lift_timestamped_model
-from generic_trainer.executors.saved_models.sample_input import example_wanted, offer_example
+from generic_trainer.executors.saved_models.sample_input import collect_sample_input, set_sample_input
 
 SPEC = {"sepal_length": tf.io.FixedLenFeature([1], tf.float32), "variety": tf.io.FixedLenFeature([1], tf.int64)}
 
@@ -68,7 +68,7 @@ def check(folder: str, examples: Any = None, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("form", ["from_examples", "from_features"])
-def test_a_sound_model_answers_an_eval_example(form: str, save: Callable[..., str], iris: Any) -> None:
+def test_a_valid_model_predicts_for_an_eval_example(form: str, save: Callable[..., str], iris: Any) -> None:
     report = check(save(signatures={"serving_default": form}), iris)
     assert set(report.checks.values()) == {"passed"}
     assert report.example.startswith("the first eval example (")
@@ -111,22 +111,22 @@ def test_uncompressed_records_and_parquet_rows_are_read_too(
     assert report.answer == {"y": [10.0]}
 
 
-def test_nothing_to_ask_is_not_held_against_the_model(save: Callable[..., str], tmp_path: pathlib.Path) -> None:
+def test_a_model_without_usable_examples_passes(save: Callable[..., str], tmp_path: pathlib.Path) -> None:
     (tmp_path / "not_records").write_text("a,b\n1,2\n")
     folder = save()
-    assert check(folder).checks["answers"].startswith("could not be made: ")
+    assert check(folder).checks["answers"].startswith("could not be run: ")
     report = check_saved_model(folder, [str(tmp_path / "not_records")])
-    assert report.checks["answers"].startswith("could not be made: ")
+    assert report.checks["answers"].startswith("could not be run: ")
     assert report.checks["loads"] == "passed"
 
 
 def offered(features: dict[str, Any]) -> dict[str, Any]:
-    with example_wanted() as example:
-        offer_example("a row of mine", features)
+    with collect_sample_input() as example:
+        set_sample_input("a row of mine", features)
     return json.loads(json.dumps(example))  # type: ignore[no-any-return]
 
 
-def test_what_the_training_offers_is_asked(save: Callable[..., str], iris: Any) -> None:
+def test_the_sample_input_is_used_if_no_example_fits(save: Callable[..., str], iris: Any) -> None:
     folder = save(signatures={"serving_default": "from_features", "records": "from_examples"})
     record = next(iter(tf.data.TFRecordDataset(tf.io.gfile.glob(iris.eval), "GZIP"))).numpy()
     row = tf.train.Example.FromString(record).features.feature
@@ -141,10 +141,10 @@ def test_what_the_training_offers_is_asked(save: Callable[..., str], iris: Any) 
     assert report.answer == {"y": [pytest.approx(expected)]}
     assert report.checks["answers"] == "passed"
     report = check(only, example=offered({"examples": [b"\0no example"]}))
-    assert report.checks["answers"].startswith("could not be made: ")  # the model may want another one
+    assert report.checks["answers"].startswith("could not be run: ")  # the model may want another one
 
 
-def test_a_signature_that_no_example_fits_is_asked_with_zeros(save: Callable[..., str], iris: Any) -> None:
+def test_a_signature_that_no_example_fits_is_run_on_zeros(save: Callable[..., str], iris: Any) -> None:
     report = check(save(signatures={"serving_default": "from_other"}), iris)
     assert report.example == "an input of zeros"
     assert report.answer == {"y": [0.0] * 4}
@@ -159,7 +159,7 @@ def test_a_raw_signature_behind_transform_gets_an_example_of_the_raw_schema(
     (tmp_path / "graph" / "metadata").mkdir(parents=True)
     (tmp_path / "graph" / "metadata" / "schema.pbtxt").write_text('feature { name: "x" type: FLOAT }')
     report = check(folder, iris, transform_graph_path=str(tmp_path / "graph"))
-    assert report.example.startswith("an example made up from ")
+    assert report.example.startswith("a synthetic example from ")
     assert report.answer == {"y": [2.0]}
 
 
@@ -170,21 +170,21 @@ def test_missing_and_empty_folders(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ModelCheckError, match=r"is empty. It must save one to fn_args.serving_model_dir"):
         check(str(tmp_path / "empty"))
     (tmp_path / "empty" / "weights.h5").write_text("")
-    with pytest.raises(ModelCheckError, match=r"holds no SavedModel, only weights.h5"):
+    with pytest.raises(ModelCheckError, match=r"contains no SavedModel, only weights.h5"):
         check(str(tmp_path / "empty"))
 
 
 def test_a_truncated_graph(save: Callable[..., str], iris: Any) -> None:
     graph = pathlib.Path(save(), "saved_model.pb")
     graph.write_bytes(graph.read_bytes()[:-100])
-    with pytest.raises(ModelCheckError, match=r"did not pass the check 'parses': saved_model.pb .* cut off or damaged"):
+    with pytest.raises(ModelCheckError, match=r"failed the check 'parses': saved_model.pb .* truncated or corrupted"):
         check(str(graph.parent), iris)
 
 
 def test_truncated_variables(save: Callable[..., str], iris: Any) -> None:
     index = pathlib.Path(save(), "variables", "variables.index")
     index.write_bytes(index.read_bytes()[:-20])
-    with pytest.raises(ModelCheckError, match="did not pass the check 'loads': a fresh process cannot load it"):
+    with pytest.raises(ModelCheckError, match="failed the check 'loads': a fresh process cannot load it"):
         check(str(index.parent.parent), iris)
 
 
@@ -195,8 +195,8 @@ def test_no_signature_and_a_missing_one(save: Callable[..., str], iris: Any) -> 
         check(save(), iris, required_signatures=["serving_default", "predict"])
 
 
-def test_nan_in_the_variables_or_in_the_answer(save: Callable[..., str], iris: Any, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(ModelCheckError, match=r"'finite': its variable .* holds NaN or infinity"):
+def test_nan_in_the_variables_or_in_the_prediction(save: Callable[..., str], iris: Any, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ModelCheckError, match=r"'finite': its variable .* contains NaN or infinity"):
         check(save(weight=float("nan")), iris)
 
     class Hidden(tf.Module):
@@ -206,11 +206,13 @@ def test_nan_in_the_variables_or_in_the_answer(save: Callable[..., str], iris: A
 
     module = Hidden()
     tf.saved_model.save(module, str(tmp_path / "hidden"), signatures=module.serve)
-    with pytest.raises(ModelCheckError, match=r"'finite': 'serving_default' answers the first eval example .* y=\[nan"):
+    with pytest.raises(
+        ModelCheckError, match=r"'finite': 'serving_default' returns y=\[nan.* for the first eval example "
+    ):
         check(str(tmp_path / "hidden"), iris)
 
 
-def test_checks_are_left_out_by_name(save: Callable[..., str], iris: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_checks_are_skipped_by_name(save: Callable[..., str], iris: Any, caplog: pytest.LogCaptureFixture) -> None:
     report = check(save(weight=float("nan"), signatures={}), iris, skip=["signatures", "finite"])
     assert report.checks == {
         "parses": "passed",
@@ -235,7 +237,7 @@ def test_the_newest_export_of_an_estimator_is_found(save: Callable[..., str], tm
     assert find_saved_model(str(tmp_path)) is None
 
 
-def test_the_only_model_in_a_timestamped_subfolder_is_lifted_out_of_it(
+def test_the_only_model_in_a_timestamped_subfolder_is_moved_out_of_it(
     save: Callable[..., str], iris: Any, tmp_path: pathlib.Path
 ) -> None:
     folder = tmp_path / "estimator"
@@ -254,13 +256,15 @@ def test_the_only_model_in_a_timestamped_subfolder_is_lifted_out_of_it(
     assert sorted(path.name for path in folder.iterdir()) == names
 
 
-def test_of_several_timestamped_models_none_is_chosen(save: Callable[..., str], tmp_path: pathlib.Path) -> None:
+def test_several_timestamped_models_are_rejected(save: Callable[..., str], tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "several"
     for stamp in ("1600000001", "1600000002"):
         shutil.copytree(save(), folder / stamp)
     lift_timestamped_model(str(folder))
     assert sorted(path.name for path in folder.iterdir()) == ["1600000001", "1600000002"]
-    with pytest.raises(ModelCheckError, match="holds several SavedModels, 1600000001, 1600000002, and which of them"):
+    with pytest.raises(
+        ModelCheckError, match="contains several SavedModels, 1600000001, 1600000002, and only one can be published"
+    ):
         check_saved_model(str(folder))
 
 
@@ -273,9 +277,7 @@ def test_a_package_that_cannot_be_imported_does_not_fail_a_model_that_loads_with
     assert report.checks["answers"] == "passed"
 
 
-def test_a_model_whose_op_is_unknown_for_lack_of_its_package_cannot_be_judged(
-    save: Callable[..., str], iris: Any
-) -> None:
+def test_a_model_with_an_op_of_an_uninstalled_package_is_not_checked(save: Callable[..., str], iris: Any) -> None:
     graph = pathlib.Path(save(), "saved_model.pb")
     model = saved_model_pb2.SavedModel.FromString(graph.read_bytes())
     functions = model.meta_graphs[0].graph_def.library.function
@@ -285,7 +287,7 @@ def test_a_model_whose_op_is_unknown_for_lack_of_its_package_cannot_be_judged(
     graph.write_bytes(model.SerializeToString())
     assert renamed
     report = check(str(graph.parent), iris, op_packages=["ops_that_are_not_installed"])
-    assert report.checks["loads"].startswith("could not be made: ops_that_are_not_installed cannot be imported here")
+    assert report.checks["loads"].startswith("could not be run: ops_that_are_not_installed cannot be imported:")
     with pytest.raises(ModelCheckError, match="ParseExampleElsewhere"):
         check(str(graph.parent), iris)
 
@@ -329,7 +331,7 @@ def test_this_process_does_not_load_the_model(save: Callable[..., str], iris: An
         ("assets/words.txt", "missing", "'loads': assets/words.txt is missing"),
     ],
 )
-def test_a_part_that_is_missing_or_empty_is_named(part: str, damage: str, said: str, tmp_path: pathlib.Path) -> None:
+def test_a_missing_or_empty_file_is_named(part: str, damage: str, said: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "words.txt").write_text("one\ntwo\n")
     model = Scale()
     model.words = tf.lookup.StaticVocabularyTable(
@@ -353,4 +355,4 @@ def test_a_part_that_is_missing_or_empty_is_named(part: str, damage: str, said: 
         check_saved_model(str(tmp_path / "model"))
 
     assert said in str(caught.value)
-    assert "Writing it was cut off, as by a full disk or a killed process" in str(caught.value)
+    assert "Writing it was interrupted, for example by a full disk or a killed process" in str(caught.value)

@@ -116,11 +116,11 @@ def test_a_model_that_depends_on_the_path_it_was_written_to_fails_its_check(
     ("target", "reason"),
     [
         ("nowhere", r"nowhere: No such file or directory"),
-        (".", r"holds the link itself"),
-        ("../..", r"holds the link itself"),
+        (".", r"contains the link itself"),
+        ("../..", r"contains the link itself"),
         ("link", r"Too many levels of symbolic links"),
         ("/dev/zero", r"/dev/zero is neither a file nor a folder"),
-        ("../../around", r"holds the link itself"),
+        ("../../around", r"contains the link itself"),
     ],
     ids=["dangling", "its folder", "a folder above", "itself", "device", "a circle elsewhere"],
 )
@@ -130,7 +130,7 @@ def test_a_link_that_cannot_be_replaced_is_named(tmp_path: pathlib.Path, target:
     (tmp_path / "around").mkdir()
     (tmp_path / "around" / "back").symlink_to("../around")
     (written / "Format-Serving" / "link").symlink_to(target)
-    with pytest.raises(ModelCheckError, match=rf"Format-Serving/link is a link to {target}, .*{reason}"):
+    with pytest.raises(ModelCheckError, match=rf"Format-Serving/link is a symbolic link to {target}, .*{reason}"):
         replace_links(str(written))
 
 

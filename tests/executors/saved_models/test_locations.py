@@ -50,7 +50,7 @@ def test_the_newest_of_several_exports(tmp_path: pathlib.Path) -> None:
     assert base_model_path(str(tmp_path)) == newest
 
 
-def test_exports_that_were_never_finished_are_passed_over(tmp_path: pathlib.Path) -> None:
+def test_unfinished_exports_are_skipped(tmp_path: pathlib.Path) -> None:
     exports = tmp_path / "Format-Serving" / "export" / "best"
     whole = save_model(exports / "1700000010")
     save_model(exports / "temp-1700000020")
@@ -84,7 +84,7 @@ def test_an_empty_format_serving_does_not_hide_a_model_beside_it(tmp_path: pathl
     assert base_model_path(str(tmp_path)) == saved
 
 
-def test_no_model_is_an_error_that_says_where_it_was_looked_for(tmp_path: pathlib.Path) -> None:
+def test_a_missing_model_is_an_error_that_names_the_searched_folders(tmp_path: pathlib.Path) -> None:
     (tmp_path / "Format-Serving" / "export" / "best" / "1700000030").mkdir(parents=True)
 
     with pytest.raises(InputError, match=r"no SavedModel in Format-Serving, serving_model_dir, or") as caught:
@@ -109,7 +109,7 @@ def test_a_json_object_is_read(tmp_path: pathlib.Path) -> None:
         (b"[1]", "must hold a JSON object, not a list"),
     ],
 )
-def test_another_file_is_refused_with_its_name(tmp_path: pathlib.Path, content: bytes | None, said: str) -> None:
+def test_other_files_are_rejected_by_name(tmp_path: pathlib.Path, content: bytes | None, said: str) -> None:
     path = tmp_path / "best.json"
     if content is not None:
         path.write_bytes(content)
@@ -120,7 +120,7 @@ def test_another_file_is_refused_with_its_name(tmp_path: pathlib.Path, content: 
     assert f"hyperparameters {path}" in str(caught.value)
 
 
-def test_a_folder_called_latest_is_the_one_with_the_highest_number(tmp_path: pathlib.Path) -> None:
+def test_latest_means_the_folder_with_the_highest_number(tmp_path: pathlib.Path) -> None:
     graphs = tmp_path / "transform_graph"
     for number in ("9", "10", "old"):
         (graphs / number / "metadata").mkdir(parents=True)

@@ -20,7 +20,7 @@ from generic_trainer import (
 from generic_trainer.executors.monitoring import run_record
 from generic_trainer.executors.monitoring.run_record import RunRecord
 from generic_trainer.executors.saved_models import publishing, rejected
-from generic_trainer.executors.saved_models.rejected import kept_when_refused
+from generic_trainer.executors.saved_models.rejected import keep_if_rejected
 from generic_trainer.executors.saved_models.staging import staging_directory
 
 HERE = TrainingOptions(isolate=False)
@@ -58,7 +58,7 @@ def test_a_pickle_in_place_of_a_model_is_kept_and_the_command_names_it(
     assert done.returncode == 3
     [folder] = (out / "model_run" / "rejected").iterdir()
     assert (folder / "Format-Serving" / "model.pkl").read_bytes().startswith(b"\x80")
-    assert f"What the module wrote is kept in {folder}." in done.stderr.splitlines()[-1]
+    assert f"The module's outputs are kept in {folder}." in done.stderr.splitlines()[-1]
     assert str(folder) in (out / "model_run" / "report.html").read_text()
     shown = command("show", out)
     assert f"Rejected:     {folder}" in shown.stdout
@@ -92,15 +92,15 @@ def test_a_model_that_cannot_be_published_is_kept(
     def refuse(*arguments: object) -> None:
         raise StorageError(28, "No space left on device", str(fn_args.serving_model_dir))
 
-    monkeypatch.setattr(publishing, "_put_in_place", refuse)
+    monkeypatch.setattr(publishing, "_move_into_place", refuse)
     with pytest.raises(StorageError) as caught:
         train(tiny_module, fn_args, HERE)
     [folder] = kept(fn_args)
-    assert caught.value.__notes__ == [f"What the module wrote is kept in {folder}."]
+    assert caught.value.__notes__ == [f"The module's outputs are kept in {folder}."]
     assert tf.saved_model.load(str(folder / "Format-Serving")).signatures
 
 
-def test_the_last_few_are_kept(module: Callable[..., str], fn_args: FnArgs) -> None:
+def test_the_last_three_rejected_outputs_are_kept(module: Callable[..., str], fn_args: FnArgs) -> None:
     path = module(PICKLES)
     for _ in range(rejected.KEPT + 2):
         with pytest.raises(ModelCheckError):
@@ -115,15 +115,15 @@ def test_it_is_kept_on_another_disk_with_its_links(tmp_path: pathlib.Path) -> No
         with staging_directory(str(tmp_path)) as staging:
             os.makedirs(f"{staging.written}/Format-Serving")
             os.symlink("nowhere", f"{staging.written}/Format-Serving/link")
-            with pytest.raises(ValueError, match="no model") as caught, kept_when_refused(staging, other, record):
+            with pytest.raises(ValueError, match="no model") as caught, keep_if_rejected(staging, other, record):
                 raise ValueError("no model")
         assert record.rejected == f"{other}/rejected/20261123T153000Z-{record.id[:8]}"
         assert os.readlink(f"{record.rejected}/Format-Serving/link") == "nowhere"
-        assert caught.value.__notes__ == [f"What the module wrote is kept in {record.rejected}."]
+        assert caught.value.__notes__ == [f"The module's outputs are kept in {record.rejected}."]
         assert os.listdir(f"{other}/rejected") == [os.path.basename(record.rejected)]
 
 
-def test_nothing_is_kept_of_a_module_that_wrote_nothing(module: Callable[..., str], fn_args: FnArgs) -> None:
+def test_a_module_without_outputs_leaves_nothing(module: Callable[..., str], fn_args: FnArgs) -> None:
     with pytest.raises(ModelCheckError) as caught:
         train(module("def run_fn(fn_args): pass"), fn_args, HERE)
     assert kept(fn_args) == []
@@ -148,7 +148,7 @@ def test_a_model_that_was_complete_when_the_module_raised_is_kept(
     assert record["check"]["checks"]["loads"] == "passed"
     assert record["metrics"] == {"train": {"loss": 0.5}}
     assert f"Complete model, not published: {folder}" in command("show", out).stdout
-    assert "Complete model, not published, kept in" in (out / "model_run" / "report.html").read_text()
+    assert "Unpublished model (complete)" in (out / "model_run" / "report.html").read_text()
     assert list((out / "model").iterdir()) == []
 
 

@@ -71,7 +71,7 @@ def test_of_eight_at_once_six_are_published_each_its_own_and_two_are_rejected_an
         assert record["metrics"]["train"] == {"loss": number}
         if number in (2, 5):
             assert isinstance(result, ModelCheckError)
-            assert f"{out}/model-{number} did not pass the check 'finite'" in str(result)
+            assert f"{out}/model-{number} failed the check 'finite'" in str(result)
             assert record["status"] == "failed"
             assert str(tmp_path / "runs" / str(number) / "rejected") in str(result)
             kept = tf.saved_model.load(os.path.join(record["rejected"], f"model-{number}"))

@@ -13,7 +13,7 @@ from generic_trainer import FnArgs, TrainingOptions, train
 from generic_trainer.executors.monitoring.metrics import event_files_below
 from generic_trainer.executors.monitoring.run_record import RunRecord
 from generic_trainer.executors.reporting.series import read_metrics
-from generic_trainer.executors.reporting.writing import folder_that_stays, kept_when_failed, reported
+from generic_trainer.executors.reporting.writing import keep_failed_run, kept_folder, report_on_exit
 
 HERE = TrainingOptions(isolate=False)
 LOGS = """
@@ -107,9 +107,9 @@ def test_a_failed_step_keeps_its_event_files_where_its_report_says(tmp_path: pat
     (folder / "train").mkdir(parents=True)
     (folder / "train" / "events.out.tfevents.1").write_bytes(b"")
     record = RunRecord(arguments={"model_run_dir": str(folder)})
-    with pytest.raises(KeyError), kept_when_failed(str(folder)), reported(record, str(folder)):
+    with pytest.raises(KeyError), keep_failed_run(str(folder)), report_on_exit(record, str(folder)):
         with record.written_to(str(folder)):
             raise KeyError("data")
-    kept = pathlib.Path(folder_that_stays(str(folder)))
+    kept = pathlib.Path(kept_folder(str(folder)))
     assert event_files(kept) == ["train"]
     assert str(kept) in (kept / "report.html").read_text()

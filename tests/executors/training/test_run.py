@@ -316,9 +316,9 @@ def test_modules_that_do_not_get_to_train(
         ("tf.saved_model.save(tf.Module(), fn_args.serving_model_dir)", "it has no signatures"),
         (
             "save(fn_args, 1.0); os.truncate(fn_args.serving_model_dir + '/saved_model.pb', 300)",
-            "did not pass the check 'parses'",
+            "failed the check 'parses'",
         ),
-        ("save(fn_args, float('nan'))", "did not pass the check 'finite'"),
+        ("save(fn_args, float('nan'))", "failed the check 'finite'"),
     ],
     ids=["nothing", "empty folder", "no signatures", "truncated", "NaN"],
 )
@@ -349,7 +349,7 @@ def test_models_that_are_none(body: str, text: str, module: Callable[..., str], 
     assert str(args.serving_model_dir) in str(caught.value)
     assert nothing_published(args)
     kept = record_of(args)["rejected"]
-    assert (f"What the module wrote is kept in {kept}." in str(caught.value)) == bool(kept)
+    assert (f"The module's outputs are kept in {kept}." in str(caught.value)) == bool(kept)
     assert bool(kept) == ("save" in body)
     assert caught.value.exit_code == 3
 

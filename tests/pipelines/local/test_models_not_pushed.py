@@ -39,7 +39,7 @@ def test_a_model_that_cannot_be_evaluated_is_kept_or_pushed_with_the_reason(
     assert done.returncode == 4, done.stderr[-3000:]
     assert "Traceback" not in done.stderr
     assert "The model was not pushed: The evaluation failed: " in done.stderr.splitlines()[-1]
-    assert "which are no probabilities. Give --scores logits" in done.stderr
+    assert "which are not probabilities. Set --scores logits" in done.stderr
     assert f"It is kept in {root}/Trainer/model/" in done.stderr
     assert not (root / "serving").exists()
     [log] = (root / "logs").iterdir()

@@ -118,8 +118,8 @@ def test_a_failed_run_is_shown_with_its_error_traceback_and_report(
     assert (run.status, run.error) == ("failed", {"type": "ZeroDivisionError", "message": "mine"})
     report = pathlib.Path(root, "Trainer", "model_run", ".failed", str(run.execution), "report.html")
     assert run.model_run == str(report.parent)
-    [told] = [one for one in caplog.records if one.getMessage().startswith("The report on the failed run")]
-    assert (told.levelname, told.getMessage()) == ("WARNING", f"The report on the failed run: {report}")
+    [told] = [one for one in caplog.records if one.getMessage().startswith("Report of the failed run")]
+    assert (told.levelname, told.getMessage()) == ("WARNING", f"Report of the failed run: {report}")
     said = shown(capsys, "show", run.id, "--in", root)
     assert f"Module:       {place / 'failing.py'}\n" in said
     assert "Error:        ZeroDivisionError: mine\n" in said

@@ -6,7 +6,7 @@ from ..saved_models.signatures import meta_graph_of
 from .plan import EvaluationPlan
 
 
-def fits(plan: EvaluationPlan, model: str) -> bool:
+def is_compatible(plan: EvaluationPlan, model: str) -> bool:
     """Whether a SavedModel has the signature and outputs that a plan names.
 
     Raises:

@@ -15,13 +15,13 @@ import numpy as np
 
 from ..errors import InputError, TrainerError
 from .plan import (
-    ASKED_FOR,
     BINARY,
     LOGITS,
     MARGINS,
     MULTICLASS,
     MULTILABEL,
     PROBABILITIES,
+    SET_BY_OPTION,
     VALUES,
     EvaluationPlan,
     OutputPlan,
@@ -52,7 +52,9 @@ def scores_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:
       ScoresError: If the output is not numeric, or planned PROBABILITIES are outside 0 to 1.
     """
     if values.dtype.kind not in "fiub":
-        raise ScoresError(f"output {plan.output} holds {values.dtype}, not numbers. --eval-output names another one.")
+        raise ScoresError(
+            f"output {plan.output} has dtype {values.dtype}, which is not numeric. Select another with --eval-output."
+        )
     scores: np.ndarray = np.asarray(values, np.float64).reshape(len(values), -1)
     if plan.task not in _CLASSIFIES:
         return scores
@@ -60,8 +62,8 @@ def scores_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:
         scores = _softmax(scores) if _is_distribution(scores, plan) else _sigmoid(scores)
     elif plan.scores == PROBABILITIES and not are_probabilities(scores):
         raise ScoresError(
-            f"output {plan.output} has values from {scores.min():.4g} to {scores.max():.4g}, which are no "
-            "probabilities. Give --scores logits if they are logits."
+            f"output {plan.output} has values from {scores.min():.4g} to {scores.max():.4g}, which are not "
+            "probabilities. Set --scores logits if they are logits."
         )
     scores = np.clip(scores, _SMALLEST, 1.0 - _SMALLEST)
     return scores[:, 1:] if plan.task == BINARY and scores.shape[1] == 2 else scores
@@ -84,8 +86,8 @@ def labels_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:
     """
     if values.dtype.kind not in "fiub":
         raise InputError(
-            f"label {plan.label} holds {'strings' if values.dtype.kind in 'OSU' else values.dtype}, which cannot be "
-            "compared with numbers. Give --label the feature that Transform makes of it."
+            f"label {plan.label} has {'string' if values.dtype.kind in 'OSU' else values.dtype} values, which cannot "
+            "be compared with numbers. Set --label to the feature that Transform computes from it."
         )
     labels: np.ndarray = np.asarray(values, np.float64).reshape(len(values), -1)
     if plan.task == MULTICLASS or (plan.task == BINARY and labels.shape[1] == 2):
@@ -106,19 +108,18 @@ def require_comparable(labels: np.ndarray, scores: np.ndarray, plan: OutputPlan)
     fits = labels.shape[1] == 1 and scores.shape[1] > 1 if wide else labels.shape == scores.shape
     if not fits:
         raise InputError(
-            f"label {plan.label} has {labels.shape[1]} values in each example and output {plan.output} "
-            f"{scores.shape[1]}, which do not go together for the task {plan.task}. Give --label, --eval-output or "
-            "--task."
+            f"label {plan.label} has {labels.shape[1]} values per example and output {plan.output} has "
+            f"{scores.shape[1]}, which does not match task {plan.task}. Set --label, --eval-output or --task."
         )
     if wide and len(labels) and not (labels.min() >= 0 and labels.max() < scores.shape[1]):
         raise InputError(
-            f"label {plan.label} has the class {int(labels.max() if labels.min() >= 0 else labels.min())}, and output "
-            f"{plan.output} has the classes 0 to {scores.shape[1] - 1}. Give --label the feature that the model was "
-            "trained with."
+            f"label {plan.label} has class {int(labels.max() if labels.min() >= 0 else labels.min())}, but output "
+            f"{plan.output} has classes 0 to {scores.shape[1] - 1}. Set --label to the feature that the model was "
+            "trained on."
         )
 
 
-def checked_by_values(plan: EvaluationPlan, answers: Mapping[str, np.ndarray]) -> EvaluationPlan:
+def corrected_by_values(plan: EvaluationPlan, answers: Mapping[str, np.ndarray]) -> EvaluationPlan:
     """Returns the plan with LOGITS for outputs of classification tasks with values outside 0 to 1.
 
     Replaces only planned PROBABILITIES and VALUES that were not set by the user.
@@ -131,10 +132,12 @@ def checked_by_values(plan: EvaluationPlan, answers: Mapping[str, np.ndarray]) -
     for number, one in enumerate(plan.outputs):
         values = answers[one.output]
         key = reason_key("scores", one.output, number)
-        is_wrong = one.task in _CLASSIFIES and one.scores in (PROBABILITIES, VALUES) and reasons.get(key) != ASKED_FOR
+        is_wrong = (
+            one.task in _CLASSIFIES and one.scores in (PROBABILITIES, VALUES) and reasons.get(key) != SET_BY_OPTION
+        )
         if is_wrong and values.dtype.kind == "f" and not are_probabilities(values):
             one = dataclasses.replace(one, scores=LOGITS)
-            reasons[key] = "the answers have values outside 0 to 1"
+            reasons[key] = "the output has values outside 0 to 1"
         outputs.append(one)
     return dataclasses.replace(plan, outputs=tuple(outputs), reasons=reasons)
 

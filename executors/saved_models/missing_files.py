@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SHARD = re.compile(r"variables\.data-\d{5}-of-(\d{5})$")
 
 
-def missing_parts(model: str, meta_graph: meta_graph_pb2.MetaGraphDef) -> list[str]:
+def missing_files(model: str, meta_graph: meta_graph_pb2.MetaGraphDef) -> list[str]:
     """Returns the problems with a SavedModel's files, such as "variables/variables.index is missing".
 
     Args:
