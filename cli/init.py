@@ -62,11 +62,13 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
     """  # noqa: D301 (click's mark of lines to keep)
     known = installed()
     if dialect not in known:
-        raise InputError(f"--dialect {dialect}: there are {', '.join(sorted(known))}.{did_you_mean(dialect, known)}")
+        raise InputError(
+            f"--dialect {dialect} is not installed; there are {', '.join(sorted(known))}.{did_you_mean(dialect, known)}"
+        )
     if reason := known[dialect].no_scaffold:
         raise InputError(
-            f"--dialect {dialect}: no new module is written in it: {reason}. Those that there are run "
-            "as they are. Leave --dialect out for a module with a run_fn."
+            f"--dialect {dialect}: init generates no modules for it: {reason}. Existing modules run unchanged. "
+            "Leave --dialect out for a module with a run_fn."
         )
     from ..pipelines.scaffold.labels import require_there
     from ..pipelines.scaffold.looking import look_at
@@ -107,14 +109,14 @@ def _show(plan: Plan) -> None:
 
     label = plan.label
     numbers = (Column("Missing", justify="right"), Column("Values", justify="right"))
-    table = Table("Column", "Type", *numbers, "What becomes of it", box=None, pad_edge=False)
+    table = Table("Column", "Type", *numbers, "Preprocessing", box=None, pad_edge=False)
     for role in plan.roles:
         column = role.column
         gaps = f"{column.missing:,}" if column.missing else ""
         distinct = f"{column.distinct:,}" if column.distinct else ""
         table.add_row(*_texts(column.name, column.kind, gaps, distinct, role.why))
-    what = f"the label ({label.why})" if label.why else "the label"
-    table.add_row(*_texts(label.column.name, label.column.kind, "", f"{label.column.distinct:,}", what))
+    role = f"label ({label.why})" if label.why else "label"
+    table.add_row(*_texts(label.column.name, label.column.kind, "", f"{label.column.distinct:,}", role))
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDTH, highlight=False)
     with console.capture() as printed:
         console.print(table)
@@ -136,7 +138,7 @@ def _task(label: Label) -> str:
     if not label.classes:
         return "regression"
     names = ", ".join(map(str, label.classes[:10])) + (", …" if len(label.classes) > 10 else "")
-    positive = f"; {label.classes[1]} is the positive one" if label.task == "binary" else ""
+    positive = f"; {label.classes[1]} is the positive class" if label.task == "binary" else ""
     return f"{label.task} classification: {names}{positive}"
 
 

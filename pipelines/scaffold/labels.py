@@ -70,7 +70,7 @@ def label_of(raw: RawData, columns: Sequence[Column], name: str = "", task: str 
     classes = _classes(column, task)
     most, count = column.frequent[0]
     share = count / column.rows
-    warning = f"{share:.0%} of the rows are {most!r}: an accuracy of {share:.2f} is no achievement."
+    warning = f"{share:.0%} of the rows are {most!r}: always predicting it gives an accuracy of {share:.2f}."
     return Label(column, task, why, classes, warning if share >= _IMBALANCED else "")
 
 
@@ -93,13 +93,13 @@ def _found(raw: RawData, columns: Sequence[Column]) -> tuple[Column, str]:
     last = columns[-1]
     candidates = [column.name for column in columns if _may_be_label(column)]
     if raw.kind == CSV and last.name in candidates:
-        return last, f"the last column, since none is called {', '.join(_USUAL[:3])} or the like; else give --label"
-    what = (
-        f"the last column, {last.name!r}, is none to learn" if raw.kind == CSV else "tf.Examples have no last feature"
+        return last, f"last column; none is named {', '.join(_USUAL[:3])} or similar; change it with --label"
+    reason = (
+        f"the last column, {last.name!r}, cannot be a label" if raw.kind == CSV else "tf.Examples have no last column"
     )
     raise InputError(
-        f"--label: none of the columns of {raw.path} is called {', '.join(_USUAL)}, and {what}. "
-        f"Say which one it is: {_listed(candidates) or 'none of them seems to be one'}."
+        f"--label: no column of {raw.path} is named {', '.join(_USUAL)}, and {reason}. "
+        f"Set --label; suitable columns: {_listed(candidates) or 'none'}."
     )
 
 
@@ -114,7 +114,7 @@ def _require_values(column: Column, raw: RawData) -> None:
     if column.missing:
         raise InputError(
             f"The label {column.name!r} is missing in {column.missing:,} of {column.rows:,} rows, first in row "
-            f"{column.first_missing:,} of {raw.path}. Leave these rows out of the data, or choose another --label."
+            f"{column.first_missing:,} of {raw.path}. Remove these rows, or choose another --label."
         )
     if column.distinct == 1:
         raise InputError(f"The label {column.name!r} is {column.values[0]!r} in every row: there is nothing to learn.")
@@ -136,7 +136,9 @@ def _classes(column: Column, task: str) -> tuple[str | float, ...]:
             "many for classes. Choose another --label" + (", or --task regression." if column.kind != TEXT else ".")
         )
     if task == BINARY and column.distinct != 2:
-        raise InputError(f"--task binary: the label {column.name!r} has {column.distinct} values; use multiclass.")
+        raise InputError(
+            f"--task binary: the label {column.name!r} has {column.distinct} values; use --task multiclass."
+        )
     classes = sorted(column.values)
     if task == BINARY:
         rarer = column.values[1]

@@ -18,7 +18,7 @@ from .reading import RawData
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import statistics_pb2
 
-INT, FLOAT, TEXT, NOTHING, SEVERAL = "whole numbers", "numbers", "text", "no values", "several values each"
+INT, FLOAT, TEXT, NOTHING, SEVERAL = "whole numbers", "numbers", "text", "no values", "several values per row"
 _FREQUENT = 1000  # values kept per column
 
 

@@ -109,7 +109,7 @@ def plan_for(raw: RawData, columns: Sequence[Column], label: str = "", task: str
     plan = Plan(raw, found, roles)
     if not plan.used:
         reasons = "; ".join(f"{role.column.name} is {role.why}" for role in roles[:10])
-        raise InputError(f"--data {raw.path}: nothing is left to predict {found.column.name!r} from. {reasons}.")
+        raise InputError(f"--data {raw.path}: no columns are left to predict {found.column.name!r} from. {reasons}.")
     return plan
 
 

@@ -68,12 +68,12 @@ def read_data(path: str, rows: int = ROWS) -> RawData:
     read = _csv_rows if kind == CSV else _record_rows
     columns, size, is_whole = read(files, rows)
     if not size:
-        raise InputError(f"--data {path}: there are no rows in it{' below the header' * (kind == CSV)}.")
+        raise InputError(f"--data {path} has no rows{' below the header' * (kind == CSV)}.")
     if len(columns) == 1:
         hint = "; are the columns separated by commas?" if kind == CSV else "."
         raise InputError(
-            f"--data {path}: there is one column only, {next(iter(columns))!r}. A label and something to predict it "
-            f"from are two{hint}"
+            f"--data {path} has only one column, {next(iter(columns))!r}. At least a label and one other column are "
+            f"required{hint}"
         )
     return RawData(path, kind, files, columns, size, is_whole)
 
@@ -96,23 +96,23 @@ def _listed(folder: str) -> list[str]:
         return _listed(os.path.join(folder, "train"))
     files = tables or [name for name in names if not file_io.isdir(os.path.join(folder, name))]
     if not files:
-        raise InputError(f"--data {folder} holds no CSV file, no TFRecord file, and no folders train/ and eval/.")
+        raise InputError(f"--data {folder} contains no CSV file, no TFRecord file, and no folders train/ and eval/.")
     return [os.path.join(folder, name) for name in files]
 
 
 def _require_readable(file: ExampleFile) -> None:
     """Raises InputError for files that ExampleGen cannot read or would misread."""
     name = os.path.basename(file.path)
-    what = "a pipeline reads CSV files, whose names end in .csv, and TFRecord files of tf.Examples"
+    supported = "a pipeline reads CSV files with names that end in .csv, and TFRecord files of tf.Examples"
     with file_io.file_system(file.path).open(file.path, mode="rb") as opened:
         head = opened.read(4096)
     if not head:
         raise InputError(f"--data {file.path} is empty.")
     if file.kind == CSV and (file.gzipped or b"\0" in head or not name.endswith(".csv")):
-        raise InputError(f"--data {file.path} is no CSV: {what}.")
+        raise InputError(f"--data {file.path} is not a CSV file: {supported}.")
     ending = os.path.splitext(name)[1].lower()
     if file.kind not in (CSV, TF_RECORD) or (not file.gzipped and ending in _OTHERS):
-        raise InputError(f"--data {file.path}: {what}.")
+        raise InputError(f"--data {file.path}: {supported}.")
 
 
 def _csv_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, pa.Array], int, bool]:
@@ -159,8 +159,8 @@ def _first_rows(files: list[ExampleFile], rows: int) -> tuple[list[Batch], bool]
 def _require_same_columns(batch: Batch, names: list[str], first: str) -> None:
     if list(batch.columns) != names:
         raise InputError(
-            f"{batch.file.path} has other columns than {first}: {listed(batch.columns)}. ExampleGen wants the same "
-            "ones, in one order, in all files."
+            f"{batch.file.path} has different columns from {first}: {listed(batch.columns)}. ExampleGen requires "
+            "the same columns in the same order in all files."
         )
 
 

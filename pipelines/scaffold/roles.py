@@ -56,17 +56,17 @@ def role_of(column: Column) -> Role:
 def _useless(column: Column) -> str:
     there = column.rows - column.missing
     if column.kind == NOTHING:
-        return "it has no values"
+        return "no values"
     if column.kind == SEVERAL:
-        return "some rows have several values"
+        return "several values in a row"
     if column.missing >= _MOSTLY_MISSING * column.rows:
-        return "it is nearly always missing"
+        return "almost always missing"
     if column.distinct == 1:
-        return "it is the same everywhere"
+        return "constant"
     if column.kind != FLOAT and _IDENTIFIER.search(column.name) and column.distinct > 0.9 * there:
-        return "an identifier, by its name and values"
+        return "identifier, by name and values"
     if column.kind == INT and _is_row_number(column, there):
-        return "an identifier, it numbers the rows"
+        return "row number"
     return ""
 
 
@@ -81,14 +81,14 @@ def _of_numbers(column: Column) -> Role:
     if column.kind == INT and _TIME.search(column.name):
         for kind, unit in ((SECONDS, 1), (MILLISECONDS, 1000)):
             if _SECONDS[0] * unit <= smallest and largest <= _SECONDS[1] * unit:
-                return Role(column, kind, f"a time, in {kind} since 1970: hour, day of the week, month and trend")
+                return Role(column, kind, f"timestamp in {kind}: hour, weekday, month and trend")
     if column.kind == INT and smallest >= 0:
         there = column.rows - column.missing
         few = 2 < column.distinct <= _FEW and largest < _CODES
         code = _CODE.search(column.name) and 2 < column.distinct <= _CODES
         if (few or code) and there >= _OFTEN * column.distinct:
             return _category(column)
-    return Role(column, NUMBER, "a number: scaled")
+    return Role(column, NUMBER, "number: scaled")
 
 
 def _of_text(column: Column) -> Role:
@@ -99,16 +99,16 @@ def _of_text(column: Column) -> Role:
         return sum(matches) / counted
 
     if share([count for value, count in column.frequent if ISO_DATE.fullmatch(value)]) >= _MOSTLY:
-        return Role(column, DATE, "a date: hour, day of the week, month and trend")
+        return Role(column, DATE, "date: hour, weekday, month and trend")
     if share([count for value, count in column.frequent if _OTHER_DATE.fullmatch(value)]) >= _MOSTLY:
-        return _left_out(column, "dates are read as 2013-03-01 only; it has others")
+        return _left_out(column, "date format other than 2013-03-01")
     if share([count for value, count in column.frequent if _is_number(value)]) >= 0.8:
         words = [value for value in column.values if not _is_number(value)]
-        return Role(column, PARSED, f"a number, missing where it is {', '.join(map(repr, words[:3]))}: scaled")
+        return Role(column, PARSED, f"number, missing for {', '.join(map(repr, words[:3]))}: scaled")
     if column.words >= _WORDS and column.distinct > max(_FEW, 0.2 * there):
-        return Role(column, WORDS, "free text: the words' embeddings, averaged")
+        return Role(column, WORDS, "free text: averaged word embeddings")
     if column.distinct >= _MOSTLY * there and there > _FEW:
-        return _left_out(column, "an identifier, nearly every value is another one")
+        return _left_out(column, "identifier, almost all values are unique")
     return _category(column)
 
 
@@ -118,9 +118,9 @@ def _left_out(column: Column, reason: str) -> Role:
 
 def _category(column: Column) -> Role:
     size = min(column.distinct, VOCABULARY)
-    most = f"the {size:,} most frequent of {column.distinct:,}" if size < column.distinct else f"{size} values"
+    most = f"the {size:,} most frequent of {column.distinct:,} values" if size < column.distinct else f"{size} values"
     gap = column.kind == INT and column.missing > 0  # a missing value becomes -1, which gets an ID, too
-    return Role(column, CATEGORY, f"a category of {most}: an embedding", size + gap)
+    return Role(column, CATEGORY, f"category with {most}: embedding", size + gap)
 
 
 def _is_number(text: str) -> bool:

@@ -34,7 +34,7 @@ _FEW = 30
 _OUTPUTS = {BINARY: "probability", MULTICLASS: "probabilities", REGRESSION: "prediction"}
 _LABELS = {
     BINARY: "the int64 label (0 or 1)",
-    MULTICLASS: "the int64 label (a class's id)",
+    MULTICLASS: "the int64 label (a class ID)",
     REGRESSION: "the float32 label",
 }
 
@@ -58,7 +58,7 @@ def words_of(plan: Plan) -> dict[str, object]:
         "output": _OUTPUTS[task],
         "loss": _LOSSES[task],
         "metrics": ", ".join(f"tf.keras.metrics.{metric}" for metric in _METRICS[task]),
-        "answers": _answers(plan),
+        "output_shapes": _output_shapes(plan),
         "patience": _PATIENCE[plan.raw.size <= 5000],
         "label_are_ids": plan.label.are_ids,
         "label_missing": '""' if label.kind == TEXT else "0",
@@ -109,8 +109,8 @@ def _together(names: list[str]) -> str:
 
 def _numbers_expression(lists: dict[str, bool]) -> str:
     if lists["numbers"]:
-        return "{name: dense(tf.cast(inputs[name], tf.float32), math.nan) for name in NUMBERS}"
-    return "{name: parsed(inputs[name]) for name in PARSED}" if lists["parsed"] else "{}"
+        return "{name: to_dense(tf.cast(inputs[name], tf.float32), math.nan) for name in NUMBERS}"
+    return "{name: parse_numbers(inputs[name]) for name in PARSED}" if lists["parsed"] else "{}"
 
 
 def _sizes(names: str, has_buckets: bool, has_categories: bool, times: bool) -> list[str]:
@@ -120,16 +120,16 @@ def _sizes(names: str, has_buckets: bool, has_categories: bool, times: bool) -> 
     if has_categories:
         sizes.append('{f"{name}_id": size for name, size in CATEGORIES.items()}')
     if times:
-        sizes.append('{f"{name}_{part}": size for name in TIMES for part, size in PARTS.items()}')
+        sizes.append('{f"{name}_{part}": size for name in TIMES for part, size in TIME_PARTS.items()}')
     return sizes
 
 
 def _summary(has_ids: bool, has_texts: bool) -> str:
-    embeddings = ["an embedding for each id"] * has_ids + ["one for words, averaged"] * has_texts
-    return f"{', '.join(embeddings)}, then " if embeddings else ""
+    embeddings = ["embeddings for IDs"] * has_ids + ["averaged embeddings for words"] * has_texts
+    return f"{', '.join(embeddings)}, and " if embeddings else ""
 
 
-def _answers(plan: Plan) -> str:
+def _output_shapes(plan: Plan) -> str:
     task = plan.label.task
     if task == BINARY:
         return "`probability` of shape [batch, 1]"
@@ -137,12 +137,12 @@ def _answers(plan: Plan) -> str:
         return "`prediction` of shape [batch, 1]"
     if plan.transforms:
         return f"`probabilities` of shape [batch, {len(plan.label.classes)}] and `class` of shape [batch, 1]"
-    return f"`probabilities` [batch, {len(plan.label.classes)}]"
+    return f"`probabilities` of shape [batch, {len(plan.label.classes)}]"
 
 
 def _returned(any_numbers: bool, has_ids: bool, has_texts: bool, label: str) -> str:
-    columns = ["float32 `<column>_scaled`"] * any_numbers + ["int64 ids"] * has_ids
-    parts = [*columns, *["int64 `<column>_words` of shape [batch, WORDS]"] * has_texts, label]
-    shapes = "all of shape [batch, 1]" + " but the words" * has_texts
+    columns = ["float32 `<column>_scaled`"] * any_numbers + ["int64 IDs"] * has_ids
+    parts = [*columns, *["int64 `<column>_words` of shape [batch, MAX_WORDS]"] * has_texts, label]
+    shapes = ("all others" if has_texts else "all") + " of shape [batch, 1]"
     text = f"{', '.join(parts[:-1])}{',' * (len(parts) > 2)} and {parts[-1]}; {shapes}."
     return textwrap.fill(text, 120, initial_indent=" " * 8, subsequent_indent=" " * 8)

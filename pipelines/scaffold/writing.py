@@ -64,9 +64,9 @@ def require_room(folder: str, force: bool) -> None:
     """
     target = Path(folder)
     if target.exists() and not target.is_dir():
-        raise InputError(f"{folder} is a file. Name a folder.")
+        raise InputError(f"{folder} is a file. Choose a folder.")
     if not force and target.exists() and any(target.iterdir()):
-        raise InputError(f"{folder} is not empty. Name another folder, or give --force to write over its files.")
+        raise InputError(f"{folder} is not empty. Choose another folder, or overwrite its files with --force.")
 
 
 @contextlib.contextmanager
@@ -82,7 +82,7 @@ def scratch_beside(folder: str) -> Iterator[str]:
     try:
         scratch = tempfile.TemporaryDirectory(prefix=".generic-trainer-", dir=there)
     except OSError as error:
-        raise InputError(f"{folder}: cannot write there ({error.strerror}). Name another folder.") from error
+        raise InputError(f"{folder}: cannot write there ({error.strerror}). Choose another folder.") from error
     with scratch as name:
         yield name
 
@@ -120,7 +120,7 @@ def write_project(folder: str, files: Mapping[str, bytes | Path], *, force: bool
             _move(Path(scratch, "project"), target)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise InputError(f"{folder}: cannot write there ({reason}). Name another folder.") from error
+        raise InputError(f"{folder}: cannot write there ({reason}). Choose another folder.") from error
 
 
 def _move(made: Path, target: Path) -> None:

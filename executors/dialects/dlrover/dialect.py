@@ -31,7 +31,7 @@ class DLRoverDialect(Dialect):
 
     needs = "a class with classifier_class, train_set and eval_set, such as DLRover's TrainConf"
     converts_from = "a conf of DLRover's"
-    no_scaffold = "its confs are written around Estimators, which TensorFlow does not have since 2.16"
+    no_scaffold = "its confs require Estimators, which TensorFlow removed in 2.16"
 
     def detect(self, path: str) -> Evidence | None:
         """Returns where a file imports DLRover or defines a conf class; both imply an Estimator and Keras 2."""

@@ -21,7 +21,7 @@ class ElasticDLDialect(Dialect):
 
     needs = "a Keras model (custom_model, CustomModel or model), feed or dataset_fn, loss and optimizer"
     functions = ("custom_model", "feed", "dataset_fn", "loss", "optimizer", "eval_metrics_fn")
-    no_scaffold = "its models read records one by one and get no statistics of the data, such as means and vocabularies"
+    no_scaffold = "its models read single records, without statistics of the data such as means and vocabularies"
 
     def detect(self, path: str) -> Evidence | None:
         """Returns where a file imports ElasticDL or defines the required parts of a model file."""

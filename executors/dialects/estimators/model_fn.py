@@ -61,7 +61,7 @@ class ModelFnDialect(Dialect):
     converts_from = "model_fn"
     form = "model_fn(features, labels, mode, params)"
     reads_examples = True
-    no_scaffold = "it is an Estimator's function, and TensorFlow has no Estimators since 2.16"
+    no_scaffold = "it requires Estimators, which TensorFlow removed in 2.16"
 
     def detect(self, path: str) -> Evidence | None:
         """Returns where a file uses Estimators, for modules of any dialect."""

@@ -30,7 +30,7 @@ class TrainerFnDialect(Dialect):
     functions = ("trainer_fn",)
     converts_from = "trainer_fn"
     form = "trainer_fn(fn_args, schema)"
-    no_scaffold = "it is written around an Estimator, and TensorFlow has none since 2.16"
+    no_scaffold = "it requires Estimators, which TensorFlow removed in 2.16"
 
     def matches(self, module: ModuleType, function: str | None) -> str:
         """Returns the reason if the module has `trainer_fn` and no `run_fn`, or the requested function takes two."""
