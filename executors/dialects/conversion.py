@@ -73,7 +73,7 @@ class Conversion:
                     file.write(self.after)
                 os.chmod(part, stat.S_IMODE(os.stat(self.path).st_mode))
         except OSError as error:
-            raise InputError(f"{self.path}: cannot write it ({error.strerror}).") from error
+            raise InputError(f"{self.path}: cannot be written ({error.strerror}).") from error
 
 
 def convert(reference: str, function: str | None = None) -> Conversion:
@@ -95,7 +95,7 @@ def convert(reference: str, function: str | None = None) -> Conversion:
     before = file_io.read_bytes(source.path)
     there = {name: node for node in _parsed(source.path, before) for name in _names(node)}
     if "run_fn" in there:
-        raise InputError(f"{source.path}, line {there['run_fn'].lineno}: it has a run_fn already.")
+        raise InputError(f"{source.path}, line {there['run_fn'].lineno}: it already has a run_fn.")
     chosen, dialect = _entry_point(source.path, there, function or source.function)
     return Conversion(source.path, before, before + _addition(before, chosen, dialect))
 
@@ -149,20 +149,20 @@ def _entry_point(path: str, there: Mapping[str, ast.stmt], function: str | None)
         return found[0]
     if found:
         names = " and ".join(one for one, _ in found)
-        raise InputError(f"{path} has both {names}. Say which one trains it with --function.")
+        raise InputError(f"{path} defines {names}. Choose one with --function.")
     if function is None:
         known = [name for dialect in dialects.values() for name in dialect.entry_points]
         near = next((hint for name in known if (hint := did_you_mean(name, there))), "")
         forms = " nor ".join(dialect.converts_from for dialect in dialects.values() if dialect.converts_from)
         raise InputError(
-            f"{path} has neither {forms}, so there is nothing to make a run_fn from.{near} A function with a name of "
-            "its own is named with --function."
+            f"{path} has neither {forms}, so no run_fn can be generated.{near} Set --function for a function with "
+            "another name."
         )
     if function not in there:
         raise InputError(f"{path} has no function {function!r}.{did_you_mean(function, there)}")
-    forms = " nor like ".join(dialect.form for dialect in dialects.values() if dialect.form)
+    forms = " or ".join(dialect.form for dialect in dialects.values() if dialect.form)
     raise InputError(
-        f"{path}, line {there[function].lineno}: {function} is neither like {forms}; its parameters are "
+        f"{path}, line {there[function].lineno}: {function} does not have the form {forms}; its parameters are "
         f"({', '.join(parameters_of(there[function]))})."
     )
 

@@ -61,7 +61,7 @@ class BrokenDialect(Dialect):
         self._problem = f"{entry.value} of {package} cannot be imported ({type(error).__name__}: {error})"
         self.needs = f"its own package, but {self._problem}"  # type: ignore[misc]
         self.no_scaffold = self._problem  # type: ignore[misc]
-        logging.warning("The dialect %s is left out: %s.", entry.name, self._problem)
+        logging.warning("Skipping the dialect %s: %s.", entry.name, self._problem)
 
     def matches(self, module: ModuleType, function: str | None) -> str:
         """Returns "", since the dialect matches no module."""
@@ -140,7 +140,7 @@ def ask_dialect(dialect: Dialect, question: str, *arguments: object) -> object:
 def _warn_of(dialect: Dialect, question: str, failure: str) -> None:
     name = next((name for name, one in installed().items() if one is dialect), type(dialect).__name__)
     logging.warning(
-        "The dialect %s of another package failed in %s (%s); this module is trained without it.",
+        "The dialect %s of another package failed in %s (%s); it is skipped for this module.",
         name, question, failure,
     )  # fmt: skip
 
@@ -162,7 +162,7 @@ def choose(
     """
     if options.dialect != "auto":
         _require_installed(options.dialect, dialects)
-        return options.dialect, f"dialect={options.dialect!r} was asked for"
+        return options.dialect, f"dialect={options.dialect!r} was requested"
     found = {name: ask_dialect(dialect, "matches", module, function) for name, dialect in dialects.items()}
     evidence = {name: reason for name, reason in found.items() if reason}
     first = {name: reason for name, reason in evidence.items() if not dialects[name].yields(function)} or evidence
@@ -215,12 +215,12 @@ def _explain(
     where = f"Training module {module.__file__}"
     if evidence:
         reasons = "; ".join(f"{name} ({reason})" for name, reason in sorted(evidence.items()))
-        return f"{where} fits more than one dialect: {reasons}. Choose with the option dialect."
+        return f"{where} matches more than one dialect: {reasons}. Choose one with the option dialect."
     own = sorted(name for name, value in vars(module).items() if callable(value) and not name.startswith("__"))
     near = did_you_mean(function or "run_fn", own) or _misspelled(own, dialects)
     needs = "; ".join(f"{name} needs {dialect.needs}" for name, dialect in sorted(dialects.items()))
     asked = f"no function {function!r}" if function else "no entry point of a known dialect"
-    return f"{where} has {asked}.{near} It defines {', '.join(own) or 'nothing callable'}. {needs}."
+    return f"{where} has {asked}.{near} It defines {', '.join(own) or 'no functions or classes'}. {needs}."
 
 
 def _misspelled(own: Sequence[str], dialects: Mapping[str, Dialect]) -> str:

@@ -510,7 +510,7 @@ def test_parameter_servers_need_a_chief_a_worker_and_a_model_made_for_them(tmp_p
     module = ModuleType("job")
     module.__file__ = "job.py"
     module.model, module.optimizer = object(), dict  # type: ignore[attr-defined]
-    with pytest.raises(ModuleError, match=r"job\.py: model is made while the file is imported\. Why\. Write"):
+    with pytest.raises(ModuleError, match=r"job\.py: model is created when the file is imported\. Why\. Write"):
         Parts(module, None, ElasticDLOptions()).require_functions("Why.")
 
 

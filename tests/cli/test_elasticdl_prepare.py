@@ -194,7 +194,7 @@ def test_a_worker_gives_up_when_too_many_files_are_bad(lines: pathlib.Path, tmp_
 def test_text_instead_of_bytes_makes_a_file_bad(lines: pathlib.Path, tmp_path: pathlib.Path) -> None:
     job = PreparationJob("mine.py", str(lines), str(tmp_path / "out"))
     result = write_group(preparation_of(_Module(lambda filename: "text")), Group(0, ("a",)), job, allowed_bad=1)
-    assert "must return bytes, or several of them; it returned 'text'" in result.bad[0]["error"]
+    assert "must return bytes, or an iterable of bytes; it returned 'text'" in result.bad[0]["error"]
 
 
 def test_a_module_without_the_function_is_told_what_to_write() -> None:

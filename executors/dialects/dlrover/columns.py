@@ -66,7 +66,7 @@ class Columns:
         labels = [column for column in data.columns if column.is_label is True]
         if len(labels) != 1:
             found = " and ".join(repr(column.name) for column in labels) or f"none of {', '.join(map(str, names))}"
-            raise InputError(f"{where} needs one column with is_label=True; {found} is.")
+            raise InputError(f"{where} must have exactly one column with is_label=True; it has {found}.")
         if labels[0].is_sparse:
             raise InputError(f"{where}: the label {labels[0].name!r} cannot be sparse.")
         try:  # the label is required: an empty one would be trained as 0

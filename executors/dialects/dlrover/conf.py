@@ -144,9 +144,9 @@ def find_conf(module: ModuleType, name: str | None) -> tuple[type, str]:
     if name is None and len(names) == 1:
         [name] = names
     if name is None:
-        what = f"holds several conf classes: {', '.join(names)}. Name one" if names else "holds no conf class"
+        what = f"contains several conf classes: {', '.join(names)}" if names else "contains no conf class"
         raise ModuleError(
-            f"{module.__file__} {what}. A conf is a class with {' and '.join(_ESSENTIAL)}; ask for it as module.Class."
+            f"{module.__file__} {what}. A conf is a class with {' and '.join(_ESSENTIAL)}; select it as module.Class."
         )
     conf = getattr(module, name, None)
     where = f"{module.__file__}: {name}"
@@ -155,7 +155,9 @@ def find_conf(module: ModuleType, name: str | None) -> tuple[type, str]:
         raise ModuleError(f"{module.__file__} has no conf class {name!r}.{did_you_mean(name, there)}")
     missing = [attribute for attribute in _ESSENTIAL if getattr(conf, attribute, None) is None]
     if missing:
-        raise ModuleError(f"{where} lacks {', '.join(missing)}: a conf has classifier_class, train_set and eval_set.")
+        raise ModuleError(
+            f"{where} lacks {', '.join(missing)}: a conf requires classifier_class, train_set and eval_set."
+        )
     return conf, where
 
 
@@ -179,7 +181,7 @@ def read_conf(conf: type, fn_args: FnArgs, where: str) -> Conf:
     values |= {name: value for name, value in steps.items() if value}
     for name in _OF_DEEPREC:
         if values.get(name):
-            logging.info("%s: %s is for DeepRec's TensorFlow, and means nothing here.", where, name)
+            logging.info("%s: %s applies only to DeepRec's TensorFlow, and is ignored.", where, name)
     params = values.get("params") or {}
     if not isinstance(params, Mapping):
         raise InputError(f"{where}: params must be a dict, not {params!r}.")
@@ -213,14 +215,14 @@ def _settings(values: Mapping[str, Any], where: str) -> dict[str, Any]:
             raise InputError(f"{where}: {name}={value!r} must be a whole number, not below 0.")
     by_steps, by_secs = given.get("save_steps"), given.get("save_secs")
     if by_steps and by_secs:
-        raise InputError(f"{where}: save_steps={by_steps} and save_secs={by_secs}: give one of them.")
+        raise InputError(f"{where}: save_steps={by_steps} and save_secs={by_secs}: set only one of them.")
     for name in ("max_steps", "eval_steps", "save_steps", "save_secs"):
         if name in given:
             given[name] = given[name] or None
     if by_secs:
         given["save_steps"] = None  # overrides the default of 100; TensorFlow accepts only one of them
     elif "save_steps" in given and not by_steps:
-        raise InputError(f"{where}: save_steps={by_steps!r} without save_secs saves nothing; give one of them.")
+        raise InputError(f"{where}: save_steps={by_steps!r} without save_secs disables checkpoints; set one of them.")
     if not given.get("log_steps", 1):
         del given["log_steps"]
     if given.get("model_dir") is not None:

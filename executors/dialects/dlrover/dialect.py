@@ -30,7 +30,7 @@ class DLRoverDialect(Dialect):
     """Modules with a conf class. A requested `function` is the name of the class."""
 
     needs = "a class with classifier_class, train_set and eval_set, such as DLRover's TrainConf"
-    converts_from = "a conf of DLRover's"
+    converts_from = "a DLRover conf"
     no_scaffold = "its confs require Estimators, which TensorFlow removed in 2.16"
 
     def detect(self, path: str) -> Evidence | None:
@@ -51,7 +51,7 @@ class DLRoverDialect(Dialect):
             return f"{function} is a conf class" if function in names else ""
         if any(callable(getattr(module, name, None)) for name in ("run_fn", "trainer_fn")):
             return ""  # an added entry point takes precedence
-        return f"it holds the conf {', '.join(names)}" if names else ""
+        return f"it contains the conf {', '.join(names)}" if names else ""
 
     def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
         """Returns a `run_fn` that builds the Estimator, trains and exports it.
@@ -81,7 +81,11 @@ class DLRoverDialect(Dialect):
         read_conf(conf, fn_args, where)
         known = [*Conf.__dataclass_fields__, *_ATTRIBUTES]
         unread = [name for name in vars(conf) if not name.startswith("_") and name not in known]
-        return [f"{where}: nothing reads {name!r}.{hint}" for name in unread if (hint := did_you_mean(name, known))]
+        return [
+            f"{where}: the attribute {name!r} is not used.{hint}"
+            for name in unread
+            if (hint := did_you_mean(name, known))
+        ]
 
     def steps_requested(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> int | None:
         """Returns `max_steps` of the conf, which `fn_args.train_steps` overrides."""

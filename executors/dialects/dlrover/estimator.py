@@ -38,7 +38,7 @@ def make_estimator(conf: Conf, config: tf.estimator.RunConfig) -> tf.estimator.E
         estimator = _with_constructor(made_by)(config.model_dir, config, dict(conf.params))
     if not isinstance(estimator, tf.estimator.Estimator):
         raise ModuleError(
-            f"{conf.where}: classifier_class={_name(made_by)} gives {type(estimator).__name__}, which is no "
+            f"{conf.where}: classifier_class={_name(made_by)} returned a {type(estimator).__name__}, not a "
             "tf.estimator.Estimator. Make it a subclass whose constructor takes (model_dir, config, params)."
         )
     return estimator
@@ -77,8 +77,8 @@ def _found(conf: Conf) -> Callable[..., tf.estimator.Estimator]:
         made_by = getattr(module, name)
     if not callable(made_by) or (inspect.isclass(made_by) and not issubclass(made_by, tf.estimator.Estimator)):
         raise ModuleError(
-            f"{conf.where}: classifier_class={_name(made_by)} is no tf.estimator.Estimator. Make it a subclass whose "
-            "constructor takes (model_dir, config, params), or a function of these that returns an Estimator."
+            f"{conf.where}: classifier_class={_name(made_by)} is not a tf.estimator.Estimator. Make it a subclass "
+            "whose constructor takes (model_dir, config, params), or a function of these that returns an Estimator."
         )
     return made_by
 

@@ -71,16 +71,18 @@ def kinds_in(files: Sequence[str], fields: Sequence[Field], where: str) -> Kinds
     for field in fields:
         if field.is_required and field.name not in kinds:
             raise InputError(
-                f"{where}: the first {_RECORDS:,} examples in {files[0]} have no value of {field.name!r}, the label; "
+                f"{where}: the first {_RECORDS:,} examples in {files[0]} have no value for the label {field.name!r}; "
                 f"they have {few(sorted(kinds), near=field.name)}.{did_you_mean(field.name, kinds)}"
             )
         if field.name not in kinds:
-            logging.warning('%s: none of the first examples in %s has %r: it is 0 or "".', where, files[0], field.name)
+            logging.warning(
+                '%s: the first examples in %s have no %r; it is read as 0 or "".', where, files[0], field.name
+            )
         kind = kinds.get(field.name, _natural(field.dtype))
         if not _can_become(kind, field):
             raise InputError(
-                f"{where}: the column {field.name!r} is {field.dtype.name}, and the examples in {files[0]} hold "
-                f"{kind.name} there. Give it the dtype {'float32' if kind.is_floating else kind.name!r}."
+                f"{where}: the column {field.name!r} has the dtype {field.dtype.name}, but the examples in {files[0]} "
+                f"contain {kind.name} values. Set its dtype to {'float32' if kind.is_floating else kind.name!r}."
             )
     return Kinds(files, {field.name: kinds[field.name] for field in fields if field.name in kinds})
 
@@ -139,7 +141,7 @@ def _as_column(parsed: tf.Tensor | tf.SparseTensor, field: Field, value_delim: s
 
 def _only_value(padded: tf.Tensor, name: str) -> tf.Tensor:
     """Returns a [batch, n] tensor with n < 2 as a vector, with 0 or "" for rows without a value; asserts that n < 2."""
-    several = f"a tf.Example has several values of {name}; that takes a column with is_sparse=True"
+    several = f"a tf.Example has several values of {name}; this requires a column with is_sparse=True"
     with tf.control_dependencies([tf.debugging.assert_less(tf.shape(padded)[1], 2, message=several)]):
         return tf.pad(padded, [[0, 0], [0, 1]], constant_values="" if padded.dtype == tf.string else 0)[:, 0]
 

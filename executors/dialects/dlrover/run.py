@@ -61,8 +61,8 @@ def train(conf: type, fn_args: FnArgs, where: str) -> dict[str, float]:
     """
     if fn_args.transform_graph_path:
         raise InputError(
-            f"{where}: a conf's model is served raw examples, so it is trained on raw ones; and these are transformed. "
-            "Leave out the preprocessing_fn, and the Trainer's transform_graph."
+            f"{where}: a conf's model takes raw examples in serving, so it must be trained on raw examples; these are "
+            "transformed. Remove the preprocessing_fn, and the Trainer's transform_graph."
         )
     settings = read_conf(conf, fn_args, where)
     task = tf_config.task_from_environment()
@@ -82,7 +82,7 @@ class _Job:
         self._config = fn_args.custom_config or {}
         own = self._config.get(OWN_MODEL_DIR)
         if own and not conf.model_dir:
-            raise InputError(f"{conf.where} has no model_dir: the job has to know where to keep its checkpoints.")
+            raise InputError(f"{conf.where} has no model_dir. Set it to the folder for the checkpoints of the job.")
         self._is_own = bool(own)
         self._model_dir: str = conf.model_dir if own and conf.model_dir else at_work(fn_args).serving_model_dir
         self._fn_args = fn_args
@@ -179,7 +179,7 @@ class _Job:
                 if "Sparse" not in str(error):
                     raise
                 logging.info(
-                    "%s: its model takes sparse columns as dense ones, so these are dense: %s", conf.where, error
+                    "%s: the model takes dense tensors, so these sparse columns are converted: %s", conf.where, error
                 )
                 return False
         return True

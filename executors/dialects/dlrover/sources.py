@@ -136,9 +136,8 @@ def open_source(
     if callable(getattr(reader, "iterator", None)) or callable(reader):
         if is_shared:
             raise InputError(
-                f"{where}: the reader {type(reader).__name__} gives its rows one after the other, so that several "
-                "workers cannot share them. Give it read_data_by_index_range(start, end) and count_data(), or train on "
-                "one worker."
+                f"{where}: the reader {type(reader).__name__} yields its rows sequentially, so several workers cannot "
+                "share them. Define read_data_by_index_range(start, end) and count_data(), or train on one worker."
             )
         return StreamSource(data, columns, reader, where)
     raise InputError(
@@ -149,7 +148,7 @@ def open_source(
 
 def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where: str, is_shared: bool) -> Source:
     if data.reader is not None or data.path:
-        logging.info("%s: reading %s, which the run gives, in place of the conf's own.", where, ", ".join(patterns))
+        logging.info("%s: reading the run's files %s instead of the conf's data.", where, ", ".join(patterns))
     kind, files = kind_of(find_record_files(patterns), columns_wanted=True, otherwise=TEXT)
     if kind == TF_RECORD:
         columns = dataclasses.replace(columns, kinds=kinds_in(files, columns.fields, where))
@@ -157,8 +156,8 @@ def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where:
         return source(data, columns, files, where)
     if kind not in (CSV, TEXT):
         raise InputError(
-            f"{where}: {files[0]} is {kind}. What a run can give in place of the conf's reader are TFRecords of "
-            "tf.Examples, and delimited text."
+            f"{where}: {files[0]} is {kind}. Only TFRecords of tf.Examples and delimited text can replace the "
+            "conf's reader."
         )
     readers = [FileReader(file) for file in files]
     headers = [reader.header() or "" for reader in readers]
@@ -169,7 +168,7 @@ def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where:
         raise InputError(f"{where}: {files[0]}: {error}") from error
     has_header = named is not columns or not looks_like_data(headers[0], columns.fields, columns.field_delim)
     if has_header and named is columns:
-        said = "%s: the first row of %s is no data by the columns, and is skipped as a header: %s."
+        said = "%s: the first row of %s does not match the columns, and is skipped as a header: %s."
         logging.warning(said, where, files[0], shown(headers[0]))
     for file, header in zip(files, headers, strict=True):
         if has_header and header != headers[0]:
@@ -235,9 +234,9 @@ class RangeSource:
             if ledger is not None and ledger.matches(self._name, self._size):
                 self._own = ledger.with_epochs(self._data.epoch)
                 self._ledger = self._keeping_places(self._own)
-                logging.info("%s: %d rows are trained already; going on behind them.", self._where, ledger.done)
+                logging.info("%s: resuming after %d rows that are already trained.", self._where, ledger.done)
                 if self._own.is_finished:
-                    logging.warning("%s: all rows are trained already, %d times.", self._where, self._data.epoch)
+                    logging.warning("%s: all rows are already trained, %d times.", self._where, self._data.epoch)
                 return
             _warn_of_other_data(self._where)
         self._own = ShardLedger(self._size, self._shard_size(), self._data.epoch, self._name)
@@ -377,7 +376,7 @@ class _CountedSource:
         saved = json.loads(position) if position else {}
         self._trained = saved.get("rows", 0) if saved.get("of") == self._name else 0
         if self._trained:
-            logging.info("%s: leaving out %d rows, which are trained already.", self._where, self._trained)
+            logging.info("%s: skipping %d rows that are already trained.", self._where, self._trained)
         elif saved:
             _warn_of_other_data(self._where)
 
@@ -513,7 +512,9 @@ def _names(header: str, delim: str) -> list[str]:
 
 
 def _warn_of_other_data(where: str) -> None:
-    logging.warning("%s: the position in the checkpoint is of other data; reading begins at the first row.", where)
+    logging.warning(
+        "%s: the position in the checkpoint belongs to different data; reading starts at the first row.", where
+    )
 
 
 def _skips_header(reader: object) -> bool:

@@ -63,7 +63,7 @@ class ElasticDLDialect(Dialect):
         require_call(module, options.loss, getattr(module, options.loss, None), 2, "loss(labels, predictions)")
         optimizer = getattr(module, options.optimizer, None)
         if inspect.isroutine(optimizer):
-            require_call(module, options.optimizer, optimizer, 0, "optimizer(), with defaults for what it takes")
+            require_call(module, options.optimizer, optimizer, 0, "optimizer(), with defaults for all parameters")
         return []
 
     def steps_requested(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> int | None:

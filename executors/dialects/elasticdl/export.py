@@ -67,13 +67,13 @@ def export(
                 raise
             # For example, a lookup table that only a closure in feed references is untracked and cannot be saved.
             logging.warning(
-                "The model takes tensors only, for its feed cannot be exported: %s", str(error).split("\n")[0]
+                "The exported model takes tensors only, because feed cannot be exported: %s", str(error).split("\n")[0]
             )
     if not signatures:
         raise ModuleError(
-            f"{parts.module.__file__}: feed makes {features} of records of {spec} in {PREDICTION}. An exported model "
-            "takes strings, or dense tensors: make dense tensors of sparse and ragged ones in feed, or let the reader "
-            "give strings."
+            f"{parts.module.__file__}: feed returns {features} for records of {spec} in {PREDICTION}. An exported "
+            "model takes strings or dense tensors: convert sparse and ragged tensors to dense ones in feed, or return "
+            "strings from the reader."
         )
     write(model, folder, signatures=signatures)
     return False
@@ -95,7 +95,7 @@ def first_inputs(parts: Parts, records: Records, takes_records: bool) -> dict[st
         given = data if takes_records else parts.feed(data, PREDICTION, records.metadata)
         first = next(iter(given), None)
     except Exception as error:  # feed is user code
-        logging.warning("feed makes no features of the first record in %s: %s", PREDICTION, gist_of(error))
+        logging.warning("feed failed on the first record in %s: %s", PREDICTION, gist_of(error))
         return {}
     features = {"records": first} if takes_records else features_of(first)
     by_name = features if isinstance(features, Mapping) else {"inputs": features}

@@ -170,6 +170,6 @@ def _fitted(model: tf.keras.Model, features: Any) -> Tensors:
     if len(names) == 1 and len(features) == 1:
         return next(iter(features.values()))
     raise ModuleError(
-        f"The model has the inputs {', '.join(names)}, but feed gives {', '.join(map(str, features))}. "
-        "Give tf.keras.Input the features' names: tf.keras.Input(…, name='…')."
+        f"The model has the inputs {', '.join(names)}, but feed returns {', '.join(map(str, features))}. "
+        "Name each input after its feature: tf.keras.Input(…, name='…')."
     )

@@ -106,7 +106,9 @@ def _select(outputs: Tensors, name: str | None) -> Tensors:
     if name is None or not isinstance(outputs, Mapping):
         return outputs
     if name not in outputs:
-        raise ModuleError(f"eval_metrics_fn has metrics for the output {name!r}; the model has {', '.join(outputs)}.")
+        raise ModuleError(
+            f"eval_metrics_fn has metrics for the output {name!r}; the model's outputs are {', '.join(outputs)}."
+        )
     return outputs[name]
 
 

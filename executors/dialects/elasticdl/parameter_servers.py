@@ -77,15 +77,16 @@ def served_strategy(fn_args: FnArgs, task: ClusterTask) -> tf.distribute.Strateg
     if CHIEF not in found or WORKER not in found:
         raise InputError(
             f"The cluster has {', '.join(f'{count} {role}' for role, count in found.items())}: with parameter servers "
-            "it needs a chief, who hands out the batches, and a worker besides (with --engine=ray, --num_workers=2)."
+            "it needs a chief, which distributes the batches, and at least one worker (with --engine=ray, "
+            "--num_workers=2)."
         )
     divided = found[PS] > 1 and not hasattr(tf.keras, "ops")
     partitioners = tf.distribute.experimental.partitioners
     made = strategy(fn_args, partitioners.MinSizePartitioner(_PART_BYTES, found[PS]) if divided else None)
     if made.num_replicas_in_sync > 1:
         raise InputError(
-            f"A worker has {made.num_replicas_in_sync} GPUs: with parameter servers each can use one. Start more "
-            "workers, with one GPU each (gpus_per_worker, CUDA_VISIBLE_DEVICES)."
+            f"A worker has {made.num_replicas_in_sync} GPUs: with parameter servers each can use only one. Start "
+            "more workers with one GPU each (gpus_per_worker, CUDA_VISIBLE_DEVICES)."
         )
     return made
 
@@ -226,7 +227,7 @@ def serve(task: ClusterTask, model_run_dir: str) -> None:
         {job: list(addresses) for job, addresses in task.jobs.items() if addresses},
         job_name=task.type, task_index=task.index, protocol="grpc", config=threads,
     )  # fmt: skip
-    logging.info("%s serves at %s.", task, server.target)
+    logging.info("%s is listening at %s.", task, server.target)
     patience = _SAVING_SECONDS
     with contextlib.nullcontext() if task.type == PS else heeded():
         while task.type == PS or _released(task, model_run_dir) in ("", before):

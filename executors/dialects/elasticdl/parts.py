@@ -70,7 +70,7 @@ class Parts:
         params = parse_reader_params(self.options.model_params)
         model = value if isinstance(value, tf.keras.Model) else value(**params) if callable(value) else value
         if not isinstance(model, tf.keras.Model):
-            raise ModuleError(f"{self._where(name)} must give a tf.keras.Model; it gave {model!r}.")
+            raise ModuleError(f"{self._where(name)} must return a tf.keras.Model; it returned {model!r}.")
         return model
 
     def require_functions(self, why: str) -> None:
@@ -85,7 +85,9 @@ class Parts:
         for part, name in (("model", self._name_of_model()), ("optimizer", self.options.optimizer)):
             value = self._get(name)
             if not (inspect.isroutine(value) or inspect.isclass(value)):
-                raise ModuleError(f"{self._where(name)} is made while the file is imported. {why} Write {_LOOKS[part]}")
+                raise ModuleError(
+                    f"{self._where(name)} is created when the file is imported. {why} Write {_LOOKS[part]}"
+                )
 
     def _name_of_model(self) -> str:
         return self._model_name or next((name for name in MODEL_NAMES if hasattr(self.module, name)), MODEL_NAMES[0])
@@ -182,8 +184,8 @@ class Parts:
     def _missing(self, name: str, part: str) -> ModuleError:
         own = [key for key in vars(self.module) if not key.startswith("_")]
         return ModuleError(
-            f"The model file {self.module.__file__} has no {part}: nothing in it is called {name!r}."
-            f"{did_you_mean(name, own)} Write {_LOOKS[part]} or name another one."
+            f"The model file {self.module.__file__} has no {part}: it does not define {name!r}."
+            f"{did_you_mean(name, own)} Write {_LOOKS[part]} or select another name."
         )
 
 

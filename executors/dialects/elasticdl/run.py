@@ -63,7 +63,7 @@ def train(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[s
         serve(servers, fn_args.model_run_dir)
         return {}
     if servers:
-        parts.require_functions("Parameter servers are to hold its variables.")
+        parts.require_functions("Its variables must be created on the parameter servers.")
     workers = _workers(fn_args, servers)
     records = _records(parts, parts.options.training_data or fn_args.train_files, "training_data")
     origin = parts.options.validation_data or fn_args.eval_files
@@ -223,7 +223,7 @@ def _parts(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> Parts
 
 def _records(parts: Parts, origin: str | Sequence[str], what: str) -> Records:
     if not origin:
-        raise InputError(f"{what} is not given.")
+        raise InputError(f"{what} is not set.")
     params = parse_reader_params(parts.options.data_reader_params)
     reader = parts.custom_data_reader()
     if reader is None:
@@ -243,7 +243,8 @@ def _fed(parts: Parts, records: Records, mode: str) -> tf.data.Dataset:
     dataset = parts.feed(records.dataset(), mode, records.metadata)
     if mode != PREDICTION and not (isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) == 2):
         raise ModuleError(
-            f"{parts.module.__file__}: feed must give (features, labels) in {mode}; it gives {dataset.element_spec}."
+            f"{parts.module.__file__}: feed must return (features, labels) in {mode}; it returned "
+            f"{dataset.element_spec}."
         )
     return dataset
 
@@ -275,7 +276,7 @@ def _job(parts: Parts, data: tf.data.Dataset) -> Job:
 def _first(data: tf.data.Dataset) -> Any:
     batch = next(iter(data.take(1)), None)
     if batch is None:
-        raise InputError("There are no records in the data.")
+        raise InputError("The data contain no records.")
     return batch
 
 

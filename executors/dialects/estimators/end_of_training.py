@@ -47,7 +47,9 @@ class EndOfTraining:
         latest = self._estimator.latest_checkpoint() or ""
         if not latest or latest.rpartition("-")[2] != str(self._mark.read().get("step")):
             return False
-        logging.info("An earlier try had trained, but published no model: resuming at the export of %s.", latest)
+        logging.info(
+            "An earlier attempt finished training but published no model; resuming at the export of %s.", latest
+        )
         return True
 
     def exported(self) -> dict[str, float] | None:

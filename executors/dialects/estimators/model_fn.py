@@ -80,7 +80,7 @@ class ModelFnDialect(Dialect):
         if callable(getattr(module, "model_fn", None)):
             return "it defines model_fn"
         found = _estimators_in(module)
-        return f"it holds the Estimator {found[0]}" if found else ""
+        return f"it contains the Estimator {found[0]}" if found else ""
 
     def yields(self, function: str | None) -> bool:
         """Whether no function was requested: a module's `run_fn`, `trainer_fn` or conf takes precedence then."""
@@ -99,7 +99,7 @@ class ModelFnDialect(Dialect):
             [name] = found
         else:
             there = ", ".join(found) or "no Estimator"
-            raise ModuleError(f"{module.__file__} holds {there}; the dialect needs {self.needs}.")
+            raise ModuleError(f"{module.__file__} contains {there}; the dialect needs {self.needs}.")
         where = f"{module.__file__}: {name}"
         return lambda fn_args: train_and_export(lambda: _Parts(module, name, at_work(fn_args)).job(), fn_args, where)
 
@@ -131,7 +131,7 @@ class ModelFnDialect(Dialect):
         if odd:
             raise ModuleError(
                 f"{module.__file__}: {name}{inspect.signature(model_fn)} has the parameter {odd[0]!r}, which an "
-                f"Estimator does not give.{did_you_mean(odd[0], _PARAMETERS)} "
+                f"Estimator does not pass.{did_you_mean(odd[0], _PARAMETERS)} "
                 f"Write it as def {name}(features, labels, mode, params)."
             )
         return []
@@ -257,8 +257,8 @@ class _Parts:
         names = [name for name, _ in tf.train.list_variables(os.path.join(base_model, "variables", "variables"))]
         if any(name.endswith(_KERAS_VARIABLE) for name in names):
             raise InputError(
-                f"base_model {base_model} was not written by an Estimator: its variables go by other names, such as "
-                f"{names[0]}. Give a model that this module trained, or none."
+                f"base_model {base_model} was not written by an Estimator: its variables have other names, such as "
+                f"{names[0]}. Set a model that this module trained, or none."
             )
         return {"warm_start_from": base_model}
 
@@ -296,7 +296,7 @@ class _Parts:
         if not self._fn_args.schema_path and not self._fn_args.transform_graph_path:
             raise ModuleError(
                 f"{self._module.__file__} has no serving_input_receiver_fn, and there is no schema to make one from. "
-                "Define serving_input_receiver_fn(), or give the examples' schema."
+                "Define serving_input_receiver_fn(), or set the examples' schema."
             )
         return parsing_receiver_fn(self._fn_args, self._label(required=False))
 

@@ -43,7 +43,9 @@ def rehearse_exports(estimator: tf.estimator.Estimator, exporters: Iterable[tf.e
         if receiver_fn is None or not (
             _is_tensorflows(exporter.export) and _is_tensorflows(estimator.export_saved_model)
         ):
-            logging.debug("The export of %r is not rehearsed: its method is not TensorFlow's.", exporter)
+            logging.debug(
+                "The export of %r is not tested before training: it overrides TensorFlow's export method.", exporter
+            )
         elif receiver_fn not in done:
             done.append(receiver_fn)
             with rehearsal() as folder, _same_classes():
@@ -113,6 +115,6 @@ def _require_loadable(signature: meta_graph_pb2.SignatureDef, folder: str, what:
         loaded.signatures["serving_default"](**{name: tf.constant(0.0) for name in names})
     except (TypeError, ValueError) as error:
         raise ModuleError(
-            f"{what} has inputs that TensorFlow cannot load the model with: {', '.join(map(repr, odd))} ({error}). "
-            "Rename them in the serving_input_receiver_fn's receiver_tensors, or rename the columns."
+            f"{what} has input names with which TensorFlow cannot load the model: {', '.join(map(repr, odd))} "
+            f"({error}). Rename them in the serving_input_receiver_fn's receiver_tensors, or rename the columns."
         ) from error

@@ -129,7 +129,7 @@ def _checked(job: EstimatorJob, where: str) -> EstimatorJob:
     """
     if not job.eval_spec.exporters:
         raise ModuleError(
-            f"{where}: the EvalSpec has no exporter, so no model would be exported. Give it one, such as "
+            f"{where}: the EvalSpec has no exporter, so no model would be exported. Add one, such as "
             "exporters=tf.estimator.FinalExporter('taxi', serving_input_receiver_fn)."
         )
     from ...estimator.train_spec import find_endless
@@ -261,7 +261,7 @@ def _require_export(job: EstimatorJob, where: str) -> str:
     if export is None:
         raise ModuleError(
             f"{where}: the exporters of the EvalSpec wrote no SavedModel below {job.estimator.model_dir}/export. A "
-            "BestExporter writes when a compare_fn says so; add a FinalExporter."
+            "BestExporter exports only if its compare_fn returns True; add a FinalExporter."
         )
     return export
 

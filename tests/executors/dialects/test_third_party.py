@@ -150,7 +150,7 @@ def test_convert_names_it_among_the_forms(run: Run, folder: pathlib.Path) -> Non
     (folder / "empty.py").write_text("def build_modle():\n    pass\n")
     done = run("convert", "empty.py")
     assert done.returncode == 2
-    assert "build_model" in done.stderr.partition("so there is nothing to make a run_fn from")[0]
+    assert "build_model" in done.stderr.partition("so no run_fn can be generated")[0]
     assert "Did you mean 'build_modle'?" in done.stderr
 
 

@@ -56,7 +56,7 @@ class ElasticReader(abc.ABC):
         """Raises a TypeError for subclasses that define neither `read_data_by_index_range` nor `iterator`."""
         if all(getattr(cls, name) is getattr(ElasticReader, name) for name in WAYS_TO_READ):
             raise TypeError(
-                f"{cls.__qualname__} reads nothing: define read_data_by_index_range(self, start_index, end_index), "
+                f"{cls.__qualname__} does not define read_data_by_index_range(self, start_index, end_index), "
                 "which returns the rows of a range."
             )
         return super().__new__(cls)
@@ -171,8 +171,8 @@ class ElasticReader(abc.ABC):
                 self.data_shard_client = client
         if not rows.asked:
             raise InputError(
-                f"{type(self).__qualname__}: its iterator() does not ask self.data_shard_client.fetch_shard() which "
-                "rows to read. Define read_data_by_index_range(self, start_index, end_index), or don't inherit from "
+                f"{type(self).__qualname__}: its iterator() does not call self.data_shard_client.fetch_shard() for the "
+                "rows to read. Define read_data_by_index_range(self, start_index, end_index), or do not inherit from "
                 "ElasticReader."
             )
         return read

@@ -140,8 +140,8 @@ class Manifest:
         for option, value in settings.items():
             if before.get(option) != value:
                 raise InputError(
-                    f"{self._folder}: what is there was made with {option}={before.get(option)!r}, not {value!r}. Give "
-                    f"{option}={before.get(option)!r} to go on with it, or another --output."
+                    f"{self._folder}: its files were prepared with {option}={before.get(option)!r}, not {value!r}. Set "
+                    f"{option}={before.get(option)!r} to continue, or choose another --output."
                 )
 
     def _groups(self) -> list[Group]:

@@ -88,8 +88,8 @@ def _end_with_worker(failure: threading.ExceptHookArgs) -> None:
         threading.__excepthook__(failure)
         return
     logging.error(
-        "A worker process was killed, by the system or by what %s calls: %s. With --workers=1 the file that it was at "
-        "can be found.",
+        "A worker process was killed, by the system or by code that %s calls: %s. Use --workers=1 to find the file "
+        "that it was processing.",
         FUNCTION,
         failure.exc_value,
     )

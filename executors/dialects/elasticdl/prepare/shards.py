@@ -41,7 +41,7 @@ def preparation_of(module: ModuleType) -> Prepare:
     function = getattr(module, FUNCTION, None)
     if not callable(function):
         raise ModuleError(
-            f"The model file {module.__file__} prepares no data: write def {FUNCTION}(filename) in it, which returns "
+            f"The model file {module.__file__} has no {FUNCTION}: write def {FUNCTION}(filename), which returns "
             "the bytes of a serialized tf.train.Example."
         )
     needed = [
@@ -131,7 +131,7 @@ def _records(returned: object) -> Iterator[bytes]:
     several = returned if isinstance(returned, Iterable) and not isinstance(returned, str) else [returned]
     for record in several:
         if not isinstance(record, bytes):
-            raise ModuleError(f"{FUNCTION} must return bytes, or several of them; it returned {_short(record)}.")
+            raise ModuleError(f"{FUNCTION} must return bytes, or an iterable of bytes; it returned {_short(record)}.")
         yield record
 
 

@@ -58,7 +58,9 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
             kwargs["input_shape"] = (input_length,)
         super().__init__(**kwargs)
         if combiner not in (None, *COMBINERS):
-            raise ValueError(f"Embedding {self.name!r}: combiner is {combiner!r}; give one of {COMBINERS} or None.")
+            raise ValueError(
+                f"Embedding {self.name!r}: combiner is {combiner!r}; it must be one of {COMBINERS} or None."
+            )
         self.output_dim = output_dim
         self.input_dim = input_dim
         self.embeddings_initializer = tf.keras.initializers.get(embeddings_initializer)
@@ -100,7 +102,7 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
         sparse = isinstance(inputs, tf.SparseTensor)
         if sparse and (self.combiner is None or self.mask_zero):
             wanted = f"a combiner, one of {COMBINERS}" if self.combiner is None else "mask_zero=False"
-            raise ValueError(f"Embedding {self.name!r}: the ids are sparse or ragged, which needs {wanted}.")
+            raise ValueError(f"Embedding {self.name!r}: the ids are sparse or ragged, which requires {wanted}.")
         ids = tf.cast(inputs, tf.int64)
         if self.combiner is None:
             return self._vectors(self._rows(ids, training))
@@ -119,7 +121,7 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
 
     def _full(self) -> str:
         return (
-            f"Embedding {self.name!r} has no input_dim and more than {MAX_IDS} different ids came. Write "
+            f"Embedding {self.name!r} has no input_dim and received more than {MAX_IDS} different ids. Write "
             f"Embedding(output_dim={self.output_dim}, input_dim=N, …), with N above the largest id; hash ids that are "
             "larger (elasticdl_preprocessing.layers.Hashing)."
         )

@@ -28,7 +28,7 @@ def model_input_name(*names: str) -> Callable[[_Model], _Model]:
 
 def _noting(attribute: str, names: tuple[str, ...]) -> Callable[[_Model], _Model]:
     if not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"The names of a model's inputs are strings, at least one; these are {names!r}.")
+        raise ValueError(f"The names of a model's inputs must be strings, at least one, not {names!r}.")
 
     def decorate(model: _Model) -> _Model:
         setattr(model, attribute, list(names))

@@ -30,7 +30,7 @@ class _NotHere:
 class ODPSReader(_NotHere):
     """Stub of the reader of a MaxCompute table."""
 
-    _advice = "Give the table's name as the training data, or read it with the package pyodps (odps.ODPS)."
+    _advice = "Set the training data to the table's name, or read it with the package pyodps (odps.ODPS)."
 
 
 class ODPSDataReader(ODPSReader):

@@ -134,7 +134,7 @@ found["worse"] = [step(folder), int(tf.train.load_variable(exported, "global_ste
 a_conf = conf(model_dir="again_model")
 run("again", a_conf, use_conf_model_dir=True)
 metrics, _ = run("again", a_conf, use_conf_model_dir=True, has_trained=True)
-found["again"] = [step("again_model"), "all rows are trained already" in " ".join(said), sorted(metrics)]
+found["again"] = [step("again_model"), "all rows are already trained" in " ".join(said), sorted(metrics)]
 run("again", a_conf, use_conf_model_dir=True)
 found["next"] = step("again_model")
 run("again", a_conf, use_conf_model_dir=True, has_trained=True, train_data_anew=True)
@@ -317,7 +317,10 @@ def test_streams_are_read(found: dict[str, Any]) -> None:
 @pytest.mark.legacy
 @pytest.mark.slow
 def test_other_data_in_the_same_folder_is_read_from_its_beginning(found: dict[str, Any]) -> None:
-    said = "conf.py: reader_fn: train_set: the position in the checkpoint is of other data; reading begins at the first"
+    said = (
+        "conf.py: reader_fn: train_set: the position in the checkpoint belongs to different data; "
+        "reading starts at the first"
+    )
     for name, steps in (("other data", 10), ("other data again", 12)):
         step, [warning] = found[name]
         assert step == steps

@@ -284,10 +284,10 @@ BAD = {
     "no labels": (
         "feed",
         "def feed(dataset, mode, m):\n    return read(dataset, False)\n",
-        "feed must give (features, labels",
+        "feed must return (features, labels",
     ),
     "no dataset": ("feed", "def feed(dataset, mode, m):\n    pass\n", "must return a tf.data.Dataset; it returned"),
-    "no model": ("model", "def custom_model():\n    return 3\n", "must give a tf.keras.Model; it gave 3"),
+    "no model": ("model", "def custom_model():\n    return 3\n", "must return a tf.keras.Model; it returned 3"),
     "metrics of another kind": (
         "metrics",
         "def eval_metrics_fn():\n    return {}\n",
@@ -303,7 +303,7 @@ BAD = {
         PARTS["loss"].replace("return ", "return float('nan') * "),
         "The loss is NaN at step 1.",
     ),
-    "inputs of other names": ("model", TWO_INPUTS, "The model has the inputs image, text, but feed gives measures"),
+    "inputs of other names": ("model", TWO_INPUTS, "The model has the inputs image, text, but feed returns measures"),
 }
 
 
