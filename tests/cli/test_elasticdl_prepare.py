@@ -165,7 +165,7 @@ def test_an_interrupted_job_goes_on_with_the_same_groups(tmp_path: pathlib.Path)
 
 def test_an_output_is_not_gone_on_with_in_another_format(tmp_path: pathlib.Path) -> None:
     Manifest(str(tmp_path)).plan(["a"], 1, {"format": "tfrecord"})
-    with pytest.raises(InputError, match=r"made with format='tfrecord', not 'recordio'.*another --output"):
+    with pytest.raises(InputError, match=r"prepared with format='tfrecord', not 'recordio'.*another --output"):
         Manifest(str(tmp_path)).plan(["a"], 1, {"format": "recordio"})
 
 
