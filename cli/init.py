@@ -70,31 +70,37 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
             f"--dialect {dialect}: init generates no modules for it: {reason}. Existing modules run unchanged. "
             "Leave --dialect out for a module with a run_fn."
         )
-    from ..pipelines.scaffold.labels import require_there
-    from ..pipelines.scaffold.looking import look_at
-    from ..pipelines.scaffold.planning import plan_for
-    from ..pipelines.scaffold.project import project_for, sample_of
+    from ..pipelines.scaffold.column_statistics import analyze_columns
+    from ..pipelines.scaffold.labels import require_column
+    from ..pipelines.scaffold.planning import make_plan
+    from ..pipelines.scaffold.project import make_project, make_sample
     from ..pipelines.scaffold.reading import read_data
-    from ..pipelines.scaffold.writing import copied_files, files_of, require_room, scratch_beside, write_project
+    from ..pipelines.scaffold.writing import (
+        converted_files,
+        render_files,
+        require_empty_folder,
+        scratch_folder_near,
+        write_project,
+    )
 
-    require_room(directory, force)
-    with scratch_beside(directory) as scratch:
+    require_empty_folder(directory, force)
+    with scratch_folder_near(directory) as scratch:
         plain, changes = plain_data(data, os.path.join(scratch, PLAIN_DATA))
         for change in changes:
             click.echo(printable(change))
         raw = dataclasses.replace(read_data(plain), path=data)
-        require_there(label, raw)
+        require_column(label, raw)
         amount = f"{raw.size:,} rows"
         if not raw.is_whole:
             amount = f"the first {raw.size:,} rows (the pipeline reads all of them)"
         click.echo(printable(f"{raw.path}: {amount}, {len(raw.columns)} columns"))
-        plan = plan_for(raw, look_at(raw), label, task)
+        plan = make_plan(raw, analyze_columns(raw), label, task)
         copy = os.path.join(directory, os.path.relpath(plain, scratch)) if changes else ""
-        project = project_for(directory, plan, copy or data)
+        project = make_project(directory, plan, copy or data)
         files: dict[str, bytes | Path] = {
-            **files_of(project, plan),
-            **copied_files(scratch),
-            project.sample: sample_of(plan),
+            **render_files(project, plan),
+            **converted_files(scratch),
+            project.sample: make_sample(plan),
             LAUNCH_FILE: _launch_file(directory, project.module),
         }
         _show(plan)

@@ -115,7 +115,7 @@ def test_a_module_trains_and_its_record_names_the_dialect(run: Run, folder: path
     record = json.loads(path.read_text())
     assert record["dialect"] == {"name": "plain_keras", "reason": "it defines build_model, FEATURES and LABEL"}
     assert "accuracy" in record["metrics"]["eval"]
-    assert "The dialect broken_form is left out: broken_form:Broken of the package broken-form" in done.stderr
+    assert "Skipping the dialect broken_form: broken_form:Broken of the package broken-form" in done.stderr
     assert run("report", "plain", "--output", "report.html").returncode == 0
     assert "plain_keras" in (folder / "report.html").read_text()
 

@@ -17,12 +17,12 @@ import pytest
 import yaml
 
 from generic_trainer import InputError
+from generic_trainer.pipelines.scaffold.column_statistics import analyze_columns
 from generic_trainer.pipelines.scaffold.literals import assignment, literal
-from generic_trainer.pipelines.scaffold.looking import look_at
-from generic_trainer.pipelines.scaffold.planning import plan_for
-from generic_trainer.pipelines.scaffold.project import module_name, project_for, sample_of
+from generic_trainer.pipelines.scaffold.planning import make_plan
+from generic_trainer.pipelines.scaffold.project import make_project, make_sample, module_name
 from generic_trainer.pipelines.scaffold.reading import read_data
-from generic_trainer.pipelines.scaffold.writing import files_of, write_project
+from generic_trainer.pipelines.scaffold.writing import render_files, write_project
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 RUFF = [str(pathlib.Path(sys.executable).with_name("ruff")), "--config", str(REPOSITORY / "pyproject.toml")]
@@ -45,9 +45,9 @@ ODD = (
 def scaffold(data: str, folder: pathlib.Path, label: str = "", task: str = "auto") -> str:
     """Does what `init` does, and returns the module's name."""
     raw = read_data(data)
-    plan = plan_for(raw, look_at(raw), label, task)
-    project = project_for(str(folder), plan, data)
-    write_project(str(folder), {**files_of(project, plan), project.sample: sample_of(plan)})
+    plan = make_plan(raw, analyze_columns(raw), label, task)
+    project = make_project(str(folder), plan, data)
+    write_project(str(folder), {**render_files(project, plan), project.sample: make_sample(plan)})
     return project.module
 
 
@@ -195,9 +195,9 @@ def test_a_sample_is_the_same_each_time_and_keeps_the_datas_order(
     taxi_csv: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     raw = read_data(str(taxi_csv / "data.csv"))
-    plan = plan_for(raw, look_at(raw), "tips")
-    sample = sample_of(plan)
-    assert sample == sample_of(plan)
+    plan = make_plan(raw, analyze_columns(raw), "tips")
+    sample = make_sample(plan)
+    assert sample == make_sample(plan)
     header, *lines = sample.decode().splitlines()
     whole = (taxi_csv / "data.csv").read_text().splitlines()
     assert header == whole[0]

@@ -12,8 +12,16 @@ from typing import Any
 import pytest
 
 from generic_trainer import InputError
-from generic_trainer.pipelines.scaffold.looking import FLOAT, INT, NOTHING, SEVERAL, TEXT, Column, look_at
-from generic_trainer.pipelines.scaffold.planning import Plan, plan_for
+from generic_trainer.pipelines.scaffold.column_statistics import (
+    FLOAT,
+    INT,
+    NOTHING,
+    SEVERAL,
+    TEXT,
+    Column,
+    analyze_columns,
+)
+from generic_trainer.pipelines.scaffold.planning import Plan, make_plan
 from generic_trainer.pipelines.scaffold.reading import read_data
 from generic_trainer.pipelines.scaffold.roles import (
     CATEGORY,
@@ -62,11 +70,11 @@ def write_examples(path: pathlib.Path, rows: list[dict[str, list[Any]]]) -> None
 
 def plan_of(path: str, label: str = "", task: str = "auto") -> Plan:
     raw = read_data(path)
-    return plan_for(raw, look_at(raw), label, task)
+    return make_plan(raw, analyze_columns(raw), label, task)
 
 
 def columns_of(path: str) -> dict[str, Column]:
-    return {column.name: column for column in look_at(read_data(path))}
+    return {column.name: column for column in analyze_columns(read_data(path))}
 
 
 def kinds(plan: Plan) -> dict[str, str]:
@@ -224,7 +232,7 @@ def test_of_many_rows_the_first_are_read_and_transform_takes_what_may_come(table
     path = table({"x": lambda row: choose.random(), "y": lambda row: row % 2}, rows=9000)
     raw = read_data(path, rows=4096)
     assert (raw.size, raw.is_whole) == (4096, False)
-    assert plan_for(raw, look_at(raw)).transforms
+    assert make_plan(raw, analyze_columns(raw)).transforms
 
 
 REFUSED = {

@@ -126,7 +126,8 @@ def test_what_cannot_become_a_column_is_named_before_training(
 
 def test_several_values_take_a_sparse_column(tmp_path: pathlib.Path) -> None:
     source = opened([write_records(tmp_path / "a", {"x": [1, 2], "y": [1]})], x="int64", y="int64")
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"a tf\.Example has several values of x; this requires a column with is_sparse=True"):
+    message = r"a tf\.Example has several values of x; this requires a column with is_sparse=True"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         first_batch(source)
 
 

@@ -8,8 +8,8 @@ import re
 import textwrap
 
 from ...executors.inputs.example_files import CSV, TF_RECORD
+from .column_statistics import INT, TEXT
 from .labels import BINARY, MULTICLASS, REGRESSION
-from .looking import INT, TEXT
 from .planning import Plan
 from .roles import CATEGORY, Role
 
@@ -24,13 +24,13 @@ _METRICS = {
     MULTICLASS: ('SparseCategoricalAccuracy(name="accuracy")',),
     REGRESSION: ('RootMeanSquaredError(name="rmse")', 'MeanAbsoluteError(name="mae")'),
 }
-_EXAMPLES = {
+_PREPARED_EXAMPLES = {
     (True, CSV): "Transform/transformed_examples/latest",
     (True, TF_RECORD): "Transform/transformed_examples/latest",
     (False, CSV): "CsvExampleGen/examples/latest",
     (False, TF_RECORD): "ImportExampleGen/examples/latest",
 }
-_FEW = 30
+_MAX_SLICES = 30
 _OUTPUTS = {BINARY: "probability", MULTICLASS: "probabilities", REGRESSION: "prediction"}
 _LABELS = {
     BINARY: "the int64 label (0 or 1)",
@@ -39,7 +39,7 @@ _LABELS = {
 }
 
 
-def words_of(plan: Plan) -> dict[str, object]:
+def template_values(plan: Plan) -> dict[str, object]:
     """Returns the template values other than those of `Plan.constants` and `Project.names`."""
     constants = plan.constants()
     lists = {
@@ -47,14 +47,14 @@ def words_of(plan: Plan) -> dict[str, object]:
     }
     times = lists["dates"] or lists["timestamps"]
     any_numbers = lists["numbers"] or lists["parsed"] or times
-    names = _together(["NUMBERS"] * lists["numbers"] + ["PARSED"] * lists["parsed"] + ["TIMES"] * times)
+    names = _unpack_names(["NUMBERS"] * lists["numbers"] + ["PARSED"] * lists["parsed"] + ["TIMES"] * times)
     has_buckets = bool(constants["buckets"] and any_numbers)
     has_ids = has_buckets or lists["categories"] or times
     categories = [role for role in plan.used if role.kind == CATEGORY]
     task, label = plan.label.task, plan.label.column
     return {
-        "title": plain(label.name),
-        "source": plain(os.path.basename(plan.raw.path.rstrip("/"))),
+        "title": sanitize(label.name),
+        "source": sanitize(os.path.basename(plan.raw.path.rstrip("/"))),
         "output": _OUTPUTS[task],
         "loss": _LOSSES[task],
         "metrics": ", ".join(f"tf.keras.metrics.{metric}" for metric in _METRICS[task]),
@@ -82,26 +82,26 @@ def words_of(plan: Plan) -> dict[str, object]:
         "keras": "tf.keras" if plan.transforms else "keras",
         "is_csv": plan.raw.kind == CSV,
         "list_name": {TEXT: "bytes_list", INT: "int64_list"}.get(label.kind, "float_list"),
-        "table": [(plain(role.column.name), plain(role.why)) for role in plan.roles],
+        "table": [(sanitize(role.column.name), sanitize(role.why)) for role in plan.roles],
         "slices": ", ".join(json.dumps(role.column.name, ensure_ascii=False) for role in _slices(plan)),
         "transforms": plan.transforms,
-        "prepared": f"pipeline/{_EXAMPLES[plan.transforms, plan.raw.kind]}",
+        "prepared": f"pipeline/{_PREPARED_EXAMPLES[plan.transforms, plan.raw.kind]}",
         "graph": "pipeline/Transform/transform_graph/latest",
     }
 
 
 def _slices(plan: Plan) -> list[Role]:
     """Returns the first category with at most 30 values, as the feature to slice the evaluation by; [] without one."""
-    return [role for role in plan.used if role.kind == CATEGORY and role.size <= _FEW][:1]
+    return [role for role in plan.used if role.kind == CATEGORY and role.size <= _MAX_SLICES][:1]
 
 
-def plain(text: str) -> str:
+def sanitize(text: str) -> str:
     """Returns text from the data, sanitized for docstrings, comments and Markdown and cut to 60 characters."""
     kept = re.sub(r"[^\w .,:;+%/()=#$&@'-]", "_", text).strip()
     return kept[:60] or "the label"
 
 
-def _together(names: list[str]) -> str:
+def _unpack_names(names: list[str]) -> str:
     if len(names) == 1:
         return names[0]
     return f"({', '.join(f'*{name}' for name in names)})"
