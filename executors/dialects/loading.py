@@ -15,7 +15,7 @@ from ..modules import keras_version, loader
 from ..modules.keras_version import KerasChoice, KerasSign
 from ..modules.pipeline_modules import PipelineModules
 from ..modules.source import ModuleSource
-from .registry import ask_dialect, installed
+from .registry import call_dialect, installed
 
 
 def choose_keras(
@@ -27,17 +27,17 @@ def choose_keras(
     """
     dialects = installed().values()
 
-    def signs(path: str) -> Iterator[KerasSign]:
+    def find_signs(path: str) -> Iterator[KerasSign]:
         for dialect in dialects:
-            if (found := ask_dialect(dialect, "detect", path)) and found.keras:
+            if (found := call_dialect(dialect, "detect", path)) and found.keras:
                 yield KerasSign(found.line, found.keras, found.text, True)
 
-    return keras_version.choose(option, files, beside=beside, distributed=distributed, more_signs=signs)
+    return keras_version.choose(option, files, beside=beside, distributed=distributed, more_signs=find_signs)
 
 
 def uses_estimators(files: Sequence[str]) -> bool:
     """Whether a module's files train an Estimator, according to the evidence that dialects find in their source."""
-    found = (ask_dialect(dialect, "detect", path) for dialect in installed().values() for path in files)
+    found = (call_dialect(dialect, "detect", path) for dialect in installed().values() for path in files)
     return any(evidence is not None and evidence.uses_estimators for evidence in found)
 
 
@@ -65,6 +65,6 @@ def loaded(source: ModuleSource) -> Iterator[ModuleType]:
       Exception: Any exception that the module raises on import, with its original type and traceback.
     """
     for dialect in installed().values():
-        ask_dialect(dialect, "prepare", source.files)
+        call_dialect(dialect, "prepare", source.files)
     with loader.loaded(source) as module:
         yield module

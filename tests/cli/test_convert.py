@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from generic_trainer.cli.convert import convert as convert_command
 from generic_trainer.executors.dialects.conversion import convert
-from generic_trainer.executors.dialects.estimators.detection import estimator_use
+from generic_trainer.executors.dialects.estimators.detection import find_estimator_use
 from generic_trainer.executors.errors import InputError, ModuleError
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -76,7 +76,7 @@ def test_it_writes_what_it_showed_once(file: File, tmp_path: pathlib.Path) -> No
     assert written.stderr == f"Wrote {path}.\n"
     assert path.stat().st_mode & 0o777 == 0o640
     assert list(tmp_path.iterdir()) == [path]
-    assert estimator_use(str(path))[1] == "def trainer_fn"  # so the runtime of Estimators is still restored
+    assert find_estimator_use(str(path))[1] == "def trainer_fn"  # so the runtime of Estimators is still restored
     once = path.read_text()
     with pytest.raises(InputError, match=r"m.py, line 5: it already has a run_fn"):
         raise run(path, "--write").exception

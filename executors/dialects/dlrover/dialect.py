@@ -12,7 +12,7 @@ from ...fn_args import FnArgs
 from ...options import TrainingOptions
 from ..base import Dialect, Evidence, RunFn, limit_loop
 from .conf import Conf, conf_classes, find_conf, read_conf
-from .detection import dlrover_use, is_conf
+from .detection import find_dlrover_use, is_conf
 from .shim import provide_dlrover
 
 # Known attributes of a conf, in addition to the fields of `Conf`.
@@ -35,12 +35,12 @@ class DLRoverDialect(Dialect):
 
     def detect(self, path: str) -> Evidence | None:
         """Returns where a file imports DLRover or defines a conf class; both imply an Estimator and Keras 2."""
-        found = dlrover_use(path)
+        found = find_dlrover_use(path)
         return Evidence(*found, keras="2", uses_estimators=True) if found else None
 
     def prepare(self, files: Sequence[str]) -> None:
         """Restores `tf.estimator`, installs the DLRover shims and disables TensorFlow 2 behavior, as DLRover did."""
-        if any(dlrover_use(file) for file in files):
+        if any(find_dlrover_use(file) for file in files):
             restore_estimator()
             provide_dlrover()
 

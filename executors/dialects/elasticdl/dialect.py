@@ -10,7 +10,7 @@ from ...fn_args import FnArgs
 from ...options import TrainingOptions
 from ..base import Dialect, Evidence, RunFn, limit_loop
 from ..signatures import require_call
-from .detection import FEED_NAMES, elasticdl_use
+from .detection import FEED_NAMES, find_elasticdl_use
 from .options import ElasticDLOptions
 from .parts import MODEL_NAMES, Parts
 from .shim import provide_elasticdl
@@ -25,12 +25,12 @@ class ElasticDLDialect(Dialect):
 
     def detect(self, path: str) -> Evidence | None:
         """Returns where a file imports ElasticDL or defines the required parts of a model file."""
-        found = elasticdl_use(path)
+        found = find_elasticdl_use(path)
         return Evidence(*found, keras="2") if found else None
 
     def prepare(self, files: Sequence[str]) -> None:
         """Installs the shims for ElasticDL's packages if a file uses ElasticDL."""
-        if any(elasticdl_use(file) for file in files):
+        if any(find_elasticdl_use(file) for file in files):
             provide_elasticdl()
 
     def matches(self, module: ModuleType, function: str | None) -> str:

@@ -123,16 +123,16 @@ def _tensor_signature(
     if not all(isinstance(spec, tf.TensorSpec) for spec in specs):
         return None
 
-    def ask(*values: tf.Tensor) -> dict[str, AnyTensor]:
+    def call(*values: tf.Tensor) -> dict[str, AnyTensor]:
         given = {name: values[number] for number, name in enumerate(names)}
-        return named(call_model(model, given if isinstance(features, Mapping) else given["inputs"], False))
+        return name_outputs(call_model(model, given if isinstance(features, Mapping) else given["inputs"], False))
 
     batch = tf.TensorShape([None])
     signature = [
         tf.TensorSpec(batch.concatenate(spec.shape), spec.dtype, name=name)
         for spec, name in zip(specs, names.values(), strict=True)
     ]
-    return tf.function(ask, input_signature=signature)
+    return tf.function(call, input_signature=signature)
 
 
 def _record_signature(
@@ -141,12 +141,12 @@ def _record_signature(
     def serve(records: tf.Tensor) -> dict[str, AnyTensor]:
         dataset = parts.feed(tf.data.Dataset.from_tensor_slices(records), PREDICTION, metadata)
         batch = dataset.batch(tf.shape(records, tf.int64)[0]).get_single_element()
-        return named(call_model(model, features_of(batch), False))
+        return name_outputs(call_model(model, features_of(batch), False))
 
     return tf.function(serve, input_signature=[tf.TensorSpec([None, *spec.shape], tf.string, name="records")])
 
 
-def named(outputs: Tensors) -> dict[str, AnyTensor]:
+def name_outputs(outputs: Tensors) -> dict[str, AnyTensor]:
     """Returns the outputs as a dict; a single one is named "output", as in ElasticDL, list items `output_{index}`."""
     if isinstance(outputs, Mapping):
         return dict(outputs)

@@ -21,7 +21,7 @@ from ...errors import InputError
 from ...keras.weight_fingerprints import of_weights
 from ...monitoring.progress import report_progress
 from ...runtime.process.preemption import Preempted, asked, heeded
-from .batch_watchers import batch_watcher
+from .batch_callbacks import find_batch_callback
 from .grouped_steps import GroupedSteps
 from .job import Job
 from .options import ElasticDLOptions
@@ -141,7 +141,7 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._batch_size = batch_size
         self._logged = self._step
 
-    def room(self) -> int:
+    def steps_until_due(self) -> int:
         """Returns the number of steps until the next log line, checkpoint, evaluation or the step limit."""
         options = self._options
         periods = (options.log_loss_steps, options.checkpoint_steps, options.evaluation_steps)
@@ -295,11 +295,11 @@ def fit(
     epoch, records = int(checkpoints.epoch.numpy()), int(checkpoints.records.numpy())
     if 0 < options.max_step <= int(job.step.numpy()):
         return
-    room = (lambda: 1) if batch_watcher(callbacks) else schedule.room
+    steps_until_due = (lambda: 1) if find_batch_callback(callbacks) else schedule.steps_until_due
     callbacks = [schedule, *callbacks]
     with contextlib.ExitStack() as stack:
         if job.distribute_strategy.num_replicas_in_sync == 1:
-            grouped = GroupedSteps(job, room)
+            grouped = GroupedSteps(job, steps_until_due)
             callbacks = [grouped.epochs(), *callbacks]
             stack.enter_context(grouped.in_fit())
             stack.enter_context(heeded())  # several workers do not save on preemption; they resume from a checkpoint

@@ -16,10 +16,10 @@ from ...modules.source import imports_in, parsed
 
 _NAMES = re.compile(r"^(tf|tensorflow|tf_compat_v1)(\.compat\.v[12])?\.estimator\b|^tfma\.export\b")
 _ENTRY_POINTS = ("trainer_fn",)
-_PACKAGES_THAT_USE_IT = ("tensorflow_hub",)  # 0.15 accesses tf.compat.v1.estimator on import
+_PACKAGES_WITH_ESTIMATORS = ("tensorflow_hub",)  # 0.15 accesses tf.compat.v1.estimator on import
 
 
-def estimator_use(path: str) -> tuple[int, str] | None:
+def find_estimator_use(path: str) -> tuple[int, str] | None:
     """Returns the line number and the code of an Estimator use in a source file, or None."""
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Attribute) and _NAMES.search(ast.unparse(node)):
@@ -36,16 +36,16 @@ def estimator_use(path: str) -> tuple[int, str] | None:
     return None
 
 
-def restore_what_is_used(files: Sequence[str]) -> None:
+def restore_used_apis(files: Sequence[str]) -> None:
     """Restores the APIs that TensorFlow and TFMA removed, if a module's files or the packages they import use them.
 
     `tf.estimator` is restored for files that use Estimators or import `tensorflow_hub`; `tfma.export` for files that
     use Estimators and import TFMA.
     """
     packages = {name.partition(".")[0] for file in files for _, name in imports_in(file)}
-    if any(estimator_use(file) for file in files):
+    if any(find_estimator_use(file) for file in files):
         restore_estimator()
         if "tensorflow_model_analysis" in packages:
             restore_tfma_export()
-    elif packages.intersection(_PACKAGES_THAT_USE_IT):
+    elif packages.intersection(_PACKAGES_WITH_ESTIMATORS):
         restore_estimator()

@@ -129,7 +129,7 @@ def prepare(job: PreparationJob) -> Outcome:
     bad = manifest.list_bad_files()
     results = [result for _, result in manifest.results()]
     if len(bad) > (allowed := job.allowed_bad(len(files))):
-        raise _too_many(job, bad, allowed, len(files), manifest.bad_files)
+        raise _bad_files_error(job, bad, allowed, len(files), manifest.bad_files)
     return Outcome(
         files=len(files),
         prepared=sum(len(group.files) for group in groups),
@@ -154,7 +154,9 @@ def _files(job: PreparationJob) -> list[str]:
     return files
 
 
-def _too_many(job: PreparationJob, bad: list[dict[str, str]], allowed: int, files: int, listed: str) -> BadFilesError:
+def _bad_files_error(
+    job: PreparationJob, bad: list[dict[str, str]], allowed: int, files: int, listed: str
+) -> BadFilesError:
     first = bad[0]
     error = BadFilesError(
         f"{posixpath.join(job.input, first['file'])}: {first['error']}. At least {len(bad)} of {files} files failed, "

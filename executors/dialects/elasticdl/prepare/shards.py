@@ -2,7 +2,7 @@
 
 Usage:
 
-    prepare = preparation_of(module)
+    prepare = find_prepare_function(module)
     result = write_group(prepare, group, job, allowed_bad=10)
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Prepare = Callable[[str], list[bytes]]
 
 
-def preparation_of(module: ModuleType) -> Prepare:
+def find_prepare_function(module: ModuleType) -> Prepare:
     """Returns a function from a file's path to its records, for both signatures of the module's function.
 
     `prepare_data_for_a_single_file` takes `(filename)`, or `(file_object, filename)` with the file opened in mode "rb".
@@ -65,7 +65,7 @@ def write_group(prepare: Prepare, group: Group, job: PreparationJob, allowed_bad
     Existing shards of the group are removed first.
 
     Args:
-      prepare: The result of `preparation_of`.
+      prepare: The result of `find_prepare_function`.
       group: The files.
       job: The job, with directories, shard size and format.
       allowed_bad: If more files than this fail, the group's shards are removed and its result is not `finished`.
@@ -95,8 +95,8 @@ def _good_records(
         try:
             records = prepare(posixpath.join(folder, file))
         except (Exception, SystemExit) as error:
-            said = f"{type(error).__qualname__}: {error}"
-            bad.append({"file": file, "error": said, "traceback": traceback_of(error)})
+            message = f"{type(error).__qualname__}: {error}"
+            bad.append({"file": file, "error": message, "traceback": traceback_of(error)})
             if len(bad) > allowed_bad:
                 return
         else:

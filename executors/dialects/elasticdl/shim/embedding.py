@@ -77,7 +77,7 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
         if not self.input_dim:
             self.known_ids = self._index("known_ids", rows, id_index.UNUSED)
             self.known_rows = self._index("known_rows", rows, -1)
-            self._turns = id_index.turns(variable_of(self.known_ids))
+            self._critical_section = id_index.critical_section(variable_of(self.known_ids))
         self.built = True
 
     def _index(self, name: str, rows: int, unused: int) -> tf.Variable | keras.Variable:
@@ -116,10 +116,10 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
             return ids
         known_ids, known_rows = variable_of(self.known_ids), variable_of(self.known_rows)
         if not training:
-            return id_index.rows_of(ids, known_ids, known_rows)
-        return self._turns(lambda: id_index.learn(ids, known_ids, known_rows, self._full()))
+            return id_index.find_rows(ids, known_ids, known_rows)
+        return self._critical_section(lambda: id_index.add_ids(ids, known_ids, known_rows, self._full_message()))
 
-    def _full(self) -> str:
+    def _full_message(self) -> str:
         return (
             f"Embedding {self.name!r} has no input_dim and received more than {MAX_IDS} different ids. Write "
             f"Embedding(output_dim={self.output_dim}, input_dim=N, …), with N above the largest id; hash ids that are "
@@ -133,8 +133,8 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
         return tf.where(tf.expand_dims(rows >= 0, -1), vectors, tf.zeros_like(vectors))
 
     def _as_sparse(self, ids: tf.Tensor) -> tf.SparseTensor:
-        places = tf.where(tf.not_equal(ids, 0) if self.mask_zero else tf.ones_like(ids, tf.bool))
-        return tf.SparseTensor(places, tf.gather_nd(ids, places), tf.shape(ids, out_type=tf.int64))
+        positions = tf.where(tf.not_equal(ids, 0) if self.mask_zero else tf.ones_like(ids, tf.bool))
+        return tf.SparseTensor(positions, tf.gather_nd(ids, positions), tf.shape(ids, out_type=tf.int64))
 
     def compute_mask(self, inputs: AnyTensor, mask: object = None) -> tf.Tensor | None:
         """Returns the mask of ids that are not 0; None without `mask_zero` or with a combiner."""

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer.executors.dialects.elasticdl import grouped_steps
-from generic_trainer.executors.dialects.elasticdl.batch_watchers import batch_watcher
+from generic_trainer.executors.dialects.elasticdl.batch_callbacks import find_batch_callback
 from generic_trainer.executors.dialects.elasticdl.grouped_steps import GroupedSteps
 
 pytestmark = pytest.mark.legacy
@@ -89,7 +89,7 @@ def test_groups_grow_as_long_as_they_are_brief() -> None:
 def test_callbacks_that_look_at_each_batch_are_known(tmp_path: Any) -> None:
     callbacks = tf.keras.callbacks
     harmless = [callbacks.ModelCheckpoint(str(tmp_path / "model.keras")), callbacks.History()]
-    assert batch_watcher(harmless) == ""
-    assert batch_watcher([*harmless, callbacks.TerminateOnNaN()]) == "TerminateOnNaN"
-    assert batch_watcher([callbacks.LambdaCallback(on_train_batch_end=print)]) == "LambdaCallback"
-    assert batch_watcher([callbacks.LambdaCallback(on_epoch_end=print)]) == ""
+    assert find_batch_callback(harmless) == ""
+    assert find_batch_callback([*harmless, callbacks.TerminateOnNaN()]) == "TerminateOnNaN"
+    assert find_batch_callback([callbacks.LambdaCallback(on_train_batch_end=print)]) == "LambdaCallback"
+    assert find_batch_callback([callbacks.LambdaCallback(on_epoch_end=print)]) == ""

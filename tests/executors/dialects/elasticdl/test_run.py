@@ -380,10 +380,10 @@ def test_the_order_of_a_losss_arguments_is_read_off_their_names() -> None:
 
 
 def test_a_model_file_is_told_by_its_parts(module: Module) -> None:
-    from generic_trainer.executors.dialects.elasticdl.detection import elasticdl_use
+    from generic_trainer.executors.dialects.elasticdl.detection import find_elasticdl_use
 
     path = module("def dataset_fn(d, t): pass\ndef loss(l, p): pass\ndef optimizer(): pass\nmodel = 1\n")
-    assert elasticdl_use(path) == (1, "loss, optimizer and dataset_fn, as in ElasticDL")
+    assert find_elasticdl_use(path) == (1, "loss, optimizer and dataset_fn, as in ElasticDL")
     assert choose_keras("auto", [path]).version == "2"
     assert choose_keras("3", [path]).version == "3" or "before TensorFlow 2.16" in choose_keras("auto", []).reason
     namespace = type("Module", (), {"feed": len, "loss": len, "optimizer": len, "custom_model": 1})
