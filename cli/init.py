@@ -121,8 +121,8 @@ def _show(plan: Plan) -> None:
         gaps = f"{column.missing:,}" if column.missing else ""
         distinct = f"{column.distinct:,}" if column.distinct else ""
         table.add_row(*_texts(column.name, column.kind, gaps, distinct, role.why))
-    role = f"label ({label.why})" if label.why else "label"
-    table.add_row(*_texts(label.column.name, label.column.kind, "", f"{label.column.distinct:,}", role))
+    description = f"label ({label.why})" if label.why else "label"
+    table.add_row(*_texts(label.column.name, label.column.kind, "", f"{label.column.distinct:,}", description))
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDTH, highlight=False)
     with console.capture() as printed:
         console.print(table)
