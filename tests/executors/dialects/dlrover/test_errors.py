@@ -145,7 +145,7 @@ say("two confs", lambda: find_conf(module, None))
 
 SAID = {
     "good": ("", ""),
-    "no estimator": ("ModuleError", "conf.py: TrainConf: classifier_class=dict is no tf.estimator.Estimator"),
+    "no estimator": ("ModuleError", "conf.py: TrainConf: classifier_class=dict is not a tf.estimator.Estimator"),
     "a dotted name that is not there": ("ModuleError", "collections has no 'OrderedDic'. Did you mean 'OrderedDict'?"),
     "no label": ("InputError", "train_set must have exactly one column with is_label=True; it has none of x, y."),
     "two labels": ("InputError", "train_set must have exactly one column with is_label=True; it has 'x' and 'y'."),
