@@ -161,9 +161,9 @@ found["reader_fn"] = step(folder)
 position = json.loads(tf.train.load_variable(folder, "generic_trainer/data_position"))
 found["rows of reader_fn"] = position["rows"]
 _, folder = run("reader_fn", conf(train_set={"epoch": 1}))
-found["other data"] = [step(folder), [line for line in said if "of other data" in line]]
+found["other data"] = [step(folder), [line for line in said if "belongs to different data" in line]]
 _, folder = run("reader_fn", conf(train_set={"reader_fn": reader_fn, "reader": None, "epoch": 1}))
-found["other data again"] = [step(folder), [line for line in said if "of other data" in line]]
+found["other data again"] = [step(folder), [line for line in said if "belongs to different data" in line]]
 
 # The first generation's paths; rows of a file whose header looks like data.
 with open("rows.csv", "w") as file:

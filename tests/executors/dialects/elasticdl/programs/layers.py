@@ -201,9 +201,9 @@ def embedding_combines(unused: pathlib.Path) -> None:
     masked.build(None)
     masked.set_weights(vectors)
     assert masked(tf.constant([[1, 0], [0, 0]])).numpy().tolist() == [[1.0], [0.0]]  # 0 counts for nothing
-    with pytest.raises(ValueError, match="which needs a combiner"):
+    with pytest.raises(ValueError, match="which requires a combiner"):
         Embedding(1, input_dim=4).call(ids)
-    with pytest.raises(ValueError, match="which needs mask_zero=False"):
+    with pytest.raises(ValueError, match="which requires mask_zero=False"):
         masked.call(ids)
     with pytest.raises(ValueError, match="combiner is 'max'"):
         Embedding(1, combiner="max")

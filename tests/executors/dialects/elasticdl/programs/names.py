@@ -122,7 +122,7 @@ def metadata_knows_types_of_maxcompute(unused: pathlib.Path) -> None:
     assert metadata.get_tf_dtype_from_maxcompute_column("a") == tf.int64
     with pytest.raises(ValueError, match="'b' has the type datetime; supported types are bigint"):
         metadata.get_tf_dtype_from_maxcompute_column("b")
-    with pytest.raises(ValueError, match="'a' is not known"):
+    with pytest.raises(ValueError, match="'a' is unknown"):
         Metadata(["a"]).get_tf_dtype_from_maxcompute_column("a")
 
 
@@ -138,7 +138,7 @@ def csv_rows_have_the_chosen_columns_in_order(folder: pathlib.Path) -> None:
     assert reader.metadata.column_names == ["c", "b"]
     with pytest.raises(InputError, match=r"the header has no d; it has a, b, c"):
         next(CSVDataReader(sep=",", columns=["d"]).read_records(task))
-    with pytest.raises(InputError, match=r"lacks sep \(given: columns\)"):
+    with pytest.raises(InputError, match=r"lacks sep \(set: columns\)"):
         CSVDataReader(columns=["a"])
 
 
